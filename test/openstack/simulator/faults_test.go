@@ -1,0 +1,310 @@
+package simulator
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+)
+
+func TestRequestFaults(t *testing.T) {
+	t.Parallel()
+	status := func(code int) func(error) bool {
+		return func(err error) bool { return gophercloud.ResponseCodeIs(err, code) }
+	}
+	syntax := func(err error) bool {
+		var bad *json.SyntaxError
+		return errors.As(err, &bad) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "unmarshal")
+	}
+	tests := map[string]struct {
+		fault Fault
+		want  func(error) bool
+	}{
+		"401":       {Fault{Mode: Status, Status: 401}, status(401)},
+		"403":       {Fault{Mode: Status, Status: 403}, status(403)},
+		"404":       {Fault{Mode: Status, Status: 404}, status(404)},
+		"500":       {Fault{Mode: Status, Status: 500}, status(500)},
+		"503":       {Fault{Mode: Status, Status: 503}, status(503)},
+		"reset":     {Fault{Mode: Reset}, func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }},
+		"garbage":   {Fault{Mode: Garbage}, syntax},
+		"truncated": {Fault{Mode: Truncated}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+	}
+	for name, test := range tests {
+		for _, tls := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " with TLS"}[tls], func(t *testing.T) {
+				t.Parallel()
+				_, client, ctx := run(t, Config{ShareTypes: named("a", "b"), TLS: tls})
+				service := manilaClient(ctx, t, client, Clouds{})
+				service.ReauthFunc = nil
+				test.fault.Service = Share
+				set(ctx, t, client, test.fault)
+				if _, err := typeNames(ctx, service); err == nil || !test.want(err) {
+					t.Errorf("with the fault, listing share types gives %v", err)
+				}
+				must(t, client.ClearFaults(ctx))
+				if _, err := typeNames(ctx, service); err != nil {
+					t.Errorf("with the fault cleared, listing share types gives %v", err)
+				}
+				if _, _, err := login(ctx, t, client, Clouds{}); err != nil {
+					t.Errorf("identity had no fault: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestIdentityFaults(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		fault Fault
+		ok    bool
+	}{
+		"status":                     {Fault{Mode: Status, Status: 503}, false},
+		"garbage":                    {Fault{Mode: Garbage}, false},
+		"truncated":                  {Fault{Mode: Truncated}, false},
+		"reset":                      {Fault{Mode: Reset}, false},
+		"other path, same service":   {Fault{Mode: Reset, PathPrefix: "/identity/v3/users"}, true},
+		"other method, same service": {Fault{Mode: Reset, Method: "get"}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, client, ctx := run(t, Config{})
+			test.fault.Service = Identity
+			set(ctx, t, client, test.fault)
+			if _, _, err := login(ctx, t, client, Clouds{}); (err == nil) != test.ok {
+				t.Errorf("logging in gives %v", err)
+			}
+			if got := counters(ctx, t, client); got.LoginAttempts != 1 || (got.Logins == 1) != (test.ok || test.fault.Mode == Truncated) {
+				t.Errorf("%d login attempts, %d logins", got.LoginAttempts, got.Logins)
+			}
+		})
+	}
+}
+
+func TestEmptyCatalog(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{})
+	set(ctx, t, client, Fault{Mode: EmptyCatalog})
+	provider, endpoint, err := login(ctx, t, client, Clouds{})
+	must(t, err)
+	if _, err := openstack.NewSharedFileSystemV2(provider, endpoint); err == nil {
+		t.Error("an endpoint was found in an empty catalog")
+	}
+}
+
+func TestHang(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, client, Clouds{})
+	fault := set(ctx, t, client, Fault{Mode: Hang, Service: Share, Times: 2})
+	released := make(chan error, 1)
+	go func() { _, err := typeNames(ctx, service); released <- err }()
+	hanging, err := client.WaitRequest(ctx, 0, func(r Request) bool { return r.Service == Share })
+	must(t, err)
+	if hanging.Done || hanging.Status != 0 {
+		t.Errorf("a request that hangs is logged as %+v", hanging)
+	}
+
+	leaving, leave := context.WithCancel(ctx)
+	left := make(chan error, 1)
+	go func() { _, err := typeNames(leaving, service); left <- err }()
+	_, err = client.WaitRequest(ctx, hanging.Number, func(r Request) bool { return len(r.Faults) == 1 })
+	must(t, err)
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that gave up got %v", err)
+	}
+	gone, err := client.WaitRequest(ctx, hanging.Number, func(r Request) bool { return r.Done })
+	must(t, err)
+	if gone.Status != 0 {
+		t.Errorf("a client that gave up was answered %d", gone.Status)
+	}
+
+	if _, err := typeNames(ctx, service); err != nil {
+		t.Errorf("a third request met a fault for two: %v", err)
+	}
+	faults, err := client.Faults(ctx)
+	must(t, err)
+	fault.Hits = 2
+	if diff := cmp.Diff([]Fault{fault}, faults); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+	must(t, client.ClearFaults(ctx, fault.ID))
+	if err := <-released; err != nil {
+		t.Errorf("the released request got %v", err)
+	}
+}
+
+func TestCloseReleasesHangingRequest(t *testing.T) {
+	t.Parallel()
+	cloud, client, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, client, Clouds{})
+	set(ctx, t, client, Fault{Mode: Hang})
+	ended := make(chan error, 1)
+	go func() { _, err := typeNames(ctx, service); ended <- err }()
+	_, err := client.WaitRequest(ctx, 0, func(r Request) bool { return len(r.Faults) == 1 })
+	must(t, err)
+	must(t, cloud.Close())
+	if err := <-ended; err == nil || ctx.Err() != nil {
+		t.Errorf("the request ended with %v, context %v", err, ctx.Err())
+	}
+}
+
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	const delay = 150 * time.Millisecond
+	_, client, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, client, Clouds{})
+	set(ctx, t, client, Fault{Mode: Slow, Delay: delay, PathPrefix: "/share/v2/types"})
+	set(ctx, t, client, Fault{Mode: Status, Status: 500, Times: 1})
+	start := time.Now()
+	if _, err := typeNames(ctx, service); !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
+		t.Errorf("got %v, want the second fault's 500", err)
+	}
+	if took := time.Since(start); took < delay {
+		t.Errorf("answered after %s, want at least %s", took, delay)
+	}
+	must(t, client.ClearFaults(ctx))
+	set(ctx, t, client, Fault{Mode: Slow, Delay: time.Hour})
+	released := make(chan error, 1)
+	go func() { _, err := typeNames(ctx, service); released <- err }()
+	_, err := client.WaitRequest(ctx, 0, func(r Request) bool { return len(r.Faults) == 1 && !r.Done })
+	must(t, err)
+	must(t, client.ClearFaults(ctx))
+	if err := <-released; err != nil {
+		t.Errorf("the released request got %v", err)
+	}
+}
+
+func TestServerErrorsNeverReadTheSame(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{})
+	service := manilaClient(ctx, t, client, Clouds{})
+	set(ctx, t, client, Fault{Mode: Status, Status: 502})
+	_, first := typeNames(ctx, service)
+	_, second := typeNames(ctx, service)
+	if first.Error() == second.Error() {
+		t.Errorf("both read %q", first)
+	}
+}
+
+func TestConnectionFaults(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		fault Fault
+		want  func(error) bool
+	}{
+		"reset-connect": {Fault{Mode: ResetConnect}, func(err error) bool {
+			return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		}},
+		"unreachable": {Fault{Mode: Unreachable}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
+		"wrong host": {Fault{Mode: BadCertificate}, func(err error) bool {
+			return errors.As(err, new(x509.HostnameError))
+		}},
+		"other CA": {Fault{Mode: BadCertificate, Certificate: OtherCA}, func(err error) bool {
+			return errors.As(err, new(x509.UnknownAuthorityError))
+		}},
+		"expired": {Fault{Mode: BadCertificate, Certificate: Expired}, func(err error) bool {
+			var invalid x509.CertificateInvalidError
+			return errors.As(err, &invalid) && invalid.Reason == x509.Expired
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, client, ctx := run(t, Config{ShareTypes: named("a"), TLS: true})
+			service := manilaClient(ctx, t, client, Clouds{})
+			for range 2 { // the port must survive going away, and open connections must not hide the fault
+				set(ctx, t, client, test.fault)
+				if _, err := typeNames(ctx, service); err == nil || !test.want(err) {
+					t.Errorf("with the fault, listing share types gives %v", err)
+				}
+				must(t, client.ClearFaults(ctx))
+				if _, err := typeNames(ctx, service); err != nil {
+					t.Errorf("with the fault cleared, listing share types gives %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestConnectionFaultOfOneService(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{ResetConnect, Unreachable, BadCertificate} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			_, client, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
+			set(ctx, t, client, Fault{Mode: mode, Service: Share})
+			service := manilaClient(ctx, t, client, Clouds{})
+			if _, err := typeNames(ctx, service); err == nil {
+				t.Error("Manila answered")
+			}
+			if got := counters(ctx, t, client).ConnectionsByListener; got["identity"] != 1 {
+				t.Errorf("connections %v, want one for identity", got)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, client, Clouds{})
+	for range 3 {
+		_, err := typeNames(ctx, service)
+		must(t, err)
+	}
+	if got := counters(ctx, t, client).Connections; got != 1 {
+		t.Errorf("%d connections for one client, want 1", got)
+	}
+	fault := set(ctx, t, client, Fault{Mode: ResetConnect, Times: 1})
+	_, err := typeNames(ctx, service)
+	if err == nil {
+		t.Error("the connection was not reset")
+	}
+	_, err = typeNames(ctx, service)
+	must(t, err)
+	if got := counters(ctx, t, client).Connections; got != 3 {
+		t.Errorf("%d connections, want 3: before, reset, after %s was used up", got, fault.ID)
+	}
+}
+
+func TestRefusedFaults(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{})
+	tests := map[string]Fault{
+		"unknown mode":            {Mode: "flood"},
+		"unknown service":         {Mode: Hang, Service: "dns"},
+		"is negative":             {Mode: Hang, Times: -1},
+		"positive delay":          {Mode: Slow},
+		"takes a status":          {Mode: Status},
+		"is not an error":         {Mode: Status, Status: 200},
+		"takes no certificate":    {Mode: Hang, Certificate: OtherCA},
+		"needs a simulator":       {Mode: BadCertificate},
+		"neither path prefix nor": {Mode: Unreachable, PathPrefix: "/share"},
+		"takes no number":         {Mode: Unreachable, Times: 1},
+	}
+	for want, fault := range tests {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			if _, err := client.SetFault(ctx, fault); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an error with %q", err, want)
+			}
+		})
+	}
+	var refused *ControlError
+	if err := client.ClearFaults(ctx, "fault-9"); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
+		t.Errorf("got %v for a fault that is not set, want 404", err)
+	}
+}

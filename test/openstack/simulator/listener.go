@@ -1,0 +1,226 @@
+package simulator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// frontend is one listener with the services behind it, and the faults about connections.
+type frontend struct {
+	name     string // of the listener in the counters
+	services []Service
+	faults   *faultSet
+	journal  *journal
+	keyring  *keyring // nil is plain HTTP
+	server   *http.Server
+
+	switching   sync.Mutex // serialises open and shut
+	address     *net.TCPAddr
+	listener    net.Listener // nil while unreachable
+	reservation *reservation
+
+	mu          sync.Mutex // makes "is there a fault" and "note the connection" one step
+	connections map[*connection]struct{}
+}
+
+// connection is an accepted TCP connection.
+type connection struct {
+	*net.TCPConn
+	number   int
+	frontend *frontend
+}
+
+// Close forgets the connection.
+func (c *connection) Close() error {
+	c.frontend.mu.Lock()
+	delete(c.frontend.connections, c)
+	c.frontend.mu.Unlock()
+	return c.TCPConn.Close()
+}
+
+// abort closes the connection with a TCP reset.
+func (c *connection) abort() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+type connectionKey struct{}
+
+// newFrontend prepares a frontend; nothing listens yet.
+func newFrontend(name string, services []Service, handler http.Handler) *frontend {
+	return &frontend{
+		name: name, services: services, connections: map[*connection]struct{}{},
+		server: &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: time.Minute,
+			ErrorLog:          log.New(io.Discard, "", 0), // refused handshakes are what tests provoke
+			ConnContext:       withConnection,
+		},
+	}
+}
+
+// withConnection lets a handler find the TCP connection it serves.
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	return context.WithValue(ctx, connectionKey{}, conn)
+}
+
+// listen takes an address, whose port stays the same from then on. Connections wait until serve is called.
+func (f *frontend) listen(ctx context.Context, address string) error {
+	f.switching.Lock()
+	defer f.switching.Unlock()
+	if err := f.open(ctx, address); err != nil {
+		return err
+	}
+	f.address = f.listener.Addr().(*net.TCPAddr)
+	return nil
+}
+
+// serve answers the connections to the listener that listen opened.
+func (f *frontend) serve() {
+	f.switching.Lock()
+	defer f.switching.Unlock()
+	f.attend()
+}
+
+// adjust makes the frontend follow a change of faults; dropped connections make clients notice it.
+func (f *frontend) adjust(ctx context.Context, drop bool) error {
+	f.switching.Lock()
+	defer f.switching.Unlock()
+	_, hidden := f.faults.connection(Unreachable, f.services, false)
+	var err error
+	switch {
+	case hidden && f.listener != nil:
+		err = f.shut()
+	case !hidden && f.listener == nil:
+		if err = f.open(ctx, f.address.String()); err == nil {
+			f.attend()
+		}
+	}
+	if drop {
+		f.drop()
+	}
+	return err
+}
+
+// serves tells whether a fault is for any service behind the listener.
+func (f *frontend) serves(fault Fault) bool { return slices.ContainsFunc(f.services, fault.hits) }
+
+// open listens, beside the reservation if there is one. The caller holds the switching lock.
+func (f *frontend) open(ctx context.Context, address string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
+	if err != nil {
+		return fmt.Errorf("listening for %s: %w", f.name, err)
+	}
+	if f.reservation != nil {
+		f.reservation.release()
+		f.reservation = nil
+	}
+	f.listener = listener
+	return nil
+}
+
+// attend serves until the listener is closed. The caller holds the switching lock.
+func (f *frontend) attend() {
+	var served net.Listener = &gate{Listener: f.listener, frontend: f}
+	if f.keyring != nil {
+		served = tls.NewListener(served, f.tlsConfig())
+	}
+	go func() { _ = f.server.Serve(served) }() // ends when the listener is closed, by shut or by close
+}
+
+// shut stops listening but keeps the port. The caller holds the switching lock.
+func (f *frontend) shut() error {
+	if err := f.listener.Close(); err != nil {
+		return fmt.Errorf("closing the listener for %s: %w", f.name, err)
+	}
+	f.listener = nil
+	var err error
+	f.reservation, err = reserve(f.address)
+	return err
+}
+
+// drop resets all connections.
+func (f *frontend) drop() {
+	f.mu.Lock()
+	open := make([]*connection, 0, len(f.connections))
+	for conn := range f.connections {
+		open = append(open, conn)
+	}
+	f.mu.Unlock()
+	for _, conn := range open {
+		conn.abort()
+	}
+}
+
+// close ends everything.
+func (f *frontend) close() error {
+	f.switching.Lock()
+	defer f.switching.Unlock()
+	if f.reservation != nil {
+		f.reservation.release()
+		f.reservation = nil
+	}
+	return f.server.Close()
+}
+
+// tlsConfig presents the certificate of the moment. Session tickets would let clients skip looking at it.
+func (f *frontend) tlsConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS12,
+		NextProtos:             []string{"http/1.1"},
+		SessionTicketsDisabled: true,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			fault, bad := f.faults.connection(BadCertificate, f.services, true)
+			if bad {
+				return f.keyring.certificates[fault.Certificate], nil
+			}
+			return f.keyring.certificates[good], nil
+		},
+	}
+}
+
+// gate counts connections and resets those that a fault is for.
+type gate struct {
+	net.Listener
+	frontend *frontend
+}
+
+// Accept returns the next connection that is not reset at once.
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if accepted := g.frontend.admit(conn.(*net.TCPConn)); accepted != nil {
+			return accepted, nil
+		}
+	}
+}
+
+// admit notes a new connection, or resets it and returns nil.
+func (f *frontend) admit(conn *net.TCPConn) *connection {
+	accepted := &connection{TCPConn: conn, number: f.journal.connect(f.name), frontend: f}
+	f.mu.Lock()
+	_, refused := f.faults.connection(ResetConnect, f.services, true)
+	if !refused {
+		f.connections[accepted] = struct{}{}
+	}
+	f.mu.Unlock()
+	if refused {
+		accepted.abort()
+		return nil
+	}
+	return accepted
+}

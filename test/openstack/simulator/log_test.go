@@ -1,0 +1,133 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, client, Clouds{})
+	_, err := typeNames(ctx, service)
+	must(t, err)
+	got, err := client.Log(ctx, 0)
+	must(t, err)
+	want := []Request{
+		{Number: 1, Service: Identity, Region: DefaultRegion, Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Done: true, Connection: 1},
+		{
+			Number: 2, Service: Share, Region: DefaultRegion, Method: "GET", Path: "/share/v2/types", Status: 200,
+			Done: true, Connection: 1, Token: tokenHash(service.TokenID),
+		},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Request{}, "Time", "Duration")); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+	later, err := client.Log(ctx, 1)
+	must(t, err)
+	if len(later) != 1 || later[0].Number != 2 {
+		t.Errorf("log since request 1: %v", later)
+	}
+	wantCounters := Counters{
+		Connections: 1, ConnectionsByListener: map[string]int{"all": 1},
+		Requests:      map[Service]int{Identity: 1, Share: 1},
+		Calls:         map[string]int{"POST /identity/v3/auth/tokens": 1, "GET /share/v2/types": 1},
+		Statuses:      map[string]int{"identity 201": 1, "share 200": 1},
+		LoginAttempts: 1, Logins: 1,
+	}
+	if diff := cmp.Diff(wantCounters, counters(ctx, t, client), cmpopts.IgnoreFields(Counters{}, "Since")); diff != "" {
+		t.Errorf("counters (-want +got):\n%s", diff)
+	}
+	must(t, client.ResetLog(ctx))
+	empty, err := client.Log(ctx, 0)
+	must(t, err)
+	if total := counters(ctx, t, client).Total(); len(empty) != 0 || total != 0 {
+		t.Errorf("after a reset: %d requests in the log, %d counted", len(empty), total)
+	}
+}
+
+func TestLogHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{})
+	provider, _, err := login(ctx, t, client, Clouds{})
+	must(t, err)
+	_, _, err = login(ctx, t, client, Clouds{Auth: ApplicationCredential})
+	must(t, err)
+	accepted, err := client.Credentials(ctx)
+	must(t, err)
+	requests, err := client.Log(ctx, 0)
+	must(t, err)
+	text, err := json.Marshal([]any{requests, counters(ctx, t, client)})
+	must(t, err)
+	for _, secret := range []string{accepted.Password, accepted.ApplicationCredentialSecret, provider.TokenID} {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%q is in the log", secret)
+		}
+	}
+}
+
+func TestLogLimit(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{LogLimit: 2})
+	service := manilaClient(ctx, t, client, Clouds{})
+	for range 4 {
+		_, err := typeNames(ctx, service)
+		must(t, err)
+	}
+	requests, err := client.Log(ctx, 0)
+	must(t, err)
+	var numbers []int
+	for _, request := range requests {
+		numbers = append(numbers, request.Number)
+	}
+	if diff := cmp.Diff([]int{4, 5}, numbers); diff != "" {
+		t.Errorf("numbers kept (-want +got):\n%s", diff)
+	}
+	if total := counters(ctx, t, client).Total(); total != 5 {
+		t.Errorf("%d requests counted, want 5", total)
+	}
+}
+
+// TestConcurrency is for the race detector: clients, control and faults at the same time.
+func TestConcurrency(t *testing.T) {
+	t.Parallel()
+	_, client, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
+	done := make(chan error)
+	for i := range 4 {
+		service := manilaClient(ctx, t, client, Clouds{})
+		go func() {
+			for range 10 {
+				_, _ = typeNames(ctx, service) // may meet a fault of the others
+			}
+			_, err := client.AddShareType(ctx, ShareType{Name: fmt.Sprint("type", i)})
+			done <- err
+		}()
+		go func() {
+			for _, mode := range []Mode{Unreachable, Reset, ResetConnect, BadCertificate, Truncated} {
+				fault, err := client.SetFault(ctx, Fault{Mode: mode, Service: Share})
+				if err == nil {
+					err = client.ClearFaults(ctx, fault.ID)
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+			_, err := client.RevokeTokens(ctx)
+			done <- err
+		}()
+	}
+	for range 8 {
+		must(t, <-done)
+	}
+	names, err := typeNames(ctx, manilaClient(ctx, t, client, Clouds{}))
+	must(t, err)
+	if len(names) != 5 {
+		t.Errorf("%d share types, want 5", len(names))
+	}
+}
