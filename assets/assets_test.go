@@ -1,0 +1,313 @@
+// Package assets_test proves what the checked-in assets promise: they are what the generator makes, Kubernetes
+// understands every field of them, and the objects which clusters already have keep their names.
+package assets_test
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	"github.com/openstack-csi/csi-operator/assets/drivers/nfs"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+func drivers() map[string]fs.FS {
+	return map[string]fs.FS{"manila": manila.Assets(), "nfs": nfs.Assets()}
+}
+
+// eachBundle runs a test for every driver in every flavour.
+func eachBundle(t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, b *bundle.Bundle)) {
+	t.Helper()
+	for driver, fsys := range drivers() {
+		for _, f := range flavour.All() {
+			t.Run(driver+"/"+string(f), func(t *testing.T) {
+				t.Parallel()
+				loaded, err := bundle.Load(fsys, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				test(t, driver, f, loaded)
+			})
+		}
+	}
+}
+
+// sampleValues gives every early placeholder a value of the awkward sort: a number, were it not quoted.
+func sampleValues() map[string]string {
+	values := map[string]string{}
+	for _, name := range bundle.Early() {
+		values[name] = "4.20"
+	}
+	return values
+}
+
+func decode(t *testing.T, text []byte) runtime.Object {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, snapshotv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	object, _, err := decoder.Decode(text, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func TestEveryObjectDecodesStrictly(t *testing.T) {
+	t.Parallel()
+	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+		filled, err := b.Fill(sampleValues())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asset := range filled.Assets() {
+			if asset.Role == bundle.ServiceMonitor {
+				var object unstructured.Unstructured
+				if err := yaml.UnmarshalStrict(asset.Data, &object.Object); err != nil || object.GetKind() != "ServiceMonitor" {
+					t.Errorf("%s: kind %q, %v", asset.Name, object.GetKind(), err)
+				}
+				continue
+			}
+			decode(t, asset.Data)
+		}
+	})
+}
+
+func TestOnlyLatePlaceholdersRemain(t *testing.T) {
+	t.Parallel()
+	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+		filled, err := b.Fill(sampleValues())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asset := range filled.Assets() {
+			for _, name := range bundle.Placeholders(asset.Data) {
+				if !slices.Contains(bundle.Late(), name) {
+					t.Errorf("%s: ${%s} remains", asset.Name, name)
+				}
+			}
+		}
+	})
+}
+
+// TestAccountsAndRightsComeFirst: a pod whose ServiceAccount has no right to its SCC yet is refused.
+func TestAccountsAndRightsComeFirst(t *testing.T) {
+	t.Parallel()
+	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+		var others string
+		for _, asset := range b.Assets() {
+			kind := kindOf(t, asset)
+			first := kind == "ServiceAccount" || strings.Contains(kind, "Role")
+			if first && others != "" {
+				t.Errorf("%s comes after %s", asset.Name, others)
+			}
+			if !first {
+				others = asset.Name
+			}
+		}
+	})
+}
+
+func kindOf(t *testing.T, asset bundle.Asset) string {
+	t.Helper()
+	var object unstructured.Unstructured
+	if err := yaml.Unmarshal(asset.Data, &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object.GetKind()
+}
+
+// TestSingleWriter: the two bundles share a ServiceAccount, and only Manila's may bring it.
+func TestSingleWriter(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		writers := map[string]string{}
+		for driver, fsys := range drivers() {
+			loaded, err := bundle.Load(fsys, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, asset := range loaded.Assets() {
+				var object unstructured.Unstructured
+				if err := yaml.Unmarshal(asset.Data, &object.Object); err != nil {
+					t.Fatal(err)
+				}
+				key := string(asset.Side) + object.GetKind() + object.GetNamespace() + "/" + object.GetName()
+				if other, taken := writers[key]; taken {
+					t.Errorf("%s: %s is written by %s and %s", f, key, other, driver)
+				}
+				writers[key] = driver
+			}
+		}
+	}
+}
+
+// workload reads the pod template of a bundle's workload, with its name, selector and annotations.
+func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, corev1.PodSpec) {
+	t.Helper()
+	text, err := b.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object appsv1.DaemonSet // a Deployment has all that is looked at in the same places
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	return object, object.Spec.Template.Spec
+}
+
+// TestNamesClustersAlreadyHave: selectors cannot change, and a renamed object would leave the old one behind.
+func TestNamesClustersAlreadyHave(t *testing.T) {
+	t.Parallel()
+	tests := map[string]map[string]struct{ name, component string }{
+		"manila": {
+			"controller.yaml": {"openstack-manila-csi-controllerplugin", "controllerplugin"},
+			"node.yaml":       {"openstack-manila-csi-nodeplugin", "nodeplugin"},
+		},
+		"nfs": {"node.yaml": {"csi-nodeplugin-nfsplugin", "nfs-nodeplugin"}},
+	}
+	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
+		for file, want := range tests[driver] {
+			object, _ := workload(t, b, file)
+			labels := map[string]string{"app": "openstack-manila-csi", "component": want.component}
+			if diff := cmp.Diff(labels, object.Spec.Selector.MatchLabels); diff != "" || object.Name != want.name {
+				t.Errorf("%s: name %q, selector %s", file, object.Name, diff)
+			}
+		}
+	})
+}
+
+// TestWorkloads holds for each pod of each driver what earlier operators forgot for one or the other.
+func TestWorkloads(t *testing.T) {
+	t.Parallel()
+	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+		for _, asset := range b.Assets() {
+			if asset.Role != bundle.ControllerWorkload && asset.Role != bundle.NodeWorkload {
+				continue
+			}
+			object, pod := workload(t, b, asset.Name)
+			for _, annotation := range []string{"config.openshift.io/inject-proxy", "config.openshift.io/inject-proxy-cabundle"} {
+				if object.Annotations[annotation] != "csi-driver" {
+					t.Errorf("%s: annotation %s is missing", asset.Name, annotation)
+				}
+			}
+			checkVolumes(t, asset.Name, pod)
+			for _, container := range append(pod.InitContainers, pod.Containers...) {
+				checkContainer(t, asset.Name, container)
+			}
+			if asset.Role == bundle.NodeWorkload {
+				checkNode(t, asset.Name, object, pod)
+			}
+		}
+	})
+}
+
+func checkNode(t *testing.T, asset string, object appsv1.DaemonSet, pod corev1.PodSpec) {
+	t.Helper()
+	if object.Spec.Template.Annotations["cluster-autoscaler.kubernetes.io/enable-ds-eviction"] != "false" {
+		t.Errorf("%s: the autoscaler may evict it", asset)
+	}
+	if pod.NodeSelector["kubernetes.io/os"] != "linux" || pod.Containers[0].LivenessProbe == nil {
+		t.Errorf("%s: it is not bound to Linux, or not probed", asset)
+	}
+	for _, container := range pod.Containers {
+		for _, arg := range container.Args {
+			if strings.HasPrefix(arg, "--health-port") || strings.Contains(arg, "0.0.0.0:") {
+				t.Errorf("%s: %s of %s opens a port on every address of the host", asset, arg, container.Name)
+			}
+		}
+	}
+}
+
+// checkVolumes insists that every volume is mounted: one which is not may name a Secret that nobody makes.
+func checkVolumes(t *testing.T, asset string, pod corev1.PodSpec) {
+	t.Helper()
+	mounted := map[string]bool{}
+	for _, container := range append(pod.InitContainers, pod.Containers...) {
+		for _, mount := range container.VolumeMounts {
+			mounted[mount.Name] = true
+		}
+	}
+	for _, volume := range pod.Volumes {
+		if !mounted[volume.Name] {
+			t.Errorf("%s: nothing mounts volume %s", asset, volume.Name)
+		}
+		delete(mounted, volume.Name)
+	}
+	if len(mounted) > 0 {
+		t.Errorf("%s: mounts without a volume: %v", asset, mounted)
+	}
+}
+
+func checkContainer(t *testing.T, asset string, container corev1.Container) {
+	t.Helper()
+	root := container.SecurityContext != nil && container.SecurityContext.ReadOnlyRootFilesystem != nil &&
+		*container.SecurityContext.ReadOnlyRootFilesystem
+	_, memory := container.Resources.Requests[corev1.ResourceMemory]
+	good := root && memory && container.ImagePullPolicy == corev1.PullIfNotPresent &&
+		container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
+	if !good {
+		t.Errorf("%s: container %s lacks a read-only root, requests, pull or termination policy", asset, container.Name)
+	}
+	logs := slices.Contains(container.Args, "--v=${LOG_LEVEL}")
+	if proxy := strings.HasSuffix(container.Name, "kube-rbac-proxy"); !proxy && container.Args != nil && !logs {
+		t.Errorf("%s: container %s ignores the log level", asset, container.Name)
+	}
+	for _, arg := range container.Args {
+		if strings.Contains(arg, "Topology=") {
+			t.Errorf("%s: container %s sets the Topology gate", asset, container.Name)
+		}
+	}
+}
+
+// TestDriverWaitsForNFS: the driver's containers start when the NFS driver's socket is there, not before.
+func TestDriverWaitsForNFS(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		loaded, err := bundle.Load(manila.Assets(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, pod := workload(t, loaded, "controller.yaml")
+		nfsDriver := pod.InitContainers[0]
+		always := nfsDriver.RestartPolicy != nil && *nfsDriver.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		if nfsDriver.Name != "csi-driver-nfs" || !always || nfsDriver.StartupProbe == nil {
+			t.Errorf("%s: init container %q does not hold back the driver", f, nfsDriver.Name)
+		}
+	}
+}
+
+// TestProvisionerReadsSecrets: its right to do so must not be the snapshotter's.
+func TestProvisionerReadsSecrets(t *testing.T) {
+	t.Parallel()
+	const role = "openshift-csi-provisioner-configmap-and-secret-reader-role"
+	for _, f := range flavour.All() {
+		loaded, err := bundle.Load(manila.Assets(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := slices.ContainsFunc(loaded.Select(bundle.Static, bundle.Guest), func(a bundle.Asset) bool {
+			return strings.Contains(string(a.Data), role)
+		})
+		if !bound {
+			t.Errorf("%s: %s is not bound", f, role)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+// Command asset-generator writes the operand manifests in assets/drivers/*/generated from the layers in assets/.
+package main
+
+import (
+	"os"
+
+	"github.com/openstack-csi/csi-operator/pkg/generator"
+)
+
+func main() {
+	os.Exit(generator.Main(os.Args[1:], os.Stderr))
+}

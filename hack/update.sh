@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Writes everything that is generated and checked in. `make update` calls it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+go run -buildvcs=false ./cmd/asset-generator --assets assets

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Fails if what is generated and checked in is not what the generator makes of the sources now. It compares a clean copy,
+# so it needs no git and sees new, changed and deleted files alike. `make verify` calls it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+copy=$(mktemp -d)
+trap 'rm -rf "${copy}"' EXIT
+
+cp -R assets "${copy}/assets"
+rm -rf "${copy}"/assets/drivers/*/generated
+go run -buildvcs=false ./cmd/asset-generator --assets "${copy}/assets"
+if ! diff -ru assets "${copy}/assets"; then
+	echo >&2 "assets/drivers/*/generated is out of date: run \`make update\`"
+	exit 1
+fi

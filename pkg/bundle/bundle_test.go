@@ -1,0 +1,151 @@
+package bundle_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+const sampleIndex = `assets:
+- {name: sa.yaml, role: static, side: guest}
+- {name: role.yaml, role: static, side: controller}
+- {name: node.yaml, role: nodeWorkload, side: guest}
+`
+
+func sample() fstest.MapFS {
+	return fstest.MapFS{
+		"generated/standalone/index.yaml": {Data: []byte(sampleIndex)},
+		"generated/standalone/sa.yaml":    {Data: []byte("kind: ServiceAccount\n")},
+		"generated/standalone/role.yaml":  {Data: []byte("kind: Role\n")},
+		"generated/standalone/node.yaml":  {Data: []byte("kind: DaemonSet\n")},
+	}
+}
+
+func names(assets []bundle.Asset) []string {
+	var all []string
+	for _, asset := range assets {
+		all = append(all, asset.Name)
+	}
+	return all
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	loaded, err := bundle.Load(sample(), flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"sa.yaml", "role.yaml", "node.yaml"}, names(loaded.Assets())); diff != "" {
+		t.Errorf("order of the index is lost: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"sa.yaml"}, names(loaded.Select(bundle.Static, bundle.Guest))); diff != "" {
+		t.Errorf("static assets of the guest: %s", diff)
+	}
+	if got := loaded.Select(bundle.StorageClass, bundle.Guest); got != nil {
+		t.Errorf("storage classes: %v", got)
+	}
+	want := bundle.Asset{
+		Name: "node.yaml", Role: bundle.NodeWorkload, Side: bundle.Guest, Data: []byte("kind: DaemonSet\n"),
+	}
+	got, err := loaded.Get("node.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := loaded.Read("absent.yaml"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "absent.yaml") {
+		t.Errorf("Read of an absent asset: %v", err)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ index, stray, want string }{
+		"unknown key":        {index: "assets: []\nother: 1\n", want: `"other"`},
+		"missing file":       {index: sampleIndex + "- {name: x.yaml, role: static, side: guest}\n", want: `names "x.yaml"`},
+		"file not in index":  {index: sampleIndex, stray: "stray.yaml", want: `"stray.yaml" is not in the index`},
+		"unknown role":       {index: strings.Replace(sampleIndex, "nodeWorkload", "statc", 1), want: `unknown role "statc"`},
+		"unknown side":       {index: strings.Replace(sampleIndex, "side: guest", "side: host", 1), want: `unknown side "host"`},
+		"asset listed twice": {index: sampleIndex + "- {name: sa.yaml, role: static, side: guest}\n", want: "twice"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fsys := sample()
+			fsys["generated/standalone/index.yaml"].Data = []byte(test.index)
+			if test.stray != "" {
+				fsys["generated/standalone/"+test.stray] = &fstest.MapFile{}
+			}
+			_, err := bundle.Load(fsys, flavour.Standalone)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v does not contain %q", err, test.want)
+			}
+		})
+	}
+	if _, err := bundle.Load(sample(), flavour.HyperShift); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a flavour which was not generated: %v", err)
+	}
+}
+
+func TestSave(t *testing.T) {
+	t.Parallel()
+	loaded, err := bundle.Load(sample(), flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, filepath.FromSlash(bundle.Folder(flavour.Standalone)))
+	for _, stale := range []string{"stale.yaml", "folder/stale.yaml", "sa.yaml/in-the-way"} {
+		file := filepath.Join(dir, filepath.FromSlash(stale))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := loaded.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	again, err := bundle.Load(os.DirFS(root), flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(loaded.Assets(), again.Assets()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSaveLeavesRightFilesAlone(t *testing.T) {
+	t.Parallel()
+	loaded, err := bundle.Load(sample(), flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := loaded.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "sa.yaml")
+	before, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(file, 0o444), loaded.Save(dir)); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !before.ModTime().Equal(after.ModTime()) {
+		t.Errorf("the file was written again")
+	}
+}

@@ -1,0 +1,90 @@
+package bundle_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+)
+
+func withText(t *testing.T, texts ...string) *bundle.Bundle {
+	t.Helper()
+	var assets []bundle.Asset
+	for i, text := range texts {
+		name := string(rune('a'+i)) + ".yaml"
+		assets = append(assets, bundle.Asset{Name: name, Role: bundle.Static, Side: bundle.Guest, Data: []byte(text)})
+	}
+	made, err := bundle.New(assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestFill(t *testing.T) {
+	t.Parallel()
+	original := withText(t, "ns: ${NAMESPACE}.${NAMESPACE} ${NODE_NAMESPACE} $(NODE_ID)\nv: ${LOG_LEVEL}\n", "plain: text\n")
+	filled, err := original.Fill(map[string]string{
+		bundle.Namespace: "one", bundle.NodeNamespace: "two", bundle.DriverImage: "",
+	})
+	if err != nil {
+		t.Fatalf("a value which no asset uses must not matter: %v", err)
+	}
+	text, err := filled.Read("a.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("ns: one.one two $(NODE_ID)\nv: ${LOG_LEVEL}\n", string(text)); diff != "" {
+		t.Error(diff)
+	}
+	text, err = original.Read("a.yaml")
+	if err != nil || !strings.Contains(string(text), "${NAMESPACE}") {
+		t.Errorf("filling changed the original: %q, %v", text, err)
+	}
+}
+
+func TestFillListsEveryFault(t *testing.T) {
+	t.Parallel()
+	assets := withText(t,
+		"a: ${NAMESPACE} ${DRIVER_IMAGE}",
+		"b: ${LOG_LEVELS} ${RELEASE_VERSION} ${KUBE_RBAC_PROXY_IMAGE}",
+	)
+	_, err := assets.Fill(map[string]string{
+		bundle.DriverImage: "", bundle.ReleaseVersion: "4\": secret", bundle.LogLevel: "2", "TYPO": "x",
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		`asset "a.yaml": ${NAMESPACE} has no value`,
+		`asset "a.yaml": ${DRIVER_IMAGE} has an empty value`,
+		`asset "b.yaml": ${LOG_LEVELS} has no value`,
+		`asset "b.yaml": the value of ${RELEASE_VERSION} is not plain text`,
+		`asset "b.yaml": ${KUBE_RBAC_PROXY_IMAGE} has no value`,
+		"${LOG_LEVEL} is not a placeholder to fill",
+		"${TYPO} is not a placeholder to fill",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error shows a value: %v", err)
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	t.Parallel()
+	got := bundle.Placeholders([]byte("${B} ${A}${B} $C $(D) {E} ${"))
+	if diff := cmp.Diff([]string{"A", "B"}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range bundle.Early() {
+		if slices.Contains(bundle.Late(), name) {
+			t.Errorf("${%s} is both early and late", name)
+		}
+	}
+}

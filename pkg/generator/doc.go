@@ -1,0 +1,16 @@
+// Package generator makes the operand manifests of every driver from declarative layers. cmd/asset-generator calls it
+// (`make update`), the golden tests call it, and no operator links it. It knows the folder assets/ and no driver's code.
+//
+// For each driver.yaml, each flavour it names, and each part it has (controller, node), the order is fixed:
+//
+//  1. base: the files which base/layer.yaml lists, then those the driver adds
+//  2. driver workload: the driver's patch of the base Deployment or DaemonSet
+//  3. sidecars: their containers, bindings and metrics ports, in the order of driver.yaml
+//  4. flavour: patches of and removals from what is there so far
+//  5. driver patches, as written
+//
+// Text like ${prefix} or ${node.liveness} is settled here, from driver.yaml; text like ${NAMESPACE} is left to the
+// operator. Whatever is wrong is reported with the file and the line to mend: an unknown key, a patch without target or
+// without effect, a file nobody uses, two outputs of one name, ports that clash, a Service port nobody serves, an unknown
+// placeholder.
+package generator

@@ -1,0 +1,298 @@
+package generator_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/generator"
+)
+
+const (
+	one       = "drivers/one/driver.yaml"
+	two       = "drivers/two/driver.yaml"
+	csidriver = "  - {file: base/csidriver.yaml, side: guest, role: csiDriver}\n"
+	all       = `["controller.yaml" "csidriver.yaml" "node.yaml" "node_sa.yaml" "pdb.yaml" ` +
+		`"provisioner_binding.yaml" "service.yaml" "snapshots_binding.yaml"]`
+	withoutBudget = `["controller.yaml" "csidriver.yaml" "node.yaml" "node_sa.yaml" ` +
+		`"provisioner_binding.yaml" "service.yaml" "snapshots_binding.yaml"]`
+	volumes = "  - {target: controller.yaml, merge: patches/volume.yaml}\n"
+)
+
+// mistake is a change which breaks the valid tree, and the whole report it must lead to.
+type mistake struct {
+	edits []edit
+	want  string
+}
+
+// manifestMistakes are in a driver.yaml, a sidecar.yaml or a layer.yaml.
+func manifestMistakes() map[string]mistake {
+	return map[string]mistake{
+		"unknown key in driver.yaml": {
+			edits: []edit{{one, "prefix: one\n", "prefix: one\nprefx: one\n"}},
+			want:  one + ":3: field prefx not found in type generator.driver",
+		},
+		"unknown key in a sidecar": {
+			edits: []edit{{"sidecars/provisioner/sidecar.yaml", "with:", "wiht:"}},
+			want:  "sidecars/provisioner/sidecar.yaml:6: field wiht not found in type generator.sidecar",
+		},
+		"unknown key in a layer": {
+			edits: []edit{{"base/layer.yaml", "node:", "nodes:"}},
+			want:  "base/layer.yaml:6: field nodes not found in type generator.layer",
+		},
+		"manifest is not YAML": {
+			edits: []edit{{two, "  name: two-node\n", "  name: [\n"}},
+			want:  two + ":6: did not find expected ',' or ']'",
+		},
+		"flavour that does not exist": {
+			edits: []edit{{two, "[standalone]", "[standalon]"}},
+			want:  two + `:1: unknown flavour "standalon": want one of ["standalone" "hypershift"]`,
+		},
+	}
+}
+
+// patchMistakes are patches and removals which miss.
+func patchMistakes() map[string]mistake {
+	return map[string]mistake{
+		"patch without target": {
+			edits: []edit{{one, volumes, strings.Replace(volumes, "controller.yaml", "controler.yaml", 1)}},
+			want: one + `:13: patch "patches/volume.yaml" has no target: there is no "controler.yaml", only ` +
+				all + "\n" +
+				one + `:13: patch "patches/volume.yaml" has no target: there is no "controler.yaml", only ` +
+				withoutBudget,
+		},
+		"patch for a container that is not there": {
+			edits: []edit{{one, "container: csi-driver", "container: csi-drive"}},
+			want:  one + `:14: "controller.yaml" has no container "csi-drive"`,
+		},
+		"flavour drops what is not there": {
+			edits: []edit{{"flavours/hypershift/layer.yaml", "- pdb.yaml", "- budget.yaml"}},
+			want: `flavours/hypershift/layer.yaml:5: nothing to drop: there is no "budget.yaml", only ` +
+				all,
+		},
+		"driver declines what the base does not have": {
+			edits: []edit{{two, "[node_sa.yaml]", "[node_sa.yaml, sa.yaml]"}},
+			want:  two + `:10: the base has no "sa.yaml"`,
+		},
+		"merge that changes nothing": {
+			edits: []edit{{"drivers/one/patches/volume.yaml", "", "metadata: {name: one-controller}"}},
+			want:  one + `:13: patch "patches/volume.yaml" changes nothing in "controller.yaml"`,
+		},
+		"operations that change nothing": {
+			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: test, path: /name, value: csi-driver}"}},
+			want:  one + `:14: patch "patches/args.yaml" changes nothing in "controller.yaml"`,
+		},
+		"operation without a place": {
+			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: remove, path: /nowhere}"}},
+			want: "drivers/one/patches/args.yaml:1: patching \"controller.yaml\": applying patch: error in remove for path: " +
+				"'/spec/template/spec/containers/0/nowhere': unable to remove nonexistent key: nowhere: missing value",
+		},
+		"layer is not YAML": {
+			edits: []edit{{"base/pdb.yaml", "metadata:\n", "metadata: [\n"}},
+			want:  "base/pdb.yaml:3: parsing object: did not find expected ',' or ']'",
+		},
+	}
+}
+
+// outputMistakes are files and outputs too many or too few.
+func outputMistakes() map[string]mistake {
+	return map[string]mistake{
+		"file nobody uses": {
+			edits: []edit{
+				{"base/stray.yaml", "", "a: b"}, {"drivers/one/patches/stray.yaml", "", "a: b"},
+				{"sidecars/provisioner/stray.yaml", "", "a: b"}, {"drivers/two/README.md", "", "is allowed"},
+				{"drivers/two/generated/standalone/stray.yaml", "", "is output"},
+			},
+			want: "base/stray.yaml:1: no manifest uses this file\n" +
+				"drivers/one/patches/stray.yaml:1: no manifest uses this file\n" +
+				"sidecars/provisioner/stray.yaml:1: no manifest uses this file",
+		},
+		"file which is not there": {
+			edits: []edit{{"drivers/one/patches/args.yaml", "", ""}},
+			want:  one + `:14: there is no file "drivers/one/patches/args.yaml"`,
+		},
+		"two outputs of one name": {
+			edits: []edit{
+				{one, csidriver, csidriver + "  - {file: patches/service.yaml, side: guest}\n"},
+				{"drivers/one/patches/service.yaml", "", "kind: Service"},
+			},
+			want: one + `:22: two outputs of one name: "service.yaml" is made for base/layer.yaml:4 already`,
+		},
+		"two containers of one name": {
+			edits: []edit{{one, "  - {use: liveness-probe}\n", "  - {use: liveness-probe}\n  - {use: liveness-probe}\n"}},
+			want:  one + `:24: two containers of one name: "csi-liveness-probe" is in "node.yaml" already`,
+		},
+	}
+}
+
+// portMistakes are ports which clash or lead nowhere.
+func portMistakes() map[string]mistake {
+	return map[string]mistake{
+		"port clash inside a pod, both allocated": {
+			edits: []edit{{one, "exposedFrom: 9201", "exposedFrom: 8201"}},
+			want: one + ":11: port clash inside a pod: 8201 (provisioner-m exposed) is taken by provisioner-m metrics at " +
+				one + ":11",
+		},
+		"port clash inside a pod, both written": {
+			edits: []edit{{"drivers/one/patches/node.yaml", "dnsPolicy", "containers: [{name: other, args: [':10301'], ports: [{containerPort: 10301}]}], dnsPolicy"}},
+			want:  `sidecars/liveness-probe/container.yaml:3: port clash inside a pod: "csi-driver" and "other" both declare port 10301`,
+		},
+		"host port clash between drivers": {
+			edits: []edit{{two, "10302", "10301"}},
+			want:  two + ":8: host port clash: 10301 (liveness) is taken by liveness at " + one + ":18",
+		},
+		"host port clash with a port written in a patch": {
+			edits: []edit{{"drivers/two/patches/node.yaml", "dnsPolicy", "containers: [{name: csi-driver, args: ['--port=10301'], ports: [{name: x, containerPort: 10301}]}], dnsPolicy"}},
+			want:  `drivers/two/patches/node.yaml:1: host port clash: 10301 (container port "x") is taken by liveness at ` + one + ":18",
+		},
+		"Service port without container port": {
+			edits: []edit{{"sidecars/kube-rbac-proxy/port.yaml", "targetPort: ${metrics.port}", "targetPort: other"}},
+			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9201) of service "service.yaml": nobody serves it`,
+		},
+		"Service port under another number": {
+			edits: []edit{{"sidecars/kube-rbac-proxy/port.yaml", "port: ${metrics.exposed}", "port: 9999"}},
+			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9999) of service "service.yaml": nobody serves it`,
+		},
+		"Service without pods": {
+			edits: []edit{{"base/service.yaml", "${controller.selector}", "{app: other}"}},
+			want:  `base/service.yaml:6: service "service.yaml": selector "app=other" matches no pods`,
+		},
+		"budget without pods": {
+			edits: []edit{{"base/pdb.yaml", "${controller.selector}", "{app: other}"}},
+			want:  `base/pdb.yaml:6: budget "pdb.yaml": selector "app=other" matches no pods`,
+		},
+		"container port nobody serves": {
+			edits: []edit{{two, "  sidecars:\n  - {use: liveness-probe}\n", ""}},
+			want:  `base/node.yaml:16: container port "healthz" (10302): nobody serves it`,
+		},
+		"metrics nobody serves": {
+			edits: []edit{{"sidecars/provisioner/container.yaml", "- --http-endpoint=localhost:${metrics.local}", "- --x"}},
+			want:  `sidecars/kube-rbac-proxy/container.yaml:4: upstream 8201 of "provisioner-proxy": nobody serves it`,
+		},
+	}
+}
+
+// nameMistakes are placeholders, sidecars and options which nobody knows.
+func nameMistakes() map[string]mistake {
+	return map[string]mistake{
+		"unknown placeholder of build time": {
+			edits: []edit{{"base/pdb.yaml", "${controller.name}", "${controler.name}"}},
+			want:  "base/pdb.yaml:4: unknown placeholder ${controler.name}",
+		},
+		"placeholder of a part the driver lacks": {
+			edits: []edit{{"drivers/two/patches/node.yaml", "ClusterFirstWithHostNet", "\"${controller.name}\""}},
+			want:  "drivers/two/patches/node.yaml:1: unknown placeholder ${controller.name}",
+		},
+		"unknown placeholder of run time": {
+			edits: []edit{{"base/node.yaml", "${DRIVER_IMAGE}", "${DRIVERS_IMAGE}"}},
+			want:  "base/node.yaml:13: unknown placeholder ${DRIVERS_IMAGE}",
+		},
+		"placeholder that does not end": {
+			edits: []edit{{"base/node.yaml", "${DRIVER_IMAGE}", "${DRIVER_IMAGE"}},
+			want:  "base/node.yaml:13: unknown placeholder ${DRIVER_IMAGE",
+		},
+		"unknown sidecar": {
+			edits: []edit{{two, "use: liveness-probe", "use: livenes-probe"}},
+			want:  two + `:12: unknown sidecar "livenes-probe"`,
+		},
+		"sidecar of the other part": {
+			edits: []edit{{two, "use: liveness-probe", "use: provisioner"}, {two, "liveness: 10302", "metricsFrom: 1, exposedFrom: 2"}, {"base/node.yaml", "${node.liveness}", "1"}},
+			want:  two + `:12: sidecar "provisioner" has no container for the node part`,
+		},
+		"unknown option of a sidecar": {
+			edits: []edit{{one, "[snapshots]", "[snapshot]"}, {one, volumes, ""}, {"drivers/one/patches/volume.yaml", "", ""}},
+			want:  one + `:11: sidecar "provisioner" has no option "snapshot", only ["snapshots"]`,
+		},
+		"sidecar with metrics and no ports": {
+			edits: []edit{{one, "metricsFrom: 8201, ", ""}},
+			want:  one + `:11: sidecar "provisioner" serves metrics: ports needs metricsFrom and exposedFrom`,
+		},
+		"kind with a writer of its own made static": {
+			edits: []edit{{one, ", role: csiDriver", ""}},
+			want:  one + `:21: "csidriver.yaml" is a CSIDriver: its role is "csiDriver", not "static"`,
+		},
+	}
+}
+
+// TestErrors makes one mistake at a time and expects the place to mend and what is wrong there.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	groups := []map[string]mistake{
+		manifestMistakes(), patchMistakes(), outputMistakes(), portMistakes(), nameMistakes(),
+	}
+	for _, mistakes := range groups {
+		for name, made := range mistakes {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				checkMistake(t, made)
+			})
+		}
+	}
+}
+
+func checkMistake(t *testing.T, made mistake) {
+	t.Helper()
+	tree := validTree(t)
+	for _, change := range made.edits {
+		change.apply(t, tree)
+	}
+	_, err := generator.Generate(tree)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(made.want, err.Error()); diff != "" {
+		t.Error(diff)
+	}
+	var located *generator.Error
+	if !errors.As(err, &located) || located.File == "" || located.Line == 0 {
+		t.Errorf("the error has no place: %#v", err)
+	}
+}
+
+// TestValues covers the mistakes which a manifest can hold by itself.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	tree := validTree(t)
+	for _, change := range []edit{
+		{two, "name: two.csi.example.com\n", ""},
+		{two, "flavours: [standalone]\n", ""},
+		{two, "  selector: {app: two}\n", ""},
+		{one, volumes, "  - {target: controller.yaml, merge: patches/volume.yaml, json6902: patches/volume.yaml}\n" +
+			"  - {target: controller.yaml}\n  - {merge: patches/volume.yaml, container: x}\n" +
+			"  - {target: controller.yaml, json6902: patches/args.yaml, container: x, trait: y}\n"},
+		{one, "flavours: [standalone, hypershift]", "flavours: [standalone]"},
+		{one, "side: guest, role: csiDriver", "side: gest, role: driver"},
+	} {
+		change.apply(t, tree)
+	}
+	_, err := generator.Generate(tree)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want := strings.Join([]string{
+		one + ":13: a patch has either merge or json6902",
+		one + ":14: a patch has either merge or json6902",
+		one + ":15: container and trait are for json6902: a merge names its containers",
+		one + ":15: target is required",
+		one + ":16: a patch has container or trait, not both",
+		one + ":16: trait is for layers: name the container",
+		one + `:17: only: the driver has no flavour "hypershift"`,
+		one + `:24: unknown role "driver": want one of ["static" "controllerWorkload" "nodeWorkload" "storageClass" "snapshotClass" "serviceMonitor" "csiDriver"]`,
+		one + `:24: unknown side "gest": want one of ["controller" "guest"]`,
+		two + ":1: flavours: at least one is required",
+		two + ":1: name is required",
+		two + ":4: selector is required",
+	}, "\n")
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestValidTree(t *testing.T) {
+	t.Parallel()
+	if _, err := generator.Generate(validTree(t)); err != nil {
+		t.Fatal(err)
+	}
+}

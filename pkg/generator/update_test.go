@@ -1,0 +1,151 @@
+package generator_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/generator"
+)
+
+const checkedIn = "../../assets"
+
+// files reads every file of a tree.
+func files(t *testing.T, fsys fs.FS) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(fsys, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(fsys, file)
+		all[file] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// writeTree puts a tree into a new folder.
+func writeTree(t *testing.T, fsys fs.FS) string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "assets")
+	if err := os.CopyFS(root, fsys); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestCheckedInAssetsAreUpToDate(t *testing.T) {
+	t.Parallel()
+	root := writeTree(t, os.DirFS(checkedIn))
+	want := files(t, os.DirFS(root))
+	for range 2 { // what is there already must not matter
+		if err := generator.Update(root); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, files(t, os.DirFS(root))); diff != "" {
+			t.Fatalf("run `make update`: %s", diff)
+		}
+	}
+}
+
+func TestUpdateFromNothingAndAgain(t *testing.T) {
+	t.Parallel()
+	root := writeTree(t, validTree(t))
+	if err := generator.Update(root); err != nil {
+		t.Fatal(err)
+	}
+	first := files(t, os.DirFS(root))
+	for _, file := range []string{
+		"drivers/one/generated/hypershift/controller.yaml", "drivers/two/generated/standalone/index.yaml",
+	} {
+		if first[file] == "" {
+			t.Errorf("%s was not made", file)
+		}
+	}
+	if err := generator.Update(root); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, files(t, os.DirFS(root))); diff != "" {
+		t.Errorf("a second run changes something: %s", diff)
+	}
+}
+
+func TestUpdateRemovesWhatIsStale(t *testing.T) {
+	t.Parallel()
+	root := writeTree(t, validTree(t))
+	if err := generator.Update(root); err != nil {
+		t.Fatal(err)
+	}
+	want := files(t, os.DirFS(root))
+	for _, stale := range []string{
+		"drivers/one/generated/standalone/old.yaml", "drivers/two/generated/hypershift/node.yaml",
+		"drivers/two/generated/index.yaml", "drivers/gone/generated/standalone/node.yaml",
+	} {
+		file := filepath.Join(root, filepath.FromSlash(stale))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := generator.Update(root); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, files(t, os.DirFS(root))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUpdateWritesNothingWhenSomethingIsWrong(t *testing.T) {
+	t.Parallel()
+	tree := validTree(t)
+	edit{two, "10302", "10301"}.apply(t, tree)
+	root := writeTree(t, tree)
+	want := files(t, os.DirFS(root))
+	if err := generator.Update(root); err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(want, files(t, os.DirFS(root))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	broken := validTree(t)
+	edit{two, "prefix: one", "prefx: one"}.apply(t, broken)
+	tests := map[string]struct {
+		tree fstest.MapFS
+		args []string
+		code int
+		want string
+	}{
+		"fine":            {tree: validTree(t)},
+		"mistake":         {tree: broken, code: 1, want: two + ":2: field prefx not found"},
+		"unknown flag":    {args: []string{"--asets=x"}, code: 2, want: "asets"},
+		"stray argument":  {args: []string{"x"}, code: 2, want: `unexpected arguments ["x"]`},
+		"folder is empty": {tree: fstest.MapFS{}, code: 1, want: "base/layer.yaml"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := test.args
+			if test.tree != nil {
+				args = []string{"--assets", writeTree(t, test.tree)}
+			}
+			var said strings.Builder
+			if code := generator.Main(args, io.Writer(&said)); code != test.code || !strings.Contains(said.String(), test.want) {
+				t.Errorf("exit code %d, %q", code, said.String())
+			}
+		})
+	}
+}

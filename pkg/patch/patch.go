@@ -1,0 +1,121 @@
+// Package patch changes Kubernetes objects written in YAML: strategic merge patches, JSON 6902 patches, and one
+// canonical way to write the result. The asset generator is its only caller; it is the only package which imports kyaml,
+// so that no operator binary links it.
+package patch
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"go.yaml.in/yaml/v3"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/kustomize/kyaml/yaml/merge2"
+)
+
+// Merge applies a strategic merge patch to an object. The patch needs no apiVersion and kind of its own; where it has
+// them they must be the object's. Lists merge by the keys which Kubernetes declares for the object's kind, and new
+// elements go last; lists without such a key, and every list of a kind unknown to Kubernetes, are replaced.
+func Merge(object, patch []byte) ([]byte, error) {
+	target, err := kyaml.Parse(string(object))
+	if err != nil {
+		return nil, fmt.Errorf("parsing object: %w", err)
+	}
+	change, err := kyaml.Parse(string(patch))
+	if err != nil {
+		return nil, fmt.Errorf("parsing patch: %w", err)
+	}
+	if err := adoptType(target, change); err != nil {
+		return nil, err
+	}
+	merged, err := merge2.Merge(change, target, kyaml.MergeOptions{ListIncreaseDirection: kyaml.MergeOptionsListAppend})
+	if err != nil {
+		return nil, fmt.Errorf("merging: %w", err)
+	}
+	text, err := merged.String()
+	if err != nil {
+		return nil, fmt.Errorf("writing merged object: %w", err)
+	}
+	return Canonical([]byte(text))
+}
+
+// adoptType gives the patch the object's apiVersion and kind: kyaml looks up list keys by them.
+func adoptType(target, change *kyaml.RNode) error {
+	if change.YNode().Kind != kyaml.MappingNode {
+		return fmt.Errorf("a strategic merge patch is a mapping")
+	}
+	if kind := change.GetKind(); kind != "" && kind != target.GetKind() {
+		return fmt.Errorf("patch is for kind %q, object is a %q", kind, target.GetKind())
+	}
+	if version := change.GetApiVersion(); version != "" && version != target.GetApiVersion() {
+		return fmt.Errorf("patch is for apiVersion %q, object has %q", version, target.GetApiVersion())
+	}
+	change.SetKind(target.GetKind())
+	change.SetApiVersion(target.GetApiVersion())
+	return nil
+}
+
+// JSON6902 applies a JSON 6902 patch, written in YAML or JSON, to an object. Its paths are relative to the place which
+// the JSON pointer at names; the empty pointer is the whole object.
+func JSON6902(object, patch []byte, at string) ([]byte, error) {
+	operations, err := rebase(patch, at)
+	if err != nil {
+		return nil, err
+	}
+	document, err := toJSON(object)
+	if err != nil {
+		return nil, fmt.Errorf("parsing object: %w", err)
+	}
+	decoded, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		return nil, fmt.Errorf("decoding patch: %w", err)
+	}
+	patched, err := decoded.Apply(document)
+	if err != nil {
+		return nil, fmt.Errorf("applying patch: %w", err)
+	}
+	return Canonical(patched)
+}
+
+// operation is one step of a JSON 6902 patch; Value stays raw, for null is a value.
+type operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	From  *string         `json:"from,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// rebase returns the patch as JSON, with every path below at.
+func rebase(patch []byte, at string) ([]byte, error) {
+	document, err := toJSON(patch)
+	if err != nil {
+		return nil, fmt.Errorf("decoding patch: %w", err)
+	}
+	var operations []operation
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&operations); err != nil {
+		return nil, fmt.Errorf("decoding patch: %w", err)
+	}
+	if len(operations) == 0 {
+		return nil, fmt.Errorf("patch has no operations")
+	}
+	for i := range operations {
+		operations[i].Path = at + operations[i].Path
+		if from := operations[i].From; from != nil {
+			rebased := at + *from
+			operations[i].From = &rebased
+		}
+	}
+	return json.Marshal(operations)
+}
+
+// toJSON reads YAML by the same rules as Canonical, so that a text is the same value wherever it is written.
+func toJSON(text []byte) ([]byte, error) {
+	var value any
+	if err := yaml.Unmarshal(text, &value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}

@@ -1,0 +1,190 @@
+package patch_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/patch"
+)
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec:
+  template:
+    spec:
+      tolerations: [{key: a}]
+      containers:
+      - {name: one, image: old, args: [-a]}
+      - {name: two, image: old}
+      volumes:
+      - {name: v, emptyDir: {}}
+`
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ object, patch, want string }{
+		"containers merge by name, new ones go last": {
+			object: deployment,
+			patch:  "spec: {template: {spec: {containers: [{name: three, image: new}, {name: one, image: new}]}}}",
+			want: `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: d
+spec:
+  template:
+    spec:
+      containers:
+      - args:
+        - -a
+        image: new
+        name: one
+      - image: old
+        name: two
+      - image: new
+        name: three
+      tolerations:
+      - key: a
+      volumes:
+      - emptyDir: {}
+        name: v
+`},
+		"lists without key are replaced, elements and fields are deleted": {
+			object: deployment,
+			patch: `{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [{key: b}],
+volumes: [{name: v, $patch: delete}], containers: [{name: two, $patch: delete}, {name: one, args: null}]}}}}`,
+			want: `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: d
+spec:
+  template:
+    spec:
+      containers:
+      - image: old
+        name: one
+      tolerations:
+      - key: b
+      volumes: []
+`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := patch.Merge([]byte(test.object), []byte(test.patch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestMergeUnknownKind: without a schema there are no keys to merge lists by.
+func TestMergeUnknownKind(t *testing.T) {
+	t.Parallel()
+	const object = "{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a}]}}"
+	got, err := patch.Merge([]byte(object), []byte("spec: {list: [{name: b}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "apiVersion: example.com/v1\nkind: Thing\nspec:\n  list:\n  - name: b\n"
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestJSON6902(t *testing.T) {
+	t.Parallel()
+	const object = "{kind: A, list: [{args: [x]}, {args: [y], n: 1000000}]}"
+	tests := map[string]struct{ patch, at, want string }{
+		"whole object": {
+			patch: "[{op: remove, path: /list/0}, {op: add, path: /null, value: null}]",
+			want:  "kind: A\nlist:\n- args:\n  - \"y\"\n  \"n\": 1000000\n\"null\": null\n",
+		},
+		"relative to a pointer, from included": {
+			patch: "[{op: add, path: /args/-, value: z}, {op: move, from: /n, path: /m}, {op: test, path: /m, value: 1000000}]",
+			at:    "/list/1",
+			want:  "kind: A\nlist:\n- args:\n  - x\n- args:\n  - \"y\"\n  - z\n  m: 1000000\n",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := patch.JSON6902([]byte(object), []byte(test.patch), test.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	merge := func(p string) error { _, err := patch.Merge([]byte(deployment), []byte(p)); return err }
+	apply := func(p string) error { _, err := patch.JSON6902([]byte(deployment), []byte(p), ""); return err }
+	tests := map[string]struct {
+		err  error
+		want string
+	}{
+		"patch of another kind":     {merge("kind: DaemonSet"), `kind "DaemonSet"`},
+		"patch of another version":  {merge("apiVersion: apps/v2"), `apiVersion "apps/v2"`},
+		"patch is a list":           {merge("[a]"), "is a mapping"},
+		"patch is not YAML":         {merge("{"), "parsing patch"},
+		"operation without target":  {apply("[{op: remove, path: /nowhere}]"), "/nowhere"},
+		"operation with a typo":     {apply("[{op: remove, paht: /kind}]"), "paht"},
+		"no operations":             {apply("[]"), "no operations"},
+		"failed test operation":     {apply("[{op: test, path: /kind, value: Pod}]"), "/kind"},
+		"operations are a mapping":  {apply("a: b"), "decoding patch"},
+		"unknown kind of operation": {apply("[{op: plant, path: /kind}]"), "plant"},
+	}
+	for name, test := range tests {
+		if test.err == nil || !strings.Contains(test.err.Error(), test.want) {
+			t.Errorf("%s: error %v does not contain %q", name, test.err, test.want)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	t.Parallel()
+	got, err := patch.Canonical([]byte(`# comment
+b: ${RELEASE_VERSION}
+a: {<<: {y: 1}, x: "0777", z: "yes"}
+c: ["--v=${LOG_LEVEL}", 0644]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `a:
+  x: "0777"
+  "y": 1
+  z: "yes"
+b: "${RELEASE_VERSION}"
+c:
+- "--v=${LOG_LEVEL}"
+- 420
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	again, err := patch.Canonical(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(again)); diff != "" {
+		t.Errorf("a second pass changes the text: %s", diff)
+	}
+	for _, bad := range []string{"", "# only a comment", "[a]", "a: b: c"} {
+		if _, err := patch.Canonical([]byte(bad)); err == nil {
+			t.Errorf("Canonical(%q) accepted it", bad)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// Package golden_test shows each feature of the asset generator by an example: testdata/common is a small assets folder
+// without drivers, each other folder of testdata is a case with what it adds to that (assets/) and what the generator
+// makes of both (want/). Refresh what is wanted with `go test ./test/golden -update`, and read the difference.
+package golden_test
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/generator"
+)
+
+var update = flag.Bool("update", false, "write what the generator makes to testdata/*/want")
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	cases, err := filepath.Glob("testdata/*/assets")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, added := range cases {
+		dir := filepath.Dir(added)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			got := generate(t, added)
+			want := filepath.Join(dir, "want")
+			if *update {
+				write(t, want, got)
+			}
+			if diff := cmp.Diff(read(t, want), got); diff != "" {
+				t.Errorf("not as in %s: %s", want, diff)
+			}
+		})
+	}
+}
+
+// generate runs the generator on the common folder with a case's files laid over it, and returns the files it adds.
+func generate(t *testing.T, added string) map[string]string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "assets")
+	input := read(t, "testdata/common")
+	maps.Copy(input, read(t, added))
+	write(t, root, input)
+	if err := generator.Update(root); err != nil {
+		t.Fatal(err)
+	}
+	generated := read(t, root)
+	for file, text := range input {
+		if generated[file] != text {
+			t.Errorf("the generator changed its input %s", file)
+		}
+		delete(generated, file)
+	}
+	return generated
+}
+
+// read returns the files below root, by their paths relative to it. A root which is not there has none.
+func read(t *testing.T, root string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// write makes root hold exactly the files.
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
