@@ -51,6 +51,8 @@ func (s *Simulator) identity(c *call) reply {
 		return s.identityVersions(c)
 	case "/v3/auth/tokens":
 		return s.tokens(c)
+	case "/v3/auth/catalog":
+		return s.authCatalog(c)
 	}
 	return s.failure(c, http.StatusNotFound, "The resource could not be found.")
 }
@@ -70,6 +72,14 @@ func (s *Simulator) identityVersions(c *call) reply {
 		return document(http.StatusOK, map[string]any{"version": version})
 	}
 	return document(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []any{version}}})
+}
+
+// authCatalog shows the catalog to the holder of a token.
+func (s *Simulator) authCatalog(c *call) reply {
+	if !s.keystone.valid(c.header.Get(headerAuthToken)) {
+		return s.failure(c, http.StatusUnauthorized, textAuthenticate)
+	}
+	return document(http.StatusOK, map[string]any{"catalog": s.catalog(c), "links": map[string]any{}})
 }
 
 // tokens issues, shows and revokes tokens.

@@ -1,0 +1,192 @@
+package openstack_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	// patience bounds everything that is expected to succeed.
+	patience = 20 * time.Second
+	// repetitions is how often a failure is looked at before its message counts as stable.
+	repetitions = 20
+	userAgent   = "openstack-test/1"
+	typesCall   = "GET /share/v2/types"
+)
+
+// site is a simulated cloud and the files that lead to it.
+type site struct {
+	t     *testing.T
+	cloud *simulator.Client
+	info  simulator.Info
+	front string // auth URL that clouds.yaml gets
+	dir   string
+}
+
+func newSite(t *testing.T, config simulator.Config) *site {
+	t.Helper()
+	if config.ShareTypes == nil {
+		config.ShareTypes = []simulator.ShareType{{Name: "gold"}, {Name: "silver"}}
+	}
+	running, err := simulator.New(config)
+	check(t, err)
+	check(t, running.Start(t.Context()))
+	t.Cleanup(func() { check(t, running.Close()) })
+	s := &site{t: t, cloud: running.Client(), info: running.Info(), front: running.Info().AuthURL, dir: t.TempDir()}
+	return s
+}
+
+// clouds writes clouds.yaml with the credentials that are accepted now.
+func (s *site) clouds(options simulator.Clouds) {
+	s.t.Helper()
+	text, err := s.cloud.CloudsYAML(s.t.Context(), options)
+	check(s.t, err)
+	s.write("clouds.yaml", strings.ReplaceAll(string(text), s.info.AuthURL, s.front))
+}
+
+// replace changes the text of clouds.yaml.
+func (s *site) replace(old, replacement string) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.path("clouds.yaml"))
+	check(s.t, err)
+	changed := strings.ReplaceAll(string(text), old, replacement)
+	if changed == string(text) {
+		s.t.Fatalf("clouds.yaml has no %q", old)
+	}
+	s.write("clouds.yaml", changed)
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	check(s.t, os.WriteFile(s.path(name), []byte(text), 0o600))
+}
+
+// ca returns the private CA.
+func (s *site) ca() string {
+	s.t.Helper()
+	ca, err := s.cloud.CA(s.t.Context())
+	check(s.t, err)
+	return string(ca)
+}
+
+func (s *site) source() openstack.Source {
+	return openstack.Source{CloudsFile: s.path("clouds.yaml"), CAFiles: []string{s.path("ca.crt"), s.path("legacy.pem")}}
+}
+
+// client returns a client of the site's files, which are to exist.
+func (s *site) client() *openstack.Client { return openstack.NewClient(s.source(), userAgent) }
+
+// connected returns a client that has a session, and counters that start at zero.
+func (s *site) connected() *openstack.Client {
+	s.t.Helper()
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	s.wantTypes(client, "gold", "silver")
+	check(s.t, s.cloud.ResetLog(s.t.Context()))
+	return client
+}
+
+func (s *site) fault(fault simulator.Fault) {
+	s.t.Helper()
+	_, err := s.cloud.SetFault(s.t.Context(), fault)
+	check(s.t, err)
+}
+
+// wantTypes asks and expects these share types.
+func (s *site) wantTypes(client *openstack.Client, want ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	got, err := client.ShareTypes(ctx)
+	check(s.t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Fatalf("share types (-want +got):\n%s", diff)
+	}
+}
+
+// wantFailure asks and expects a failure, which it returns as text.
+func (s *site) wantFailure(client *openstack.Client, want openstack.Reason) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	names, err := client.ShareTypes(ctx)
+	return s.failure(names, err, want)
+}
+
+var (
+	changing = regexp.MustCompile(`req-|:\d+|127\.0\.0\.1|\d{4}-\d\d-\d\d|0x[0-9a-f]{4}`)
+	tokenish = regexp.MustCompile(`gAAAAA|secret-`)
+)
+
+// failure checks what every failure has in common.
+func (s *site) failure(names []string, err error, want openstack.Reason) string {
+	s.t.Helper()
+	var classified *openstack.Error
+	if !errors.As(err, &classified) {
+		s.t.Fatalf("got %v and error %v, want an *Error", names, err)
+	}
+	if classified.Reason != want {
+		s.t.Fatalf("reason %s, want %s: %v", classified.Reason, want, err)
+	}
+	text := err.Error()
+	for _, known := range []string{s.front, s.info.AuthURL, s.info.Endpoints[simulator.Share]} {
+		u, err := url.Parse(known)
+		check(s.t, err)
+		text = strings.ReplaceAll(text, u.Host, "HOST")
+	}
+	if found := changing.FindString(text); found != "" {
+		s.t.Fatalf("message holds %q, which may change: %v", found, err)
+	}
+	if strings.Contains(text, "unknown failure") {
+		s.t.Fatalf("message explains nothing: %v", err)
+	}
+	if tokenish.MatchString(text) {
+		s.t.Fatalf("message holds a secret: %v", err)
+	}
+	return err.Error()
+}
+
+// counters reads the counters and sets them to zero.
+func (s *site) counters() simulator.Counters {
+	s.t.Helper()
+	counters, err := s.cloud.Counters(s.t.Context())
+	check(s.t, err)
+	check(s.t, s.cloud.ResetLog(s.t.Context()))
+	return counters
+}
+
+// wantCalls compares the calls since the last look.
+func (s *site) wantCalls(want map[string]int) {
+	s.t.Helper()
+	if diff := cmp.Diff(want, s.counters().Calls); diff != "" {
+		s.t.Fatalf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantFragment(t *testing.T, text, fragment string) {
+	t.Helper()
+	if !strings.Contains(text, fragment) {
+		t.Errorf("message %q lacks %q", text, fragment)
+	}
+}

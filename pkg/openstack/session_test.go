@@ -1,0 +1,234 @@
+package openstack_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+func TestTokenNoLongerAccepted(t *testing.T) {
+	t.Parallel()
+	clock := &clock{now: time.Now()}
+	for name, end := range map[string]func(s *site){
+		"revoked": func(s *site) {
+			_, err := s.cloud.RevokeTokens(s.t.Context())
+			check(s.t, err)
+		},
+		"expired": func(*site) { clock.advance(2 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) { // not parallel: they share the clock
+			s := newSite(t, simulator.Config{Now: clock.read})
+			client := s.connected()
+			for range 2 {
+				end(s)
+				s.wantTypes(client, "gold", "silver")
+				s.wantCalls(map[string]int{loginCall: 1, typesCall: 2})
+				s.unchanged(client)
+			}
+		})
+	}
+}
+
+// clock is a clock for tests.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func TestRotatedCredentials(t *testing.T) {
+	t.Parallel()
+	for _, auth := range []simulator.Auth{simulator.Password, simulator.ApplicationCredential, simulator.NamedApplicationCredential} {
+		t.Run(string(auth), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, simulator.Config{})
+			s.clouds(simulator.Clouds{Auth: auth})
+			client := s.client()
+			s.wantTypes(client, "gold", "silver")
+			_, err := s.cloud.RotateCredentials(t.Context(), simulator.Rotation{})
+			check(t, err)
+			s.counters()
+			first := s.wantFailure(client, openstack.AuthenticationFailed)
+			for range repetitions {
+				if again := s.wantFailure(client, openstack.AuthenticationFailed); again != first {
+					t.Fatalf("message changes from %q to %q", first, again)
+				}
+			}
+			s.wantCalls(map[string]int{typesCall: 1, loginCall: 1 + repetitions})
+			s.clouds(simulator.Clouds{Auth: auth})
+			s.wantTypes(client, "gold", "silver")
+			s.wantCalls(map[string]int{loginCall: 1, typesCall: 1})
+			s.unchanged(client)
+		})
+	}
+}
+
+// TestCatalogWithoutManila: one request a call says whether Manila has come, without a login.
+func TestCatalogWithoutManila(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	first := s.wantFailure(client, openstack.NotOffered)
+	s.wantCalls(map[string]int{loginCall: 1})
+	for range repetitions {
+		if again := s.wantFailure(client, openstack.NotOffered); again != first {
+			t.Fatalf("message changes from %q to %q", first, again)
+		}
+		s.wantCalls(map[string]int{catalogCall: 1})
+	}
+	check(t, s.cloud.RestoreToCatalog(t.Context(), "sharev2"))
+	s.wantTypes(client, "gold", "silver")
+	s.wantCalls(map[string]int{catalogCall: 1, typesCall: 1})
+	s.unchanged(client)
+}
+
+// TestCatalogOfNewLogin: what a login within a call brings counts from the next call on.
+func TestCatalogOfNewLogin(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	client := s.connected()
+	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+	s.unchanged(client) // Manila still answers
+	_, err := s.cloud.RevokeTokens(t.Context())
+	check(t, err)
+	s.wantTypes(client, "gold", "silver")
+	s.wantCalls(map[string]int{loginCall: 1, typesCall: 2})
+	s.wantFailure(client, openstack.NotOffered)
+	s.wantCalls(map[string]int{catalogCall: 1})
+	check(t, s.cloud.RestoreToCatalog(t.Context(), "sharev2"))
+	s.wantTypes(client, "gold", "silver")
+}
+
+func TestEmptyCatalog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	s.fault(simulator.Fault{Mode: simulator.EmptyCatalog})
+	client := s.client()
+	for range 3 {
+		s.wantFailure(client, openstack.NotOffered)
+	}
+	check(t, s.cloud.ClearFaults(t.Context()))
+	s.wantTypes(client, "gold", "silver")
+}
+
+// TestCatalogIsRefused: a Keystone that does not show its catalog has not said that there is no Manila.
+func TestCatalogIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{403, 404, 503} {
+		s := newSite(t, simulator.Config{})
+		check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+		s.clouds(simulator.Clouds{})
+		client := s.client()
+		s.wantFailure(client, openstack.NotOffered)
+		s.fault(simulator.Fault{Mode: simulator.Status, Status: status, Method: "GET", Service: simulator.Identity})
+		wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "identity service")
+		check(t, s.cloud.ClearFaults(t.Context()))
+		s.wantFailure(client, openstack.NotOffered)
+	}
+}
+
+func TestTokenRevokedWhileNothingIsOffered(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{TokenTTL: time.Hour})
+	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	s.wantFailure(client, openstack.NotOffered)
+	_, err := s.cloud.RevokeTokens(t.Context())
+	check(t, err)
+	s.counters()
+	s.wantFailure(client, openstack.NotOffered)
+	s.wantCalls(map[string]int{loginCall: 1, catalogCall: 2})
+}
+
+func TestNoShareTypes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{ShareTypes: []simulator.ShareType{}})
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	s.wantTypes(client)
+	_, err := s.cloud.AddShareType(t.Context(), simulator.ShareType{Name: "late"})
+	check(t, err)
+	s.wantTypes(client, "late")
+	check(t, s.cloud.RemoveShareType(t.Context(), "late"))
+	s.wantTypes(client)
+}
+
+// TestConcurrentCalls is for the race detector; there is one login nevertheless.
+func TestConcurrentCalls(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	const callers = 8
+	type result struct {
+		names []string
+		err   error
+	}
+	results := make(chan result, callers)
+	for range callers {
+		go func() {
+			names, err := client.ShareTypes(t.Context())
+			results <- result{names, err}
+		}()
+	}
+	for range callers {
+		got := <-results
+		if diff := cmp.Diff([]string{"gold", "silver"}, got.names); got.err != nil || diff != "" {
+			t.Errorf("error %v, share types (-want +got):\n%s", got.err, diff)
+		}
+	}
+	s.wantCalls(map[string]int{loginCall: 1, typesCall: callers})
+}
+
+// TestCancelledContext: neither the caller whose call hangs nor the one that waits for its turn waits on.
+func TestCancelledContext(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	client := s.connected()
+	s.fault(simulator.Fault{Mode: simulator.Hang})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 2)
+	ask := func() {
+		_, err := client.ShareTypes(ctx)
+		failed <- err
+	}
+	go ask()
+	arrived, giveUp := context.WithTimeout(t.Context(), patience)
+	defer giveUp()
+	_, err := s.cloud.WaitRequest(arrived, 0, func(r simulator.Request) bool { return !r.Done })
+	check(t, err)
+	go ask()
+	cancel()
+	for range 2 {
+		select {
+		case err := <-failed:
+			wantFragment(t, s.failure(nil, err, openstack.CloudUnreachable), "broken off")
+		case <-time.After(patience):
+			t.Fatal("the call does not end")
+		}
+	}
+	check(t, s.cloud.ClearFaults(t.Context()))
+	s.wantTypes(client, "gold", "silver")
+}
