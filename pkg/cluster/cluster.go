@@ -1,0 +1,154 @@
+// Package cluster is the operators' view of the API servers they work with: clients, informers, and the Placement that says
+// in which namespace, and of which cluster, everything is. Standalone there is one cluster; on HyperShift the controller side
+// is the management cluster and the guest side the hosted one. Its callers are the hooks, the core and the driver plugins.
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	configclient "github.com/openshift/client-go/config/clientset/versioned"
+	configinformers "github.com/openshift/client-go/config/informers/externalversions"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// Clients reaches one API server.
+type Clients struct {
+	Kube          kubernetes.Interface
+	Dynamic       dynamic.Interface
+	APIExtensions apiextensions.Interface
+	// Informers exist for the operand namespace; on the guest side also for UserConfigNamespace and, as "", for objects
+	// without a namespace.
+	Informers v1helpers.KubeInformersForNamespaces
+}
+
+// Cluster is where one driver and its companions are operated. Nothing in it runs before Start.
+type Cluster struct {
+	Flavour   flavour.Flavour
+	Placement Placement
+	// Operator reads and writes the driver's ClusterCSIDriver, in the guest.
+	Operator v1helpers.OperatorClientWithFinalizers
+	// Config informs of the guest's config.openshift.io objects.
+	Config configinformers.SharedInformerFactory
+
+	controller, guest *Clients
+	starters          []starter
+}
+
+type starter interface {
+	Start(stop <-chan struct{})
+}
+
+// Side returns the clients of a side.
+func (c *Cluster) Side(side bundle.Side) *Clients {
+	if side == bundle.Controller {
+		return c.controller
+	}
+	return c.guest
+}
+
+// Start starts all informers that have been asked for.
+func (c *Cluster) Start(ctx context.Context) {
+	for _, s := range c.starters {
+		s.Start(ctx.Done())
+	}
+}
+
+// AddStarter has further informer factories started with the others.
+func (c *Cluster) AddStarter(s starter) {
+	c.starters = append(c.starters, s)
+}
+
+// Target says which API servers to connect to, and for which driver.
+type Target struct {
+	// Config reaches the API server of the cluster that the operator runs in.
+	Config *rest.Config
+	// GuestKubeconfig is the path of the guest's kubeconfig; "" when standalone.
+	GuestKubeconfig string
+	Flavour         flavour.Flavour
+	Placement       Placement
+	// Driver is the name of the ClusterCSIDriver.
+	Driver string
+	Clock  clock.PassiveClock
+}
+
+// Connect makes clients and informers. It sends nothing.
+func Connect(t Target) (*Cluster, error) {
+	c := &Cluster{Flavour: t.Flavour, Placement: t.Placement}
+	guestConfig, err := t.guestConfig()
+	if err != nil {
+		return nil, err
+	}
+	guestNamespaces := []string{"", t.Placement.Node, UserConfigNamespace}
+	if c.guest, err = newClients(guestConfig, guestNamespaces...); err != nil {
+		return nil, fmt.Errorf("making clients of the guest cluster: %w", err)
+	}
+	c.controller = c.guest
+	c.AddStarter(c.guest.Informers)
+	if t.Flavour == flavour.HyperShift {
+		if c.controller, err = newClients(t.Config, t.Placement.Controller); err != nil {
+			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
+		}
+		c.AddStarter(c.controller.Informers)
+	}
+	config, err := configclient.NewForConfig(guestConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making client of config.openshift.io: %w", err)
+	}
+	c.Config = configinformers.NewSharedInformerFactory(config, 0)
+	c.AddStarter(c.Config)
+	return c, c.addOperatorClient(guestConfig, t)
+}
+
+func (t Target) guestConfig() (*rest.Config, error) {
+	if t.GuestKubeconfig == "" {
+		return t.Config, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", t.GuestKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading guest kubeconfig %q: %w", t.GuestKubeconfig, err)
+	}
+	return config, nil
+}
+
+func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
+	json := withoutThrottle(config)
+	proto := rest.CopyConfig(json)
+	proto.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	proto.ContentType = "application/vnd.kubernetes.protobuf"
+	kube, err := kubernetes.NewForConfig(proto)
+	if err != nil {
+		return nil, err
+	}
+	dyn, err := dynamic.NewForConfig(json)
+	if err != nil {
+		return nil, err
+	}
+	extensions, err := apiextensions.NewForConfig(json)
+	if err != nil {
+		return nil, err
+	}
+	return &Clients{
+		Kube: kube, Dynamic: dyn, APIExtensions: extensions,
+		// No resync: it repeats work that the controllers' own intervals cover.
+		Informers: v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
+	}, nil
+}
+
+// withoutThrottle lifts client-go's default of 5 requests a second, which makes a start take ten seconds; the API server's
+// own priority and fairness protects it.
+func withoutThrottle(config *rest.Config) *rest.Config {
+	ret := rest.CopyConfig(config)
+	ret.QPS = -1
+	return ret
+}

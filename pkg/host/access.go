@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/token/cache"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+
+	"github.com/openshift/library-go/pkg/authorization/hardcodedauthorizer"
+)
+
+// Where each cluster publishes the CA of its client certificates.
+const (
+	clientCANamespace = metav1.NamespaceSystem
+	clientCAName      = "extension-apiserver-authentication"
+	clientCAKey       = "client-ca-file"
+)
+
+// tokenCacheTTL outlasts the interval of scrapes, which is 30 s: the API server is asked for every other one at most.
+const tokenCacheTTL = 35 * time.Second
+
+// protected lets the cluster's Prometheus and its administrators in, by client certificate or token.
+func protected(ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler) (http.Handler, error) {
+	if o.Operator.Authentication.Disabled || o.Operator.Authorization.Disabled {
+		return next, nil
+	}
+	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", clientCANamespace, clientCAName, clientCAKey, kube)
+	if err != nil {
+		return nil, fmt.Errorf("watching the CA of client certificates: %w", err)
+	}
+	go clientCA.Run(ctx, 1)
+	tokens := cache.New(tokenReviewer{kube.AuthenticationV1().TokenReviews()}, false, tokenCacheTTL, tokenCacheTTL)
+	return &gatekeeper{
+		authenticator: union.New(x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion), bearertoken.New(tokens)),
+		authorizer:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
+		next:          next,
+	}, nil
+}
+
+// gatekeeper passes on the requests of those who may make them.
+type gatekeeper struct {
+	authenticator authenticator.Request
+	authorizer    authorizer.Authorizer
+	next          http.Handler
+}
+
+func (g *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	who, ok, err := g.authenticator.AuthenticateRequest(r)
+	if err != nil || !ok {
+		http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		return
+	}
+	if !g.allows(r, who.User) {
+		http.Error(w, "Forbidden", http.StatusForbidden)
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *gatekeeper) allows(r *http.Request, who user.Info) bool {
+	if r.Method != http.MethodGet {
+		return false
+	}
+	if slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
+		return true
+	}
+	decision, _, err := g.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{User: who, Verb: "get", Path: r.URL.Path})
+	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// tokenReviewer asks the API server whose a token is. It is the part of k8s.io/apiserver's webhook authenticator that this
+// needs; that one links gRPC.
+type tokenReviewer struct {
+	reviews authenticationclient.TokenReviewInterface
+}
+
+func (t tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	review, err := t.reviews.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil || !review.Status.Authenticated {
+		return nil, false, err
+	}
+	who := review.Status.User
+	return &authenticator.Response{User: &user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups}}, true, nil
+}

@@ -1,0 +1,82 @@
+// Package plugin is the contract between the operator core and a driver: what a driver's author writes, and what the core
+// does with it. A driver is data and one function of behaviour; it knows neither the core nor other drivers.
+package plugin
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+// Driver is what a CSI driver brings to the core.
+type Driver struct {
+	// Name is the CSI driver's and its ClusterCSIDriver's. A companion (NFS) has the name of its leader.
+	Name opv1.CSIDriverName
+	// ConditionPrefix starts the types of all conditions about the driver's operands. Alerts and CSO know them: MUST NOT change.
+	ConditionPrefix string
+	// Assets is the driver's asset folder, which holds the generated bundle of each flavour.
+	Assets fs.FS
+	// Namespace of the operands; "" is cluster.DefaultNamespace.
+	Namespace string
+	// Removable says that managementState Removed is honoured. It is not where pods could then no longer unmount volumes.
+	Removable bool
+	// StaleConditions are types that earlier releases left behind. They are removed, also while the driver is disabled.
+	StaleConditions []string
+	// Wire joins the driver to the cluster. It MUST NOT do I/O or start goroutines; informers it asks for are started later.
+	// nil is a driver of assets only.
+	Wire func(Surroundings) (Wiring, error)
+}
+
+// Surroundings is what a driver is wired to.
+type Surroundings struct {
+	Cluster  *cluster.Cluster
+	Settings *settings.Settings
+	Events   events.Recorder
+}
+
+// Wiring is the driver's behaviour. Every field is optional.
+type Wiring struct {
+	// Controller changes the Deployment of the controller service, in this order, after the core's own hooks.
+	Controller []hook.Workload
+	// Node changes the DaemonSet of the node service, likewise.
+	Node []hook.Workload
+	// CSIDriver changes the CSIDriver object.
+	CSIDriver []hook.CSIDriver
+	// Controllers run once the gate is open, and from then on.
+	Controllers []factory.Controller
+	// Gate says whether the cloud can serve the driver; nil is open. The leader's gate is also its companions'.
+	Gate Gate
+}
+
+// Gate says whether the cloud can serve the driver. The core asks at once and then at each poll interval, never twice at a
+// time, and writes what it hears into conditions, events and metrics.
+type Gate interface {
+	// Name is the word that conditions start with: "Manila" makes ManilaControllerDisabled.
+	Name() string
+	// Check looks at the cloud. It only reads, and MUST return soon after ctx is done. An error means "unknown", not "closed";
+	// it MUST be the same text for the same failure, and may be an *Unknown.
+	Check(ctx context.Context) (Verdict, error)
+}
+
+// Verdict is what a cloud that answers says.
+type Verdict struct {
+	// Open: the driver can be installed.
+	Open bool
+	// Reason and Message say why not. Both are required when the gate is closed.
+	Reason, Message string
+}
+
+// Unknown is an error of Check with a reason for its condition.
+type Unknown struct {
+	Reason, Message string
+}
+
+func (u *Unknown) Error() string { return u.Message }

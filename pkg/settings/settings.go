@@ -1,0 +1,232 @@
+// Package settings is the only place where the operators read flags and environment variables. Everything is read once, all
+// faults are reported at once, and the rest of the program receives plain values. Its caller is the operator core.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// Environment variables, apart from those of the images, which are named like the placeholders they fill.
+const (
+	envCloudsFile     = "OS_CLIENT_CONFIG_FILE"
+	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
+	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
+)
+
+// Where the operator's Deployment mounts what it is given, and where Kubernetes mounts a pod's identity.
+const (
+	defaultCloudsFile = "/etc/openstack/clouds.yaml"
+	// caFileName is the key `cacert` of the credentials Secret as it is mounted beside clouds.yaml.
+	caFileName        = "ca.crt"
+	defaultLegacyCA   = "/etc/openstack-ca/ca-bundle.pem"
+	inClusterIdentity = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+)
+
+const (
+	defaultPollInterval = time.Minute
+	minPollInterval     = time.Second
+	// maxPollInterval is what the operators promise: to look at the cloud at least once a minute.
+	maxPollInterval = time.Minute
+)
+
+// unknownVersion stands for the release where nobody passes it.
+const unknownVersion = "unknown"
+
+// Settings is what the operator has been told.
+type Settings struct {
+	// Namespace is the operator's own.
+	Namespace string
+	// Kubeconfig is the path of the kubeconfig of the operator's own cluster; "" is the pod's identity.
+	Kubeconfig string
+	// Operator configures serving and leader election.
+	Operator operatorv1alpha1.GenericOperatorConfig
+	// RestartOn are the files whose change ends the process, with the content that was read, nil where none was.
+	RestartOn map[string][]byte
+	// Flavour follows from whether there is a GuestKubeconfig.
+	Flavour flavour.Flavour
+	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
+	GuestKubeconfig string
+	// Images by name of variable, for all names asked for.
+	Images map[string]string
+	// ReleaseVersion is the release the operands belong to; "unknown" when nobody says.
+	ReleaseVersion string
+	// FSGroupPolicy replaces the CSIDriver's own; "" leaves it.
+	FSGroupPolicy storagev1.FSGroupPolicy
+	// CloudsFile is the path of clouds.yaml.
+	CloudsFile string
+	// CAFiles are the paths where the cloud's CA may be, by precedence.
+	CAFiles []string
+	// PollInterval is the time from one look at the cloud to the next.
+	PollInterval time.Duration
+}
+
+// Flags are the flags of an operator's start command.
+type Flags struct {
+	config          string
+	kubeconfig      string
+	namespace       string
+	listen          string
+	restartOn       []string
+	guestKubeconfig string
+	pollInterval    time.Duration
+	legacyCA        string
+}
+
+// AddTo registers the flags.
+func (f *Flags) AddTo(set *pflag.FlagSet) {
+	set.StringVar(&f.config, "config", "", "Path of a GenericOperatorConfig (operator.openshift.io/v1alpha1) in YAML: serving, leader election.")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the pod's own identity.")
+	set.StringVar(&f.namespace, "namespace", "", "The operator's namespace. Default: the pod's.")
+	set.StringVar(&f.listen, "listen", "", "Address to serve health and metrics on. Default: servingInfo.bindAddress of the config, 0.0.0.0:8443 without.")
+	set.StringArrayVar(&f.restartOn, "terminate-on-files", nil, "File whose change ends the operator, for a new one to read it. May be repeated.")
+	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "", "Path of the guest cluster's kubeconfig; selects the hypershift flavour.")
+	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval, "How often to look at OpenStack, between 1s and 1m.")
+	set.StringVar(&f.legacyCA, "cloud-ca-file", defaultLegacyCA, "PEM bundle to trust when the credentials Secret brings no CA.")
+}
+
+// Flavour follows from whether there is a guest kubeconfig.
+func (f *Flags) Flavour() flavour.Flavour {
+	if f.guestKubeconfig != "" {
+		return flavour.HyperShift
+	}
+	return flavour.Standalone
+}
+
+// Load reads and checks flags and environment. images names the variables that must hold an image. The error names every
+// fault in one line.
+func (f *Flags) Load(lookup func(string) (string, bool), images []string) (*Settings, error) {
+	l := loader{lookup: lookup}
+	clouds := l.env(envCloudsFile, defaultCloudsFile)
+	s := &Settings{
+		Namespace:       l.namespace(f.namespace),
+		Kubeconfig:      l.kubeconfig("kubeconfig", f.kubeconfig),
+		RestartOn:       map[string][]byte{},
+		Flavour:         f.Flavour(),
+		GuestKubeconfig: l.kubeconfig("guest-kubeconfig", f.guestKubeconfig),
+		Images:          l.images(images),
+		ReleaseVersion:  l.env(envReleaseVersion, unknownVersion),
+		FSGroupPolicy:   l.fsGroupPolicy(),
+		CloudsFile:      clouds,
+		CAFiles:         []string{filepath.Join(filepath.Dir(clouds), caFileName), f.legacyCA},
+		PollInterval:    l.pollInterval(f.pollInterval),
+	}
+	for _, file := range f.restartOn {
+		s.RestartOn[file] = nil
+	}
+	s.Operator = l.operatorConfig(f.config, s.RestartOn)
+	if f.listen != "" {
+		s.Operator.ServingInfo.BindAddress = f.listen
+	}
+	return s, l.err()
+}
+
+// loader collects faults while it reads.
+type loader struct {
+	lookup func(string) (string, bool)
+	faults []string
+}
+
+func (l *loader) fault(format string, args ...any) {
+	l.faults = append(l.faults, fmt.Sprintf(format, args...))
+}
+
+func (l *loader) err() error {
+	if len(l.faults) == 0 {
+		return nil
+	}
+	return errors.New("settings: " + strings.Join(l.faults, "; "))
+}
+
+func (l *loader) env(name, fallback string) string {
+	if value, _ := l.lookup(name); value != "" {
+		return value
+	}
+	return fallback
+}
+
+func (l *loader) namespace(given string) string {
+	if given != "" {
+		return given
+	}
+	namespace, err := os.ReadFile(inClusterIdentity)
+	if err != nil {
+		l.fault("flag --namespace is missing (outside a pod it must name the operator's namespace)")
+	}
+	return strings.TrimSpace(string(namespace))
+}
+
+func (l *loader) images(names []string) map[string]string {
+	images := map[string]string{}
+	for _, name := range names {
+		value, _ := l.lookup(name)
+		switch {
+		case value == "":
+			l.fault("environment variable %s is missing: it must name an image", name)
+		case strings.ContainsAny(value, " \t\n${}\"'"):
+			l.fault("environment variable %s is not the name of an image", name)
+		}
+		images[name] = value
+	}
+	return images
+}
+
+func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
+	value := storagev1.FSGroupPolicy(l.env(envFSGroupPolicy, ""))
+	switch value {
+	case "", storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
+	default:
+		l.fault("environment variable %s is none of None, File, ReadWriteOnceWithFSType", envFSGroupPolicy)
+	}
+	return value
+}
+
+func (l *loader) pollInterval(value time.Duration) time.Duration {
+	if value < minPollInterval || value > maxPollInterval {
+		l.fault("flag --poll-interval is %v: it must be between %v and %v", value, minPollInterval, maxPollInterval)
+	}
+	return value
+}
+
+// kubeconfig checks the file that a flag names; without the flag the pod's own identity is used.
+func (l *loader) kubeconfig(flag, path string) string {
+	if path != "" {
+		if _, err := clientcmd.LoadFromFile(path); err != nil {
+			l.fault("flag --%s: %s cannot be read as a kubeconfig", flag, path)
+		}
+	}
+	return path
+}
+
+// operatorConfig reads the file that configures the process, and notes its content for a restart when it changes.
+func (l *loader) operatorConfig(path string, restartOn map[string][]byte) (config operatorv1alpha1.GenericOperatorConfig) {
+	if path == "" {
+		return config
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		l.fault("flag --config: %s cannot be read", path)
+		return config
+	}
+	restartOn[path] = text
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		l.fault("flag --config: %s is not a GenericOperatorConfig in YAML", path)
+	}
+	if config.Kind != "" && config.Kind != "GenericOperatorConfig" {
+		l.fault("flag --config: %s is a %s, want a GenericOperatorConfig", path, config.Kind)
+	}
+	return config
+}

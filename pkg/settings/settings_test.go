@@ -1,0 +1,121 @@
+package settings_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+const kubeconfig = `{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://localhost"}}]}`
+
+// load parses args as the start command would.
+func load(t *testing.T, env map[string]string, images []string, args ...string) (*settings.Settings, error) {
+	t.Helper()
+	var flags settings.Flags
+	set := pflag.NewFlagSet("start", pflag.ContinueOnError)
+	flags.AddTo(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.Load(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, images)
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultsAreTheMountsOfTheOperatorsDeployment(t *testing.T) {
+	t.Parallel()
+	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"}, []string{"DRIVER_IMAGE"}, "--namespace=ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &settings.Settings{
+		Namespace:      "ns",
+		RestartOn:      map[string][]byte{},
+		Flavour:        flavour.Standalone,
+		Images:         map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
+		ReleaseVersion: "unknown",
+		CloudsFile:     "/etc/openstack/clouds.yaml",
+		CAFiles:        []string{"/etc/openstack/ca.crt", "/etc/openstack-ca/ca-bundle.pem"},
+		PollInterval:   time.Minute,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestEverythingCanBeSaid(t *testing.T) {
+	t.Parallel()
+	guest := file(t, kubeconfig)
+	env := map[string]string{
+		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File",
+	}
+	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo: {minTLSVersion: VersionTLS13}\n"
+	config := file(t, configText)
+	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest, "--poll-interval=5s",
+		"--cloud-ca-file=/ca.pem", "--config="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &settings.Settings{
+		Namespace: "ns", Kubeconfig: guest, RestartOn: map[string][]byte{config: []byte(configText), "/other": nil}, Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{}, ReleaseVersion: "4.21.3",
+		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", "/ca.pem"},
+		PollInterval: 5 * time.Second,
+	}
+	want.Operator.APIVersion, want.Operator.Kind = "operator.openshift.io/v1alpha1", "GenericOperatorConfig"
+	want.Operator.ServingInfo.MinTLSVersion, want.Operator.ServingInfo.BindAddress = "VersionTLS13", "127.0.0.1:1"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryFaultIsNamedInOneLine(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CSI_FSGROUP_POLICY": "Sometimes"}
+	_, err := load(t, env, []string{"DRIVER_IMAGE", "PROVISIONER_IMAGE"}, "--poll-interval=2m", "--kubeconfig=/nowhere",
+		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("more than one line: %v", err)
+	}
+	for _, fault := range []string{
+		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing", "CSI_FSGROUP_POLICY",
+		"--poll-interval is 2m0s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+	} {
+		if !strings.Contains(err.Error(), fault) {
+			t.Errorf("the error does not say %q: %v", fault, err)
+		}
+	}
+}
+
+func TestConfigOfAnotherKindIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, nil, nil, "--namespace=ns", "--config="+file(t, "kind: ConfigMap"))
+	if err == nil || !strings.Contains(err.Error(), "is a ConfigMap, want a GenericOperatorConfig") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestConfigThatIsNotThereIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, nil, nil, "--namespace=ns", "--config=/nowhere")
+	if err == nil || !strings.Contains(err.Error(), "/nowhere cannot be read") {
+		t.Errorf("error: %v", err)
+	}
+}

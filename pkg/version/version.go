@@ -1,0 +1,32 @@
+// Package version says which build of the operators this is. Its callers are the commands.
+package version
+
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+
+	apimachinery "k8s.io/apimachinery/pkg/version"
+)
+
+// Get describes the running binary: the module's version and the commit that the Go tool recorded at build time.
+func Get() apimachinery.Info {
+	info := apimachinery.Info{GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return info
+	}
+	info.GitVersion = build.Main.Version
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			info.GitCommit = s.Value
+		case "vcs.time":
+			info.BuildDate = s.Value
+		case "vcs.modified":
+			info.GitTreeState = map[string]string{"true": "dirty", "false": "clean"}[s.Value]
+		}
+	}
+	info.GitVersion = cmp.Or(info.GitVersion, "unknown")
+	return info
+}
