@@ -1,0 +1,94 @@
+// Package manila is the driver plugin for OpenStack's shared file systems: it asks whether the cloud offers Manila, keeps a
+// StorageClass per share type, and translates the cloud's credentials into the Secret that the CSI driver reads. Its caller is
+// the command that joins it to the core.
+package manila
+
+import (
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+const (
+	// Name is the CSI driver's, as StorageClasses and PersistentVolumes know it.
+	Name opv1.CSIDriverName = opv1.ManilaCSIDriver
+	// Namespace has all operands, standalone the controllers too.
+	Namespace = "openshift-manila-csi-driver"
+
+	// credentialsSecret is what the cloud credential operator makes in the operand namespace: clouds.yaml, and the cloud's CA
+	// under caKey.
+	credentialsSecret = "manila-cloud-credentials"
+	cloudsKey         = "clouds.yaml"
+	caKey             = "cacert"
+	// caConfigMap brings the CA to the operands where the credentials do not.
+	caConfigMap    = "cloud-provider-config"
+	caConfigMapKey = "ca-bundle.pem"
+	// driverSecret is what the CSI driver reads at each call; StorageClasses and the VolumeSnapshotClass name it.
+	driverSecret = "csi-manila-secrets"
+
+	userAgent = "openstack-csi-operator"
+)
+
+// Driver returns the plugin.
+func Driver() plugin.Driver {
+	return plugin.Driver{
+		Name:            Name,
+		ConditionPrefix: "OpenStackManila",
+		Assets:          assets.Assets(),
+		Namespace:       Namespace,
+		StaleConditions: staleConditions(),
+		Wire:            wire,
+	}
+}
+
+func wire(s plugin.Surroundings) (plugin.Wiring, error) {
+	cloud := openstack.NewClient(openstack.Source{CloudsFile: s.Settings.CloudsFile, CAFiles: s.Settings.CAFiles}, userAgent)
+	classes := newStorageClassController(s)
+	copier, err := newCACopier(s)
+	if err != nil {
+		return plugin.Wiring{}, err
+	}
+	return plugin.Wiring{
+		Controller:  inputs(s, bundle.Controller),
+		Node:        inputs(s, bundle.Guest),
+		CSIDriver:   []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
+		Controllers: []factory.Controller{classes, newSecretSyncController(s), copier},
+		Gate:        &gate{cloud: cloud, listed: classes.list},
+	}, nil
+}
+
+// inputs are what the driver reads once, at its start.
+func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
+	return []hook.Workload{
+		hook.SecretHash(s.Cluster, side, credentialsSecret),
+		hook.ConfigMapHash(s.Cluster, side, caConfigMap),
+	}
+}
+
+// staleConditions are what csi-driver-manila-operator (up to 4.17) and csi-operator (from 4.18) leave behind. A type that ends
+// in Disabled would have CSO report the driver as disabled for ever.
+func staleConditions() []string {
+	return []string{
+		"CSIControllerDisabled",
+		"StarterControllerDegraded",
+		"VolumeSnapshotClassControllerDegraded",
+		"OpenStackManilaDriverConditionalStaticResourcesControllerDegraded",
+		"ManilaControllerDegraded",
+		"SecretSyncDegraded",
+		"ManilaDriverStaticResourcesDegraded",
+		"ManilaDriverConditionalStaticResourcesControllerDegraded",
+		"ManilaDriverControllerServiceControllerAvailable",
+		"ManilaDriverControllerServiceControllerProgressing",
+		"ManilaDriverControllerServiceControllerDegraded",
+		"ManilaDriverNodeServiceControllerAvailable",
+		"ManilaDriverNodeServiceControllerProgressing",
+		"ManilaDriverNodeServiceControllerDegraded",
+		"ManilaDriverServiceMonitorControllerDegraded",
+		"ManilaDriverCSIConfigObserverControllerDegraded",
+	}
+}

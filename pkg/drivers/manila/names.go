@@ -1,0 +1,87 @@
+package manila
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	classPrefix = "csi-manila-"
+	// typeParameter has the share type's exact name.
+	typeParameter = "type"
+)
+
+// classNames returns the name of the StorageClass of each share type. It depends on the set of types and on the classes that
+// exist, never on the order of either:
+//   - A class that exists for the type keeps its name.
+//   - The name that earlier operators gave, plainName, is taken where it is valid, free, and no other type wants it too. A type
+//     that is spelled like its plain name has precedence.
+//   - Otherwise the name ends in a hash of the type.
+func classNames(types []string, existing map[string]*storagev1.StorageClass) map[string]string {
+	wanted := map[string][]string{}
+	unique := slices.Compact(slices.Sorted(slices.Values(types)))
+	for _, t := range unique {
+		wanted[plainName(t)] = append(wanted[plainName(t)], t)
+	}
+	names := map[string]string{}
+	for _, t := range unique {
+		plain := plainName(t)
+		switch {
+		case existing[plain] != nil:
+			names[t] = hashedName(t)
+			if isClassOf(existing[plain], t) {
+				names[t] = plain
+			}
+		case isClassOf(existing[hashedName(t)], t), len(validation.IsDNS1123Subdomain(plain)) > 0:
+			names[t] = hashedName(t)
+		case len(wanted[plain]) == 1, plain == classPrefix+t:
+			names[t] = plain
+		default:
+			names[t] = hashedName(t)
+		}
+	}
+	return names
+}
+
+// plainName is the rule of csi-driver-manila-operator and csi-operator.
+func plainName(shareType string) string {
+	return classPrefix + strings.ReplaceAll(strings.ToLower(shareType), "_", "-")
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// hashedName is valid for every share type, and different for different ones.
+func hashedName(shareType string) string {
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(shareType)))[:8]
+	readable := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(shareType), "-"), "-")
+	if room := validation.DNS1123SubdomainMaxLength - len(classPrefix) - len(hash) - 1; len(readable) > room {
+		readable = strings.TrimRight(readable[:room], "-")
+	}
+	if readable == "" {
+		return classPrefix + hash
+	}
+	return classPrefix + readable + "-" + hash
+}
+
+// isClassOf tells whether class provisions shares of the type with this driver.
+func isClassOf(class *storagev1.StorageClass, shareType string) bool {
+	return class != nil && class.Provisioner == string(Name) && class.Parameters[typeParameter] == shareType
+}
+
+// byName indexes classes.
+func byName(classes []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
+	return maps.Collect(func(yield func(string, *storagev1.StorageClass) bool) {
+		for _, class := range classes {
+			if !yield(class.Name, class) {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package manila
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/csi/csistorageclasscontroller"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+// classResync repeats what events bring about at once.
+const classResync = 10 * time.Minute
+
+// storageClassController keeps a StorageClass per share type that the cloud listed last. It deletes none because a type went
+// away: volumes of it may exist, and a cloud may be wrong for a while.
+type storageClassController struct {
+	factory.Controller
+	cluster   *cluster.Cluster
+	kube      kubernetes.Interface
+	classes   storagelisters.StorageClassLister
+	evaluator *csistorageclasscontroller.StorageClassStateEvaluator
+	wake      func()
+
+	mu    sync.Mutex
+	types []string
+}
+
+func newStorageClassController(s plugin.Surroundings) *storageClassController {
+	guest := s.Cluster.Side(bundle.Guest)
+	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
+	syncCtx := factory.NewSyncContext("ManilaStorageClassController", s.Events)
+	c := &storageClassController{
+		cluster: s.Cluster,
+		kube:    guest.Kube,
+		classes: classes.Lister(),
+		// The state is given to each call; the lister, which would be another watch, is not used.
+		evaluator: csistorageclasscontroller.NewStorageClassStateEvaluator(guest.Kube, nil, s.Events),
+		wake:      func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
+	}
+	c.Controller = factory.New().
+		WithSyncContext(syncCtx).
+		WithInformers(s.Cluster.Operator.Informer()).
+		WithFilteredEventsInformers(isOurs, classes.Informer()).
+		WithSync(c.sync).
+		WithSyncDegradedOnError(s.Cluster.Operator).
+		ResyncEvery(classResync).
+		ToController("ManilaStorageClassController", s.Events)
+	return c
+}
+
+// isOurs lets events of the driver's classes pass, and of deleted ones.
+func isOurs(obj any) bool {
+	class, ok := obj.(*storagev1.StorageClass)
+	return !ok || class.Provisioner == string(Name)
+}
+
+// list takes the share types that the cloud offers now, and wakes the controller if they are others than before.
+func (c *storageClassController) list(types []string) {
+	types = slices.Compact(slices.Sorted(slices.Values(types)))
+	c.mu.Lock()
+	changed := !slices.Equal(types, c.types)
+	c.types = types
+	c.mu.Unlock()
+	if changed {
+		c.wake()
+	}
+}
+
+func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext) error {
+	spec, _, _, err := c.cluster.Operator.GetOperatorState()
+	if err != nil || spec.ManagementState != opv1.Managed {
+		return err
+	}
+	state, err := c.cluster.StorageClassState(string(Name))
+	if err != nil {
+		return err
+	}
+	listed, err := c.classes.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("listing StorageClasses: %w", err)
+	}
+	existing := byName(listed)
+	switch state {
+	case opv1.ManagedStorageClass:
+		return c.keep(ctx, existing)
+	case opv1.RemovedStorageClass:
+		return c.remove(ctx, existing)
+	case opv1.UnmanagedStorageClass:
+		return nil
+	}
+	return fmt.Errorf("spec.storageClassState of ClusterCSIDriver %s is %q: set it to Managed, Unmanaged or Removed", Name, state)
+}
+
+// keep makes every type's class as it is to be. A type that fails keeps no other from its class.
+func (c *storageClassController) keep(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
+	c.mu.Lock()
+	names := classNames(c.types, existing)
+	c.mu.Unlock()
+	var errs []error
+	for _, shareType := range slices.Sorted(maps.Keys(names)) {
+		name := names[shareType]
+		class := existing[name]
+		if class != nil && !isClassOf(class, shareType) {
+			errs = append(errs, fmt.Errorf("share type %q gets no StorageClass: the name %s is taken by another. Rename or delete that one", shareType, name))
+			continue
+		}
+		required := c.required(name, shareType)
+		if class != nil {
+			// What the operator has no opinion about is the administrator's.
+			required.MountOptions, required.AllowedTopologies = class.MountOptions, class.AllowedTopologies
+			if sameContent(class, required) {
+				continue
+			}
+		}
+		if err := c.evaluator.ApplyStorageClass(ctx, required, opv1.ManagedStorageClass); err != nil {
+			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove deletes the classes that this operator made, also those of types that are gone.
+func (c *storageClassController) remove(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(existing)) {
+		class := existing[name]
+		shareType := class.Parameters[typeParameter]
+		made := name == plainName(shareType) || name == hashedName(shareType)
+		if !made || !sameContent(class, c.required(name, shareType)) {
+			continue
+		}
+		if err := c.evaluator.ApplyStorageClass(ctx, class.DeepCopy(), opv1.RemovedStorageClass); err != nil {
+			errs = append(errs, fmt.Errorf("deleting StorageClass %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sameContent compares what the operator decides. Metadata is not of it: the default-class annotation is the administrator's.
+func sameContent(a, b *storagev1.StorageClass) bool {
+	return a.Provisioner == b.Provisioner &&
+		equality.Semantic.DeepEqual(a.Parameters, b.Parameters) &&
+		equality.Semantic.DeepEqual(a.ReclaimPolicy, b.ReclaimPolicy) &&
+		equality.Semantic.DeepEqual(a.VolumeBindingMode, b.VolumeBindingMode) &&
+		equality.Semantic.DeepEqual(a.AllowVolumeExpansion, b.AllowVolumeExpansion)
+}
+
+// required is the class of a share type. Every field that the API server would default is set, else it would never compare
+// equal.
+func (c *storageClassController) required(name, shareType string) *storagev1.StorageClass {
+	parameters := map[string]string{typeParameter: shareType}
+	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
+		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = driverSecret
+		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = c.cluster.Placement.Node
+	}
+	return &storagev1.StorageClass{
+		ObjectMeta:           metav1.ObjectMeta{Name: name},
+		Provisioner:          string(Name),
+		Parameters:           parameters,
+		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
+		AllowVolumeExpansion: ptr.To(true),
+	}
+}

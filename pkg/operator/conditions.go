@@ -1,0 +1,71 @@
+package operator
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+)
+
+// conditionWriter sees to it that each condition has a reason and a message, and that the message is the same for the same
+// failure. A message that changes at each attempt is a write at each attempt, and an event that wakes every controller.
+type conditionWriter struct {
+	v1helpers.OperatorClientWithFinalizers
+}
+
+// ApplyOperatorStatus applies the status with its conditions made presentable.
+func (w conditionWriter) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	if status != nil {
+		for i := range status.Conditions {
+			presentable(&status.Conditions[i])
+		}
+	}
+	return w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+}
+
+func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {
+	wrong := strings.HasSuffix(ptr.Deref(c.Type, ""), opv1.OperatorStatusTypeDegraded) == (ptr.Deref(c.Status, "") == opv1.ConditionTrue)
+	if ptr.Deref(c.Reason, "") == "" {
+		c.Reason = ptr.To("AsExpected")
+		if wrong {
+			c.Reason = ptr.To("Error")
+		}
+	}
+	message := stable(ptr.Deref(c.Message, ""))
+	if message == "" {
+		message = "All is well"
+		if wrong {
+			message = "See the operator's log"
+		}
+	}
+	c.Message = &message
+}
+
+// changing matches what differs from one occurrence of an error to the next, and what to put in its place.
+var changing = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	// The local end of a connection, with its ephemeral port.
+	{regexp.MustCompile(`(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.%a-z]+\]):\d+->`), ""},
+	{regexp.MustCompile(`\s*\(?(?:[Rr]equest[- ][Ii][Dd]:? )?\breq-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)?`), ""},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?`), "(time)"},
+	{regexp.MustCompile(`(ResourceVersion: )\d+/\d+`), "${1}(changed)"},
+}
+
+// stable returns the message without what changes from one occurrence to the next, and its lines sorted: they are errors of
+// independent objects, collected in any order.
+func stable(message string) string {
+	for _, c := range changing {
+		message = c.pattern.ReplaceAllString(message, c.instead)
+	}
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}

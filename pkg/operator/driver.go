@@ -1,0 +1,89 @@
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+// driver is a plugin in its cluster: filled assets and behaviour.
+type driver struct {
+	plugin.Driver
+	cluster  *cluster.Cluster
+	operator v1helpers.OperatorClientWithFinalizers
+	events   events.Recorder
+	bundle   *bundle.Bundle
+	wiring   plugin.Wiring
+	// trustedCA is the name of the ConfigMap into which the cluster network operator puts the trusted CAs; "" is none.
+	trustedCA string
+	// applied is done when each static controller has applied all its assets once.
+	applied *firstTimes
+}
+
+// conditionName is the name of a controller, which its condition types start with.
+func (d *driver) conditionName(controller string) string {
+	return d.ConditionPrefix + "Driver" + controller
+}
+
+// loadBundles loads the drivers' bundles as generated, in the drivers' order.
+func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, error) {
+	var bundles []*bundle.Bundle
+	for _, d := range drivers {
+		b, err := bundle.Load(d.Assets, f)
+		if err != nil {
+			return nil, fmt.Errorf("loading assets of driver %q: %w", d.ConditionPrefix, err)
+		}
+		bundles = append(bundles, b)
+	}
+	return bundles, nil
+}
+
+// imageVariables returns the environment variables that the bundles need images from, sorted. They are named like the
+// placeholders that they fill.
+func imageVariables(bundles []*bundle.Bundle) []string {
+	names := map[string]bool{}
+	for _, b := range bundles {
+		for _, asset := range b.Assets() {
+			for _, name := range bundle.Placeholders(asset.Data) {
+				if strings.HasSuffix(name, "_IMAGE") {
+					names[name] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// placeholders are the values of the early placeholders.
+func placeholders(s *settings.Settings, p cluster.Placement) map[string]string {
+	values := maps.Clone(s.Images)
+	values[bundle.Namespace] = p.Controller
+	values[bundle.NodeNamespace] = p.Node
+	values[bundle.ReleaseVersion] = s.ReleaseVersion
+	return values
+}
+
+// gated returns the controllers that run from the moment the gate opens.
+func (d *driver) gated() (first, workloads []factory.Controller, err error) {
+	static, err := d.static()
+	if err != nil {
+		return nil, nil, err
+	}
+	optional, err := d.optional()
+	if err != nil {
+		return nil, nil, err
+	}
+	workloads, err = d.workloads()
+	return slices.Concat(static, optional, d.wiring.Controllers), workloads, err
+}

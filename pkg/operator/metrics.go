@@ -1,0 +1,41 @@
+package operator
+
+import (
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// cloudMetrics says on /metrics what the looks at the cloud found. The label service is the gate's name.
+type cloudMetrics struct {
+	reachable *metrics.GaugeVec
+	checks    *metrics.CounterVec
+}
+
+func newCloudMetrics() cloudMetrics {
+	return cloudMetrics{
+		reachable: metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Name: "openstack_csi_cloud_reachable",
+			Help: "1 if OpenStack answered the last look at it, 0 if it was unreachable or refused the credentials.",
+		}, []string{"service"}),
+		checks: metrics.NewCounterVec(&metrics.CounterOpts{
+			Name: "openstack_csi_cloud_checks_total",
+			Help: "Looks at OpenStack, by what they found: Open, or the reason why not.",
+		}, []string{"service", "result"}),
+	}
+}
+
+func (m cloudMetrics) register() error {
+	if err := legacyregistry.Register(m.reachable); err != nil {
+		return err
+	}
+	return legacyregistry.Register(m.checks)
+}
+
+func (m cloudMetrics) observe(service string, a answer) {
+	up := 1.0
+	if a.err != nil {
+		up = 0
+	}
+	m.reachable.WithLabelValues(service).Set(up)
+	m.checks.WithLabelValues(service, a.reason()).Inc()
+}

@@ -1,0 +1,86 @@
+package operator
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+)
+
+// optionalKind is a kind of object that exists only in clusters with the capability behind it.
+type optionalKind struct {
+	role bundle.Role
+	crd  string
+	// controller is the controller's name behind the driver's prefix.
+	controller string
+}
+
+func optionalKinds() []optionalKind {
+	return []optionalKind{
+		{bundle.SnapshotClass, "volumesnapshotclasses.snapshot.storage.k8s.io", "VolumeSnapshotClassController"},
+		{bundle.ServiceMonitor, "servicemonitors.monitoring.coreos.com", "ServiceMonitorController"},
+	}
+}
+
+// optional returns the controllers that keep objects while their CRD exists. An object is never deleted: with its CRD it goes
+// by itself.
+func (d *driver) optional() ([]factory.Controller, error) {
+	var controllers []factory.Controller
+	for _, kind := range optionalKinds() {
+		for _, side := range bundle.Sides() {
+			if assets := d.bundle.Select(kind.role, side); len(assets) > 0 {
+				controllers = append(controllers, d.optionalController(kind, side, assets))
+			}
+		}
+	}
+	return controllers, nil
+}
+
+func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets []bundle.Asset) factory.Controller {
+	clients := d.cluster.Side(side)
+	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(clients.APIExtensions, 0,
+		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kind.crd).String()
+		}),
+		apiextensionsinformers.WithTransform(withoutSchema))
+	d.cluster.AddStarter(crds)
+	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
+	files, read := assetFunc(assets)
+	return staticresourcecontroller.NewStaticResourceController(d.conditionName(kind.controller), read, nil,
+		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
+		WithConditionalResources(read, files, func() bool { return established(crd.Informer().GetStore(), kind.crd) }, never).
+		// The CRD may go between the look and the call.
+		WithIgnoreNotFoundOnCreate().
+		AddInformer(crd.Informer())
+}
+
+func never() bool { return false }
+
+func established(store cache.Store, name string) bool {
+	obj, found, err := store.GetByKey(name)
+	if err != nil || !found {
+		return false
+	}
+	for _, c := range obj.(*apiextensionsv1.CustomResourceDefinition).Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// withoutSchema keeps a CRD's schema, the bulk of it, out of memory.
+func withoutSchema(obj any) (any, error) {
+	if crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{}
+		crd.ManagedFields = nil
+	}
+	return obj, nil
+}

@@ -1,0 +1,105 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/library-go/pkg/operator/management"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/host"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+// run connects, loads, wires and runs, until ctx is done.
+func (o *operator) run(ctx context.Context, process host.Process) error {
+	drivers, err := o.assemble(process)
+	if err != nil {
+		return err
+	}
+	r := &runner{drivers: drivers}
+	if err := r.collect(); err != nil {
+		return err
+	}
+	if err := r.guard(ctx, o.settings.PollInterval, process.Clock); err != nil {
+		return err
+	}
+	r.run(ctx)
+	// No error: it would keep the process from giving back its lease.
+	return nil
+}
+
+// assemble makes the drivers: clients, filled assets, behaviour. It sends nothing.
+func (o *operator) assemble(process host.Process) ([]*driver, error) {
+	leader := o.drivers[0]
+	place := cluster.Place(o.settings.Flavour, o.settings.Namespace, leader.Namespace)
+	connected, err := cluster.Connect(cluster.Target{
+		Config:          process.Config,
+		GuestKubeconfig: o.settings.GuestKubeconfig,
+		Flavour:         o.settings.Flavour,
+		Placement:       place,
+		Driver:          string(leader.Name),
+		Clock:           process.Clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	connected.Operator = conditionWriter{connected.Operator}
+	if !leader.Removable {
+		management.SetOperatorNotRemovable()
+	}
+	var drivers []*driver
+	for i, p := range o.drivers {
+		if p.Name != leader.Name || p.Namespace != leader.Namespace {
+			return nil, fmt.Errorf("driver %q is no companion of %q: name and namespace differ", p.ConditionPrefix, leader.ConditionPrefix)
+		}
+		d := &driver{Driver: p, cluster: connected, operator: connected.Operator, events: process.Events, applied: &firstTimes{}}
+		if d.bundle, err = o.bundles[i].Fill(placeholders(o.settings, place)); err != nil {
+			return nil, fmt.Errorf("assets of driver %q: %w", p.ConditionPrefix, err)
+		}
+		if p.Wire != nil {
+			if d.wiring, err = p.Wire(plugin.Surroundings{Cluster: connected, Settings: o.settings, Events: process.Events}); err != nil {
+				return nil, fmt.Errorf("wiring driver %q: %w", p.ConditionPrefix, err)
+			}
+		}
+		drivers = append(drivers, d)
+	}
+	return drivers, shareTrustedCA(drivers)
+}
+
+// deployed tells whether any of the driver's workloads is in the cluster. It asks the API server: a cache that is not filled
+// yet would say no.
+func (d *driver) deployed(ctx context.Context) (bool, error) {
+	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
+		for _, side := range bundle.Sides() {
+			for _, asset := range d.bundle.Select(role, side) {
+				found, err := d.exists(ctx, side, asset)
+				if found || err != nil {
+					return found, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+func (d *driver) exists(ctx context.Context, side bundle.Side, asset bundle.Asset) (bool, error) {
+	object, err := metadata(asset)
+	if err != nil {
+		return false, err
+	}
+	apps := d.cluster.Side(side).Kube.AppsV1()
+	if asset.Role == bundle.ControllerWorkload {
+		_, err = apps.Deployments(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+	} else {
+		_, err = apps.DaemonSets(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("looking for the driver's %s %s/%s: %w", object.Kind, object.Namespace, object.Name, err)
+	}
+	return err == nil, nil
+}

@@ -1,0 +1,133 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/csi/csiconfigobservercontroller"
+	"github.com/openshift/library-go/pkg/operator/loglevel"
+	"github.com/openshift/library-go/pkg/operator/managementstatecontroller"
+	"github.com/openshift/library-go/pkg/operator/staleconditions"
+)
+
+// readyBound is how long workloads wait for their rights and their configuration. Without these their first pods would be
+// rejected and come back only after minutes of back-off; but a workload that comes late and imperfect is better than none.
+const readyBound = 30 * time.Second
+
+// runner has all controllers of an operator, and starts them in order.
+type runner struct {
+	// drivers have their leader first.
+	drivers []*driver
+	// always run from the start, gated from when the gate opens, workloads as soon after it as they can.
+	always, gated, workloads []factory.Controller
+	running                  sync.WaitGroup
+}
+
+// collect makes the controllers.
+func (r *runner) collect() error {
+	r.always = r.drivers[0].always()
+	for _, d := range r.drivers {
+		gated, workloads, err := d.gated()
+		if err != nil {
+			return err
+		}
+		r.gated = append(r.gated, gated...)
+		r.workloads = append(r.workloads, workloads...)
+	}
+	return nil
+}
+
+// guard puts the leader's gate before the gated controllers.
+func (r *runner) guard(ctx context.Context, interval time.Duration, c clock.Clock) error {
+	leader := r.drivers[0]
+	if leader.wiring.Gate == nil {
+		r.open(ctx)
+		return nil
+	}
+	metrics := newCloudMetrics()
+	if err := metrics.register(); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	keeper := &gatekeeper{
+		gate:     leader.wiring.Gate,
+		client:   leader.operator,
+		events:   leader.events,
+		metrics:  metrics,
+		clock:    c,
+		interval: interval,
+		deployed: leader.deployed,
+		start:    func() { r.open(ctx) },
+	}
+	r.always = append(r.always, keeper.controller())
+	return nil
+}
+
+// run starts the controllers and the informers they asked for, and returns when all have ended.
+func (r *runner) run(ctx context.Context) {
+	r.start(ctx, r.always)
+	r.drivers[0].cluster.Start(ctx)
+	<-ctx.Done()
+	r.running.Wait()
+}
+
+func (r *runner) start(ctx context.Context, controllers []factory.Controller) {
+	for _, c := range controllers {
+		r.running.Go(func() { c.Run(ctx, 1) })
+	}
+}
+
+// open starts what the gate held back.
+func (r *runner) open(ctx context.Context) {
+	klog.FromContext(ctx).Info("Starting the driver", "driver", r.drivers[0].Name)
+	r.start(ctx, r.gated)
+	r.running.Go(func() {
+		r.drivers[0].waitForObservedConfig(ctx)
+		for _, d := range r.drivers {
+			d.applied.wait(ctx, readyBound)
+		}
+		r.start(ctx, r.workloads)
+	})
+}
+
+// always returns the controllers that run whatever the gate says.
+func (d *driver) always() []factory.Controller {
+	controllers := []factory.Controller{
+		loglevel.NewClusterOperatorLoggingController(d.operator, d.events),
+		managementstatecontroller.NewOperatorManagementStateController(string(d.Name), d.operator, d.events),
+		csiconfigobservercontroller.NewCSIConfigObserverController(
+			d.conditionName("CSIConfigObserverController"), d.operator, d.cluster.Config, d.events),
+	}
+	if len(d.StaleConditions) > 0 {
+		controllers = append(controllers, staleconditions.NewRemoveStaleConditionsController(
+			d.conditionName("StaleConditions"), d.StaleConditions, d.operator, d.events))
+	}
+	return controllers
+}
+
+// waitForObservedConfig waits for the TLS settings that the workloads' manifests need.
+func (d *driver) waitForObservedConfig(ctx context.Context) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyBound, true, func(context.Context) (bool, error) {
+		spec, _, _, err := d.operator.GetOperatorState()
+		if err != nil {
+			return false, nil // not in the cache yet
+		}
+		var observed map[string]any
+		if err := json.Unmarshal(spec.ObservedConfig.Raw, &observed); err != nil {
+			return false, nil // not written yet
+		}
+		_, found, err := unstructured.NestedFieldNoCopy(observed, csiconfigobservercontroller.MinTLSVersionPath()...)
+		return found, err
+	})
+	if err != nil {
+		klog.FromContext(ctx).Info("Starting the workloads without observed configuration", "driver", d.Name, "reason", err.Error())
+	}
+}
