@@ -1,0 +1,88 @@
+// Package cloud gives a devcluster its OpenStack, the simulator, and drives it by
+// hand. Packages cluster and command use it.
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// Kinds of cloud.
+const (
+	// None leaves OpenStack out: no credentials are seeded.
+	None = "none"
+	// Simulator runs the simulator inside this process.
+	Simulator = "simulator"
+)
+
+// Start starts a simulator with two share types. It ends with ctx, or with Close.
+func Start(ctx context.Context, tls bool) (*simulator.Simulator, error) {
+	s, err := simulator.New(simulator.Config{
+		TLS: tls,
+		ShareTypes: []simulator.ShareType{
+			{Name: "default", Default: true},
+			{Name: "fast"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Describe asks the simulator for what a cluster must know about it, with the
+// credentials that are valid now.
+func Describe(ctx context.Context, client *simulator.Client) (seed.Cloud, error) {
+	info, err := client.Info(ctx)
+	if err != nil {
+		return seed.Cloud{}, err
+	}
+	// The CA is not named inside of clouds.yaml: it comes as a key of its own,
+	// since no path is right both for the operator and for the driver.
+	clouds, err := client.CloudsYAML(ctx, simulator.Clouds{})
+	if err != nil {
+		return seed.Cloud{}, err
+	}
+	described := seed.Cloud{Clouds: string(clouds), Region: info.Regions[0]}
+	if info.TLS {
+		ca, err := client.CA(ctx)
+		if err != nil {
+			return seed.Cloud{}, err
+		}
+		described.CA = string(ca)
+	}
+	return described, nil
+}
+
+// Save remembers in a file where the simulator is.
+func Save(path string, info simulator.Info) error {
+	content, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the address of the simulator: %w", err)
+	}
+	if err := os.WriteFile(path, append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("saving the address of the simulator: %w", err)
+	}
+	return nil
+}
+
+// Connect returns a client of the simulator that Save wrote down.
+func Connect(path string) (*simulator.Client, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("no OpenStack simulator is running here: %w", err)
+	}
+	var info simulator.Info
+	if err := json.Unmarshal(content, &info); err != nil {
+		return nil, fmt.Errorf("decoding %q: %w", path, err)
+	}
+	return simulator.NewClient(info.Control), nil
+}

@@ -1,0 +1,149 @@
+// Package command is the command line of devcluster. Only its main uses it.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/build"
+	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
+	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+)
+
+// stopGrace is how long a cluster may take to stop.
+const stopGrace = 45 * time.Second
+
+// Main runs the command and returns its exit code. SIGINT, SIGTERM and
+// SIGHUP end it in an orderly way.
+func Main(args []string, stdout, stderr io.Writer) int {
+	log.SetLogger(logr.Discard()) // envtest's own messages repeat our errors
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(stderr, "devcluster: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "devcluster",
+		Short:         "Run the operators on a real Kubernetes control plane on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := &flags{}
+	root.PersistentFlags().StringVar(&f.dir, "dir", "", "folder for all state (default .devcluster in the source tree)")
+	root.PersistentFlags().StringVar(&f.binaries, "binaries", "", "cache of Kubernetes binaries (default bin/k8s in the source tree)")
+	root.PersistentFlags().StringVar(&f.bin, "bin", "", "folder of the operator's program (default bin in the source tree)")
+	root.AddCommand(
+		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f),
+	)
+	return root
+}
+
+// flags are the values of the command line.
+type flags struct {
+	dir, binaries, bin string
+	cloud              string
+	tls                bool
+	drivers            []string
+}
+
+// addCluster adds the flags that describe a cluster.
+func (f *flags) addCluster(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.cloud, "cloud", cloud.Simulator, "OpenStack to use: "+cloud.Simulator+" or "+cloud.None)
+	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
+	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"}, "drivers whose operator runs; one at a time so far")
+}
+
+// places is the outcome of the flags that name folders.
+type places struct {
+	repository layout.Repository
+	dir        layout.Dir
+	binaries   string
+	bin        string
+}
+
+func (f *flags) places() (places, error) {
+	repository, err := layout.FindRepository()
+	if err != nil {
+		return places{}, err
+	}
+	p := places{
+		repository: repository,
+		dir:        repository.DefaultDir(), binaries: repository.Kubernetes(), bin: repository.Bin(),
+	}
+	if f.dir != "" {
+		if p.dir, err = layout.NewDir(f.dir); err != nil {
+			return places{}, err
+		}
+	}
+	for path, value := range map[*string]string{&p.binaries: f.binaries, &p.bin: f.bin} {
+		if value == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(value); err != nil {
+			return places{}, fmt.Errorf("resolving folder %q: %w", value, err)
+		}
+	}
+	return p, nil
+}
+
+func (p places) builder(progress io.Writer) build.Builder {
+	return build.Builder{Module: p.repository.Module(), Out: p.binaries, Progress: progress}
+}
+
+// killLeftovers removes what a killed devcluster could not stop. It must run only
+// while no devcluster runs in the folder.
+func (p places) killLeftovers(progress io.Writer) {
+	if n := process.KillLeftovers(string(p.dir), p.binaries, p.bin); n > 0 {
+		fmt.Fprintf(progress, "killed %d leftover processes\n", n)
+	}
+}
+
+func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, error) {
+	operators, err := seed.Operators(f.drivers)
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	if len(operators) != 1 {
+		return cluster.Options{}, fmt.Errorf("%d drivers are given, but only one operator can run at a time", len(operators))
+	}
+	return cluster.Options{
+		Dir: p.dir, Binaries: p.binaries, Cloud: f.cloud, TLS: f.tls,
+		Operator: operators[0], Progress: progress,
+	}, nil
+}
+
+func newBuild(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build the Kubernetes binaries if they are missing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := f.places()
+			if err != nil {
+				return err
+			}
+			return p.builder(cmd.OutOrStdout()).Ensure(cmd.Context())
+		},
+	}
+}

@@ -1,0 +1,34 @@
+package command
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
+	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
+)
+
+// showStatus fails unless the cluster is ready, so that scripts can ask.
+func showStatus(cmd *cobra.Command, p places, state supervisor.State) error {
+	cmd.Printf("devcluster %s in %s\n", state.Phase, p.dir)
+	if state.Phase == supervisor.Failed {
+		return errors.New(state.Error)
+	}
+	if state.Phase != supervisor.Ready {
+		return errors.New("the cluster is not ready")
+	}
+	cmd.Printf("  process    %d, since %s\n", state.PID, time.Since(state.Started).Round(time.Second))
+	cmd.Printf("  audit log  %s\n", p.dir.AuditLog())
+	cmd.Printf("  logs       %s\n", p.dir.Logs())
+	if client, err := cloud.Connect(p.dir.CloudControl()); err == nil {
+		info, err := client.Info(cmd.Context())
+		if err != nil {
+			return err
+		}
+		cmd.Printf("  OpenStack  %s, control %s\n", info.AuthURL, info.Control)
+	}
+	cmd.Printf("export KUBECONFIG=%s\n", p.dir.AdminKubeconfig())
+	return nil
+}

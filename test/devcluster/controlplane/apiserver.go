@@ -1,0 +1,135 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+)
+
+// A local API server has no reason to be slow with its own tools.
+const (
+	clientQPS   = 200
+	clientBurst = 400
+)
+
+func (c *ControlPlane) startAPIServer(context.Context) error {
+	etcdLog, err := process.OpenLog(c.opts.log("etcd"))
+	if err != nil {
+		return err
+	}
+	defer etcdLog.Close()
+	apiLog, err := process.OpenLog(c.opts.log("kube-apiserver"))
+	if err != nil {
+		return err
+	}
+	defer apiLog.Close()
+
+	plane := &envtest.ControlPlane{
+		Etcd: &envtest.Etcd{
+			Path: c.opts.binary("etcd"), DataDir: c.opts.etcdData(),
+			StartTimeout: startTimeout, StopTimeout: stopTimeout,
+			Out: etcdLog, Err: etcdLog,
+		},
+		APIServer: &envtest.APIServer{
+			Path: c.opts.binary("kube-apiserver"), CertDir: c.opts.certs(),
+			StartTimeout: startTimeout, StopTimeout: stopTimeout,
+			Out: apiLog, Err: apiLog,
+		},
+	}
+	plane.Etcd.Configure().Set("log-level", "warn")
+	c.configureAPIServer(plane.APIServer)
+	if err := plane.Start(); err != nil {
+		return c.startError(err)
+	}
+	c.plane = plane
+	return c.addAdmin()
+}
+
+// startError shows the log of the component that failed: the API server has one
+// only if etcd came up.
+func (c *ControlPlane) startError(err error) error {
+	log := c.opts.log("kube-apiserver")
+	if process.Tail(log) == "" {
+		log = c.opts.log("etcd")
+	}
+	return process.WithLog(fmt.Errorf("starting etcd and kube-apiserver: %w", err), log)
+}
+
+func (c *ControlPlane) configureAPIServer(s *envtest.APIServer) {
+	s.Configure().
+		Disable("disable-admission-plugins"). // envtest would switch off ServiceAccount
+		Set("service-account-issuer", "https://kubernetes.default.svc").
+		Set("service-cluster-ip-range", "172.30.0.0/16").
+		Set("audit-policy-file", c.opts.auditPolicy()).
+		Set("audit-log-path", c.opts.AuditLog).
+		Set("requestheader-client-ca-file", c.opts.frontProxyCA()).
+		Set("requestheader-allowed-names", "front-proxy-client").
+		Set("requestheader-username-headers", "X-Remote-User").
+		Set("requestheader-group-headers", "X-Remote-Group").
+		Set("requestheader-extra-headers-prefix", "X-Remote-Extra-").
+		// A loopback address is no valid endpoint of the kubernetes service.
+		Set("endpoint-reconciler-type", "none").
+		Set("profiling", "false")
+}
+
+func (c *ControlPlane) addAdmin() error {
+	base := &rest.Config{QPS: clientQPS, Burst: clientBurst, UserAgent: "devcluster"}
+	admin, err := c.plane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, base)
+	if err != nil {
+		return fmt.Errorf("adding user admin: %w", err)
+	}
+	c.admin = admin
+	if err := os.WriteFile(c.opts.servingCA(), admin.Config().CAData, 0o600); err != nil {
+		return fmt.Errorf("writing the serving CA: %w", err)
+	}
+	return nil
+}
+
+// watchAPIServer reports an API server that no longer answers; envtest does not
+// tell when its processes end.
+func (c *ControlPlane) watchAPIServer(ctx context.Context) {
+	const (
+		interval = 10 * time.Second
+		patience = 3
+	)
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		c.report(fmt.Errorf("making a client: %w", err))
+		return
+	}
+	misses := 0
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for misses < patience {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		request, cancel := context.WithTimeout(ctx, interval)
+		err = client.RESTClient().Get().AbsPath("/livez").Do(request).Error()
+		cancel()
+		misses++
+		if err == nil {
+			misses = 0
+		}
+	}
+	if ctx.Err() == nil {
+		c.report(process.WithLog(fmt.Errorf("kube-apiserver does not answer: %w", err), c.opts.log("kube-apiserver")))
+	}
+}
+
+// report keeps the first failure; what follows is mostly its consequence.
+func (c *ControlPlane) report(err error) {
+	select {
+	case c.failed <- err:
+	default:
+	}
+}

@@ -1,0 +1,127 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	nodelease "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+)
+
+// kwok renews a node's lease after a quarter of its duration, unless the machine
+// is busy; a node without renewal for the grace period is taken for dead. Both
+// are longer than usual, for quiet and for peace.
+const (
+	nodeLease = "160"
+	nodeGrace = "5m"
+)
+
+// component is a client of the API server with a process and a user of its own.
+type component struct {
+	name   string
+	user   string
+	groups []string
+	args   []string
+}
+
+func (c *ControlPlane) components() []component {
+	leader := "--leader-elect=false"
+	noPort := "--secure-port=0"
+	return []component{
+		{
+			name: "kube-controller-manager",
+			user: "system:kube-controller-manager",
+			args: []string{
+				leader, noPort, "--profiling=false",
+				"--use-service-account-credentials=true",
+				"--node-monitor-grace-period=" + nodeGrace,
+				"--root-ca-file=" + c.opts.servingCA(),
+				"--service-account-private-key-file=" + c.opts.serviceAccountKey(),
+			},
+		},
+		{
+			name: "kube-scheduler",
+			user: "system:kube-scheduler",
+			args: []string{leader, noPort, "--profiling=false"},
+		},
+		{
+			// kwok plays all kubelets, so it needs the rights of all nodes.
+			name:   "kwok",
+			user:   "kwok",
+			groups: []string{"system:masters"},
+			args: []string{
+				"--config=" + c.opts.kwokConfig(), "--manage-all-nodes=true",
+				"--cidr=10.128.0.0/14", "--node-ip=10.0.0.10", "--v=warn",
+				"--node-lease-duration-seconds=" + nodeLease,
+			},
+		},
+	}
+}
+
+func (c *ControlPlane) startComponents(context.Context) error {
+	if err := os.WriteFile(c.opts.kwokConfig(), []byte(kwokStages()), 0o600); err != nil {
+		return fmt.Errorf("writing the kwok configuration: %w", err)
+	}
+	for _, component := range c.components() {
+		if err := c.startComponent(component); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *ControlPlane) startComponent(what component) error {
+	kubeconfig, err := c.addUser(what)
+	if err != nil {
+		return err
+	}
+	p, err := process.Start(process.Options{
+		Name: what.name,
+		Path: c.opts.binary(what.name),
+		Args: append([]string{"--kubeconfig=" + kubeconfig}, what.args...),
+		Log:  c.opts.log(what.name),
+	})
+	if err != nil {
+		return err
+	}
+	c.children = append(c.children, p)
+	go func() {
+		<-p.Done()
+		c.report(p.ExitError())
+	}()
+	return nil
+}
+
+func (c *ControlPlane) addUser(what component) (string, error) {
+	user, err := c.plane.AddUser(envtest.User{Name: what.user, Groups: what.groups}, nil)
+	if err != nil {
+		return "", fmt.Errorf("adding user %q: %w", what.user, err)
+	}
+	content, err := user.KubeConfig()
+	if err != nil {
+		return "", fmt.Errorf("making the kubeconfig of %q: %w", what.user, err)
+	}
+	path := c.opts.kubeconfig(what.name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return "", fmt.Errorf("writing the kubeconfig of %q: %w", what.user, err)
+	}
+	return path, nil
+}
+
+// kwokStages is kwok's own set of fast stages: nodes are ready at once, pods run
+// as soon as they are scheduled and vanish as soon as they are deleted.
+func kwokStages() string {
+	return strings.Join([]string{
+		nodefast.DefaultNodeInit,
+		nodelease.DefaultNodeHeartbeatWithLease,
+		podfast.DefaultPodReady,
+		podfast.DefaultPodComplete,
+		podfast.DefaultPodDelete,
+	}, "\n---\n")
+}

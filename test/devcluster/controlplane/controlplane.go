@@ -1,0 +1,141 @@
+package controlplane
+
+import (
+	"context"
+	"crypto"
+	_ "embed"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+)
+
+const (
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+)
+
+//go:embed audit-policy.yaml
+var auditPolicy []byte
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	opts     Options
+	plane    *envtest.ControlPlane
+	admin    *envtest.AuthenticatedUser
+	children []*process.Process
+	failed   chan error
+	cancel   context.CancelFunc // ends the watch over the API server
+}
+
+// Start starts all components and installs the CRDs. When it fails, what was
+// started is stopped again. The control plane then runs until Stop is called,
+// whatever happens to ctx.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	c := &ControlPlane{opts: o, failed: make(chan error, 1)}
+	steps := []func(context.Context) error{
+		c.writeFiles, c.startAPIServer, c.startComponents, c.installCRDs,
+	}
+	for _, step := range steps {
+		err := ctx.Err()
+		if err == nil {
+			err = step(ctx)
+		}
+		if err != nil {
+			c.Stop()
+			return nil, err
+		}
+	}
+	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	go c.watchAPIServer(watch)
+	return c, nil
+}
+
+// Config is the client configuration of a member of system:masters.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin.Config()) }
+
+// Failed delivers the first unexpected end of a component.
+func (c *ControlPlane) Failed() <-chan error { return c.failed }
+
+// Stop stops all components, clients of the API server first.
+func (c *ControlPlane) Stop() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	done := make(chan struct{})
+	for _, p := range c.children {
+		go func() {
+			p.Stop(stopTimeout)
+			done <- struct{}{}
+		}()
+	}
+	for range c.children {
+		<-done
+	}
+	if c.plane != nil {
+		// envtest kills what does not stop in time, and reports only that.
+		_ = c.plane.Stop()
+	}
+}
+
+func (c *ControlPlane) writeFiles(context.Context) error {
+	if err := os.RemoveAll(c.opts.Dir); err != nil {
+		return fmt.Errorf("removing the previous control plane: %w", err)
+	}
+	if err := os.MkdirAll(c.opts.certs(), 0o700); err != nil {
+		return fmt.Errorf("making the control plane folder: %w", err)
+	}
+	if err := os.WriteFile(c.opts.auditPolicy(), auditPolicy, 0o600); err != nil {
+		return fmt.Errorf("writing the audit policy: %w", err)
+	}
+	return c.writeFrontProxyCA()
+}
+
+// writeFrontProxyCA makes the API server publish a request header CA, which
+// servers with delegated authentication look for. Its key is thrown away:
+// nothing is aggregated here.
+func (c *ControlPlane) writeFrontProxyCA() error {
+	pem, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return fmt.Errorf("making the front proxy key: %w", err)
+	}
+	parsed, err := keyutil.ParsePrivateKeyPEM(pem)
+	if err != nil {
+		return fmt.Errorf("reading the front proxy key: %w", err)
+	}
+	key, ok := parsed.(crypto.Signer)
+	if !ok {
+		return fmt.Errorf("the front proxy key of type %T cannot sign", parsed)
+	}
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "front-proxy-ca"}, key)
+	if err != nil {
+		return fmt.Errorf("making the front proxy CA: %w", err)
+	}
+	encoded, err := cert.EncodeCertificates(ca)
+	if err != nil {
+		return fmt.Errorf("encoding the front proxy CA: %w", err)
+	}
+	if err := cert.WriteCert(c.opts.frontProxyCA(), encoded); err != nil {
+		return fmt.Errorf("writing the front proxy CA: %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) installCRDs(context.Context) error {
+	options := envtest.CRDInstallOptions{
+		Paths:              c.opts.CRDs,
+		ErrorIfPathMissing: true,
+		MaxTime:            30 * time.Second,
+	}
+	if _, err := envtest.InstallCRDs(c.Config(), options); err != nil {
+		return fmt.Errorf("installing CRDs: %w", err)
+	}
+	return nil
+}

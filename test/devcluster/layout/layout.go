@@ -1,0 +1,113 @@
+// Package layout knows where everything is: the repository with its binaries,
+// and the folder that holds all state of one devcluster. Nobody else spells
+// these paths.
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Repository is the root of the source tree.
+type Repository string
+
+// FindRepository looks for the source tree upwards from the working folder and
+// then from this program.
+func FindRepository() (Repository, error) {
+	var starts []string
+	if wd, err := os.Getwd(); err == nil {
+		starts = append(starts, wd)
+	}
+	if exe, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(exe))
+	}
+	for _, start := range starts {
+		for dir := start; ; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(filepath.Join(dir, "test", "devcluster", "go.mod")); err == nil {
+				return Repository(dir), nil
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	return "", errors.New("the csi-operator source tree was not found: run devcluster inside of it")
+}
+
+// Module is the folder of the devcluster's Go module.
+func (r Repository) Module() string { return filepath.Join(string(r), "test", "devcluster") }
+
+// Bin holds the operators.
+func (r Repository) Bin() string { return filepath.Join(string(r), "bin") }
+
+// Kubernetes is the cache of Kubernetes binaries and CRDs.
+func (r Repository) Kubernetes() string { return filepath.Join(r.Bin(), "k8s") }
+
+// DefaultDir is where a devcluster keeps its state unless told otherwise.
+func (r Repository) DefaultDir() Dir { return Dir(filepath.Join(string(r), ".devcluster")) }
+
+// Dir is the folder with all state of one devcluster.
+type Dir string
+
+// NewDir makes a folder name absolute, as the processes started with it need.
+func NewDir(path string) (Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("resolving folder %q: %w", path, err)
+	}
+	return Dir(abs), nil
+}
+
+func (d Dir) in(elem ...string) string {
+	return filepath.Join(append([]string{string(d)}, elem...)...)
+}
+
+// AdminKubeconfig belongs to a member of system:masters.
+func (d Dir) AdminKubeconfig() string { return d.in("admin.kubeconfig") }
+
+// Kubeconfig belongs to the service account of an operator.
+func (d Dir) Kubeconfig(operator string) string { return d.in(operator + ".kubeconfig") }
+
+// AuditLog is the audit log of the API server.
+func (d Dir) AuditLog() string { return d.in("audit.log") }
+
+// Logs holds the logs of the Kubernetes components.
+func (d Dir) Logs() string { return d.in("logs") }
+
+// ControlPlanes holds certificates and data of each control plane.
+func (d Dir) ControlPlanes() string { return d.in("controlplane") }
+
+// OperatorLog is the log of an operator that `devcluster run` started.
+func (d Dir) OperatorLog(program string) string { return d.in(program + ".log") }
+
+// OperatorEnv is a file of KEY=VALUE lines, the environment of an operator.
+func (d Dir) OperatorEnv() string { return d.in("operator.env") }
+
+// OperatorConfig is the operator's mounted configuration file.
+func (d Dir) OperatorConfig() string { return d.in("operator-config", "config.yaml") }
+
+// OpenStack stands for /etc/openstack.
+func (d Dir) OpenStack() string { return d.in("openstack") }
+
+// OpenStackClouds is the clouds.yaml of the operator.
+func (d Dir) OpenStackClouds() string { return d.in("openstack", "clouds.yaml") }
+
+// OpenStackCA stands for /etc/openstack-ca.
+func (d Dir) OpenStackCA() string { return d.in("openstack-ca") }
+
+// CloudControl is a file with the address of the simulator's control interface.
+func (d Dir) CloudControl() string { return d.in("cloud.json") }
+
+// State describes the running cluster.
+func (d Dir) State() string { return d.in("state.json") }
+
+// Lock is held by the process that runs the cluster, PID is its number.
+func (d Dir) Lock() string { return d.in("lock") }
+
+// PID is the file with the process id of the supervisor.
+func (d Dir) PID() string { return d.in("devcluster.pid") }
+
+// Log is the output of the supervisor.
+func (d Dir) Log() string { return d.in("devcluster.log") }

@@ -1,0 +1,91 @@
+package operator
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+)
+
+// newRunner runs a shell script as the operator.
+func newRunner(t *testing.T, script string) (Runner, *strings.Builder) {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "the-operator"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var progress strings.Builder
+	return Runner{
+		Operator: seed.Operator{Name: "the-operator", Program: "the-operator", Namespace: "ns"},
+		Bin:      bin, Dir: layout.Dir(t.TempDir()), Env: []string{"GREETING=hello"}, Progress: &progress,
+	}, &progress
+}
+
+func TestRunGivesUpOnCrashes(t *testing.T) {
+	t.Parallel()
+	r, progress := newRunner(t, `echo "$GREETING $1 $2" "$@"; exit 2`)
+	err := r.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "exit status 2") ||
+		!strings.Contains(err.Error(), "hello start -v=2 start") || !strings.Contains(err.Error(), "--namespace=ns") {
+		t.Errorf("got error %v, want the status and the log", err)
+	}
+	if got := strings.Count(progress.String(), "starting it again"); got != crashLimit-1 {
+		t.Errorf("started again %d times, want %d", got, crashLimit-1)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	r, _ := newRunner(t, `trap 'echo bye; exit 0' TERM; touch "$0.running"; while :; do sleep 0.05; done`)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+		_, err := os.Stat(r.Path() + ".running")
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Fatal("the operator did not start")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	log, err := os.ReadFile(r.log())
+	if err != nil || string(log) != "bye\n" {
+		t.Errorf("log is %q (%v), want a goodbye", log, err)
+	}
+}
+
+func TestCheckNamesTheMissingProgram(t *testing.T) {
+	t.Parallel()
+	r, _ := newRunner(t, "")
+	if err := r.Check(); err != nil {
+		t.Error(err)
+	}
+	r.Bin = t.TempDir()
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), r.Path()) {
+		t.Errorf("got error %v, want the path named", err)
+	}
+}
+
+func TestEnvironmentIsThatOfAPod(t *testing.T) {
+	t.Setenv("OS_CLOUD", "mine")
+	t.Setenv("NO_PROXY", "example.com")
+	r, _ := newRunner(t, "")
+	env := r.environment()
+	for entry, want := range map[string]bool{"GREETING=hello": true, "NO_PROXY=example.com": true, "OS_CLOUD=mine": false} {
+		if got := slices.Contains(env, entry); got != want {
+			t.Errorf("%s is there: %t, want %t", entry, got, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// Package process runs one child program with its output in a log file. The
+// packages controlplane and cluster start what envtest does not with it.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Options says what to run.
+type Options struct {
+	// Name names the process in errors.
+	Name string
+	// Path is the program, Args its arguments.
+	Path string
+	Args []string
+	// Env is the environment; nil is that of this process.
+	Env []string
+	// Log is the file that receives the output. It is appended to.
+	Log string
+}
+
+// Process is a running (or ended) child.
+type Process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// Start starts the program in a process group of its own, so that Ctrl-C in a
+// terminal reaches only the parent, which then stops its children in order.
+func Start(o Options) (*Process, error) {
+	out, err := OpenLog(o.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(o.Path, o.Args...)
+	cmd.Env = o.Env
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", o.Name, err)
+	}
+	p := &Process{name: o.Name, log: o.Log, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// OpenLog opens a log file for appending and makes its folder.
+func OpenLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the log folder: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	return f, nil
+}
+
+// Name is the name given in Options.
+func (p *Process) Name() string { return p.name }
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitError says how the process ended, with the end of its log. It must be
+// called only after Done is closed.
+func (p *Process) ExitError() error {
+	how := errors.New("exit status 0")
+	if p.err != nil {
+		how = p.err
+	}
+	return WithLog(fmt.Errorf("%s ended: %w", p.name, how), p.log)
+}
+
+// Stop asks the process to end and kills it after the grace period. Stopping an
+// ended process does nothing.
+func (p *Process) Stop(grace time.Duration) {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	// An error here means that it has just ended, which is what we want.
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(grace):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}

@@ -1,0 +1,123 @@
+// Package projection keeps files on this machine in step with Secrets and
+// ConfigMaps, as the kubelet does for the volumes of a pod. An operator that runs
+// as a process reads those files. Package cluster uses it.
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Kind of object that a volume shows.
+type Kind string
+
+// The two kinds there are.
+const (
+	Secret    Kind = "Secret"
+	ConfigMap Kind = "ConfigMap"
+)
+
+// Volume shows keys of one object as files.
+type Volume struct {
+	Kind      Kind
+	Namespace string
+	Name      string
+	// Files has the path of a file by key. A key the object lacks has no file.
+	Files map[string]string
+}
+
+// Run shows the volumes until ctx ends. It returns once the objects that exist
+// are on disk; failed is called, from any goroutine, if a file cannot be written
+// later on.
+func Run(ctx context.Context, client kubernetes.Interface, volumes []Volume, failed func(error)) error {
+	const noResync = time.Duration(0)
+	for _, v := range volumes {
+		only := func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", v.Name).String()
+		}
+		factory := informers.NewSharedInformerFactoryWithOptions(client, noResync,
+			informers.WithNamespace(v.Namespace), informers.WithTweakListOptions(only))
+		informer := v.informer(factory)
+		registration, err := informer.AddEventHandler(v.handler(failed))
+		if err != nil {
+			return fmt.Errorf("watching %s %q: %w", v.Kind, v.Name, err)
+		}
+		factory.Start(ctx.Done())
+		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			return fmt.Errorf("waiting for %s %q: %w", v.Kind, v.Name, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+func (v Volume) informer(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+	if v.Kind == Secret {
+		return f.Core().V1().Secrets().Informer()
+	}
+	return f.Core().V1().ConfigMaps().Informer()
+}
+
+// handler leaves the files alone when the object is deleted, as the kubelet does.
+func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
+	show := func(object any) {
+		if err := v.write(contents(object)); err != nil {
+			failed(err)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    show,
+		UpdateFunc: func(_, object any) { show(object) },
+	}
+}
+
+func contents(object any) map[string][]byte {
+	switch o := object.(type) {
+	case *corev1.Secret:
+		return o.Data
+	case *corev1.ConfigMap:
+		all := make(map[string][]byte, len(o.Data))
+		for key, value := range o.Data {
+			all[key] = []byte(value)
+		}
+		return all
+	}
+	return nil
+}
+
+func (v Volume) write(data map[string][]byte) error {
+	for key, path := range v.Files {
+		value, found := data[key]
+		if err := writeFile(path, value, found); err != nil {
+			return fmt.Errorf("showing key %q of %s %q: %w", key, v.Kind, v.Name, err)
+		}
+	}
+	return nil
+}
+
+// writeFile replaces a file in one step, so that no reader sees half of it.
+func writeFile(path string, content []byte, wanted bool) error {
+	if !wanted {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,150 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Display shows one snapshot after the other. What is written to it stays above
+// the present snapshot. It is safe for concurrent use.
+type Display interface {
+	io.Writer
+	Show(Snapshot)
+}
+
+// NewDisplay returns a table that is redrawn in place if out is a terminal, and
+// otherwise lines that tell what has changed.
+func NewDisplay(out io.Writer) Display {
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return &table{out: out, size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }}
+	}
+	return &lines{out: out, start: time.Now()}
+}
+
+// lines appends what changed.
+type lines struct {
+	mu    sync.Mutex
+	out   io.Writer
+	start time.Time
+	last  []string
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(text)
+}
+
+func (l *lines) Show(s Snapshot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := s.lines()
+	at := fmt.Sprintf("%6.1fs ", time.Since(l.start).Seconds())
+	for _, line := range now {
+		if !slices.Contains(l.last, line) {
+			fmt.Fprintln(l.out, at+line)
+		}
+	}
+	for _, line := range l.last {
+		if !slices.ContainsFunc(now, sameSubject(line)) {
+			fmt.Fprintln(l.out, at+"gone: "+line)
+		}
+	}
+	l.last = now
+}
+
+// sameSubject compares what a line is about, which is in its first two words.
+func sameSubject(line string) func(string) bool {
+	subject := func(line string) string {
+		words := strings.SplitN(line, " ", 3)
+		name, _, _ := strings.Cut(words[1], "=")
+		return words[0] + " " + name
+	}
+	return func(other string) bool { return subject(other) == subject(line) }
+}
+
+func (s Snapshot) lines() []string {
+	var all []string
+	for _, c := range s.Conditions {
+		all = append(all, c.String())
+	}
+	for _, w := range s.Workloads {
+		all = append(all, w.String())
+	}
+	for _, c := range s.Classes {
+		all = append(all, c.String())
+	}
+	return all
+}
+
+// table redraws itself.
+type table struct {
+	mu    sync.Mutex
+	out   io.Writer
+	size  func() (width, height int, err error)
+	drawn []string // on the screen
+}
+
+const (
+	cursorUp   = "\x1b[%dA"
+	clearBelow = "\r\x1b[J"
+)
+
+func (t *table) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows := t.drawn
+	t.erase()
+	n, err := t.out.Write(text)
+	t.draw(rows)
+	return n, err
+}
+
+func (t *table) Show(s Snapshot) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows := s.table()
+	if width, height, err := t.size(); err == nil {
+		rows = clip(rows, width, height)
+	}
+	if slices.Equal(rows, t.drawn) {
+		return
+	}
+	t.erase()
+	t.draw(rows)
+}
+
+func (t *table) erase() {
+	if len(t.drawn) > 0 {
+		fmt.Fprintf(t.out, cursorUp+clearBelow, len(t.drawn))
+	}
+	t.drawn = nil
+}
+
+func (t *table) draw(rows []string) {
+	for _, row := range rows {
+		fmt.Fprintln(t.out, row)
+	}
+	t.drawn = rows
+}
+
+// clip keeps rows from wrapping and from leaving the screen, since what has left
+// it cannot be redrawn.
+func clip(rows []string, width, height int) []string {
+	if height > 1 && len(rows) > height-1 {
+		rows = rows[:height-1]
+	}
+	clipped := make([]string, len(rows))
+	for i, row := range rows {
+		runes := []rune(row)
+		clipped[i] = string(runes[:min(len(runes), max(width-1, 0))])
+	}
+	return clipped
+}

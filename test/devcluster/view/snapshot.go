@@ -1,0 +1,68 @@
+// Package view shows what an operator makes of a cluster: the conditions it
+// reports, its workloads and StorageClasses; and it tells when all is ready.
+// Package command uses it.
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Condition is one condition of the ClusterCSIDriver.
+type Condition struct {
+	Type, Status, Reason, Message string
+}
+
+// Workload is a Deployment or DaemonSet.
+type Workload struct {
+	Kind, Name string
+	// Ready and Desired count pods.
+	Ready, Desired int32
+	// RolledOut is set when all pods are up to date and available.
+	RolledOut bool
+}
+
+// Class is a StorageClass of the driver.
+type Class struct {
+	Name      string
+	ShareType string
+}
+
+// Snapshot is the state at one moment, each part sorted.
+type Snapshot struct {
+	Conditions []Condition
+	Workloads  []Workload
+	Classes    []Class
+}
+
+func (s Snapshot) sort() {
+	slices.SortFunc(s.Conditions, func(a, b Condition) int { return cmp.Compare(a.Type, b.Type) })
+	slices.SortFunc(s.Workloads, func(a, b Workload) int {
+		return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(s.Classes, func(a, b Class) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (c Condition) String() string {
+	text := fmt.Sprintf("condition %s=%s", c.Type, c.Status)
+	if c.Reason != "" && c.Reason != "AsExpected" {
+		text += " " + c.Reason
+	}
+	if c.Message != "" && c.Message != "All is well" {
+		text += ": " + c.Message
+	}
+	return text
+}
+
+func (w Workload) String() string {
+	text := fmt.Sprintf("%s %s %d/%d", w.Kind, w.Name, w.Ready, w.Desired)
+	if !w.RolledOut {
+		text += " rolling out"
+	}
+	return text
+}
+
+func (c Class) String() string {
+	return fmt.Sprintf("StorageClass %s for share type %q", c.Name, c.ShareType)
+}

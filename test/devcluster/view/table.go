@@ -1,0 +1,49 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// table renders all parts with aligned columns.
+func (s Snapshot) table() []string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CONDITION\tSTATUS\tREASON\tMESSAGE")
+	for _, c := range s.Conditions {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, oneLine(c.Message))
+	}
+	none(w, len(s.Conditions))
+	// Flush starts new columns.
+	w.Flush()
+	fmt.Fprintln(w, "\nWORKLOAD\tNAME\tREADY\t")
+	for _, l := range s.Workloads {
+		state := "rolling out"
+		if l.RolledOut {
+			state = ""
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\n", l.Kind, l.Name, l.Ready, l.Desired, state)
+	}
+	none(w, len(s.Workloads))
+	w.Flush()
+	fmt.Fprintln(w, "\nSTORAGECLASS\tSHARE TYPE")
+	for _, c := range s.Classes {
+		fmt.Fprintf(w, "%s\t%s\n", c.Name, c.ShareType)
+	}
+	none(w, len(s.Classes))
+	w.Flush()
+	rows := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return rows
+}
+
+func none(w *tabwriter.Writer, rows int) {
+	if rows == 0 {
+		fmt.Fprintln(w, "(none yet)")
+	}
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
