@@ -101,8 +101,10 @@ func outputMistakes() map[string]mistake {
 	return map[string]mistake{
 		"file nobody uses": {
 			edits: []edit{
-				{"base/stray.yaml", "", "a: b"}, {"drivers/one/patches/stray.yaml", "", "a: b"},
-				{"sidecars/provisioner/stray.yaml", "", "a: b"}, {"drivers/two/README.md", "", "is allowed"},
+				{"base/stray.yaml", "", "a: b"},
+				{"drivers/one/patches/stray.yaml", "", "a: b"},
+				{"sidecars/provisioner/stray.yaml", "", "a: b"},
+				{"drivers/two/README.md", "", "is allowed"},
 				{"drivers/two/generated/standalone/stray.yaml", "", "is output"},
 			},
 			want: "base/stray.yaml:1: no manifest uses this file\n" +

@@ -13,15 +13,14 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	// Registers the metrics of client-go.
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"github.com/openshift/library-go/pkg/controller/fileobserver"
 	"github.com/openshift/library-go/pkg/operator/events"
-
-	// Registers the metrics of client-go.
-	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 )
 
 // Options say how to be in the cluster.

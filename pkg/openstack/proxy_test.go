@@ -108,7 +108,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodConnect {
-		tunnel(w, net.JoinHostPort("127.0.0.1", port))
+		tunnel(r.Context(), w, net.JoinHostPort("127.0.0.1", port))
 		return
 	}
 	r.URL.Host, r.RequestURI = net.JoinHostPort("127.0.0.1", port), ""
@@ -126,8 +126,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tunnel joins the caller and the address until one of them leaves.
-func tunnel(w http.ResponseWriter, address string) {
-	server, err := net.Dial("tcp", address)
+func tunnel(ctx context.Context, w http.ResponseWriter, address string) {
+	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		w.WriteHeader(http.StatusBadGateway)
 		return

@@ -14,19 +14,20 @@ import (
 
 func TestTokenNoLongerAccepted(t *testing.T) {
 	t.Parallel()
-	clock := &clock{now: time.Now()}
-	for name, end := range map[string]func(s *site){
-		"revoked": func(s *site) {
+	for name, end := range map[string]func(*site, *clock){
+		"revoked": func(s *site, _ *clock) {
 			_, err := s.cloud.RevokeTokens(s.t.Context())
 			check(s.t, err)
 		},
-		"expired": func(*site) { clock.advance(2 * time.Hour) },
+		"expired": func(_ *site, c *clock) { c.advance(2 * time.Hour) },
 	} {
-		t.Run(name, func(t *testing.T) { // not parallel: they share the clock
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &clock{now: time.Now()}
 			s := newSite(t, simulator.Config{Now: clock.read})
 			client := s.connected()
 			for range 2 {
-				end(s)
+				end(s, clock)
 				s.wantTypes(client, "gold", "silver")
 				s.wantCalls(map[string]int{loginCall: 1, typesCall: 2})
 				s.unchanged(client)

@@ -47,24 +47,22 @@ func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {
 	c.Message = &message
 }
 
-// changing matches what differs from one occurrence of an error to the next, and what to put in its place.
-var changing = []struct {
-	pattern *regexp.Regexp
-	instead string
-}{
-	// The local end of a connection, with its ephemeral port.
-	{regexp.MustCompile(`(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.%a-z]+\]):\d+->`), ""},
-	{regexp.MustCompile(`\s*\(?(?:[Rr]equest[- ][Ii][Dd]:? )?\breq-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)?`), ""},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?`), "(time)"},
-	{regexp.MustCompile(`(ResourceVersion: )\d+/\d+`), "${1}(changed)"},
-}
+// What differs from one occurrence of an error to the next.
+var (
+	// localEnd is the local end of a connection, with its ephemeral port.
+	localEnd        = regexp.MustCompile(`(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.%a-z]+\]):\d+->`)
+	requestID       = regexp.MustCompile(`\s*\(?(?:[Rr]equest[- ][Ii][Dd]:? )?\breq-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)?`)
+	timestamp       = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?`)
+	resourceVersion = regexp.MustCompile(`(ResourceVersion: )\d+/\d+`)
+)
 
 // stable returns the message without what changes from one occurrence to the next, and its lines sorted: they are errors of
 // independent objects, collected in any order.
 func stable(message string) string {
-	for _, c := range changing {
-		message = c.pattern.ReplaceAllString(message, c.instead)
-	}
+	message = localEnd.ReplaceAllString(message, "")
+	message = requestID.ReplaceAllString(message, "")
+	message = timestamp.ReplaceAllString(message, "(time)")
+	message = resourceVersion.ReplaceAllString(message, "${1}(changed)")
 	lines := strings.Split(strings.TrimSpace(message), "\n")
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "\n")

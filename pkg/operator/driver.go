@@ -80,10 +80,6 @@ func (d *driver) gated() (first, workloads []factory.Controller, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	optional, err := d.optional()
-	if err != nil {
-		return nil, nil, err
-	}
 	workloads, err = d.workloads()
-	return slices.Concat(static, optional, d.wiring.Controllers), workloads, err
+	return slices.Concat(static, d.optional(), d.wiring.Controllers), workloads, err
 }

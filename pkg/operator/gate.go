@@ -42,7 +42,7 @@ type answer struct {
 }
 
 func (a answer) reason() string {
-	var unknown *plugin.Unknown
+	var unknown *plugin.UnknownError
 	switch {
 	case errors.As(a.err, &unknown):
 		return unknown.Reason

@@ -31,7 +31,7 @@ func optionalKinds() []optionalKind {
 
 // optional returns the controllers that keep objects while their CRD exists. An object is never deleted: with its CRD it goes
 // by itself.
-func (d *driver) optional() ([]factory.Controller, error) {
+func (d *driver) optional() []factory.Controller {
 	var controllers []factory.Controller
 	for _, kind := range optionalKinds() {
 		for _, side := range bundle.Sides() {
@@ -40,7 +40,7 @@ func (d *driver) optional() ([]factory.Controller, error) {
 			}
 		}
 	}
-	return controllers, nil
+	return controllers
 }
 
 func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets []bundle.Asset) factory.Controller {

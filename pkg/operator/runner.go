@@ -116,18 +116,23 @@ func (d *driver) always() []factory.Controller {
 // waitForObservedConfig waits for the TLS settings that the workloads' manifests need.
 func (d *driver) waitForObservedConfig(ctx context.Context) {
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyBound, true, func(context.Context) (bool, error) {
-		spec, _, _, err := d.operator.GetOperatorState()
-		if err != nil {
-			return false, nil // not in the cache yet
-		}
-		var observed map[string]any
-		if err := json.Unmarshal(spec.ObservedConfig.Raw, &observed); err != nil {
-			return false, nil // not written yet
-		}
-		_, found, err := unstructured.NestedFieldNoCopy(observed, csiconfigobservercontroller.MinTLSVersionPath()...)
-		return found, err
+		return d.hasObservedConfig(), nil
 	})
 	if err != nil {
 		klog.FromContext(ctx).Info("Starting the workloads without observed configuration", "driver", d.Name, "reason", err.Error())
 	}
+}
+
+// hasObservedConfig is false while there is nothing in the cache, or nothing in it to read.
+func (d *driver) hasObservedConfig() bool {
+	spec, _, _, err := d.operator.GetOperatorState()
+	if err != nil {
+		return false
+	}
+	var observed map[string]any
+	if err := json.Unmarshal(spec.ObservedConfig.Raw, &observed); err != nil {
+		return false
+	}
+	_, found, err := unstructured.NestedFieldNoCopy(observed, csiconfigobservercontroller.MinTLSVersionPath()...)
+	return found && err == nil
 }

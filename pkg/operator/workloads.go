@@ -14,8 +14,8 @@ import (
 // workloads returns the controllers of the driver's Deployment and DaemonSet, as far as it has them.
 func (d *driver) workloads() ([]factory.Controller, error) {
 	var controllers []factory.Controller
-	for _, make := range []func() (factory.Controller, error){d.controllerService, d.nodeService} {
-		controller, err := make()
+	for _, build := range []func() (factory.Controller, error){d.controllerService, d.nodeService} {
+		controller, err := build()
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,8 @@ spec:
       volumes:
       - emptyDir: {}
         name: v
-`},
+`,
+		},
 		"lists without key are replaced, elements and fields are deleted": {
 			object: deployment,
 			patch: `{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [{key: b}],
@@ -69,7 +70,8 @@ spec:
       tolerations:
       - key: b
       volumes: []
-`},
+`,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

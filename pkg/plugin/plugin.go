@@ -6,10 +6,9 @@ import (
 	"context"
 	"io/fs"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-
-	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -62,7 +61,7 @@ type Gate interface {
 	// Name is the word that conditions start with: "Manila" makes ManilaControllerDisabled.
 	Name() string
 	// Check looks at the cloud. It only reads, and MUST return soon after ctx is done. An error means "unknown", not "closed";
-	// it MUST be the same text for the same failure, and may be an *Unknown.
+	// it MUST be the same text for the same failure, and may be an *UnknownError.
 	Check(ctx context.Context) (Verdict, error)
 }
 
@@ -74,9 +73,9 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Unknown is an error of Check with a reason for its condition.
-type Unknown struct {
+// UnknownError is an error of Check with a reason for its condition.
+type UnknownError struct {
 	Reason, Message string
 }
 
-func (u *Unknown) Error() string { return u.Message }
+func (u *UnknownError) Error() string { return u.Message }

@@ -41,5 +41,5 @@ func (g *gate) Check(ctx context.Context) (plugin.Verdict, error) {
 	case openstack.ReasonOf(err) == openstack.NotOffered:
 		return plugin.Verdict{Reason: reasonNoManila, Message: err.Error()}, nil
 	}
-	return plugin.Verdict{}, &plugin.Unknown{Reason: string(openstack.ReasonOf(err)), Message: err.Error()}
+	return plugin.Verdict{}, &plugin.UnknownError{Reason: string(openstack.ReasonOf(err)), Message: err.Error()}
 }

@@ -340,6 +340,7 @@ func listTypes(ctx context.Context, t *testing.T, service gophercloud.ServiceCli
 		return refusal.Actual, "", nil
 	}
 	must(t, err)
+	must(t, response.Body.Close())
 	var fields []string
 	for field := range content.ShareTypes[0] {
 		if !slices.Contains([]string{"id", "name", "extra_specs", "required_extra_specs"}, field) {

@@ -68,8 +68,11 @@ func (o Clouds) login(c Credentials) (string, []setting, error) {
 	switch o.Auth {
 	case Password:
 		return "password", []setting{
-			{"username", c.UserName}, {"password", c.Password}, {"user_domain_name", c.DomainName},
-			{"project_name", c.ProjectName}, {"project_domain_name", c.DomainName},
+			{"username", c.UserName},
+			{"password", c.Password},
+			{"user_domain_name", c.DomainName},
+			{"project_name", c.ProjectName},
+			{"project_domain_name", c.DomainName},
 		}, nil
 	case ApplicationCredential:
 		return "v3applicationcredential", []setting{
@@ -80,7 +83,8 @@ func (o Clouds) login(c Credentials) (string, []setting, error) {
 		return "v3applicationcredential", []setting{
 			{"application_credential_name", c.ApplicationCredentialName},
 			{"application_credential_secret", c.ApplicationCredentialSecret},
-			{"username", c.UserName}, {"user_domain_name", c.DomainName},
+			{"username", c.UserName},
+			{"user_domain_name", c.DomainName},
 		}, nil
 	}
 	return "", nil, fmt.Errorf("unknown way to log in %q, want %s, %s or %s",

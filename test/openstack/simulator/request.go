@@ -102,9 +102,7 @@ func (s *Simulator) answer(ctx context.Context, c *call, request *Request) (repl
 				return reply{}, false
 			}
 		case Slow:
-			timer := time.NewTimer(fault.Delay)
-			defer timer.Stop()
-			if !s.wait(ctx, fault.cleared, timer.C) {
+			if !s.wait(ctx, fault.cleared, time.After(fault.Delay)) {
 				return reply{}, false
 			}
 		case EmptyCatalog:

@@ -1,0 +1,93 @@
+package architecture_test
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/test/architecture"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/violations.txt")
+
+func TestHouse(t *testing.T) {
+	t.Parallel()
+	violations := check(t, "../..")
+	if len(violations) > 0 {
+		t.Errorf("the packages break rules of docs/architecture.md:\n%s", strings.Join(violations, "\n"))
+	}
+}
+
+// TestViolations proves that each rule can fail: every package of testdata/violations breaks one, next to code that breaks
+// none.
+func TestViolations(t *testing.T) {
+	t.Parallel()
+	const golden = "testdata/violations.txt"
+	got := strings.Join(check(t, "testdata/violations"), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+}
+
+// TestRoomsExist keeps the table free of rooms that are gone.
+func TestRoomsExist(t *testing.T) {
+	t.Parallel()
+	tree := load(t, "../..")
+	for _, level := range architecture.House().Levels {
+		if !slices.ContainsFunc(tree.Packages, func(p architecture.Package) bool { return tree.Holds(level.Folder, p) }) {
+			t.Errorf("no package is in %s", level.Folder)
+		}
+	}
+}
+
+func check(t *testing.T, dir string) []string {
+	t.Helper()
+	rules, tree := architecture.House(), load(t, dir)
+	sources, err := rules.Sources(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := append(rules.Imports(tree), sources...)
+	slices.Sort(found)
+	return found
+}
+
+func load(t *testing.T, dir string) architecture.Tree {
+	t.Helper()
+	noteFolders(t, dir)
+	tree, err := architecture.Load(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tree.Packages) == 0 {
+		t.Fatalf("no packages in %s", dir)
+	}
+	return tree
+}
+
+// noteFolders opens all folders with packages. The go tool then knows what this test depends on, which it cannot see when
+// another process reads the files, and does not take an old result from its cache.
+func noteFolders(t *testing.T, dir string) {
+	t.Helper()
+	for _, top := range []string{"assets", "cmd", "pkg", "test"} {
+		err := filepath.WalkDir(filepath.Join(dir, top), func(_ string, _ fs.DirEntry, err error) error { return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

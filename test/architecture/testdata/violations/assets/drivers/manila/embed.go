@@ -1,0 +1,2 @@
+// Package manila breaks nothing.
+package manila

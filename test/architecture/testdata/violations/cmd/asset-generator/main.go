@@ -1,0 +1,8 @@
+// Command asset-generator breaks nothing but what it links.
+package main
+
+import _ "example.org/house/pkg/generator"
+
+func main() {
+	print("one statement")
+}

@@ -1,0 +1,19 @@
+// Command manila-operator does too much.
+package main
+
+import (
+	"fmt"
+
+	_ "example.org/house/pkg/drivers/manila"
+	_ "example.org/house/pkg/generator"
+	_ "testing"
+)
+
+const name = "manila"
+
+func main() {
+	fmt.Print(name)
+	help()
+}
+
+func help() {}

@@ -1,0 +1,2 @@
+// Package rest stands for the library.
+package rest

@@ -1,0 +1,3 @@
+module github.com/evanphx/json-patch/v5
+
+go 1.26.0

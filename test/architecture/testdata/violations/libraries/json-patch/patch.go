@@ -1,0 +1,2 @@
+// Package jsonpatch stands for the library.
+package jsonpatch

@@ -1,0 +1,3 @@
+module sigs.k8s.io/kustomize/kyaml
+
+go 1.26.0

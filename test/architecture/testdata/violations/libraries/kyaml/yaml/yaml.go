@@ -1,0 +1,2 @@
+// Package yaml stands for the library.
+package yaml

@@ -1,0 +1,2 @@
+// Package cluster breaks nothing.
+package cluster

@@ -1,0 +1,2 @@
+// Package nfs breaks nothing.
+package nfs

@@ -1,0 +1,2 @@
+// Package flavour breaks nothing.
+package flavour

@@ -1,0 +1,7 @@
+// Package hook uses libraries of others.
+package hook
+
+import (
+	_ "github.com/evanphx/json-patch/v5"
+	_ "sigs.k8s.io/kustomize/kyaml/yaml"
+)

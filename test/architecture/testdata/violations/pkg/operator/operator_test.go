@@ -1,0 +1,3 @@
+package operator_test
+
+import _ "example.org/house/pkg/drivers/nfs"

@@ -1,0 +1,2 @@
+// Package util has no room and an empty name.
+package util

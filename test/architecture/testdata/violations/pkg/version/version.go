@@ -1,0 +1,4 @@
+// Package version imports upwards.
+package version
+
+import _ "example.org/house/test/simulator"

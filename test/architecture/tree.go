@@ -1,0 +1,94 @@
+package architecture
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Tree is a Go module.
+type Tree struct {
+	Module   string
+	Packages []Package
+}
+
+// Package is what `go list` says of one.
+type Package struct {
+	ImportPath, Name, Dir, Doc         string
+	GoFiles                            []string
+	Imports, TestImports, XTestImports []string
+	Deps                               []string
+	Module                             struct{ Path string }
+}
+
+// Load lists the packages of the module in a folder.
+func Load(ctx context.Context, dir string) (Tree, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-tags=integration",
+		"-json=ImportPath,Name,Dir,Doc,GoFiles,Imports,TestImports,XTestImports,Deps,Module", "./...")
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return Tree{}, fmt.Errorf("listing the packages in %q: %w\n%s", dir, err, stderr.String())
+	}
+	var tree Tree
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p Package
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return tree, nil
+		} else if err != nil {
+			return Tree{}, fmt.Errorf("reading the list of packages: %w", err)
+		}
+		tree.Module = p.Module.Path
+		tree.Packages = append(tree.Packages, p)
+	}
+}
+
+// folder returns a package's place in the module, or false for a package of another module.
+func (t Tree) folder(importPath string) (string, bool) {
+	if importPath == t.Module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, t.Module+"/")
+}
+
+func (t Tree) folderOf(p Package) string {
+	folder, _ := t.folder(p.ImportPath)
+	return folder
+}
+
+// allImports are those of the package and of its tests.
+func (p Package) allImports() []string {
+	all := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// room returns the part of a folder that a pattern describes: a/b of a/b/c for a/*. It is false if the folder is elsewhere.
+func room(pattern, folder string) (string, bool) {
+	parts, n := strings.Split(folder, "/"), strings.Count(pattern, "/")+1
+	if len(parts) < n {
+		return "", false
+	}
+	head := strings.Join(parts[:n], "/")
+	matches, err := path.Match(pattern, head)
+	return head, err == nil && matches
+}
+
+// Holds says whether a package is in a room.
+func (t Tree) Holds(pattern string, p Package) bool { return isIn(t.folderOf(p), pattern) }
+
+func isIn(folder string, patterns ...string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		_, ok := room(pattern, folder)
+		return ok
+	})
+}
