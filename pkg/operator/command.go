@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/config/client"
@@ -16,14 +17,16 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // NewCommand returns the command of an operator for one driver and its companions. name is the operator's own: of its
 // Deployment, and of the Lease it holds while it works. ctx bounds everything that runs.
 func NewCommand(ctx context.Context, name string, leader plugin.Driver, companions ...plugin.Driver) *cobra.Command {
 	root := &cobra.Command{
-		Use:   name,
-		Short: fmt.Sprintf("Installs the CSI driver %s of an OpenStack cloud and keeps it alive", leader.Name),
+		Use:     name,
+		Short:   fmt.Sprintf("Installs the CSI driver %s of an OpenStack cloud and keeps it alive", leader.Name),
+		Version: version.Get().String(),
 	}
 	root.AddCommand(newStartCommand(ctx, name, append([]plugin.Driver{leader}, companions...)))
 	return root
@@ -73,10 +76,15 @@ func newOperator(drivers []plugin.Driver, flags *settings.Flags) (*operator, err
 
 // start runs the operator in its process.
 func (o *operator) start(ctx context.Context, name string) error {
+	if err := limitVerbosity(); err != nil {
+		return err
+	}
 	config, err := client.GetKubeConfigOrInClusterConfig(o.settings.Kubeconfig, nil)
 	if err != nil {
 		return fmt.Errorf("reading the access to the API server: %w", err)
 	}
+	build := version.Get()
+	klog.FromContext(ctx).Info("Starting", "operator", name, "version", build.GitVersion, "commit", build.GitCommit)
 	return host.Run(ctx, host.Options{
 		Name:      name,
 		Namespace: o.settings.Namespace,

@@ -36,6 +36,9 @@ type runner struct {
 func (r *runner) collect() error {
 	r.always = r.drivers[0].always()
 	for _, d := range r.drivers {
+		if len(d.StaleConditions) > 0 {
+			r.always = append(r.always, d.removeStaleConditions())
+		}
 		gated, workloads, err := d.gated()
 		if err != nil {
 			return err
@@ -90,32 +93,38 @@ func (r *runner) open(ctx context.Context) {
 	klog.FromContext(ctx).Info("Starting the driver", "driver", r.drivers[0].Name)
 	r.start(ctx, r.gated)
 	r.running.Go(func() {
-		r.drivers[0].waitForObservedConfig(ctx)
-		for _, d := range r.drivers {
-			d.applied.wait(ctx, readyBound)
-		}
+		r.waitUntilReady(ctx)
 		r.start(ctx, r.workloads)
 	})
 }
 
-// always returns the controllers that run whatever the gate says.
+// waitUntilReady waits for what the workloads need, within the bound.
+func (r *runner) waitUntilReady(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	r.drivers[0].waitForObservedConfig(ctx)
+	for _, d := range r.drivers {
+		d.applied.wait(ctx)
+	}
+}
+
+// always returns the leader's controllers that run whatever the gate says.
 func (d *driver) always() []factory.Controller {
-	controllers := []factory.Controller{
-		loglevel.NewClusterOperatorLoggingController(d.operator, d.events),
+	return []factory.Controller{
+		loglevel.NewClusterOperatorLoggingController(discreet{d.operator}, d.events),
 		managementstatecontroller.NewOperatorManagementStateController(string(d.Name), d.operator, d.events),
 		csiconfigobservercontroller.NewCSIConfigObserverController(
 			d.conditionName("CSIConfigObserverController"), d.operator, d.cluster.Config, d.events),
 	}
-	if len(d.StaleConditions) > 0 {
-		controllers = append(controllers, staleconditions.NewRemoveStaleConditionsController(
-			d.conditionName("StaleConditions"), d.StaleConditions, d.operator, d.events))
-	}
-	return controllers
+}
+
+func (d *driver) removeStaleConditions() factory.Controller {
+	return staleconditions.NewRemoveStaleConditionsController(d.conditionName("StaleConditions"), d.StaleConditions, d.operator, d.events)
 }
 
 // waitForObservedConfig waits for the TLS settings that the workloads' manifests need.
 func (d *driver) waitForObservedConfig(ctx context.Context) {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyBound, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 		return d.hasObservedConfig(), nil
 	})
 	if err != nil {
