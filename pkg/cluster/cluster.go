@@ -49,6 +49,16 @@ type starter interface {
 	Start(stop <-chan struct{})
 }
 
+// New joins the clients of the two sides, which standalone are the same. Operator and Config are the caller's to set.
+func New(f flavour.Flavour, p Placement, controller, guest *Clients) *Cluster {
+	c := &Cluster{Flavour: f, Placement: p, controller: controller, guest: guest}
+	c.AddStarter(guest.Informers)
+	if controller != guest {
+		c.AddStarter(controller.Informers)
+	}
+	return c
+}
+
 // Side returns the clients of a side.
 func (c *Cluster) Side(side bundle.Side) *Clients {
 	if side == bundle.Controller {
@@ -84,23 +94,21 @@ type Target struct {
 
 // Connect makes clients and informers. It sends nothing.
 func Connect(t Target) (*Cluster, error) {
-	c := &Cluster{Flavour: t.Flavour, Placement: t.Placement}
 	guestConfig, err := t.guestConfig()
 	if err != nil {
 		return nil, err
 	}
-	guestNamespaces := []string{"", t.Placement.Node, UserConfigNamespace}
-	if c.guest, err = newClients(guestConfig, guestNamespaces...); err != nil {
+	guest, err := newClients(guestConfig, "", t.Placement.Node, UserConfigNamespace)
+	if err != nil {
 		return nil, fmt.Errorf("making clients of the guest cluster: %w", err)
 	}
-	c.controller = c.guest
-	c.AddStarter(c.guest.Informers)
+	controller := guest
 	if t.Flavour == flavour.HyperShift {
-		if c.controller, err = newClients(t.Config, t.Placement.Controller); err != nil {
+		if controller, err = newClients(t.Config, t.Placement.Controller); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
-		c.AddStarter(c.controller.Informers)
 	}
+	c := New(t.Flavour, t.Placement, controller, guest)
 	config, err := configclient.NewForConfig(guestConfig)
 	if err != nil {
 		return nil, fmt.Errorf("making client of config.openshift.io: %w", err)

@@ -38,7 +38,11 @@ func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, 
 	if err != nil || !found {
 		return opv1.ManagedStorageClass, err
 	}
-	csiDriver, err := decode(obj.(*unstructured.Unstructured))
+	object, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return "", fmt.Errorf("the cache of ClusterCSIDrivers holds a %T", obj)
+	}
+	csiDriver, err := decode(object)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -25,9 +26,11 @@ const (
 	credentialsSecret = "manila-cloud-credentials"
 	cloudsKey         = "clouds.yaml"
 	caKey             = "cacert"
-	// caConfigMap brings the CA to the operands where the credentials do not.
-	caConfigMap    = "cloud-provider-config"
-	caConfigMapKey = "ca-bundle.pem"
+	// caConfigMap brings the CA to the operands where the credentials do not. In a hosted control plane its name is
+	// hostedCAConfigMap.
+	caConfigMap       = "cloud-provider-config"
+	hostedCAConfigMap = "openstack-cloud-config"
+	caConfigMapKey    = "ca-bundle.pem"
 	// driverSecret is what the CSI driver reads at each call; StorageClasses and the VolumeSnapshotClass name it.
 	driverSecret = "csi-manila-secrets"
 
@@ -64,9 +67,13 @@ func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 
 // inputs are what the driver reads once, at its start.
 func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
+	ca := caConfigMap
+	if side == bundle.Controller && s.Cluster.Flavour == flavour.HyperShift {
+		ca = hostedCAConfigMap
+	}
 	return []hook.Workload{
 		hook.SecretHash(s.Cluster, side, credentialsSecret),
-		hook.ConfigMapHash(s.Cluster, side, caConfigMap),
+		hook.ConfigMapHash(s.Cluster, side, ca),
 	}
 }
 

@@ -22,13 +22,14 @@ const (
 // exist, never on the order of either:
 //   - A class that exists for the type keeps its name.
 //   - The name that earlier operators gave, plainName, is taken where it is valid, free, and no other type wants it too. A type
-//     that is spelled like its plain name has precedence.
+//     that is spelled like its plain name has precedence, but not over the hash of another type.
 //   - Otherwise the name ends in a hash of the type.
 func classNames(types []string, existing map[string]*storagev1.StorageClass) map[string]string {
-	wanted := map[string][]string{}
+	wanted, hashed := map[string]int{}, map[string]bool{}
 	unique := slices.Compact(slices.Sorted(slices.Values(types)))
 	for _, t := range unique {
-		wanted[plainName(t)] = append(wanted[plainName(t)], t)
+		wanted[plainName(t)]++
+		hashed[hashedName(t)] = true
 	}
 	names := map[string]string{}
 	for _, t := range unique {
@@ -39,9 +40,9 @@ func classNames(types []string, existing map[string]*storagev1.StorageClass) map
 			if isClassOf(existing[plain], t) {
 				names[t] = plain
 			}
-		case isClassOf(existing[hashedName(t)], t), len(validation.IsDNS1123Subdomain(plain)) > 0:
+		case isClassOf(existing[hashedName(t)], t), len(validation.IsDNS1123Subdomain(plain)) > 0, hashed[plain]:
 			names[t] = hashedName(t)
-		case len(wanted[plain]) == 1, plain == classPrefix+t:
+		case wanted[plain] == 1, plain == classPrefix+t:
 			names[t] = plain
 		default:
 			names[t] = hashedName(t)

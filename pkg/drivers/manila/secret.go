@@ -3,6 +3,8 @@ package manila
 import (
 	"cmp"
 
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -13,27 +15,36 @@ func translate(cloud *openstack.Cloud, caPath string) map[string]string {
 	auth := cloud.AuthInfo
 	secret := secretData{}
 	switch {
-	case cloud.UsesApplicationCredential():
-		secret.oneOf("os-applicationCredentialID", auth.ApplicationCredentialID, "os-applicationCredentialName", auth.ApplicationCredentialName)
+	case auth.ApplicationCredentialID != "":
+		secret.set("os-authURL", auth.AuthURL)
+		secret.set("os-applicationCredentialID", auth.ApplicationCredentialID)
 		secret.set("os-applicationCredentialSecret", auth.ApplicationCredentialSecret)
-		if auth.ApplicationCredentialID == "" {
-			secret.user(cloud)
-		}
 	case explicitPassword(cloud):
+		secret.set("os-authURL", auth.AuthURL)
 		secret.set("os-password", auth.Password)
-		secret.user(cloud)
-		secret.oneOf("os-projectID", auth.ProjectID, "os-projectName", auth.ProjectName)
-		secret.oneOf("os-projectDomainID", cmp.Or(auth.ProjectDomainID, auth.DomainID),
-			"os-projectDomainName", cmp.Or(auth.ProjectDomainName, auth.DomainName))
+		secret.set("os-userName", auth.Username)
+		id, name := userDomain(auth)
+		// The driver asks for os-domain* even where os-userDomain* say the same.
+		secret.set("os-domainID", id)
+		secret.set("os-domainName", name)
+		secret.set("os-userDomainID", id)
+		secret.set("os-userDomainName", name)
+		if auth.ProjectID != "" {
+			secret.set("os-projectID", auth.ProjectID)
+			break // an ID needs no domain
+		}
+		id, name = projectDomain(auth)
+		secret.set("os-projectName", auth.ProjectName)
+		secret.set("os-projectDomainID", id)
+		secret.set("os-projectDomainName", name)
 	default:
-		// A login that the driver's explicit keys cannot express, but its reader of clouds.yaml can.
+		// A login that the driver's explicit keys cannot express, but its reader of clouds.yaml can: a user by ID, who has no
+		// domain; domains of which one is by ID and one by name; or an application credential by name, whose user the driver
+		// takes only together with a password. That reader knows neither `interface` nor `verify`.
 		secret.set("os-useClouds", "true")
 		secret.set("os-cloud", cloud.Name)
 		secret.set("os-cloudsFile", mountedClouds)
-		secret.set("os-certAuthorityPath", caPath)
-		return secret
 	}
-	secret.set("os-authURL", auth.AuthURL)
 	secret.set("os-region", cloud.RegionName)
 	if cloud.EndpointType != "" {
 		secret.set("os-endpointType", cloud.Availability())
@@ -46,11 +57,38 @@ func translate(cloud *openstack.Cloud, caPath string) map[string]string {
 }
 
 // explicitPassword tells whether the entry has what the driver asks of a password login: a user by name in a domain, and a
-// project.
+// project. The driver takes os-domain* for the project's domain too, so a project by name has to have its domain in the same way.
 func explicitPassword(cloud *openstack.Cloud) bool {
 	a := cloud.AuthInfo
-	domain := cmp.Or(a.UserDomainID, a.UserDomainName, a.DomainID, a.DomainName, a.DefaultDomain)
-	return a.Username != "" && domain != "" && cmp.Or(a.ProjectID, a.ProjectName) != ""
+	userID, userName := userDomain(a)
+	projectID, _ := projectDomain(a)
+	switch {
+	case cloud.UsesApplicationCredential(), a.Username == "", userID == "" && userName == "":
+		return false
+	case a.ProjectID != "":
+		return true
+	}
+	return a.ProjectName != "" && (userID == "") == (projectID == "")
+}
+
+func userDomain(a *clientconfig.AuthInfo) (id, name string) {
+	return domain(a, a.UserDomainID, a.UserDomainName)
+}
+
+func projectDomain(a *clientconfig.AuthInfo) (id, name string) {
+	return domain(a, a.ProjectDomainID, a.ProjectDomainName)
+}
+
+// domain returns a domain by ID or by name, the other empty. What id and name leave open is what the entry says of all domains.
+func domain(a *clientconfig.AuthInfo, id, name string) (string, string) {
+	id, name = cmp.Or(id, a.DomainID), cmp.Or(name, a.DomainName)
+	switch {
+	case id != "":
+		return id, ""
+	case name != "":
+		return "", name
+	}
+	return a.DefaultDomain, ""
 }
 
 // secretData leaves out what is empty: the driver refuses keys without value.
@@ -60,26 +98,4 @@ func (s secretData) set(key, value string) {
 	if value != "" {
 		s[key] = value
 	}
-}
-
-// oneOf sets one of two keys that exclude each other, the first by precedence.
-func (s secretData) oneOf(firstKey, first, secondKey, second string) {
-	if first != "" {
-		s.set(firstKey, first)
-	} else {
-		s.set(secondKey, second)
-	}
-}
-
-// user sets the user and the domain it is in. The driver asks for os-domain* even where os-userDomain* say the same.
-func (s secretData) user(cloud *openstack.Cloud) {
-	a := cloud.AuthInfo
-	s.oneOf("os-userName", a.Username, "os-userID", a.UserID)
-	id := cmp.Or(a.UserDomainID, a.DomainID)
-	name := cmp.Or(a.UserDomainName, a.DomainName)
-	if id == "" && name == "" {
-		id = a.DefaultDomain
-	}
-	s.oneOf("os-domainID", id, "os-domainName", name)
-	s.oneOf("os-userDomainID", id, "os-userDomainName", name)
 }

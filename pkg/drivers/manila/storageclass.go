@@ -21,6 +21,8 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/csi/csistorageclasscontroller"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -38,6 +40,7 @@ type storageClassController struct {
 	kube      kubernetes.Interface
 	classes   storagelisters.StorageClassLister
 	evaluator *csistorageclasscontroller.StorageClassStateEvaluator
+	events    events.Recorder
 	wake      func()
 
 	mu    sync.Mutex
@@ -54,6 +57,7 @@ func newStorageClassController(s plugin.Surroundings) *storageClassController {
 		classes: classes.Lister(),
 		// The state is given to each call; the lister, which would be another watch, is not used.
 		evaluator: csistorageclasscontroller.NewStorageClassStateEvaluator(guest.Kube, nil, s.Events),
+		events:    s.Events,
 		wake:      func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
@@ -131,21 +135,30 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 				continue
 			}
 		}
-		if err := c.evaluator.ApplyStorageClass(ctx, required, opv1.ManagedStorageClass); err != nil {
+		if err := c.write(ctx, class, required); err != nil {
 			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remove deletes the classes that this operator made, also those of types that are gone.
+// write makes the class, or makes it like required. One that the cache does not have is created and not applied: should there
+// be one of that name by now, it may be another's.
+func (c *storageClassController) write(ctx context.Context, class, required *storagev1.StorageClass) error {
+	if class != nil {
+		return c.evaluator.ApplyStorageClass(ctx, required, opv1.ManagedStorageClass)
+	}
+	_, err := c.kube.StorageV1().StorageClasses().Create(ctx, required, metav1.CreateOptions{})
+	resourcehelper.ReportCreateEvent(c.events, required, err)
+	return err
+}
+
+// remove deletes the classes that this operator, or an earlier release, made; also those of types that are gone.
 func (c *storageClassController) remove(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
 		class := existing[name]
-		shareType := class.Parameters[typeParameter]
-		made := name == plainName(shareType) || name == hashedName(shareType)
-		if !made || !sameContent(class, c.required(name, shareType)) {
+		if !c.made(class) {
 			continue
 		}
 		if err := c.evaluator.ApplyStorageClass(ctx, class.DeepCopy(), opv1.RemovedStorageClass); err != nil {
@@ -153,6 +166,16 @@ func (c *storageClassController) remove(ctx context.Context, existing map[string
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// made tells whether class is an operator's: by its name, and by the Secret that it uses. What else is in it depends on the
+// release that made it, and the administrator may have changed it.
+func (c *storageClassController) made(class *storagev1.StorageClass) bool {
+	shareType := class.Parameters[typeParameter]
+	return isClassOf(class, shareType) &&
+		(class.Name == plainName(shareType) || class.Name == hashedName(shareType)) &&
+		class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == driverSecret &&
+		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Placement.Node
 }
 
 // sameContent compares what the operator decides. Metadata is not of it: the default-class annotation is the administrator's.

@@ -1,0 +1,147 @@
+package clustertest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+)
+
+// syncTimeout bounds the wait for an informer that hears of a fake.
+const syncTimeout = 30 * time.Second
+
+// Operator is a fake client of one ClusterCSIDriver: library-go's, made safe for concurrent use, with an informer that works.
+type Operator struct {
+	v1helpers.OperatorClientWithFinalizers
+	mu       sync.Mutex
+	client   dynamic.NamespaceableResourceInterface
+	informer cache.SharedIndexInformer
+	started  bool
+}
+
+func newOperator(client dynamic.Interface, informers dynamicinformer.DynamicSharedInformerFactory) *Operator {
+	return &Operator{
+		OperatorClientWithFinalizers: v1helpers.NewFakeOperatorClientWithObjectMeta(&metav1.ObjectMeta{},
+			&opv1.OperatorSpec{ManagementState: opv1.Managed}, &opv1.OperatorStatus{}, nil),
+		client:   client.Resource(clusterCSIDrivers()),
+		informer: informers.ForResource(clusterCSIDrivers()).Informer(),
+	}
+}
+
+// Set makes the ClusterCSIDriver another one, in the cache too if it runs.
+func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
+	tb.Helper()
+	driver = driver.DeepCopy()
+	driver.SetGroupVersionKind(opv1.GroupVersion.WithKind("ClusterCSIDriver"))
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(driver)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	if _, err = o.client.Create(tb.Context(), object, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+		_, err = o.client.Update(tb.Context(), object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, _, version, err := o.GetOperatorState()
+	if err == nil {
+		_, _, err = o.UpdateOperatorSpec(tb.Context(), version, driver.Spec.OperatorSpec.DeepCopy())
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if o.started {
+		o.sync(tb)
+	}
+}
+
+// sync waits until the cache has what the fake holds.
+func (o *Operator) sync(tb testing.TB) {
+	tb.Helper()
+	o.started = true
+	held, err := o.client.List(tb.Context(), metav1.ListOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(tb.Context(), time.Millisecond, syncTimeout, true, func(context.Context) (bool, error) {
+		for i := range held.Items {
+			cached, found, err := o.informer.GetStore().GetByKey(held.Items[i].GetName())
+			if err != nil || !found {
+				return false, err
+			}
+			if object, ok := cached.(*unstructured.Unstructured); !ok || !sameSpec(object, &held.Items[i]) {
+				return false, nil
+			}
+		}
+		return o.informer.HasSynced(), nil
+	})
+	if err != nil {
+		tb.Fatalf("waiting for the informer of ClusterCSIDrivers: %v", err)
+	}
+}
+
+func sameSpec(a, b *unstructured.Unstructured) bool {
+	return equality.Semantic.DeepEqual(a.Object["spec"], b.Object["spec"])
+}
+
+// Conditions returns the conditions of the status.
+func (o *Operator) Conditions(tb testing.TB) []opv1.OperatorCondition {
+	tb.Helper()
+	_, status, _, err := o.GetOperatorState()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return status.Conditions
+}
+
+// Informer implements v1helpers.OperatorClient, as do the methods below.
+func (o *Operator) Informer() cache.SharedIndexInformer { return o.informer }
+
+// GetOperatorState returns copies.
+func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) { //nolint:revive // the interface's
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	spec, status, version, err := o.OperatorClientWithFinalizers.GetOperatorState()
+	return spec.DeepCopy(), status.DeepCopy(), version, err
+}
+
+// GetOperatorStateWithQuorum is GetOperatorState.
+func (o *Operator) GetOperatorStateWithQuorum(context.Context) (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) { //nolint:revive // the interface's
+	return o.GetOperatorState()
+}
+
+// UpdateOperatorSpec replaces the spec.
+func (o *Operator) UpdateOperatorSpec(ctx context.Context, version string, spec *opv1.OperatorSpec) (*opv1.OperatorSpec, string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.OperatorClientWithFinalizers.UpdateOperatorSpec(ctx, version, spec)
+}
+
+// UpdateOperatorStatus replaces the status.
+func (o *Operator) UpdateOperatorStatus(ctx context.Context, version string, status *opv1.OperatorStatus) (*opv1.OperatorStatus, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.OperatorClientWithFinalizers.UpdateOperatorStatus(ctx, version, status)
+}
+
+// ApplyOperatorStatus merges into the status.
+func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, manager, status)
+}

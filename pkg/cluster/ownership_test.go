@@ -1,0 +1,96 @@
+package cluster //nolint:testpackage // the extraction is handed to library-go, not exported
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+)
+
+// owned is a ClusterCSIDriver with fields of several managers: the administrator, and two controllers that apply status.
+const owned = `
+apiVersion: operator.openshift.io/v1
+kind: ClusterCSIDriver
+metadata:
+  name: x
+  managedFields:
+  - {manager: admin, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1,
+     fieldsV1: {"f:spec": {"f:logLevel": {}, "f:managementState": {}}}}
+  - {manager: one, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1, subresource: status,
+     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"OneDegraded"}': {".": {}, "f:type": {}, "f:status": {}}}}}}
+  - {manager: two, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1, subresource: status,
+     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"TwoDegraded"}': {".": {}, "f:type": {}, "f:status": {}, "f:reason": {}}}}}}
+  - {manager: three, operation: Update, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1, subresource: status,
+     fieldsV1: {"f:status": {"f:observedGeneration": {}}}}
+spec: {logLevel: Debug, managementState: Managed, operatorLogLevel: Trace}
+status:
+  observedGeneration: 3
+  conditions:
+  - {type: OneDegraded, status: "False"}
+  - {type: TwoDegraded, status: "True", reason: Why}
+`
+
+func ownedDriver(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(owned), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func TestExtractSpec(t *testing.T) {
+	t.Parallel()
+	for manager, want := range map[string]*applyopv1.OperatorSpecApplyConfiguration{
+		"admin":  {LogLevel: ptr.To(opv1.Debug), ManagementState: ptr.To(opv1.Managed)},
+		"one":    nil,
+		"nobody": nil,
+	} {
+		got, err := extractSpec(ownedDriver(t), manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("spec of %s (-want +got):\n%s", manager, diff)
+		}
+	}
+}
+
+func TestExtractStatus(t *testing.T) {
+	t.Parallel()
+	for manager, want := range map[string]*applyopv1.OperatorStatusApplyConfiguration{
+		"one": {Conditions: []applyopv1.OperatorConditionApplyConfiguration{
+			{Type: ptr.To("OneDegraded"), Status: ptr.To(opv1.ConditionFalse)},
+		}},
+		"two": {Conditions: []applyopv1.OperatorConditionApplyConfiguration{
+			{Type: ptr.To("TwoDegraded"), Status: ptr.To(opv1.ConditionTrue), Reason: ptr.To("Why")},
+		}},
+		"three":  nil, // it updated, and applied nothing
+		"admin":  nil,
+		"nobody": nil,
+	} {
+		got, err := extractStatus(ownedDriver(t), manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("status of %s (-want +got):\n%s", manager, diff)
+		}
+	}
+}
+
+func TestExtractFromNonsense(t *testing.T) {
+	t.Parallel()
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x"}, "spec": "text", "status": "text"}}
+	if _, err := extractSpec(object, "one"); err == nil {
+		t.Error("spec: got no error")
+	}
+	if _, err := extractStatus(object, "one"); err == nil {
+		t.Error("status: got no error")
+	}
+}

@@ -1,0 +1,186 @@
+package manila
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func classOf(name, shareType string) *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: name},
+		Provisioner: string(Name),
+		Parameters:  map[string]string{typeParameter: shareType},
+	}
+}
+
+func TestClassNameOfOneType(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long_", 60)
+	for _, test := range []struct{ name, shareType, want string }{
+		{"as it is", "default", "csi-manila-default"},
+		{"digits and dots", "gold.2", "csi-manila-gold.2"},
+		{"upper case", "GOLD", "csi-manila-gold"},
+		{"underscore", "tripleo_ceph_nfs", "csi-manila-tripleo-ceph-nfs"},
+		{"space", "my type", "csi-manila-my-type-7b620ffc"},
+		{"colon", "a:b", "csi-manila-a-b-6783a31e"},
+		{"leading dash", "-a", "csi-manila--a"},
+		{"trailing dash", "a-", "csi-manila-a-9baf4407"},
+		{"leading dot", ".a", "csi-manila-a-36797c3a"},
+		{"trailing dot", "a.", "csi-manila-a-5ab640fa"},
+		{"unicode", "größe", "csi-manila-gr-e-d353a267"},
+		{"nothing readable", "日本", "csi-manila-cf2abf0c"},
+		{"empty", "", "csi-manila-e3b0c442"},
+		{"too long", long, "csi-manila-" + strings.Repeat("long-", 46) + "lon-3aace5fb"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := classNames([]string{test.shareType}, nil)[test.shareType]
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if faults := validation.IsDNS1123Subdomain(got); faults != nil {
+				t.Errorf("%q is no name: %v", got, faults)
+			}
+		})
+	}
+}
+
+func TestClassNamesOfMany(t *testing.T) {
+	t.Parallel()
+	const plain = "csi-manila-foo-bar"
+	foreign := classOf(plain, "foo-bar")
+	foreign.Provisioner = "other.example.com"
+	for _, test := range []struct {
+		name     string
+		types    []string
+		existing []*storagev1.StorageClass
+		want     map[string]string
+	}{
+		{
+			name:  "the type that is spelled like the name has it",
+			types: []string{"foo_bar", "foo-bar", "Foo-Bar"},
+			want:  map[string]string{"foo-bar": plain, "foo_bar": hashedName("foo_bar"), "Foo-Bar": hashedName("Foo-Bar")},
+		},
+		{
+			name:  "none is spelled like the name",
+			types: []string{"foo_bar", "Foo-Bar"},
+			want:  map[string]string{"foo_bar": hashedName("foo_bar"), "Foo-Bar": hashedName("Foo-Bar")},
+		},
+		{
+			name:     "the first keeps its class when others come",
+			types:    []string{"foo-bar", "foo_bar", "Foo-Bar"},
+			existing: []*storagev1.StorageClass{classOf(plain, "foo_bar")},
+			want:     map[string]string{"foo_bar": plain, "foo-bar": hashedName("foo-bar"), "Foo-Bar": hashedName("Foo-Bar")},
+		},
+		{
+			name:     "a class with a hash stays when the others are gone",
+			types:    []string{"foo_bar"},
+			existing: []*storagev1.StorageClass{classOf(hashedName("foo_bar"), "foo_bar")},
+			want:     map[string]string{"foo_bar": hashedName("foo_bar")},
+		},
+		{
+			name:     "another provisioner holds the plain name",
+			types:    []string{"foo-bar"},
+			existing: []*storagev1.StorageClass{foreign},
+			want:     map[string]string{"foo-bar": hashedName("foo-bar")},
+		},
+		{
+			name:     "a class of a type that is gone holds the plain name",
+			types:    []string{"foo-bar"},
+			existing: []*storagev1.StorageClass{classOf(plain, "FOO_BAR")},
+			want:     map[string]string{"foo-bar": hashedName("foo-bar")},
+		},
+		{
+			name:  "listed twice",
+			types: []string{"gold", "gold"},
+			want:  map[string]string{"gold": "csi-manila-gold"},
+		},
+		{
+			name:  "none",
+			types: nil,
+			want:  map[string]string{},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // to be repeatable
+			for range 10 {
+				random.Shuffle(len(test.types), func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
+				if diff := cmp.Diff(test.want, classNames(test.types, byName(test.existing))); diff != "" {
+					t.Fatalf("names (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestClassNameLikeAHash has a type that is named like the class of another.
+func TestClassNameLikeAHash(t *testing.T) {
+	t.Parallel()
+	mimic := strings.TrimPrefix(hashedName("foo_bar"), classPrefix)
+	names := classNames([]string{"foo-bar", "foo_bar", mimic}, nil)
+	want := map[string]string{"foo-bar": "csi-manila-foo-bar", "foo_bar": hashedName("foo_bar"), mimic: hashedName(mimic)}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+// TestClassNamesHold asks of random sets of types what must hold for all.
+func TestClassNamesHold(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to be repeatable
+	alphabet := []rune("abAB01-_.: ß\n")
+	for range 2000 {
+		types := make([]string, random.IntN(8))
+		for i := range types {
+			letters := make([]rune, random.IntN(4))
+			for j := range letters {
+				letters[j] = alphabet[random.IntN(len(alphabet))]
+			}
+			types[i] = strings.Repeat(string(letters), 1+random.IntN(2)*random.IntN(120))
+		}
+		// Some types come later than the others, which have their classes by then.
+		first := types[:random.IntN(len(types)+1)]
+		existing := made(classNames(first, nil))
+		names := classNames(types, existing)
+		taken := map[string]string{}
+		for shareType, name := range names {
+			if faults := validation.IsDNS1123Subdomain(name); faults != nil {
+				t.Fatalf("%q gets the name %q: %v", shareType, name, faults)
+			}
+			if other, ok := taken[name]; ok {
+				t.Fatalf("%q and %q both get the name %q", shareType, other, name)
+			}
+			taken[name] = shareType
+		}
+		for name, class := range existing {
+			if shareType := class.Parameters[typeParameter]; names[shareType] != name {
+				t.Fatalf("%q moves from %q to %q when others come", shareType, name, names[shareType])
+			}
+		}
+		shuffled := slices.Clone(types)
+		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if diff := cmp.Diff(names, classNames(shuffled, existing)); diff != "" {
+			t.Fatalf("names of %q depend on the order: %s", types, diff)
+		}
+		if diff := cmp.Diff(names, classNames(types, made(names))); diff != "" {
+			t.Fatalf("names of %q change once the classes exist: %s", types, diff)
+		}
+	}
+}
+
+// made are the classes that names lead to.
+func made(names map[string]string) map[string]*storagev1.StorageClass {
+	classes := map[string]*storagev1.StorageClass{}
+	for shareType, name := range names {
+		classes[name] = classOf(name, shareType)
+	}
+	return classes
+}

@@ -1,0 +1,333 @@
+package manila
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+)
+
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
+
+// classBench drives a storageClassController by hand.
+type classBench struct {
+	*storageClassController
+	fake *clustertest.Fake
+}
+
+func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
+	t.Helper()
+	fake, s := surroundings(t, objects...)
+	b := classBench{newStorageClassController(s), fake}
+	fake.Start(t)
+	fake.Guest.ClearActions()
+	return b
+}
+
+// run syncs once and returns what was written.
+func (b classBench) run(t *testing.T) ([]string, error) {
+	t.Helper()
+	err := b.sync(t.Context(), nil)
+	written := clustertest.Writes(b.fake.Guest)
+	settle(t, func() ([]*storagev1.StorageClass, error) { return b.served(t), nil },
+		func() ([]*storagev1.StorageClass, error) {
+			return b.storageClassController.classes.List(labels.Everything())
+		})
+	b.fake.Guest.ClearActions()
+	return written, err
+}
+
+// writes is run where no error is expected.
+func (b classBench) writes(t *testing.T, want ...string) {
+	t.Helper()
+	got, err := b.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func (b classBench) served(t *testing.T) []*storagev1.StorageClass {
+	t.Helper()
+	list, err := b.fake.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ret []*storagev1.StorageClass
+	for i := range list.Items {
+		ret = append(ret, &list.Items[i])
+	}
+	return ret
+}
+
+func (b classBench) class(t *testing.T, name string) *storagev1.StorageClass {
+	t.Helper()
+	class, err := b.fake.Guest.StorageV1().StorageClasses().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return class
+}
+
+// asServed leaves out what the API server adds.
+func asServed() []cmp.Option {
+	return []cmp.Option{
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"), cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty(),
+	}
+}
+
+func (b classBench) state(t *testing.T, state opv1.StorageClassStateName) {
+	t.Helper()
+	b.fake.State.Set(t, csiDriver(opv1.Managed, state))
+}
+
+// wanted is what contract and users know: nothing in it may change.
+func wanted(name, shareType string) *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: name},
+		Provisioner: "manila.csi.openstack.org",
+		Parameters: map[string]string{
+			"type": shareType,
+			"csi.storage.k8s.io/provisioner-secret-name":            "csi-manila-secrets",
+			"csi.storage.k8s.io/provisioner-secret-namespace":       "openshift-manila-csi-driver",
+			"csi.storage.k8s.io/controller-expand-secret-name":      "csi-manila-secrets",
+			"csi.storage.k8s.io/controller-expand-secret-namespace": "openshift-manila-csi-driver",
+			"csi.storage.k8s.io/node-stage-secret-name":             "csi-manila-secrets",
+			"csi.storage.k8s.io/node-stage-secret-namespace":        "openshift-manila-csi-driver",
+			"csi.storage.k8s.io/node-publish-secret-name":           "csi-manila-secrets",
+			"csi.storage.k8s.io/node-publish-secret-namespace":      "openshift-manila-csi-driver",
+		},
+		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
+		AllowVolumeExpansion: ptr.To(true),
+	}
+}
+
+func TestClassesAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.writes(t) // nothing is known yet
+	b.list([]string{"default", "Gold_1", "default"})
+	b.writes(t, "create storageclasses/csi-manila-gold-1", "create storageclasses/csi-manila-default")
+	want := []*storagev1.StorageClass{wanted("csi-manila-default", "default"), wanted("csi-manila-gold-1", "Gold_1")}
+	if diff := cmp.Diff(want, b.served(t), asServed()...); diff != "" {
+		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+	for range 3 {
+		b.list([]string{"Gold_1", "default"})
+		b.writes(t)
+	}
+}
+
+func TestClassesOutliveTheirTypes(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t, wanted("csi-manila-default", "default"), wanted("csi-manila-gold", "gold"))
+	for _, types := range [][]string{{"default"}, nil, {}} {
+		b.list(types)
+		b.writes(t)
+	}
+}
+
+func TestCollidingTypesSettle(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.list([]string{"foo_bar", "foo-bar", "in valid"})
+	got, err := b.run(t)
+	if err != nil || len(got) != 3 {
+		t.Fatalf("got %v, %v; want three classes", got, err)
+	}
+	b.list([]string{"in valid", "foo-bar", "foo_bar"})
+	b.writes(t)
+}
+
+func TestWhatTheAdministratorSetStays(t *testing.T) {
+	t.Parallel()
+	class := wanted("csi-manila-default", "default")
+	class.Annotations = map[string]string{defaultClass: "true", "example.com/note": "mine"}
+	class.Labels = map[string]string{"example.com/team": "a"}
+	class.MountOptions = []string{"nfsvers=4.1"}
+	class.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+		{Key: "zone", Values: []string{"a"}},
+	}}}
+
+	t.Run("nothing is written", func(t *testing.T) {
+		t.Parallel()
+		b := newClassBench(t, class.DeepCopy())
+		b.list([]string{"default"})
+		b.writes(t)
+	})
+	t.Run("not when immutable fields change either", func(t *testing.T) {
+		t.Parallel()
+		older := class.DeepCopy()
+		delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
+		delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-namespace")
+		b := newClassBench(t, older)
+		b.list([]string{"default"})
+		b.writes(t, "delete storageclasses/csi-manila-default", "create storageclasses/csi-manila-default")
+		if diff := cmp.Diff(class, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
+			t.Errorf("class (-want +got):\n%s", diff)
+		}
+		b.writes(t)
+	})
+	t.Run("a mutable field is mended in place", func(t *testing.T) {
+		t.Parallel()
+		changed := class.DeepCopy()
+		changed.AllowVolumeExpansion = nil
+		b := newClassBench(t, changed)
+		b.list([]string{"default"})
+		b.writes(t, "update storageclasses/csi-manila-default")
+		if diff := cmp.Diff(class, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
+			t.Errorf("class (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestForeignClassesAreNotTouched(t *testing.T) {
+	t.Parallel()
+	foreign := wanted("csi-manila-default", "default")
+	foreign.Provisioner = "other.example.com"
+	second := wanted(hashedName("gold"), "gold")
+	second.Provisioner = "other.example.com"
+	third := wanted("csi-manila-gold", "gold")
+	third.Provisioner = "other.example.com"
+	b := newClassBench(t, foreign, second, third)
+	b.list([]string{"default", "gold"})
+
+	got, err := b.run(t)
+	if diff := cmp.Diff([]string{"create storageclasses/" + hashedName("default")}, got); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if err == nil || !strings.Contains(err.Error(), `share type "gold"`) || strings.Contains(err.Error(), "default") {
+		t.Errorf("got error %v, want one about the type gold that names no other", err)
+	}
+	for _, want := range []*storagev1.StorageClass{foreign, second, third} {
+		if diff := cmp.Diff(want, b.class(t, want.Name), asServed()...); diff != "" {
+			t.Errorf("class (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestClassTheCacheDoesNotKnow has a class come up between the look into the cache and the write.
+func TestClassTheCacheDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	foreign := classOf("csi-manila-default", "other")
+	b.fake.Guest.PrependReactor("create", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return false, nil, b.fake.Guest.Tracker().Add(foreign.DeepCopy())
+	})
+	b.list([]string{"default"})
+	if _, err := b.run(t); err == nil {
+		t.Error("got no error")
+	}
+	if diff := cmp.Diff(foreign, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
+		t.Errorf("class (-want +got):\n%s", diff)
+	}
+}
+
+func TestOneTypeFails(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.fake.Guest.PrependReactor("create", "storageclasses", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create, ok := action.(clienttesting.CreateAction)
+		if class, isClass := create.GetObject().(*storagev1.StorageClass); ok && isClass && class.Name == "csi-manila-b" {
+			return true, nil, errors.New("no")
+		}
+		return false, nil, nil
+	})
+	b.list([]string{"c", "b", "a"})
+	_, err := b.run(t)
+	if want := `StorageClass csi-manila-b of share type "b": no`; err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+	var names []string
+	for _, class := range b.served(t) {
+		names = append(names, class.Name)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"csi-manila-a", "csi-manila-c"}, names); diff != "" {
+		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+}
+
+func TestStorageClassState(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.list([]string{"a", "b c"})
+	b.state(t, opv1.UnmanagedStorageClass)
+	b.writes(t)
+	b.state(t, "")
+	b.writes(t, "create storageclasses/csi-manila-a", "create storageclasses/"+hashedName("b c"))
+	b.state(t, opv1.RemovedStorageClass)
+	b.writes(t, "delete storageclasses/csi-manila-a", "delete storageclasses/"+hashedName("b c"))
+	b.writes(t)
+	b.state(t, "Perhaps")
+	if got, err := b.run(t); err == nil || !strings.Contains(err.Error(), "Perhaps") || got != nil {
+		t.Errorf("got %v, %v; want no write and an error about the unknown state", got, err)
+	}
+}
+
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	older := wanted("csi-manila-older", "older") // of a release without expansion, and changed by hand
+	delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
+	older.AllowVolumeExpansion = ptr.To(false)
+	renamed := wanted("my-gold", "gold")
+	ownSecret := wanted("csi-manila-own", "own")
+	ownSecret.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "own"
+	foreign := wanted("csi-manila-foreign", "foreign")
+	foreign.Provisioner = "other.example.com"
+	b := newClassBench(t, older, renamed, ownSecret, foreign, wanted("csi-manila-gone", "gone"), wanted("csi-manila-listed", "listed"))
+	b.list([]string{"listed"})
+	b.state(t, opv1.RemovedStorageClass)
+	b.writes(t, "delete storageclasses/csi-manila-gone", "delete storageclasses/csi-manila-listed", "delete storageclasses/csi-manila-older")
+}
+
+func TestClassesOfAnUnmanagedOperator(t *testing.T) {
+	t.Parallel()
+	for _, state := range []opv1.ManagementState{opv1.Unmanaged, opv1.Removed} {
+		b := newClassBench(t, wanted("csi-manila-gone", "gone"))
+		b.list([]string{"a"})
+		b.fake.State.Set(t, csiDriver(state, opv1.RemovedStorageClass))
+		b.writes(t)
+	}
+}
+
+func TestListWakesOnlyOnChange(t *testing.T) {
+	t.Parallel()
+	woken := 0
+	c := &storageClassController{wake: func() { woken++ }}
+	for _, types := range [][]string{{"a", "b"}, {"b", "a"}, {"b", "a", "a"}} {
+		c.list(types)
+	}
+	if woken != 1 {
+		t.Errorf("woken %d times by one list in three spellings, want once", woken)
+	}
+	if c.list(nil); woken != 2 {
+		t.Errorf("woken %d times, want a second time when the types are gone", woken)
+	}
+}
+
+func TestEventsOfClasses(t *testing.T) {
+	t.Parallel()
+	foreign := wanted("standard", "")
+	foreign.Provisioner = "other.example.com"
+	if isOurs(foreign) || !isOurs(wanted("csi-manila-a", "a")) || !isOurs("a tombstone") {
+		t.Error("want events of the driver's classes and tombstones, and no others")
+	}
+}

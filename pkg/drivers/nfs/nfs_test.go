@@ -1,0 +1,26 @@
+package nfs_test
+
+import (
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/drivers/nfs"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+func TestCompanion(t *testing.T) {
+	t.Parallel()
+	driver := nfs.Companion("leader.example.com", "a-namespace")
+	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" || driver.Wire != nil {
+		t.Errorf("got %+v, want the leader's name and namespace, and no behaviour", driver)
+	}
+	for _, f := range flavour.All() {
+		loaded, err := bundle.Load(driver.Assets, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := loaded.Select(bundle.NodeWorkload, bundle.Guest); len(got) != 1 || len(loaded.Assets()) != 1 {
+			t.Errorf("%s: %d assets, want a DaemonSet of the guest and nothing else", f, len(loaded.Assets()))
+		}
+	}
+}
