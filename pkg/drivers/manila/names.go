@@ -3,7 +3,6 @@ package manila
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,11 +77,9 @@ func isClassOf(class *storagev1.StorageClass, shareType string) bool {
 
 // byName indexes classes.
 func byName(classes []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
-	return maps.Collect(func(yield func(string, *storagev1.StorageClass) bool) {
-		for _, class := range classes {
-			if !yield(class.Name, class) {
-				return
-			}
-		}
-	})
+	index := make(map[string]*storagev1.StorageClass, len(classes))
+	for _, class := range classes {
+		index[class.Name] = class
+	}
+	return index
 }

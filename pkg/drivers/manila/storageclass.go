@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/csi/csistorageclasscontroller"
 	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -36,12 +37,13 @@ const classResync = 10 * time.Minute
 // away: volumes of it may exist, and a cloud may be wrong for a while.
 type storageClassController struct {
 	factory.Controller
-	cluster   *cluster.Cluster
-	kube      kubernetes.Interface
-	classes   storagelisters.StorageClassLister
-	evaluator *csistorageclasscontroller.StorageClassStateEvaluator
-	events    events.Recorder
-	wake      func()
+	cluster *cluster.Cluster
+	kube    kubernetes.Interface
+	classes storagelisters.StorageClassLister
+	events  events.Recorder
+	wake    func()
+	// warned is the last warning about names that are taken. It belongs to sync.
+	warned string
 
 	mu    sync.Mutex
 	types []string
@@ -55,10 +57,8 @@ func newStorageClassController(s plugin.Surroundings) *storageClassController {
 		cluster: s.Cluster,
 		kube:    guest.Kube,
 		classes: classes.Lister(),
-		// The state is given to each call; the lister, which would be another watch, is not used.
-		evaluator: csistorageclasscontroller.NewStorageClassStateEvaluator(guest.Kube, nil, s.Events),
-		events:    s.Events,
-		wake:      func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
+		events:  s.Events,
+		wake:    func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
 		WithSyncContext(syncCtx).
@@ -120,11 +120,12 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 	names := classNames(c.types, existing)
 	c.mu.Unlock()
 	var errs []error
+	var taken []string
 	for _, shareType := range slices.Sorted(maps.Keys(names)) {
 		name := names[shareType]
 		class := existing[name]
 		if class != nil && !isClassOf(class, shareType) {
-			errs = append(errs, fmt.Errorf("share type %q gets no StorageClass: the name %s is taken by another. Rename or delete that one", shareType, name))
+			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: the name %s is taken by another. Delete that one, or make one for the type by hand", shareType, name))
 			continue
 		}
 		required := c.required(name, shareType)
@@ -139,14 +140,24 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
 		}
 	}
+	c.warn(strings.Join(taken, "; "))
 	return errors.Join(errs...)
+}
+
+// warn makes an event of what only the administrator can solve. It is no error: the driver and the other types are well.
+func (c *storageClassController) warn(message string) {
+	if message != "" && message != c.warned {
+		c.events.Warning("StorageClassNameTaken", message)
+	}
+	c.warned = message
 }
 
 // write makes the class, or makes it like required. One that the cache does not have is created and not applied: should there
 // be one of that name by now, it may be another's.
 func (c *storageClassController) write(ctx context.Context, class, required *storagev1.StorageClass) error {
 	if class != nil {
-		return c.evaluator.ApplyStorageClass(ctx, required, opv1.ManagedStorageClass)
+		_, _, err := resourceapply.ApplyStorageClass(ctx, c.kube.StorageV1(), c.events, required)
+		return err
 	}
 	_, err := c.kube.StorageV1().StorageClasses().Create(ctx, required, metav1.CreateOptions{})
 	resourcehelper.ReportCreateEvent(c.events, required, err)
@@ -161,7 +172,7 @@ func (c *storageClassController) remove(ctx context.Context, existing map[string
 		if !c.made(class) {
 			continue
 		}
-		if err := c.evaluator.ApplyStorageClass(ctx, class.DeepCopy(), opv1.RemovedStorageClass); err != nil {
+		if _, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.events, class); err != nil {
 			errs = append(errs, fmt.Errorf("deleting StorageClass %s: %w", name, err))
 		}
 	}
