@@ -17,6 +17,8 @@ type Workload struct {
 	DaemonSet  csidrivernodeservicecontroller.DaemonSetHookFunc
 	// Informers tell when the change must be made again.
 	Informers []factory.Informer
+	// Inputs are the objects whose content the change puts a hash of into the workload, for people to see.
+	Inputs []Input
 }
 
 // CSIDriver changes the CSIDriver object before it is applied.

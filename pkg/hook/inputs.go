@@ -20,6 +20,7 @@ func SecretHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 		Deployment: controllerservice.WithSecretHashAnnotationHook(namespace, name, secrets),
 		DaemonSet:  nodeservice.WithSecretHashAnnotationHook(namespace, name, secrets),
 		Informers:  []factory.Informer{secrets.Informer()},
+		Inputs:     []Input{secretInput(secrets.Lister(), namespace, name)},
 	}
 }
 
@@ -32,6 +33,7 @@ func ConfigMapHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 		Deployment: controllerservice.WithConfigMapHashAnnotationHook(namespace, name, configMaps),
 		DaemonSet:  nodeservice.WithConfigMapHashAnnotationHook(namespace, name, configMaps),
 		Informers:  []factory.Informer{configMaps.Informer()},
+		Inputs:     []Input{configMapInput(configMaps.Lister(), namespace, name)},
 	}
 }
 
@@ -45,6 +47,7 @@ func TrustedCABundle(c *cluster.Cluster, side bundle.Side, name string) Workload
 		Deployment: controllerservice.WithCABundleDeploymentHook(namespace, name, configMaps),
 		DaemonSet:  nodeservice.WithCABundleDaemonSetHook(namespace, name, configMaps),
 		Informers:  []factory.Informer{configMaps.Informer()},
+		Inputs:     []Input{configMapInput(configMaps.Lister(), namespace, name)},
 	}
 }
 
