@@ -7,7 +7,10 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -92,11 +95,13 @@ func (o Options) watchFiles(ctx context.Context, end func()) error {
 		return fmt.Errorf("watching files: %w", err)
 	}
 	for file, content := range o.RestartOn {
-		known := map[string][]byte{}
-		if content != nil {
-			known[file] = content
+		if content == nil {
+			// The observer panics at what it cannot read; only a file that is not there yet is no fault.
+			if content, err = os.ReadFile(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("watching file %q: %w", file, err)
+			}
 		}
-		observer.AddReactor(fileobserver.TerminateOnChangeReactor(end), known, file)
+		observer.AddReactor(fileobserver.TerminateOnChangeReactor(end), map[string][]byte{file: content}, file)
 	}
 	go observer.Run(ctx.Done())
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,31 +28,13 @@ const selfSignedLifetime = 365 * 24 * time.Hour
 func serve(ctx context.Context, o Options, kube kubernetes.Interface) error {
 	info := o.Operator.ServingInfo.DeepCopy()
 	configdefaults.SetRecommendedHTTPServingInfoDefaults(info)
-	config, err := tlsConfig(o.Name, info.ServingInfo)
+	server, err := newServer(ctx, o, info.ServingInfo, kube)
 	if err != nil {
 		return err
 	}
-	metrics, err := protected(ctx, o, kube, legacyregistry.Handler())
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	healthz.InstallHandler(mux)
-	healthz.InstallLivezHandler(mux)
-	healthz.InstallReadyzHandler(mux)
-	mux.Handle("/metrics", metrics)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, info.BindNetwork, info.BindAddress)
 	if err != nil {
 		return fmt.Errorf("listening on %s (servingInfo.bindAddress): %w", info.BindAddress, err)
-	}
-	server := &http.Server{
-		Handler:           mux,
-		TLSConfig:         config,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		// No HTTP/2: nothing here needs it, and it has been the way to exhaust such servers.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
@@ -60,6 +43,31 @@ func serve(ctx context.Context, o Options, kube kubernetes.Interface) error {
 		}
 	}()
 	return nil
+}
+
+func newServer(ctx context.Context, o Options, info configv1.ServingInfo, kube kubernetes.Interface) (*http.Server, error) {
+	config, err := tlsConfig(o.Name, info)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := protected(ctx, o, kube, legacyregistry.Handler())
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	healthz.InstallHandler(mux)
+	healthz.InstallLivezHandler(mux)
+	healthz.InstallReadyzHandler(mux)
+	mux.Handle("/metrics", metrics)
+	return &http.Server{
+		Handler:           mux,
+		TLSConfig:         config,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		// No HTTP/2: nothing here needs it, and it has been the way to exhaust such servers.
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}, nil
 }
 
 // tlsConfig follows the cluster's TLS profile, which is in the servingInfo.
@@ -76,16 +84,14 @@ func tlsConfig(name string, info configv1.ServingInfo) (*tls.Config, error) {
 		}
 		config.CipherSuites = append(config.CipherSuites, id)
 	}
-	fallback, err := selfSigned(name)
-	if err != nil {
-		return nil, err
-	}
+	// Made when it is asked for: that takes up to a second, and nobody asks where the service CA gives one.
+	fallback := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(name) })
 	// Read at each handshake, which comes twice a minute: the files are rotated, and may come after the start.
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if certificate, err := tls.LoadX509KeyPair(info.CertFile, info.KeyFile); err == nil {
 			return &certificate, nil
 		}
-		return fallback, nil
+		return fallback()
 	}
 	return config, nil
 }

@@ -30,7 +30,7 @@ func (w conditionWriter) ApplyOperatorStatus(ctx context.Context, fieldManager s
 }
 
 func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {
-	wrong := strings.HasSuffix(ptr.Deref(c.Type, ""), opv1.OperatorStatusTypeDegraded) == (ptr.Deref(c.Status, "") == opv1.ConditionTrue)
+	wrong := isWrong(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, ""))
 	if ptr.Deref(c.Reason, "") == "" {
 		c.Reason = ptr.To("AsExpected")
 		if wrong {
@@ -45,6 +45,17 @@ func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {
 		}
 	}
 	c.Message = &message
+}
+
+// isWrong tells whether a condition speaks of a fault. Progress is none, and neither is its end.
+func isWrong(conditionType string, status opv1.ConditionStatus) bool {
+	switch {
+	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeDegraded):
+		return status != opv1.ConditionFalse
+	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeProgressing):
+		return status == opv1.ConditionUnknown
+	}
+	return status != opv1.ConditionTrue
 }
 
 // What differs from one occurrence of an error to the next.

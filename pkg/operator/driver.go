@@ -80,6 +80,10 @@ func (d *driver) gated() (first, workloads []factory.Controller, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	classes, err := d.storageClasses()
+	if err != nil {
+		return nil, nil, err
+	}
 	workloads, err = d.workloads()
-	return slices.Concat(static, d.optional(), d.wiring.Controllers), workloads, err
+	return slices.Concat(static, d.optional(), classes, d.wiring.Controllers), workloads, err
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -11,9 +13,10 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/apiserver/jsonpatch"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/staleconditions"
+	"github.com/openshift/library-go/pkg/operator/management"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -88,12 +91,12 @@ func (g *gatekeeper) controller() factory.Controller {
 func (g *gatekeeper) disabledType() string  { return g.gate.Name() + "ControllerDisabled" }
 func (g *gatekeeper) reachableType() string { return g.gate.Name() + "CloudReachable" }
 
-func (g *gatekeeper) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+func (g *gatekeeper) sync(ctx context.Context, _ factory.SyncContext) error {
 	spec, _, _, err := g.client.GetOperatorState()
 	if err != nil {
 		return err
 	}
-	if spec.ManagementState != opv1.Managed {
+	if !management.IsOperatorManaged(spec.ManagementState) {
 		return nil
 	}
 	if err := g.adopt(ctx); err != nil {
@@ -101,10 +104,10 @@ func (g *gatekeeper) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 	}
 	// After an error of the API server only the telling is repeated, not the asking.
 	if g.asked.IsZero() || g.clock.Since(g.asked) >= g.interval/2 {
-		g.heard = g.ask(ctx, syncCtx)
+		g.heard = g.ask(ctx)
 		g.metrics.observe(g.gate.Name(), g.heard)
 	}
-	return g.tell(ctx, syncCtx, g.heard)
+	return g.tell(ctx, g.heard)
 }
 
 // adopt starts the driver that an earlier run of the operator has deployed, whatever the cloud says: it goes on being upgraded
@@ -127,8 +130,9 @@ func (g *gatekeeper) startOnce() {
 	}
 }
 
-// ask looks at the cloud, and says meanwhile that it waits if that takes long.
-func (g *gatekeeper) ask(ctx context.Context, syncCtx factory.SyncContext) answer {
+// ask looks at the cloud, and says meanwhile that it waits if that takes long. After an error it says nothing new: the
+// conditions of a cloud that hangs would change twice a look.
+func (g *gatekeeper) ask(ctx context.Context) answer {
 	wait := patience
 	if g.asked.IsZero() {
 		wait = firstPatience
@@ -145,7 +149,10 @@ func (g *gatekeeper) ask(ctx context.Context, syncCtx factory.SyncContext) answe
 	case a := <-answers:
 		return a
 	case <-g.clock.After(wait):
-		if err := g.tell(ctx, syncCtx, answer{err: errAwaited}); err != nil {
+		if g.heard.err != nil {
+			break
+		}
+		if err := g.tell(ctx, answer{err: errAwaited}); err != nil {
 			klog.FromContext(ctx).Error(err, "Telling that OpenStack has not answered yet failed")
 		}
 	}
@@ -153,7 +160,7 @@ func (g *gatekeeper) ask(ctx context.Context, syncCtx factory.SyncContext) answe
 }
 
 // tell writes conditions and, when they change, an event. An open gate starts the driver first.
-func (g *gatekeeper) tell(ctx context.Context, syncCtx factory.SyncContext, a answer) error {
+func (g *gatekeeper) tell(ctx context.Context, a answer) error {
 	if a.err == nil && a.verdict.Open {
 		g.startOnce()
 	}
@@ -162,9 +169,7 @@ func (g *gatekeeper) tell(ctx context.Context, syncCtx factory.SyncContext, a an
 		return err
 	}
 	if len(conditions) == 1 { // no Disabled among them
-		// Releases before this one wrote it without ownership, which an Apply does not remove.
-		stale := staleconditions.NewRemoveStaleConditionsController(g.gate.Name(), []string{g.disabledType()}, g.client, g.events)
-		if err := stale.Sync(ctx, syncCtx); err != nil {
+		if err := g.removeDisabled(ctx); err != nil {
 			return err
 		}
 	}
@@ -173,6 +178,21 @@ func (g *gatekeeper) tell(ctx context.Context, syncCtx factory.SyncContext, a an
 	}
 	g.announce(a)
 	return nil
+}
+
+// removeDisabled removes a Disabled that another writer left, earlier releases among them: what is not this one's own, an Apply
+// does not remove.
+func (g *gatekeeper) removeDisabled(ctx context.Context) error {
+	_, status, _, err := g.client.GetOperatorState()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(status.Conditions, func(c opv1.OperatorCondition) bool { return c.Type == g.disabledType() })
+	if i < 0 {
+		return nil
+	}
+	path := fmt.Sprintf("/status/conditions/%d", i)
+	return g.client.PatchOperatorStatus(ctx, jsonpatch.New().WithRemove(path, jsonpatch.NewTestCondition(path+"/type", g.disabledType())))
 }
 
 // conditions returns what the answer makes of the two conditions, with Disabled left out where it is not to be. Disabled is

@@ -68,7 +68,11 @@ func established(store cache.Store, name string) bool {
 	if err != nil || !found {
 		return false
 	}
-	for _, c := range obj.(*apiextensionsv1.CustomResourceDefinition).Status.Conditions {
+	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if crd.DeletionTimestamp != nil {
+		return false // it stays established until its objects are gone, but takes no new ones
+	}
+	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.Established {
 			return c.Status == apiextensionsv1.ConditionTrue
 		}

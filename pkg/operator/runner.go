@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -57,7 +58,7 @@ func (r *runner) guard(ctx context.Context, interval time.Duration, c clock.Cloc
 		return nil
 	}
 	metrics := newCloudMetrics()
-	if err := metrics.register(); err != nil {
+	if err := metrics.registerWith(legacyregistry.Register); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	keeper := &gatekeeper{
@@ -102,9 +103,10 @@ func (r *runner) open(ctx context.Context) {
 func (r *runner) waitUntilReady(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
-	r.drivers[0].waitForObservedConfig(ctx)
+	r.drivers[0].waitFor(ctx, "observed configuration of the cluster", r.drivers[0].hasObservedConfig)
 	for _, d := range r.drivers {
 		d.applied.wait(ctx)
+		d.waitFor(ctx, "configuration", d.wiring.Ready)
 	}
 }
 
@@ -113,8 +115,7 @@ func (d *driver) always() []factory.Controller {
 	return []factory.Controller{
 		loglevel.NewClusterOperatorLoggingController(discreet{d.operator}, d.events),
 		managementstatecontroller.NewOperatorManagementStateController(string(d.Name), d.operator, d.events),
-		csiconfigobservercontroller.NewCSIConfigObserverController(
-			d.conditionName("CSIConfigObserverController"), d.operator, d.cluster.Config, d.events),
+		d.configObserver(),
 	}
 }
 
@@ -122,17 +123,18 @@ func (d *driver) removeStaleConditions() factory.Controller {
 	return staleconditions.NewRemoveStaleConditionsController(d.conditionName("StaleConditions"), d.StaleConditions, d.operator, d.events)
 }
 
-// waitForObservedConfig waits for the TLS settings that the workloads' manifests need.
-func (d *driver) waitForObservedConfig(ctx context.Context) {
-	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
-		return d.hasObservedConfig(), nil
-	})
+// waitFor waits until ready says yes; nil is yes.
+func (d *driver) waitFor(ctx context.Context, what string, ready func() bool) {
+	if ready == nil {
+		return
+	}
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) { return ready(), nil })
 	if err != nil {
-		klog.FromContext(ctx).Info("Starting the workloads without observed configuration", "driver", d.Name, "reason", err.Error())
+		klog.FromContext(ctx).Info("Starting the workloads although something is missing", "driver", d.Name, "missing", what)
 	}
 }
 
-// hasObservedConfig is false while there is nothing in the cache, or nothing in it to read.
+// hasObservedConfig tells whether the TLS settings that the workloads' manifests need are there. It is false while there is nothing in the cache, or nothing in it to read.
 func (d *driver) hasObservedConfig() bool {
 	spec, _, _, err := d.operator.GetOperatorState()
 	if err != nil {

@@ -71,7 +71,11 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, files,
 		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithKubernetesInformers(clients.Informers).WithDynamicClient(clients.Dynamic),
 		d.operator, d.events)
-	f := factory.New().WithInformers(d.operator.Informer()).WithSync(d.applied.after(static.Sync)).ResyncEvery(staticResync)
+	ports, err := d.newServicePorts(group.side, assets)
+	if err != nil {
+		return nil, err
+	}
+	f := factory.New().WithInformers(d.operator.Informer()).WithSync(d.applied.after(ports.before(static.Sync))).ResyncEvery(staticResync)
 	if err := d.watchStatic(f, group.side, assets); err != nil {
 		return nil, err
 	}

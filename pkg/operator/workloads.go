@@ -56,7 +56,8 @@ func (d *driver) nodeService() (factory.Controller, error) {
 		return nil, err
 	}
 	clients := d.cluster.Side(bundle.Guest)
-	changes, informers := hook.DaemonSetHooks(append(d.hooks(bundle.Guest), d.wiring.Node...))
+	hooks := append(d.hooks(bundle.Guest), d.wiring.Node...)
+	changes, informers := hook.DaemonSetHooks(append(hooks, hook.ExplainDaemonSet(d.cluster, d.events, hooks)))
 	return nodeservice.NewCSIDriverNodeServiceController(
 		d.conditionName("NodeServiceController"),
 		asset.Data,
@@ -85,7 +86,8 @@ func (d *driver) controllerHooks() ([]hook.Workload, error) {
 		// The proxies before the metrics read their certificate once.
 		hooks = append(hooks, hook.SecretHash(d.cluster, bundle.Controller, secret))
 	}
-	return append(hooks, d.wiring.Controller...), err
+	hooks = append(hooks, d.wiring.Controller...)
+	return append(hooks, hook.ExplainDeployment(d.cluster, d.events, hooks)), err
 }
 
 // only returns the one asset of a role; a driver may lack it.

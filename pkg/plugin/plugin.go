@@ -51,6 +51,9 @@ type Wiring struct {
 	CSIDriver []hook.CSIDriver
 	// Controllers run once the gate is open, and from then on.
 	Controllers []factory.Controller
+	// Ready tells whether what the workloads read at their start is written; nil is yes. The core waits for it a while before it
+	// starts them, which saves a rollout.
+	Ready func() bool
 	// Gate says whether the cloud can serve the driver; nil is open. The leader's gate is also its companions'.
 	Gate Gate
 }

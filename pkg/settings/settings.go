@@ -32,11 +32,19 @@ const (
 	defaultCloudsFile = "/etc/openstack/clouds.yaml"
 	// caFileName is the key `cacert` of the credentials Secret as it is mounted beside clouds.yaml.
 	caFileName        = "ca.crt"
-	defaultLegacyCA   = "/etc/openstack-ca/ca-bundle.pem"
 	inClusterIdentity = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
+// legacyCAs is where the operators' Deployments mount the cloud's CA when the credentials do not bring it: Manila's, Cinder's.
+func legacyCAs() []string {
+	return []string{
+		"/etc/openstack-ca/ca-bundle.pem",
+		"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+	}
+}
+
 const (
+	defaultGracePeriod  = 15 * time.Minute
 	defaultPollInterval = time.Minute
 	minPollInterval     = time.Second
 	// maxPollInterval is what the operators promise: to look at the cloud at least once a minute.
@@ -72,6 +80,8 @@ type Settings struct {
 	CAFiles []string
 	// PollInterval is the time from one look at the cloud to the next.
 	PollInterval time.Duration
+	// CloudGracePeriod is how long the cloud may be unreachable before a driver that cannot do without it is degraded.
+	CloudGracePeriod time.Duration
 }
 
 // Flags are the flags of an operator's start command.
@@ -83,6 +93,7 @@ type Flags struct {
 	restartOn       []string
 	guestKubeconfig string
 	pollInterval    time.Duration
+	gracePeriod     time.Duration
 	legacyCA        string
 }
 
@@ -95,7 +106,15 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.restartOn, "terminate-on-files", nil, "File whose change ends the operator, for a new one to read it. May be repeated.")
 	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "", "Path of the guest cluster's kubeconfig; selects the hypershift flavour.")
 	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval, "How often to look at OpenStack, between 1s and 1m.")
-	set.StringVar(&f.legacyCA, "cloud-ca-file", defaultLegacyCA, "PEM bundle to trust when the credentials Secret brings no CA.")
+	set.DurationVar(&f.gracePeriod, "cloud-grace-period", defaultGracePeriod, "How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
+	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust when the credentials Secret brings no CA. Default: where the operator's Deployment mounts it.")
+}
+
+func (f *Flags) legacyCAs() []string {
+	if f.legacyCA != "" {
+		return []string{f.legacyCA}
+	}
+	return legacyCAs()
 }
 
 // Flavour follows from whether there is a guest kubeconfig.
@@ -121,8 +140,10 @@ func (f *Flags) Load(lookup func(string) (string, bool), images []string) (*Sett
 		ReleaseVersion:  l.env(envReleaseVersion, unknownVersion),
 		FSGroupPolicy:   l.fsGroupPolicy(),
 		CloudsFile:      clouds,
-		CAFiles:         []string{filepath.Join(filepath.Dir(clouds), caFileName), f.legacyCA},
+		CAFiles:         append([]string{filepath.Join(filepath.Dir(clouds), caFileName)}, f.legacyCAs()...),
 		PollInterval:    l.pollInterval(f.pollInterval),
+
+		CloudGracePeriod: l.gracePeriod(f.gracePeriod),
 	}
 	for _, file := range f.restartOn {
 		s.RestartOn[file] = nil
@@ -197,6 +218,13 @@ func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
 func (l *loader) pollInterval(value time.Duration) time.Duration {
 	if value < minPollInterval || value > maxPollInterval {
 		l.fault("flag --poll-interval is %v: it must be between %v and %v", value, minPollInterval, maxPollInterval)
+	}
+	return value
+}
+
+func (l *loader) gracePeriod(value time.Duration) time.Duration {
+	if value < 0 {
+		l.fault("flag --cloud-grace-period is %v: it must not be negative", value)
 	}
 	return value
 }

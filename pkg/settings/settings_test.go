@@ -50,8 +50,12 @@ func TestDefaultsAreTheMountsOfTheOperatorsDeployment(t *testing.T) {
 		Images:         map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
 		ReleaseVersion: "unknown",
 		CloudsFile:     "/etc/openstack/clouds.yaml",
-		CAFiles:        []string{"/etc/openstack/ca.crt", "/etc/openstack-ca/ca-bundle.pem"},
-		PollInterval:   time.Minute,
+		CAFiles: []string{
+			"/etc/openstack/ca.crt", "/etc/openstack-ca/ca-bundle.pem",
+			"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+		},
+		PollInterval:     time.Minute,
+		CloudGracePeriod: 15 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -66,7 +70,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo: {minTLSVersion: VersionTLS13}\n"
 	config := file(t, configText)
-	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest, "--poll-interval=5s",
+	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest, "--poll-interval=5s", "--cloud-grace-period=1s",
 		"--cloud-ca-file=/ca.pem", "--config="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +78,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 	want := &settings.Settings{
 		Namespace: "ns", Kubeconfig: guest, RestartOn: map[string][]byte{config: []byte(configText), "/other": nil}, Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{}, ReleaseVersion: "4.21.3",
 		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", "/ca.pem"},
-		PollInterval: 5 * time.Second,
+		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second,
 	}
 	want.Operator.APIVersion, want.Operator.Kind = "operator.openshift.io/v1alpha1", "GenericOperatorConfig"
 	want.Operator.ServingInfo.MinTLSVersion, want.Operator.ServingInfo.BindAddress = "VersionTLS13", "127.0.0.1:1"
@@ -86,7 +90,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CSI_FSGROUP_POLICY": "Sometimes"}
-	_, err := load(t, env, []string{"DRIVER_IMAGE", "PROVISIONER_IMAGE"}, "--poll-interval=2m", "--kubeconfig=/nowhere",
+	_, err := load(t, env, []string{"DRIVER_IMAGE", "PROVISIONER_IMAGE"}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"))
 	if err == nil {
 		t.Fatal("no error")
@@ -96,7 +100,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	}
 	for _, fault := range []string{
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing", "CSI_FSGROUP_POLICY",
-		"--poll-interval is 2m0s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 	} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("the error does not say %q: %v", fault, err)

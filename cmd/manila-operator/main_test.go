@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// asOperator in the environment makes the test binary the operator.
+const asOperator = "TEST_AS_OPERATOR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asOperator) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// run executes the operator with nothing but env in its environment.
+func run(t *testing.T, env []string, args ...string) (code int, stderr string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append([]string{asOperator + "=1"}, env...)
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+func TestStartWithoutSettings(t *testing.T) {
+	t.Parallel()
+	code, stderr := run(t, []string{"CSI_FSGROUP_POLICY=Some"}, "start", "--config=/nowhere/config.yaml", "--poll-interval=1h")
+	if code == 0 {
+		t.Error("exits with 0")
+	}
+	if lines := strings.Count(stderr, "\n"); lines != 1 {
+		t.Errorf("%d lines, want one:\n%s", lines, stderr)
+	}
+	for _, want := range []string{
+		"--namespace", "--config", "/nowhere/config.yaml", "--poll-interval", "CSI_FSGROUP_POLICY",
+		" DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE",
+		"LIVENESS_PROBE_IMAGE", "KUBE_RBAC_PROXY_IMAGE",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("nothing about %s in: %s", want, stderr)
+		}
+	}
+}
+
+func TestUnknownArgument(t *testing.T) {
+	t.Parallel()
+	code, stderr := run(t, nil, "start", "now")
+	if code == 0 || !strings.Contains(stderr, `unknown command "now"`) {
+		t.Errorf("exits with %d:\n%s", code, stderr)
+	}
+}

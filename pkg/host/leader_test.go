@@ -1,0 +1,160 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+func TestWorkEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	err := lead(ctx, server.options(), func(work context.Context) error {
+		server.note("work")
+		if holder := server.holder(); holder == "" {
+			t.Error("works without the lease")
+		}
+		cancel()
+		<-work.Done()
+		// Ending takes longer than a renewal: the lease is renewed meanwhile.
+		<-time.After(100 * time.Millisecond)
+		server.note("work ended")
+		return nil
+	})
+	if err != nil {
+		t.Errorf("got %v, want none", err)
+	}
+	if diff := cmp.Diff([]string{"lease taken", "work", "work ended", "lease released"}, server.notes()); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorOfTheWork(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	failure := errors.New("cannot work")
+	if err := lead(bounded(t), server.options(), func(context.Context) error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("got %v, want %v", err, failure)
+	}
+	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	err := lead(bounded(t), server.options(), func(work context.Context) error {
+		server.set(func() { server.down = true })
+		<-work.Done()
+		return nil
+	})
+	if !errors.Is(err, errLeaseLost) {
+		t.Errorf("got %v, want %v", err, errLeaseLost)
+	}
+}
+
+func TestNeverLeader(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	now := metav1.NowMicro()
+	server.lease = &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "test-lock", ResourceVersion: "1"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now,
+		},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := lead(ctx, server.options(), func(context.Context) error {
+		t.Error("works while another leads")
+		return nil
+	})
+	if err != nil || server.holder() != "another" {
+		t.Errorf("got %v, lease held by %q", err, server.holder())
+	}
+}
+
+func TestNoElection(t *testing.T) {
+	t.Parallel()
+	o := newAPIServer(t).options()
+	o.Operator.LeaderElection.Disable = true
+	failure := errors.New("cannot work")
+	if err := lead(bounded(t), o, func(context.Context) error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("got %v, want %v", err, failure)
+	}
+}
+
+func TestImpossibleElection(t *testing.T) {
+	t.Parallel()
+	o := newAPIServer(t).options()
+	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
+	err := lead(bounded(t), o, func(context.Context) error {
+		t.Error("works without election")
+		return nil
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "preparing leader election: ") {
+		t.Errorf("got %v, want the election's fault", err)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	const single = `{"kind": "Infrastructure", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "cluster"},
+		"status": {"controlPlaneTopology": "SingleReplica"}}`
+	for name, tt := range map[string]struct {
+		infrastructure string
+		given          configv1.LeaderElection
+		want           []time.Duration
+	}{
+		"highly available, or not known": {want: []time.Duration{137 * time.Second, 107 * time.Second, 26 * time.Second}},
+		"single replica": {
+			infrastructure: single, want: []time.Duration{270 * time.Second, 240 * time.Second, 60 * time.Second},
+		},
+		"given": {
+			infrastructure: single, given: configv1.LeaderElection{LeaseDuration: metav1.Duration{Duration: 200 * time.Second}},
+			want: []time.Duration{200 * time.Second, 107 * time.Second, 26 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newAPIServer(t)
+			server.infrastructure = tt.infrastructure
+			o := server.options()
+			o.Operator.LeaderElection = tt.given
+			got, err := o.election(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, []time.Duration{got.LeaseDuration, got.RenewDeadline, got.RetryPeriod}); diff != "" {
+				t.Errorf("durations (-want +got):\n%s", diff)
+			}
+			if lock := got.Lock.Describe(); lock != "ns/test-lock" || !got.ReleaseOnCancel {
+				t.Errorf("lock is %s, released is %v", lock, got.ReleaseOnCancel)
+			}
+		})
+	}
+}
+
+func TestWorkThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan struct{})
+		close(started)
+		if err := outcome(t.Context(), started, make(chan error)); err == nil || err.Error() != "the work did not end within 10s" {
+			t.Errorf("got %v, want the bound", err)
+		}
+	})
+}

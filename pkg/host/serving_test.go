@@ -1,0 +1,273 @@
+package host
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"github.com/openshift/library-go/pkg/crypto"
+)
+
+const prometheus = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
+
+// newCA makes a certificate authority.
+func newCA(t *testing.T, name string) *crypto.CA {
+	t.Helper()
+	config, err := crypto.MakeSelfSignedCAConfig(name, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &crypto.CA{Config: config, SerialGenerator: &crypto.RandomSerialGenerator{}}
+}
+
+func pemOf(t *testing.T, c *crypto.TLSCertificateConfig) (cert, key []byte) {
+	t.Helper()
+	cert, key, err := c.GetPEMBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+// clientCertificate makes a certificate of ca for a user.
+func clientCertificate(t *testing.T, ca *crypto.CA, name string) *tls.Certificate {
+	t.Helper()
+	config, err := ca.MakeClientCertificateForDuration(&user.DefaultInfo{Name: name}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(pemOf(t, config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pair
+}
+
+// serving starts the server and returns its address.
+func serving(t *testing.T, o Options, info configv1.ServingInfo, kube *fake.Clientset) string {
+	t.Helper()
+	server, err := newServer(t.Context(), o, info, kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+	return listener.Addr().String()
+}
+
+// cluster knows two tokens and the CA of client certificates.
+func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
+	t.Helper()
+	bundle, _ := pemOf(t, ca.Config)
+	kube := fake.NewClientset(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clientCANamespace, Name: clientCAName}, Data: map[string]string{clientCAKey: string(bundle)},
+	})
+	users := map[string]authenticationv1.UserInfo{
+		"scraper": {Username: prometheus},
+		"admin":   {Username: "kube:admin", Groups: []string{user.SystemPrivilegedGroup}},
+		"other":   {Username: "system:serviceaccount:ns:other"},
+	}
+	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		review.Status.User, review.Status.Authenticated = users[review.Spec.Token], users[review.Spec.Token].Username != ""
+		return true, review, nil
+	})
+	return kube
+}
+
+// request is one to the server.
+type request struct {
+	method, path, token string
+	certificate         *tls.Certificate
+}
+
+func (r request) send(ctx context.Context, address string) (int, error) {
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // who serves is not the question
+	if r.certificate != nil {
+		config.Certificates = []tls.Certificate{*r.certificate}
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, r.method, "https://"+address+r.path, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	response, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	ca, foreign := newCA(t, "cluster"), newCA(t, "foreign")
+	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, cluster(t, ca))
+	tests := map[string]struct {
+		request
+		want int
+	}{
+		"healthz":                 {request{path: "/healthz"}, http.StatusOK},
+		"readyz":                  {request{path: "/readyz"}, http.StatusOK},
+		"livez":                   {request{path: "/livez"}, http.StatusOK},
+		"nothing":                 {request{path: "/"}, http.StatusNotFound},
+		"anonymous":               {request{path: "/metrics"}, http.StatusUnauthorized},
+		"unknown token":           {request{path: "/metrics", token: "nonsense"}, http.StatusUnauthorized},
+		"another user":            {request{path: "/metrics", token: "other"}, http.StatusForbidden},
+		"Prometheus":              {request{path: "/metrics", token: "scraper"}, http.StatusOK},
+		"Prometheus writing":      {request{method: http.MethodPost, path: "/metrics", token: "scraper"}, http.StatusForbidden},
+		"administrator":           {request{path: "/metrics", token: "admin"}, http.StatusOK},
+		"Prometheus' certificate": {request{path: "/metrics", certificate: clientCertificate(t, ca, prometheus)}, http.StatusOK},
+		"another's certificate":   {request{path: "/metrics", certificate: clientCertificate(t, ca, "other")}, http.StatusForbidden},
+		"foreign certificate":     {request{path: "/metrics", certificate: clientCertificate(t, foreign, prometheus)}, http.StatusUnauthorized},
+		"foreign certificate with a token": {
+			request{path: "/metrics", token: "scraper", certificate: clientCertificate(t, foreign, prometheus)}, http.StatusOK,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got int
+			// The CA of client certificates is read while the server runs.
+			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (done bool, err error) {
+				got, err = tt.send(ctx, address)
+				return got == tt.want, err
+			})
+			if err != nil {
+				t.Errorf("got %d (%v), want %d", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOpenMetrics(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Options){
+		"no authentication": func(o *Options) { o.Operator.Authentication.Disabled = true },
+		"no authorization":  func(o *Options) { o.Operator.Authorization.Disabled = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := Options{Name: "test"}
+			change(&o)
+			kube := fake.NewClientset()
+			address := serving(t, o, configv1.ServingInfo{}, kube)
+			if got, err := (request{path: "/metrics"}).send(t.Context(), address); got != http.StatusOK || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+			if len(kube.Actions()) > 0 {
+				t.Errorf("asks the API server: %v", kube.Actions())
+			}
+		})
+	}
+}
+
+func TestTLSProfile(t *testing.T) {
+	t.Parallel()
+	const strong = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+	o := Options{Name: "test"}
+	o.Operator.Authentication.Disabled = true
+	tests := map[string]struct {
+		info         configv1.ServingInfo
+		version      uint16
+		suite        uint16
+		wantRejected bool
+	}{
+		"version 1.3":              {configv1.ServingInfo{MinTLSVersion: "VersionTLS13"}, tls.VersionTLS13, 0, false},
+		"version below":            {configv1.ServingInfo{MinTLSVersion: "VersionTLS13"}, tls.VersionTLS12, 0, true},
+		"listed cipher":            {configv1.ServingInfo{CipherSuites: []string{strong}}, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false},
+		"cipher that is not":       {configv1.ServingInfo{CipherSuites: []string{strong}}, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true},
+		"version 1.1 by default":   {configv1.ServingInfo{}, tls.VersionTLS11, 0, true},
+		"version 1.2 by default":   {configv1.ServingInfo{}, tls.VersionTLS12, 0, false},
+		"no HTTP/2, but version 1": {configv1.ServingInfo{}, tls.VersionTLS13, 0, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tt.version, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}} //nolint:gosec // an old client
+			if tt.suite != 0 {
+				config.CipherSuites = []uint16{tt.suite}
+			}
+			conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", serving(t, o, tt.info, fake.NewClientset()))
+			if (err != nil) != tt.wantRejected {
+				t.Fatalf("got %v, want rejected %v", err, tt.wantRejected)
+			}
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			if state := conn.(*tls.Conn).ConnectionState(); state.Version != tt.version || state.NegotiatedProtocol == "h2" {
+				t.Errorf("TLS version %x, protocol %q", state.Version, state.NegotiatedProtocol)
+			}
+		})
+	}
+}
+
+func TestCertificateOfTheMoment(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	info := configv1.ServingInfo{CertInfo: configv1.CertInfo{CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}}
+	o := Options{Name: "test"}
+	o.Operator.Authentication.Disabled = true
+	address := serving(t, o, info, fake.NewClientset())
+	self := served(t, address)
+	if diff := cmp.Diff([]string{"localhost"}, self.DNSNames); diff != "" {
+		t.Errorf("names of the certificate without files (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"first.svc", "second.svc"} {
+		config, err := newCA(t, "service").MakeServerCert(sets.New(name), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, key := pemOf(t, config)
+		for file, content := range map[string][]byte{info.CertFile: cert, info.KeyFile: key} {
+			if err := os.WriteFile(file, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]string{name}, served(t, address).DNSNames); diff != "" {
+			t.Errorf("names of the certificate (-want +got):\n%s", diff)
+		}
+	}
+	if err := os.Remove(info.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	if got := served(t, address); !got.Equal(self) {
+		t.Errorf("without a key it serves as %v", got.DNSNames)
+	}
+}
+
+func served(t *testing.T, address string) *x509.Certificate {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is looked at below
+	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+}

@@ -1,0 +1,71 @@
+package operator
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+// execute runs the command with arguments and returns what it wrote.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	both := plugins()
+	cmd := NewCommand(t.Context(), "manila-csi-driver-operator", both[0], both[1:]...)
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestHelpListsTheFlags(t *testing.T) {
+	t.Parallel()
+	out, err := execute(t, "start", "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags settings.Flags
+	set := pflag.NewFlagSet("all", pflag.ContinueOnError)
+	flags.AddTo(set)
+	if !set.HasFlags() {
+		t.Fatal("no flags to look for")
+	}
+	set.VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(out, "--"+f.Name+" ") || !strings.Contains(out, f.Usage) {
+			t.Errorf("no --%s with its usage in:\n%s", f.Name, out)
+		}
+	})
+}
+
+func TestCommandLineFaults(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"argument": {[]string{"start", "now"}, `unknown command "now" for "manila-csi-driver-operator start"`},
+		"command":  {[]string{"stop"}, `unknown command "stop" for "manila-csi-driver-operator"`},
+		"flag":     {[]string{"start", "--nonsense"}, "unknown flag: --nonsense"},
+		"value":    {[]string{"start", "--poll-interval=often"}, `invalid argument "often" for "--poll-interval"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := execute(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestVersionIsTold(t *testing.T) {
+	t.Parallel()
+	out, err := execute(t, "--version")
+	if err != nil || !strings.HasPrefix(out, "manila-csi-driver-operator version ") {
+		t.Errorf("got %q, %v", out, err)
+	}
+}

@@ -1,0 +1,139 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
+)
+
+func TestStable(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ message, want string }{
+		"nothing": {"", ""},
+		"as it is": {
+			`Get "https://keystone.example:5000/v3": dial tcp 10.0.0.2:5000: connect: connection refused`,
+			`Get "https://keystone.example:5000/v3": dial tcp 10.0.0.2:5000: connect: connection refused`,
+		},
+		"port of IPv4": {
+			"read tcp 10.0.0.1:48322->10.0.0.2:5000: read: connection reset by peer",
+			"read tcp 10.0.0.2:5000: read: connection reset by peer",
+		},
+		"port of IPv6": {
+			"read tcp [fd00::1%eth0]:48322->[fd00::2]:5000: i/o timeout",
+			"read tcp [fd00::2]:5000: i/o timeout",
+		},
+		"port of a name server's client": {
+			"lookup keystone on 10.0.0.10:53: read udp 10.0.0.1:33333->10.0.0.10:53: i/o timeout",
+			"lookup keystone on 10.0.0.10:53: read udp 10.0.0.10:53: i/o timeout",
+		},
+		"request id": {
+			"Forbidden (Request-ID: req-6b9e6c0e-4a3e-4d6b-9d0b-2a7c1c8f0e11) by policy",
+			"Forbidden by policy",
+		},
+		"bare request id": {"failed req-6b9e6c0e-4a3e-4d6b-9d0b-2a7c1c8f0e11", "failed"},
+		"timestamps": {
+			"expired at 2026-11-21T09:44:00.123Z, now 2026-11-21 09:45:00+01:00",
+			"expired at (time), now (time)",
+		},
+		"resource versions": {
+			"Precondition failed: ResourceVersion: 81/82",
+			"Precondition failed: ResourceVersion: (changed)",
+		},
+		"order and repetition": {"b failed\na failed\nb failed\n", "a failed\nb failed"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := stable(tt.message)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+			if again := stable(got); again != got {
+				t.Errorf("stabilized twice it is %q", again)
+			}
+		})
+	}
+}
+
+func TestPresentable(t *testing.T) {
+	t.Parallel()
+	const fine, fault = "AsExpected: All is well", "Error: See the operator's log"
+	tests := map[string]map[opv1.ConditionStatus]string{
+		"FooDegraded":    {opv1.ConditionTrue: fault, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault},
+		"FooAvailable":   {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},
+		"FooUpgradeable": {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},
+		"FooProgressing": {opv1.ConditionTrue: fine, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault},
+		"FooReachable":   {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},
+	}
+	for name, byStatus := range tests {
+		for status, want := range byStatus {
+			t.Run(name+string(status), func(t *testing.T) {
+				t.Parallel()
+				empty := applyopv1.OperatorCondition().WithType(name).WithStatus(status)
+				presentable(empty)
+				if got := *empty.Reason + ": " + *empty.Message; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				given := applyopv1.OperatorCondition().WithType(name).WithStatus(status).WithReason("Why").WithMessage("what\n")
+				presentable(given)
+				if got := *given.Reason + ": " + *given.Message; got != "Why: what" {
+					t.Errorf("got %q, want what was given", got)
+				}
+			})
+		}
+	}
+}
+
+// TestFailureIsWrittenOnce has library-go's own controller fail twice in the same way, over two connections.
+func TestFailureIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	port := 48000
+	kube := fake.NewClientset()
+	kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		port++
+		return true, nil, fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:6443: connection reset by peer", port)
+	})
+	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
+	client := newFakeClient()
+	read := func(name string) ([]byte, error) {
+		return []byte(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` + name + `"}}`), nil
+	}
+	controller := staticresourcecontroller.NewStaticResourceController("Foo", read, []string{"b", "a"},
+		(&resourceapply.ClientHolder{}).WithKubernetes(kube), conditionWriter{client}, recorder)
+	for range 2 {
+		if err := controller.Sync(t.Context(), factory.NewSyncContext("Foo", recorder)); err == nil {
+			t.Fatal("no error although nothing can be applied")
+		}
+	}
+	const failure = `(string): read tcp 10.0.0.2:6443: connection reset by peer`
+	want := []opv1.OperatorCondition{condition("FooDegraded", opv1.ConditionTrue, "SyncError", `"a" `+failure+"\n"+`"b" `+failure)}
+	if diff := cmp.Diff(want, client.posted()); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if client.writes() != 1 {
+		t.Errorf("%d writes of one failure", client.writes())
+	}
+}
+
+func TestFailureToWriteIsReturned(t *testing.T) {
+	t.Parallel()
+	client := newFakeClient()
+	client.refused = 1
+	status := applyopv1.OperatorStatus().WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(opv1.ConditionFalse))
+	if err := (conditionWriter{client}).ApplyOperatorStatus(t.Context(), "test", status); err == nil || errors.Unwrap(err) != nil {
+		t.Errorf("got %v, want the API server's own error", err)
+	}
+}

@@ -1,0 +1,335 @@
+package operator
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceread"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/host"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+const operandNamespace = "openshift-manila-csi-driver"
+
+// plugins have the generated assets, and no behaviour of their own. They are removable because the opposite is a switch of
+// the whole process.
+func plugins() []plugin.Driver {
+	driver := func(prefix string, assets fs.FS) plugin.Driver {
+		return plugin.Driver{Name: "manila.csi.openstack.org", ConditionPrefix: prefix, Assets: assets, Namespace: operandNamespace, Removable: true}
+	}
+	return []plugin.Driver{driver("OpenStackManila", manila.Assets()), driver("NFS", nfs.Assets())}
+}
+
+func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) *operator {
+	t.Helper()
+	bundles, err := loadBundles(drivers, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &settings.Settings{Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{}}
+	for _, name := range imageVariables(bundles) {
+		s.Images[name] = "registry.example/" + strings.ToLower(name)
+	}
+	if f == flavour.HyperShift {
+		s.GuestKubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+		const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
+			clusters: [{name: a, cluster: {server: "https://guest.example"}}]}`
+		if err := os.WriteFile(s.GuestKubeconfig, []byte(kubeconfig), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &operator{drivers: drivers, bundles: bundles, settings: s}
+}
+
+func process() host.Process {
+	return host.Process{
+		Config: &rest.Config{Host: "https://cluster.example"},
+		Events: events.NewInMemoryRecorder("test", clock.RealClock{}),
+		Clock:  clock.RealClock{},
+	}
+}
+
+// assembled returns drivers in a cluster of fakes.
+func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*driver {
+	t.Helper()
+	drivers, err := newTestOperator(t, f, plugins...).assemble(process())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := newFakeClient()
+	for _, side := range bundle.Sides() {
+		kube := fake.NewClientset()
+		*drivers[0].cluster.Side(side) = cluster.Clients{
+			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), APIExtensions: apiextensionsfake.NewClientset(),
+			Informers: v1helpers.NewKubeInformersForNamespaces(kube, "", drivers[0].cluster.Placement.Namespace(side)),
+		}
+	}
+	for _, d := range drivers {
+		d.operator = conditionWriter{client}
+	}
+	return drivers
+}
+
+func names(controllers []factory.Controller) []string {
+	var ret []string
+	for _, c := range controllers {
+		ret = append(ret, c.Name())
+	}
+	return ret
+}
+
+func TestControllersOfTheDrivers(t *testing.T) {
+	t.Parallel()
+	always := []string{
+		"LoggingSyncer", "manila.csi.openstack.org-ManagementState", "ConfigObserver",
+		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions", "NFSDriverStaleConditions-RemoveStaleConditions",
+	}
+	workloads := []string{
+		"OpenStackManilaDriverControllerServiceController", "OpenStackManilaDriverNodeServiceController", "NFSDriverNodeServiceController",
+	}
+	tests := map[flavour.Flavour][]string{
+		flavour.Standalone: {
+			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
+			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",
+			"OpenStackManilaDriverServiceMonitorController-StaticResources",
+		},
+		flavour.HyperShift: {
+			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
+			"OpenStackManilaDriverControlPlaneStaticResourcesController-StaticResources",
+			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",
+		},
+	}
+	for f, gated := range tests {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			both := plugins()
+			both[0].StaleConditions, both[1].StaleConditions = []string{"OldDegraded"}, []string{"OlderDegraded"}
+			r := &runner{drivers: assembled(t, f, both...)}
+			if err := r.collect(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([][]string{always, gated, workloads}, [][]string{names(r.always), names(r.gated), names(r.workloads)}); diff != "" {
+				t.Errorf("controllers: always, gated, workloads (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDriversOwnControllersAreGated(t *testing.T) {
+	t.Parallel()
+	both := plugins()
+	own := &fakeController{name: "Own"}
+	both[0].Wire = func(s plugin.Surroundings) (plugin.Wiring, error) {
+		if s.Cluster.Placement.Node != operandNamespace || s.Settings.ReleaseVersion != "4.21" || s.Events == nil {
+			t.Errorf("wired to %+v", s)
+		}
+		return plugin.Wiring{Controllers: []factory.Controller{own}}, nil
+	}
+	r := &runner{drivers: assembled(t, flavour.Standalone, both...)}
+	if err := r.collect(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(names(r.gated), "Own") {
+		t.Errorf("gated controllers are %q, without the driver's own", names(r.gated))
+	}
+}
+
+func TestImagesAreWhatTheDeploymentPasses(t *testing.T) {
+	t.Parallel()
+	// ATTACHER_IMAGE is passed too; Manila attaches nothing.
+	want := []string{
+		"DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE", "LIVENESS_PROBE_IMAGE", "NFS_DRIVER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE",
+		"PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE",
+	}
+	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
+		bundles, err := loadBundles(plugins(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, imageVariables(bundles)); diff != "" {
+			t.Errorf("%s: image variables (-want +got):\n%s", f, diff)
+		}
+	}
+}
+
+func TestEveryAssetIsAnObject(t *testing.T) {
+	t.Parallel()
+	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
+		for _, d := range assembled(t, f, plugins()...) {
+			for _, asset := range d.bundle.Assets() {
+				if err := decode(asset); err != nil {
+					t.Errorf("%s: %s of %s: %v", f, asset.Name, d.ConditionPrefix, err)
+				}
+				for _, name := range bundle.Placeholders(asset.Data) {
+					if !slices.Contains(bundle.Late(), name) {
+						t.Errorf("%s: %s of %s has ${%s}", f, asset.Name, d.ConditionPrefix, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func decode(asset bundle.Asset) error {
+	switch asset.Role {
+	case bundle.ControllerWorkload:
+		return yaml.UnmarshalStrict(asset.Data, &appsv1.Deployment{})
+	case bundle.NodeWorkload:
+		return yaml.UnmarshalStrict(asset.Data, &appsv1.DaemonSet{})
+	case bundle.CSIDriver:
+		return yaml.UnmarshalStrict(asset.Data, &storagev1.CSIDriver{})
+	default:
+		_, err := resourceread.ReadGenericWithUnstructured(asset.Data)
+		return err
+	}
+}
+
+func TestAllDriversShareTheTrustedCA(t *testing.T) {
+	t.Parallel()
+	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
+		for _, d := range assembled(t, f, plugins()...) {
+			if d.trustedCA == "" {
+				t.Errorf("%s: %s knows no ConfigMap of trusted CAs", f, d.ConditionPrefix)
+			}
+		}
+	}
+}
+
+func TestServingCertificateOfTheMetrics(t *testing.T) {
+	t.Parallel()
+	drivers := assembled(t, flavour.Standalone, plugins()...)
+	for i, want := range [][]string{{"manila-csi-driver-controller-metrics-serving-cert"}, nil} {
+		got, err := drivers[i].servingCertificates()
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: certificates (-want +got):\n%s%v", drivers[i].ConditionPrefix, diff, err)
+		}
+	}
+}
+
+func TestAssemblyFaults(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("cannot be wired")
+	tests := map[string]struct {
+		change func(*operator)
+		want   string
+	}{
+		"foreign companion": {func(o *operator) { o.drivers[1].Name = "other" }, `driver "NFS" is no companion of "OpenStackManila"`},
+		"companion elsewhere": {
+			func(o *operator) { o.drivers[1].Namespace = "elsewhere" }, `driver "NFS" is no companion of "OpenStackManila"`,
+		},
+		"wiring": {func(o *operator) {
+			o.drivers[1].Wire = func(plugin.Surroundings) (plugin.Wiring, error) { return plugin.Wiring{}, failure }
+		}, `wiring driver "NFS": cannot be wired`},
+		"image that is none": {
+			func(o *operator) { o.settings.Images["NFS_DRIVER_IMAGE"] = "a b" }, `assets of driver "OpenStackManila": filling placeholders`,
+		},
+		"guest": {func(o *operator) { o.settings.GuestKubeconfig = "/nowhere" }, `guest kubeconfig "/nowhere"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newTestOperator(t, flavour.HyperShift, plugins()...)
+			o.settings.Images["NFS_DRIVER_IMAGE"] = "registry.example/nfs"
+			tt.change(o)
+			if _, err := o.assemble(process()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnknownAssets(t *testing.T) {
+	t.Parallel()
+	_, err := loadBundles([]plugin.Driver{{ConditionPrefix: "Odd", Assets: os.DirFS(t.TempDir())}}, flavour.Standalone)
+	if err == nil || !strings.Contains(err.Error(), `loading assets of driver "Odd"`) {
+		t.Errorf("got %v, want the driver that has no assets", err)
+	}
+}
+
+func TestTwoWorkloadsOfARole(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	assets := d.bundle.Assets()
+	second := assets[len(assets)-1]
+	second.Name = "second.yaml"
+	var err error
+	if d.bundle, err = bundle.New(append(assets, second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.workloads(); err == nil || !strings.Contains(err.Error(), "has 2 assets of role") {
+		t.Errorf("got %v, want two assets of a role to be a fault", err)
+	}
+}
+
+func TestCSIDriverHooks(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	d.wiring.CSIDriver = []hook.CSIDriver{hook.FSGroupPolicy(storagev1.FileFSGroupPolicy)}
+	before := d.bundle.Assets()
+	after, err := d.withCSIDriverHooks(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range before {
+		if before[i].Role != bundle.CSIDriver {
+			if diff := cmp.Diff(before[i], after[i]); diff != "" {
+				t.Errorf("asset %s changed (-before +after):\n%s", before[i].Name, diff)
+			}
+			continue
+		}
+		var was, is storagev1.CSIDriver
+		if err := errors.Join(yaml.UnmarshalStrict(before[i].Data, &was), yaml.UnmarshalStrict(after[i].Data, &is)); err != nil {
+			t.Fatal(err)
+		}
+		policy := storagev1.FileFSGroupPolicy
+		was.Spec.FSGroupPolicy = &policy
+		if diff := cmp.Diff(was, is); diff != "" {
+			t.Errorf("CSIDriver (-want +got):\n%s", diff)
+		}
+	}
+	d.wiring.CSIDriver = []hook.CSIDriver{func(*storagev1.CSIDriver) error { return errors.New("no") }}
+	if _, err := d.withCSIDriverHooks(before); err == nil || err.Error() != `changing asset "csidriver.yaml": no` {
+		t.Errorf("got %v, want the hook's error and the asset", err)
+	}
+}
+
+func TestDefaultNamespace(t *testing.T) {
+	t.Parallel()
+	p := plugins()[1]
+	p.Namespace = ""
+	d := assembled(t, flavour.Standalone, p)[0]
+	if got := d.cluster.Placement; got.Node != cluster.DefaultNamespace || got.Controller != cluster.DefaultNamespace {
+		t.Errorf("placement is %+v", got)
+	}
+	if d.Name != opv1.ManilaCSIDriver {
+		t.Errorf("name is %s", d.Name)
+	}
+}

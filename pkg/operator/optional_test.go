@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+const snapshotClasses = "volumesnapshotclasses.snapshot.storage.k8s.io"
+
+func crd(conditions ...apiextensionsv1.CustomResourceDefinitionCondition) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: snapshotClasses, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "big"}}},
+		Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Group: "snapshot.storage.k8s.io"},
+		Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: conditions},
+	}
+}
+
+func isEstablished(status apiextensionsv1.ConditionStatus) apiextensionsv1.CustomResourceDefinitionCondition {
+	return apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established, Status: status}
+}
+
+func TestEstablished(t *testing.T) {
+	t.Parallel()
+	accepted := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}
+	for name, tt := range map[string]struct {
+		crd  *apiextensionsv1.CustomResourceDefinition
+		want bool
+	}{
+		"none":             {nil, false},
+		"new":              {crd(), false},
+		"names accepted":   {crd(accepted), false},
+		"not established":  {crd(accepted, isEstablished(apiextensionsv1.ConditionFalse)), false},
+		"established":      {crd(accepted, isEstablished(apiextensionsv1.ConditionTrue)), true},
+		"without a schema": {stripped(t, crd(isEstablished(apiextensionsv1.ConditionTrue))), true},
+	} {
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		if tt.crd != nil {
+			if err := store.Add(tt.crd); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := established(store, snapshotClasses); got != tt.want {
+			t.Errorf("%s: established is %v", name, got)
+		}
+	}
+}
+
+func stripped(t *testing.T, from *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	got, err := withoutSchema(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.(*apiextensionsv1.CustomResourceDefinition)
+}
+
+func TestSchemaIsNotKept(t *testing.T) {
+	t.Parallel()
+	want := crd(isEstablished(apiextensionsv1.ConditionTrue))
+	want.Spec, want.ManagedFields = apiextensionsv1.CustomResourceDefinitionSpec{}, nil
+	if diff := cmp.Diff(want, stripped(t, crd(isEstablished(apiextensionsv1.ConditionTrue)))); diff != "" {
+		t.Errorf("CRD (-want +got):\n%s", diff)
+	}
+	tombstone := cache.DeletedFinalStateUnknown{Key: "a"}
+	if got, err := withoutSchema(tombstone); err != nil || got != any(tombstone) {
+		t.Errorf("got %v, %v of a tombstone", got, err)
+	}
+}
+
+// TestObjectsFollowTheirCRD has no VolumeSnapshotClass before the CRD is there, and one after.
+func TestObjectsFollowTheirCRD(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	clients := *d.cluster.Side(bundle.Guest)
+	extensions := apiextensionsfake.NewClientset()
+	clients.APIExtensions = extensions
+	d.cluster = cluster.New(flavour.Standalone, d.cluster.Placement, &clients, &clients)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var controller factory.Controller
+	for _, c := range d.optional() {
+		if c.Name() == "OpenStackManilaDriverVolumeSnapshotClassController-StaticResources" {
+			controller = c
+		}
+	}
+	d.cluster.Start(ctx)
+	classes := clients.Dynamic.Resource(schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses"})
+	exists := func(ctx context.Context) (bool, error) {
+		if err := controller.Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
+			return false, err
+		}
+		_, err := classes.Get(ctx, "csi-manila-standard", metav1.GetOptions{})
+		return err == nil, nil
+	}
+	if found, err := exists(ctx); found || err != nil {
+		t.Fatalf("without the CRD: found is %v, %v", found, err)
+	}
+	if err := extensions.Tracker().Add(crd(isEstablished(apiextensionsv1.ConditionTrue))); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, exists); err != nil {
+		t.Fatalf("with the CRD: %v", err)
+	}
+}

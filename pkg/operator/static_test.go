@@ -1,0 +1,185 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// created returns the resources that were created, in order, repetitions left out.
+func created(kube *fake.Clientset) []string {
+	var ret []string
+	for _, action := range kube.Actions() {
+		if action.GetVerb() == "create" {
+			ret = append(ret, action.GetResource().Resource)
+		}
+	}
+	ret = slices.DeleteFunc(ret, func(r string) bool { return r == "events" })
+	return slices.Compact(ret)
+}
+
+func TestRightsAreAppliedFirst(t *testing.T) {
+	t.Parallel()
+	rights := []string{"serviceaccounts", "clusterroles", "roles", "clusterrolebindings", "rolebindings"}
+	control := []string{"configmaps", "services", "poddisruptionbudgets"}
+	tests := map[flavour.Flavour]map[bundle.Side][]string{
+		flavour.Standalone: {bundle.Guest: slices.Concat(rights, control, []string{"csidrivers"})},
+		flavour.HyperShift: {
+			bundle.Guest:      append(slices.Clone(rights), "csidrivers"),
+			bundle.Controller: append([]string{"serviceaccounts"}, control...),
+		},
+	}
+	for f, want := range tests {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			d := assembled(t, f, plugins()...)[0]
+			controllers, err := d.static()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range controllers {
+				syncStatic(t, c, d)
+			}
+			got := map[bundle.Side][]string{}
+			for side := range want {
+				got[side] = created(d.cluster.Side(side).Kube.(*fake.Clientset))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("creations by side (-want +got):\n%s", diff)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			d.applied.wait(ended)
+			for _, passed := range d.applied.passed {
+				select {
+				case <-passed:
+				default:
+					t.Error("a group that is applied does not count as applied")
+				}
+			}
+		})
+	}
+}
+
+// syncStatic runs a sync with filled informers: the appliers read ConfigMaps from them.
+func syncStatic(t *testing.T, c factory.Controller, d *driver) {
+	t.Helper()
+	for _, side := range bundle.Sides() {
+		informers := d.cluster.Side(side).Informers
+		informers.Start(t.Context().Done())
+		for namespace := range informers.Namespaces() {
+			informers.InformersFor(namespace).WaitForCacheSync(t.Context().Done())
+		}
+	}
+	if err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUnwatchedAssets(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ text, want string }{
+		"namespace": {
+			`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "elsewhere"}}`,
+			`asset "odd.yaml" is in namespace "elsewhere", which the operator does not watch`,
+		},
+		"kind":   {`{"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "a"}}`, `watching the kind of asset "odd.yaml"`},
+		"object": {"{", `decoding asset "odd.yaml"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := assembled(t, flavour.Standalone, plugins()...)[1]
+			var err error
+			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: bundle.Guest, Data: []byte(tt.text)}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err = d.gated(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOnlyOurObjectsWake(t *testing.T) {
+	t.Parallel()
+	filter := named(sets.New("ours"))
+	object := func(name string) any { return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	for name, tt := range map[string]struct {
+		object any
+		want   bool
+	}{
+		"ours":      {object("ours"), true},
+		"another":   {object("another"), false},
+		"tombstone": {cache.DeletedFinalStateUnknown{Key: "a/another"}, true},
+	} {
+		if got := filter(tt.object); got != tt.want {
+			t.Errorf("%s: passes is %v", name, got)
+		}
+	}
+}
+
+func TestDeployed(t *testing.T) {
+	t.Parallel()
+	object := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: operandNamespace, Name: name} }
+	deployment := &appsv1.Deployment{ObjectMeta: object("openstack-manila-csi-controllerplugin")}
+	hosted := deployment.DeepCopy()
+	hosted.Namespace = "operators"
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: object("openstack-manila-csi-nodeplugin")}
+	foreign := &appsv1.DaemonSet{ObjectMeta: object("other")}
+	tests := map[string]struct {
+		flavour flavour.Flavour
+		side    bundle.Side
+		object  runtime.Object
+		want    bool
+	}{
+		"foreign":                 {flavour.Standalone, bundle.Guest, foreign, false},
+		"deployment":              {flavour.Standalone, bundle.Guest, deployment, true},
+		"daemon set":              {flavour.Standalone, bundle.Guest, daemonSet, true},
+		"hosted deployment":       {flavour.HyperShift, bundle.Controller, hosted, true},
+		"deployment in the guest": {flavour.HyperShift, bundle.Guest, deployment, false},
+		"guest's daemon set":      {flavour.HyperShift, bundle.Guest, daemonSet, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := assembled(t, tt.flavour, plugins()...)[0]
+			kube := d.cluster.Side(tt.side).Kube.(*fake.Clientset)
+			if err := kube.Tracker().Add(tt.object); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := d.deployed(t.Context()); got != tt.want || err != nil {
+				t.Errorf("deployed is %v, %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnknownWhetherDeployed(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	down := errors.New("API server is down")
+	d.cluster.Side(bundle.Guest).Kube.(*fake.Clientset).PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, down
+	})
+	const want = "looking for the driver's Deployment openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
+	if _, err := d.deployed(t.Context()); !errors.Is(err, down) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
