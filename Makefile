@@ -7,9 +7,9 @@ override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
 ARGS ?=
 # More flags of go test for every test target: `make test-unit TESTFLAGS='-v -run Name'`.
 TESTFLAGS ?=
-# What builds and names an image.
+# What builds an image, and the name to give it; by default that of the operator's Deployment.
 CONTAINER_TOOL ?= podman
-IMAGE ?= manila-csi-driver-operator
+IMAGE ?=
 
 # One set of flags for all that is compiled here, so that tests, linter and programs share Go's build cache.
 # go.mod and go.sum must suffice as they are.
@@ -81,7 +81,11 @@ test-integration: k8s ## Run the programs of bin/ on a real control plane with a
 
 .PHONY: image-manila
 image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL
-	$(CONTAINER_TOOL) build -f Dockerfile.manila -t $(IMAGE) .
+	$(CONTAINER_TOOL) build -f Dockerfile.manila -t $(or $(IMAGE),manila-csi-driver-operator) .
+
+.PHONY: image-cinder
+image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
+	$(CONTAINER_TOOL) build -f Dockerfile.cinder -t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
 
 .PHONY: clean
 clean: ## Stop the devcluster and remove all that make built, the Kubernetes binaries too

@@ -18,6 +18,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	"github.com/openstack-csi/csi-operator/assets/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -25,7 +26,7 @@ import (
 )
 
 func drivers() map[string]fs.FS {
-	return map[string]fs.FS{"manila": manila.Assets(), "nfs": nfs.Assets()}
+	return map[string]fs.FS{"cinder": cinder.Assets(), "manila": manila.Assets(), "nfs": nfs.Assets()}
 }
 
 // eachBundle runs a test for every driver in every flavour.
@@ -134,7 +135,7 @@ func kindOf(t *testing.T, asset bundle.Asset) string {
 	return object.GetKind()
 }
 
-// TestSingleWriter: the two bundles share a ServiceAccount, and only Manila's may bring it.
+// TestSingleWriter: no two drivers bring one object; Manila and NFS share a ServiceAccount, and only Manila's may bring it.
 func TestSingleWriter(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -176,18 +177,29 @@ func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, co
 // TestNamesClustersAlreadyHave: selectors cannot change, and a renamed object would leave the old one behind.
 func TestNamesClustersAlreadyHave(t *testing.T) {
 	t.Parallel()
-	tests := map[string]map[string]struct{ name, component string }{
-		"manila": {
-			"controller.yaml": {"openstack-manila-csi-controllerplugin", "controllerplugin"},
-			"node.yaml":       {"openstack-manila-csi-nodeplugin", "nodeplugin"},
+	type workloadName struct {
+		name     string
+		selector map[string]string
+	}
+	component := func(name string) map[string]string {
+		return map[string]string{"app": "openstack-manila-csi", "component": name}
+	}
+	ownName := func(name string) workloadName { return workloadName{name, map[string]string{"app": name}} }
+	tests := map[string]map[string]workloadName{
+		"cinder": {
+			"controller.yaml": ownName("openstack-cinder-csi-driver-controller"),
+			"node.yaml":       ownName("openstack-cinder-csi-driver-node"),
 		},
-		"nfs": {"node.yaml": {"csi-nodeplugin-nfsplugin", "nfs-nodeplugin"}},
+		"manila": {
+			"controller.yaml": {"openstack-manila-csi-controllerplugin", component("controllerplugin")},
+			"node.yaml":       {"openstack-manila-csi-nodeplugin", component("nodeplugin")},
+		},
+		"nfs": {"node.yaml": {"csi-nodeplugin-nfsplugin", component("nfs-nodeplugin")}},
 	}
 	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
 		for file, want := range tests[driver] {
 			object, _ := workload(t, b, file)
-			labels := map[string]string{"app": "openstack-manila-csi", "component": want.component}
-			if diff := cmp.Diff(labels, object.Spec.Selector.MatchLabels); diff != "" || object.Name != want.name {
+			if diff := cmp.Diff(want.selector, object.Spec.Selector.MatchLabels); diff != "" || object.Name != want.name {
 				t.Errorf("%s: name %q, selector %s", file, object.Name, diff)
 			}
 		}
@@ -267,7 +279,7 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 		t.Errorf("%s: container %s lacks a read-only root, requests, pull or termination policy", asset, container.Name)
 	}
 	logs := slices.Contains(container.Args, "--v=${LOG_LEVEL}")
-	if proxy := strings.HasSuffix(container.Name, "kube-rbac-proxy"); !proxy && container.Args != nil && !logs {
+	if proxy := container.Image == "${KUBE_RBAC_PROXY_IMAGE}"; !proxy && container.Args != nil && !logs {
 		t.Errorf("%s: container %s ignores the log level", asset, container.Name)
 	}
 	for _, arg := range container.Args {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
 // Client asks one cloud. It logs in when it must: at first, when its Source changed, and when the token is no longer accepted.
@@ -28,20 +29,41 @@ func NewClient(source Source, userAgent string) *Client {
 func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
 	var names []string
 	err := c.ask(ctx, "shared file system service (Manila)", []string{"sharev2", "shared-file-system"}, func(share *gophercloud.ServiceClient) error {
-		page, err := sharetypes.List(share, sharetypes.ListOpts{}).AllPages(ctx)
+		page, err := listing(ctx, sharetypes.List(share, sharetypes.ListOpts{}), "share_types")
 		if err != nil {
 			return err
 		}
-		if body, ok := page.GetBody().(map[string]any); !ok || body["share_types"] == nil {
-			return errForeign
-		}
 		found, err := sharetypes.ExtractShareTypes(page)
+		if err != nil {
+			return err
+		}
 		for _, t := range found {
 			names = append(names, t.Name)
 		}
-		return err
+		return nil
 	})
 	return names, err
+}
+
+// listing fetches a list, which an answer of the API has under key even when it is empty.
+func listing(ctx context.Context, pager pagination.Pager, key string) (pagination.Page, error) {
+	page, err := pager.AllPages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if body, ok := page.GetBody().(map[string]any); !ok || body[key] == nil {
+		return nil, errForeign
+	}
+	return page, nil
+}
+
+// Changed tells whether the Source holds something else than at the last login, or cannot be read. It sends nothing, and waits
+// for a question that is being asked.
+func (c *Client) Changed() bool {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	access, err := c.source.read()
+	return err != nil || !c.session.matches(access.fingerprint)
 }
 
 // ask finds the service and puts the question to it.

@@ -239,6 +239,7 @@ func TestStrangersInPlaceOfManila(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty object": `{}`, "versions": `{"versions":[]}`, "list": `[]`, "number": `7`, "null": `null`,
 		"types of another shape": `{"share_types":"secret-x"}`, "null types": `{"share_types":null}`, "broken": `{"share_types":[`,
+		"a type of another shape": `{"share_types":[{"name":"gold"},{"name":["secret-x"]}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

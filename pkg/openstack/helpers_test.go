@@ -3,10 +3,12 @@ package openstack_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,11 +141,14 @@ func (s *site) failure(names []string, err error, want openstack.Reason) string 
 	if !errors.As(err, &classified) {
 		s.t.Fatalf("got %v and error %v, want an *Error", names, err)
 	}
+	if len(names) > 0 {
+		s.t.Fatalf("got %v besides the error %v", names, err)
+	}
 	if classified.Reason != want {
 		s.t.Fatalf("reason %s, want %s: %v", classified.Reason, want, err)
 	}
 	text := err.Error()
-	for _, known := range []string{s.front, s.info.AuthURL, s.info.Endpoints[simulator.Share]} {
+	for _, known := range append([]string{s.front, s.info.AuthURL}, slices.Collect(maps.Values(s.info.Endpoints))...) {
 		u, err := url.Parse(known)
 		check(s.t, err)
 		text = strings.ReplaceAll(text, u.Host, "HOST")

@@ -32,8 +32,8 @@ type Options struct {
 	// Cloud is a kind of package cloud. TLS makes it serve HTTPS with a private CA.
 	Cloud string
 	TLS   bool
-	// Operator that will run.
-	Operator seed.Operator
+	// Operators that will run, one at least.
+	Operators []seed.Operator
 	// Progress receives lines for people.
 	Progress io.Writer
 }
@@ -55,7 +55,7 @@ type Cluster struct {
 // cluster then runs until Stop is called, whatever happens to ctx.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{opts: o, failed: make(chan error, 1), start: time.Now()}
-	c.values.InfrastructureName = seed.InfrastructureName
+	c.values.InfrastructureName, c.values.Operators = seed.InfrastructureName, o.Operators
 	steps := []struct {
 		name string
 		run  func(context.Context) error
@@ -64,7 +64,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		{"starting the OpenStack simulator", c.startCloud},
 		{"starting the Kubernetes control plane", c.startPlane},
 		{"creating the objects OpenShift would create", c.seed},
-		{"writing kubeconfigs and the operator's files", c.writeFiles},
+		{"writing kubeconfigs and the operators' files", c.writeFiles},
 		{"waiting for nodes", c.waitForNodes},
 	}
 	for _, step := range steps {
@@ -121,16 +121,24 @@ func (c *Cluster) say(format string, args ...any) {
 	fmt.Fprintf(c.opts.Progress, "%6.1fs %s\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// clear removes what an earlier cluster left in the folder, but nothing of which
-// it does not know that it is its own.
+// clear removes what an earlier cluster, of other operators perhaps, left in the
+// folder, but nothing of which it does not know that it is its own.
 func (c *Cluster) clear(context.Context) error {
+	operators, err := seed.AllOperators()
+	if err != nil {
+		return err
+	}
 	d := c.opts.Dir
-	var errs []error
-	for _, path := range []string{
+	paths := []string{
 		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(),
-		d.OperatorEnv(), filepath.Dir(d.OperatorConfig()), d.AdminKubeconfig(),
-		d.Kubeconfig(c.opts.Operator.Name), d.OperatorLog(c.opts.Operator.Program),
-	} {
+		d.FirstOperatorEnv(), d.AdminKubeconfig(),
+	}
+	for _, o := range operators {
+		paths = append(paths, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)), d.Kubeconfig(o.Name),
+			d.OperatorLog(o.Program))
+	}
+	var errs []error
+	for _, path := range paths {
 		errs = append(errs, os.RemoveAll(path))
 	}
 	return errors.Join(errs...)

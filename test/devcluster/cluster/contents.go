@@ -23,58 +23,76 @@ func (c *Cluster) seed(ctx context.Context) error {
 	if c.writer, err = seed.NewWriter(c.plane.Config()); err != nil {
 		return err
 	}
-	if c.values.OperatorAddress, err = freeAddress(ctx); err != nil {
+	if err := seed.Apply(ctx, c.writer, seed.ClusterFolder, c.values); err != nil {
 		return err
 	}
-	folders := []string{seed.ClusterFolder, c.opts.Operator.Name}
-	if c.cloud != nil {
-		folders = append(folders, seed.OpenStackFolder)
+	addresses, err := freeAddresses(ctx, len(c.opts.Operators))
+	if err != nil {
+		return err
 	}
-	for _, folder := range folders {
-		if err := seed.Apply(ctx, c.writer, folder, c.values); err != nil {
+	for i, o := range c.opts.Operators {
+		values := c.values
+		values.OperatorAddress = addresses[i]
+		if err := seed.Apply(ctx, c.writer, o.Name, values); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// freeAddress is on loopback, so that the operator serves nobody else.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
+	if c.cloud == nil {
+		return nil
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return seed.Apply(ctx, c.writer, seed.OpenStackFolder, c.values)
 }
 
-// writeFiles writes all that the operator finds in its pod, and the kubeconfigs.
+// freeAddresses are on loopback, so that operators serve nobody else. No port is
+// freed before all are found: no two operators must get the same.
+func freeAddresses(ctx context.Context, count int) ([]string, error) {
+	var taken []net.Listener
+	defer func() {
+		for _, l := range taken {
+			// A listener that nobody connected to has nothing to lose.
+			_ = l.Close()
+		}
+	}()
+	var free []string
+	for range count {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+		taken, free = append(taken, l), append(free, l.Addr().String())
+	}
+	return free, nil
+}
+
+// writeFiles writes all that the operators find in their pods, and the kubeconfigs.
 func (c *Cluster) writeFiles(ctx context.Context) error {
-	d, operator := c.opts.Dir, c.opts.Operator
+	d := c.opts.Dir
 	admin, err := seed.AdminKubeconfig(c.plane.Config())
 	if err != nil {
 		return err
 	}
-	account, err := seed.ServiceAccountKubeconfig(ctx, c.plane.Config(), operator)
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{
-		d.AdminKubeconfig():         admin,
-		d.Kubeconfig(operator.Name): account,
-		d.OperatorEnv():             []byte(strings.Join(c.OperatorEnv(), "\n") + "\n"),
+	files := map[string][]byte{d.AdminKubeconfig(): admin}
+	for _, o := range c.opts.Operators {
+		if files[d.Kubeconfig(o.Name)], err = seed.ServiceAccountKubeconfig(ctx, c.plane.Config(), o); err != nil {
+			return err
+		}
+		files[d.OperatorEnv(o.Name)] = []byte(strings.Join(c.OperatorEnv(o), "\n") + "\n")
 	}
 	for path, content := range files {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return fmt.Errorf("writing %q: %w", path, err)
 		}
 	}
+	first := filepath.Base(d.OperatorEnv(c.opts.Operators[0].Name))
+	if err := os.Symlink(first, d.FirstOperatorEnv()); err != nil {
+		return fmt.Errorf("naming the environment of the first operator: %w", err)
+	}
 	return c.project(context.WithoutCancel(ctx))
 }
 
-// OperatorEnv is the environment of the operator.
-func (c *Cluster) OperatorEnv() []string {
-	return append(c.opts.Operator.Env(), "OS_CLIENT_CONFIG_FILE="+c.opts.Dir.OpenStackClouds())
+// OperatorEnv is the environment of an operator.
+func (c *Cluster) OperatorEnv(o seed.Operator) []string {
+	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+c.opts.Dir.OpenStackClouds())
 }
 
 func (c *Cluster) project(ctx context.Context) error {
@@ -87,24 +105,29 @@ func (c *Cluster) project(ctx context.Context) error {
 	})
 }
 
-// volumes are those of the operator's Deployment.
+// volumes are those of the operators' Deployments. All of them mount the same
+// credentials, and the same ConfigMap with the CA.
 func (c *Cluster) volumes() []projection.Volume {
-	d, operator := c.opts.Dir, c.opts.Operator
-	volumes := []projection.Volume{{
-		Kind: projection.ConfigMap, Namespace: operator.Namespace, Name: operator.Name + "-config",
-		Files: map[string]string{"config.yaml": d.OperatorConfig()},
-	}}
+	d := c.opts.Dir
+	var volumes []projection.Volume
+	for _, o := range c.opts.Operators {
+		volumes = append(volumes, projection.Volume{
+			Kind: projection.ConfigMap, Namespace: o.Namespace, Name: o.Name + "-config",
+			Files: map[string]string{"config.yaml": d.OperatorConfig(o.Name)},
+		})
+	}
 	if c.cloud == nil {
 		return volumes
 	}
+	namespace := c.opts.Operators[0].Namespace
 	return append(volumes, projection.Volume{
-		Kind: projection.Secret, Namespace: operator.Namespace, Name: "openstack-cloud-credentials",
+		Kind: projection.Secret, Namespace: namespace, Name: "openstack-cloud-credentials",
 		Files: map[string]string{
 			"clouds.yaml": d.OpenStackClouds(),
 			"cacert":      filepath.Join(d.OpenStack(), "ca.crt"),
 		},
 	}, projection.Volume{
-		Kind: projection.ConfigMap, Namespace: operator.Namespace, Name: "cloud-provider-config",
+		Kind: projection.ConfigMap, Namespace: namespace, Name: "cloud-provider-config",
 		Files: map[string]string{"ca-bundle.pem": filepath.Join(d.OpenStackCA(), "ca-bundle.pem")},
 	})
 }
@@ -140,11 +163,16 @@ func (c *Cluster) missing(ctx context.Context) (string, error) {
 			return "node " + node.Name + " is not ready", nil
 		}
 	}
-	_, err = c.client.CoreV1().ServiceAccounts(c.opts.Operator.OperandNamespace).Get(ctx, "default", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "the controller manager has made no service accounts yet", nil
+	for _, o := range c.opts.Operators {
+		_, err = c.client.CoreV1().ServiceAccounts(o.OperandNamespace).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return "the controller manager has made no service accounts yet", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("looking for a service account: %w", err)
+		}
 	}
-	return "", err
+	return "", nil
 }
 
 func isReady(node corev1.Node) bool {

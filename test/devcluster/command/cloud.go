@@ -3,6 +3,9 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,7 +17,7 @@ import (
 
 func newCloud(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "cloud", Short: "Change the OpenStack of a running cluster"}
-	cmd.AddCommand(newShareType(f), newOutage(f), newRecover(f), newRotate(f))
+	cmd.AddCommand(newShareType(f), newZones(f), newOutage(f), newRecover(f), newRotate(f))
 	return cmd
 }
 
@@ -52,6 +55,34 @@ func newShareType(f *flags) *cobra.Command {
 			},
 		},
 	)
+	return cmd
+}
+
+func newZones(f *flags) *cobra.Command {
+	var unavailable []string
+	services := []string{string(simulator.Compute), string(simulator.Volume)}
+	cmd := &cobra.Command{
+		Use:   "zones " + strings.Join(services, "|") + " [NAME...]",
+		Short: "Set the availability zones of a service",
+		Long:  "Set the availability zones of a service, in this order. Without a name it has none.",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(services, args[0]) {
+				return fmt.Errorf("service %q has no availability zones, only %s", args[0], strings.Join(services, " and "))
+			}
+			var zones []simulator.Zone
+			for _, name := range args[1:] {
+				zones = append(zones, simulator.Zone{Name: name})
+			}
+			for _, name := range unavailable {
+				zones = append(zones, simulator.Zone{Name: name, Unavailable: true})
+			}
+			return f.withCloud(cmd, func(ctx context.Context, _ places, c *simulator.Client) error {
+				return c.SetZones(ctx, simulator.Service(args[0]), zones...)
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&unavailable, "unavailable", nil, "further zones, which are listed as not available")
 	return cmd
 }
 
@@ -99,8 +130,8 @@ func newRotate(f *flags) *cobra.Command {
 	}
 }
 
-// rotate changes the Secrets; the running cluster shows them in the operator's
-// files.
+// rotate changes the Secrets of all operators; the running cluster shows them in
+// the operators' files.
 func rotate(ctx context.Context, p places, client *simulator.Client) error {
 	if _, err := client.RotateCredentials(ctx, simulator.Rotation{}); err != nil {
 		return err
@@ -117,6 +148,23 @@ func rotate(ctx context.Context, p places, client *simulator.Client) error {
 	if err != nil {
 		return err
 	}
-	values := seed.Values{InfrastructureName: seed.InfrastructureName, Cloud: described}
-	return seed.Apply(ctx, writer, seed.OpenStackFolder, values)
+	operators, err := p.operators()
+	if err != nil {
+		return err
+	}
+	// The ConfigMaps, which people may have changed, have no credentials.
+	values := seed.Values{Operators: operators, Cloud: described}
+	return seed.Apply(ctx, writer, seed.OpenStackFolder, values, "Secret")
+}
+
+// operators are those that the running cluster is for: they have kubeconfigs.
+func (p places) operators() ([]seed.Operator, error) {
+	all, err := seed.AllOperators()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(o seed.Operator) bool {
+		_, err := os.Stat(p.dir.Kubeconfig(o.Name))
+		return err != nil
+	}), nil
 }

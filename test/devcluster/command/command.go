@@ -3,6 +3,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -52,7 +53,7 @@ func newRoot() *cobra.Command {
 	f := &flags{}
 	root.PersistentFlags().StringVar(&f.dir, "dir", "", "folder for all state (default .devcluster in the source tree)")
 	root.PersistentFlags().StringVar(&f.binaries, "binaries", "", "cache of Kubernetes binaries (default bin/k8s in the source tree)")
-	root.PersistentFlags().StringVar(&f.bin, "bin", "", "folder of the operator's program (default bin in the source tree)")
+	root.PersistentFlags().StringVar(&f.bin, "bin", "", "folder of the operators' programs (default bin in the source tree)")
 	root.AddCommand(
 		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f),
 	)
@@ -71,7 +72,7 @@ type flags struct {
 func (f *flags) addCluster(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.cloud, "cloud", cloud.Simulator, "OpenStack to use: "+cloud.Simulator+" or "+cloud.None)
 	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
-	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"}, "drivers whose operator runs; one at a time so far")
+	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"}, "drivers whose operators run, such as manila,cinder")
 }
 
 // places is the outcome of the flags that name folders.
@@ -124,12 +125,12 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 	if err != nil {
 		return cluster.Options{}, err
 	}
-	if len(operators) != 1 {
-		return cluster.Options{}, fmt.Errorf("%d drivers are given, but only one operator can run at a time", len(operators))
+	if len(operators) == 0 {
+		return cluster.Options{}, errors.New("no driver is given")
 	}
 	return cluster.Options{
 		Dir: p.dir, Binaries: p.binaries, Cloud: f.cloud, TLS: f.tls,
-		Operator: operators[0], Progress: progress,
+		Operators: operators, Progress: progress,
 	}, nil
 }
 

@@ -11,23 +11,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // TestMain lets the test binary be what it starts: the supervisor of `up`, and
-// the operator of `run`.
+// the operators of `run`.
 func TestMain(m *testing.M) {
-	switch {
-	case filepath.Base(os.Args[0]) == fakeOperatorName:
-		os.Exit(playFakeOperator(os.Args[1:]))
-	case len(os.Args) > 1 && os.Args[1] == superviseCommand:
+	if f, called := fakes()[filepath.Base(os.Args[0])]; called {
+		os.Exit(playFakeOperator(f, os.Args[1:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == superviseCommand {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -112,7 +115,7 @@ func eventually(t *testing.T, what string, is func(context.Context) (bool, error
 func TestUpAndDown(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	if out := mustRun(t, dir, "up", "--tls"); !strings.Contains(out, "export KUBECONFIG="+dir.AdminKubeconfig()) {
+	if out := mustRun(t, dir, "up", "--tls", "--drivers=manila,cinder"); !strings.Contains(out, "export KUBECONFIG="+dir.AdminKubeconfig()) {
 		t.Errorf("up does not say how to reach the cluster:\n%s", out)
 	}
 	mustRun(t, dir, "status")
@@ -125,9 +128,9 @@ func TestUpAndDown(t *testing.T) {
 		t.Errorf("server version is %v, %v", version, err)
 	}
 	checkNodes(t, admin)
-	checkOperator(t, dir)
+	checkOperators(t, dir)
 	checkRotation(t, dir, admin)
-	checkOutage(t, dir)
+	checkCloud(t, dir)
 	checkDeath(t, dir)
 	for range 2 {
 		mustRun(t, dir, "down")
@@ -153,34 +156,53 @@ func checkNodes(t *testing.T, admin kubernetes.Interface) {
 	})
 }
 
-// checkOperator proves that the operator's kubeconfig is that of its service
-// account, and that the audit log sees it.
-func checkOperator(t *testing.T, dir layout.Dir) {
+// checkOperators proves that the kubeconfig of an operator is that of its service
+// account, and that the audit log sees it; and that each has files of its own.
+func checkOperators(t *testing.T, dir layout.Dir) {
 	t.Helper()
-	const user = "system:serviceaccount:openshift-cluster-csi-drivers:manila-csi-driver-operator"
-	operator := client(t, dir.Kubeconfig("manila-csi-driver-operator"))
-	review, err := operator.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || review.Status.UserInfo.Username != user {
-		t.Errorf("the operator is %v, %v", review, err)
+	images := map[string]string{
+		"manila-csi-driver-operator": "csi-driver-manila", "openstack-cinder-csi-driver-operator": "openstack-cinder-csi-driver",
 	}
-	eventually(t, "the audit log names the operator", func(context.Context) (bool, error) {
-		log, err := os.ReadFile(dir.AuditLog())
-		return bytes.Contains(log, []byte(user)), err
-	})
+	configs := map[string]bool{}
+	for name, image := range images {
+		user := "system:serviceaccount:openshift-cluster-csi-drivers:" + name
+		operator := client(t, dir.Kubeconfig(name))
+		review, err := operator.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil || review.Status.UserInfo.Username != user {
+			t.Errorf("the operator is %v, %v", review, err)
+		}
+		eventually(t, "the audit log names the operator", func(context.Context) (bool, error) {
+			log, err := os.ReadFile(dir.AuditLog())
+			return bytes.Contains(log, []byte(user)), err
+		})
+		if env := read(t, dir.OperatorEnv(name)); !strings.Contains(env, "\nDRIVER_IMAGE=") || !strings.Contains(env, "/"+image+":latest\n") {
+			t.Errorf("environment of %s:\n%s", name, env)
+		}
+		configs[read(t, dir.OperatorConfig(name))] = true
+	}
+	if len(configs) != len(images) {
+		t.Errorf("two operators serve on one address: %v", configs)
+	}
+	if first := read(t, dir.FirstOperatorEnv()); first != read(t, dir.OperatorEnv("manila-csi-driver-operator")) {
+		t.Errorf("the environment of the first operator is\n%s", first)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }
 
 func checkRotation(t *testing.T, dir layout.Dir, admin kubernetes.Interface) {
 	t.Helper()
-	clouds := func() string {
-		content, err := os.ReadFile(dir.OpenStackClouds())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(content)
-	}
+	clouds := func() string { return read(t, dir.OpenStackClouds()) }
 	before := clouds()
 	mustRun(t, dir, "cloud", "rotate-credentials")
-	eventually(t, "the operator's file is the new Secret", func(ctx context.Context) (bool, error) {
+	eventually(t, "the operators' file is the new Secret", func(ctx context.Context) (bool, error) {
 		secret, err := admin.CoreV1().Secrets("openshift-cluster-csi-drivers").Get(ctx, "openstack-cloud-credentials", metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -188,9 +210,13 @@ func checkRotation(t *testing.T, dir layout.Dir, admin kubernetes.Interface) {
 		now := string(secret.Data["clouds.yaml"])
 		return now != before && clouds() == now && len(secret.Data["cacert"]) > 0, nil
 	})
+	manila, err := admin.CoreV1().Secrets("openshift-manila-csi-driver").Get(t.Context(), "manila-cloud-credentials", metav1.GetOptions{})
+	if err != nil || string(manila.Data["clouds.yaml"]) != clouds() {
+		t.Errorf("the Secret of Manila's driver is not the new one: %v", err)
+	}
 }
 
-func checkOutage(t *testing.T, dir layout.Dir) {
+func checkCloud(t *testing.T, dir layout.Dir) {
 	t.Helper()
 	mustRun(t, dir, "cloud", "outage", "503")
 	mustRun(t, dir, "cloud", "recover")
@@ -198,6 +224,20 @@ func checkOutage(t *testing.T, dir layout.Dir) {
 	mustRun(t, dir, "cloud", "share-type", "remove", "gold")
 	if out, code := devcluster(dir, "cloud", "share-type", "remove", "gold"); code == 0 {
 		t.Errorf("a missing share type was removed:\n%s", out)
+	}
+	mustRun(t, dir, "cloud", "zones", "compute", "az1", "az2", "--unavailable=az3")
+	mustRun(t, dir, "cloud", "zones", "volume")
+	simulated, err := cloud.Connect(dir.CloudControl())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for service, want := range map[simulator.Service][]simulator.Zone{
+		simulator.Compute: {{Name: "az1"}, {Name: "az2"}, {Name: "az3", Unavailable: true}}, simulator.Volume: {},
+	} {
+		got, err := simulated.Zones(t.Context(), service)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("zones of %s: %v (-want +got):\n%s", service, err, diff)
+		}
 	}
 }
 
@@ -229,22 +269,31 @@ func TestRunExitsWhenReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(bin, fakeOperatorName)); err != nil {
-		t.Fatal(err)
+	for program := range fakes() {
+		if err := os.Symlink(self, filepath.Join(bin, program)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	out, code := devcluster(dir, "run", "--exit-when-ready", "--bin="+bin)
+	out, code := devcluster(dir, "run", "--exit-when-ready", "--drivers=manila,cinder", "--bin="+bin)
 	for _, want := range []string{
 		"export KUBECONFIG=" + dir.AdminKubeconfig(), "ready after",
-		"Deployment openstack-manila-csi-controllerplugin 2/2", "DaemonSet openstack-manila-csi-nodeplugin 5/5",
-		`StorageClass csi-manila-fast for share type "fast"`,
+		"starting manila-operator, which logs to " + dir.OperatorLog(fakeManila),
+		"starting cinder-operator, which logs to " + dir.OperatorLog(fakeCinder),
+		"manila: Deployment openstack-manila-csi-controllerplugin 2/2", "manila: DaemonSet openstack-manila-csi-nodeplugin 5/5",
+		`manila: StorageClass csi-manila-fast for share type "fast"`, "manila: condition FakeAvailable=True",
+		"cinder: Deployment openstack-cinder-csi-driver-controller 2/2", "cinder: DaemonSet openstack-cinder-csi-driver-node 5/5",
+		"cinder: StorageClass standard-csi\n", "cinder: condition FakeAvailable=True",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
 		}
 	}
 	if code != 0 || t.Failed() {
-		log, _ := os.ReadFile(dir.OperatorLog(fakeOperatorName)) // only to explain
-		t.Errorf("run ended with %d:\n%s\n%s", code, out, log)
+		t.Errorf("run ended with %d:\n%s", code, out)
+		for program := range fakes() {
+			log, _ := os.ReadFile(dir.OperatorLog(program)) // only to explain
+			t.Logf("%s:\n%s", program, log)
+		}
 	}
 	if left := processes(t, dir); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
@@ -255,7 +304,7 @@ func TestRunTellsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	dir, bin := newDir(t), t.TempDir()
 	idle := []byte("#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
-	if err := os.WriteFile(filepath.Join(bin, fakeOperatorName), idle, 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, fakeManila), idle, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	out, code := devcluster(dir, "run", "--cloud=none", "--exit-when-ready", "--timeout=1s", "--bin="+bin)
@@ -273,7 +322,9 @@ func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"unknown driver":     {"up", "--drivers=swift"},
-		"two drivers":        {"up", "--drivers=manila,manila"},
+		"a driver twice":     {"up", "--drivers=manila,manila"},
+		"no driver":          {"up", "--drivers="},
+		"unknown service":    {"cloud", "zones", "share", "nova"},
 		"unknown outage":     {"cloud", "outage", "tired"},
 		"no cloud":           {"cloud", "recover"},
 		"not running":        {"status"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,14 @@ func newRun(f *flags) *cobra.Command {
 	r := runFlags{flags: f}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Start a cluster and an operator in the foreground and show what happens",
+		Short: "Start a cluster and the operators in the foreground and show what happens",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return r.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&r.exitWhenReady, "exit-when-ready", false,
-		"exit 0 once the driver is ready, and 1 if it is not in time")
+		"exit 0 once all drivers are ready, and 1 if they are not in time")
 	cmd.Flags().DurationVar(&r.limit, "timeout", readyLimit, "how long --exit-when-ready waits")
 	f.addCluster(cmd)
 	return cmd
@@ -60,9 +61,13 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	runner := operator.Runner{Operator: options.Operator, Bin: p.bin, Dir: p.dir}
-	if err := runner.Check(); err != nil {
-		return err
+	var runners []operator.Runner
+	for _, o := range options.Operators {
+		runner := operator.Runner{Operator: o, Bin: p.bin, Dir: p.dir}
+		if err := runner.Check(); err != nil {
+			return err
+		}
+		runners = append(runners, runner)
 	}
 	if err := p.builder(out).Ensure(ctx); err != nil {
 		return err
@@ -77,8 +82,7 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 		if err := ready(); err != nil {
 			return err
 		}
-		runner.Env = c.OperatorEnv()
-		s := session{cluster: c, runner: runner, out: out, exitWhenReady: f.exitWhenReady, limit: f.limit}
+		s := session{cluster: c, runners: runners, out: out, exitWhenReady: f.exitWhenReady, limit: f.limit}
 		return stopped(ctx, out, s.run(ctx))
 	})
 	if err == nil && ctx.Err() != nil && f.exitWhenReady {
@@ -96,10 +100,10 @@ func stopped(ctx context.Context, out io.Writer, err error) error {
 	return nil
 }
 
-// session is an operator at work on a running cluster.
+// session is operators at work on a running cluster.
 type session struct {
 	cluster       *cluster.Cluster
-	runner        operator.Runner
+	runners       []operator.Runner
 	out           io.Writer
 	exitWhenReady bool
 	limit         time.Duration
@@ -110,35 +114,48 @@ type session struct {
 	isReady bool
 }
 
-var errStopped = errors.New("stopped before the driver was ready")
+var errStopped = errors.New("stopped before the drivers were ready")
 
-// run ends when ctx ends, when something fails, or when the driver is ready and
+// run ends when ctx ends, when something fails, or when the drivers are ready and
 // nobody wants more.
 func (s *session) run(ctx context.Context) error {
-	o := s.runner.Operator
-	s.source = view.Source{Driver: o.ClusterCSIDriver, Namespaces: []string{o.Namespace, o.OperandNamespace}}
+	s.source = view.Source{Drivers: s.drivers()}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := s.source.Start(ctx, s.cluster.Config()); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "starting %s, which logs to %s\n", o.Program, s.runner.Dir.OperatorLog(o.Program))
-	fmt.Fprintf(s.out, "export KUBECONFIG=%s\n\n", s.runner.Dir.AdminKubeconfig())
+	for _, r := range s.runners {
+		fmt.Fprintf(s.out, "starting %s, which logs to %s\n", r.Operator.Program, r.Dir.OperatorLog(r.Operator.Program))
+	}
+	fmt.Fprintf(s.out, "export KUBECONFIG=%s\n\n", s.runners[0].Dir.AdminKubeconfig())
 	s.start, s.display = time.Now(), view.NewDisplay(s.out)
-	s.runner.Progress = s.display
 
-	ended := make(chan error, 2)
-	operatorDone := make(chan struct{})
-	go func() {
-		defer close(operatorDone)
-		ended <- s.runner.Run(ctx)
-	}()
+	ended := make(chan error, len(s.runners)+1)
+	var operators sync.WaitGroup
+	for _, r := range s.runners {
+		r.Env, r.Progress = s.cluster.OperatorEnv(r.Operator), s.display
+		operators.Go(func() { ended <- r.Run(ctx) })
+	}
 	go func() { ended <- s.cluster.Wait(ctx) }()
 	err := s.watch(ctx, ended)
-	// The operator goes first, so that it does not complain about the rest.
+	// The operators go first, so that they do not complain about the rest.
 	cancel()
-	<-operatorDone
+	operators.Wait()
 	return err
+}
+
+// drivers says what to look at.
+func (s *session) drivers() []view.Driver {
+	var drivers []view.Driver
+	for _, r := range s.runners {
+		o := r.Operator
+		drivers = append(drivers, view.Driver{
+			Title: o.Driver, Name: o.ClusterCSIDriver, Namespace: o.OperandNamespace,
+			Classes: o.StorageClasses, PerShareType: o.ClassPerShareType,
+		})
+	}
+	return drivers
 }
 
 func (s *session) watch(ctx context.Context, ended <-chan error) error {

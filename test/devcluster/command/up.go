@@ -15,7 +15,7 @@ const superviseCommand = "supervise"
 func newUp(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a cluster in the background, without an operator",
+		Short: "Start a cluster in the background, without operators",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := f.places()

@@ -83,18 +83,22 @@ func (d Dir) ControlPlanes() string { return d.in("controlplane") }
 func (d Dir) OperatorLog(program string) string { return d.in(program + ".log") }
 
 // OperatorEnv is a file of KEY=VALUE lines, the environment of an operator.
-func (d Dir) OperatorEnv() string { return d.in("operator.env") }
+func (d Dir) OperatorEnv(operator string) string { return d.in(operator + ".env") }
 
-// OperatorConfig is the operator's mounted configuration file.
-func (d Dir) OperatorConfig() string { return d.in("operator-config", "config.yaml") }
+// FirstOperatorEnv leads to the environment of the first operator, for who runs only
+// one.
+func (d Dir) FirstOperatorEnv() string { return d.in("operator.env") }
 
-// OpenStack stands for /etc/openstack.
+// OperatorConfig is the mounted configuration file of an operator.
+func (d Dir) OperatorConfig(operator string) string { return d.in(operator+"-config", "config.yaml") }
+
+// OpenStack stands for /etc/openstack, which is the same for all operators.
 func (d Dir) OpenStack() string { return d.in("openstack") }
 
-// OpenStackClouds is the clouds.yaml of the operator.
+// OpenStackClouds is the clouds.yaml of the operators.
 func (d Dir) OpenStackClouds() string { return d.in("openstack", "clouds.yaml") }
 
-// OpenStackCA stands for /etc/openstack-ca.
+// OpenStackCA stands for where an operator mounts ConfigMap cloud-provider-config.
 func (d Dir) OpenStackCA() string { return d.in("openstack-ca") }
 
 // CloudControl is a file with the address of the simulator's control interface.

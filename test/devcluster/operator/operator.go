@@ -42,8 +42,8 @@ type Runner struct {
 func (r Runner) Args() []string {
 	return []string{
 		"start", "-v=2",
-		"--config=" + r.Dir.OperatorConfig(),
-		"--terminate-on-files=" + r.Dir.OperatorConfig(),
+		"--config=" + r.Dir.OperatorConfig(r.Operator.Name),
+		"--terminate-on-files=" + r.Dir.OperatorConfig(r.Operator.Name),
 		"--kubeconfig=" + r.Dir.Kubeconfig(r.Operator.Name),
 		"--namespace=" + r.Operator.Namespace,
 	}

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 
@@ -16,8 +17,11 @@ var operatorFiles embed.FS
 // registry is where the images would be; nobody pulls them here.
 const registry = "registry.devcluster.example.com/openshift/"
 
-// Operator says how cluster-storage-operator runs one operator.
+// Operator says how cluster-storage-operator runs one operator, and what the
+// operator is expected to make.
 type Operator struct {
+	// Driver is its name on the command line.
+	Driver string `json:"-"`
 	// Name is that of its Deployment, ServiceAccount and manifest folder.
 	Name string `json:"name"`
 	// Program is the binary.
@@ -29,17 +33,38 @@ type Operator struct {
 	ClusterCSIDriver string `json:"clusterCSIDriver"`
 	// Images has the name of an image by environment variable.
 	Images map[string]string `json:"images"`
+	// Credentials are the Secrets that the operator and its driver mount.
+	Credentials []Credential `json:"credentials"`
+	// CloudConfigCopies are the namespaces to which cluster-storage-operator copies
+	// ConfigMap openshift-config/cloud-provider-config for its sake.
+	CloudConfigCopies []string `json:"cloudConfigCopies"`
+	// StorageClasses are those that it must make. With ClassPerShareType there must
+	// also be one for each share type of OpenStack.
+	StorageClasses    []string `json:"storageClasses"`
+	ClassPerShareType bool     `json:"classPerShareType"`
 }
 
-// Operators reads the operators of the named drivers.
+// Credential is a Secret that cloud-credential-operator makes.
+type Credential struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Request is the name of its CredentialsRequest.
+	Request string `json:"request"`
+}
+
+// Operators reads the operators of the named drivers, of which no name may come
+// twice.
 func Operators(drivers []string) ([]Operator, error) {
 	operators := make([]Operator, 0, len(drivers))
-	for _, driver := range drivers {
+	for i, driver := range drivers {
+		if slices.Contains(drivers[:i], driver) {
+			return nil, fmt.Errorf("driver %q is given twice", driver)
+		}
 		content, err := operatorFiles.ReadFile(path.Join("operators", driver+".yaml"))
 		if err != nil {
 			return nil, fmt.Errorf("driver %q is not known, only %s", driver, strings.Join(knownDrivers(), ", "))
 		}
-		var o Operator
+		o := Operator{Driver: driver}
 		if err := yaml.UnmarshalStrict(content, &o); err != nil {
 			return nil, fmt.Errorf("decoding the operator of driver %q: %w", driver, err)
 		}
@@ -47,6 +72,9 @@ func Operators(drivers []string) ([]Operator, error) {
 	}
 	return operators, nil
 }
+
+// AllOperators reads the operators of all drivers there are.
+func AllOperators() ([]Operator, error) { return Operators(knownDrivers()) }
 
 func knownDrivers() []string {
 	entries, err := operatorFiles.ReadDir("operators")

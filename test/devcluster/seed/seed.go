@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,19 +44,52 @@ type Cloud struct {
 // Values fill the placeholders of manifests.
 type Values struct {
 	InfrastructureName string
-	// OperatorAddress is the host and port on which the operator serves metrics.
+	// OperatorAddress is the host and port on which the operator serves metrics; only
+	// the manifests of operators have it.
 	OperatorAddress string
-	Cloud           Cloud
+	// Operators are those that the cluster is for.
+	Operators []Operator
+	Cloud     Cloud
+}
+
+// Credentials returns the Secrets that the operators need, each once.
+func (v Values) Credentials() []Credential {
+	var all []Credential
+	for _, o := range v.Operators {
+		for _, one := range o.Credentials {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// CloudConfigs returns the namespaces that have ConfigMap cloud-provider-config:
+// where the installer puts it, and where the operators need it.
+func (v Values) CloudConfigs() []string {
+	all := []string{"openshift-config"}
+	for _, o := range v.Operators {
+		for _, namespace := range o.CloudConfigCopies {
+			if !slices.Contains(all, namespace) {
+				all = append(all, namespace)
+			}
+		}
+	}
+	return all
 }
 
 // Apply renders all manifests of a folder and creates or replaces their objects
-// in the order of the file names.
-func Apply(ctx context.Context, w Writer, folder string, v Values) error {
+// in the order of the file names; of the given kinds, or of all if none is given.
+func Apply(ctx context.Context, w Writer, folder string, v Values, kinds ...string) error {
 	objects, err := Render(folder, v)
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
+		if len(kinds) > 0 && !slices.Contains(kinds, object.GetKind()) {
+			continue
+		}
 		if err := w.Write(ctx, object); err != nil {
 			return err
 		}
@@ -95,7 +129,6 @@ func renderFile(name string, v Values) ([]*unstructured.Unstructured, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"list": func(items ...any) []any { return items },
 		// A JSON string is a YAML string, whatever it contains.
 		"json": func(value any) (string, error) {
 			out, err := json.Marshal(value)

@@ -6,14 +6,32 @@ import (
 	"strings"
 )
 
-// Missing lists, in words, what keeps the driver from being ready: conditions,
-// workloads, and a StorageClass for each of the share types. It is empty when all
-// is ready.
+// Missing lists, in words, what keeps the drivers from being ready: conditions,
+// workloads, StorageClasses. Some drivers need one for each of the share types. It
+// is empty when all is ready.
 func (s Snapshot) Missing(shareTypes []string) []string {
+	var missing []string
+	for _, driver := range s {
+		for _, text := range driver.missing(shareTypes) {
+			missing = append(missing, s.label(driver)+text)
+		}
+	}
+	return missing
+}
+
+// label starts what is said of a driver, if there are others.
+func (s Snapshot) label(driver State) string {
+	if len(s) < 2 {
+		return ""
+	}
+	return driver.Driver.Title + ": "
+}
+
+func (s State) missing(shareTypes []string) []string {
 	return slices.Concat(s.missingConditions(), s.missingWorkloads(), s.missingClasses(shareTypes))
 }
 
-func (s Snapshot) missingConditions() []string {
+func (s State) missingConditions() []string {
 	var missing []string
 	available := 0
 	for _, c := range s.Conditions {
@@ -31,7 +49,7 @@ func (s Snapshot) missingConditions() []string {
 	return missing
 }
 
-func (s Snapshot) missingWorkloads() []string {
+func (s State) missingWorkloads() []string {
 	var missing []string
 	if len(s.Workloads) == 0 {
 		missing = append(missing, "there are no workloads")
@@ -44,8 +62,17 @@ func (s Snapshot) missingWorkloads() []string {
 	return missing
 }
 
-func (s Snapshot) missingClasses(shareTypes []string) []string {
+func (s State) missingClasses(shareTypes []string) []string {
 	var missing []string
+	for _, name := range s.Driver.Classes {
+		has := func(c Class) bool { return c.Name == name }
+		if !slices.ContainsFunc(s.Classes, has) {
+			missing = append(missing, "no StorageClass "+name)
+		}
+	}
+	if !s.Driver.PerShareType {
+		return missing
+	}
 	for _, name := range shareTypes {
 		has := func(c Class) bool { return c.ShareType == name }
 		if !slices.ContainsFunc(s.Classes, has) {

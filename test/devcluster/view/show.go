@@ -60,26 +60,34 @@ func (l *lines) Show(s Snapshot) {
 	l.last = now
 }
 
-// sameSubject compares what a line is about, which is in its first two words.
+// sameSubject compares what a line is about, which is in its first two words; a
+// label may come before them.
 func sameSubject(line string) func(string) bool {
 	subject := func(line string) string {
-		words := strings.SplitN(line, " ", 3)
-		name, _, _ := strings.Cut(words[1], "=")
-		return words[0] + " " + name
+		words := strings.SplitN(line, " ", 4)
+		count := 2
+		if strings.HasSuffix(words[0], ":") {
+			count++
+		}
+		name, _, _ := strings.Cut(strings.Join(words[:count], " "), "=")
+		return name
 	}
 	return func(other string) bool { return subject(other) == subject(line) }
 }
 
 func (s Snapshot) lines() []string {
 	var all []string
-	for _, c := range s.Conditions {
-		all = append(all, c.String())
-	}
-	for _, w := range s.Workloads {
-		all = append(all, w.String())
-	}
-	for _, c := range s.Classes {
-		all = append(all, c.String())
+	for _, driver := range s {
+		label := s.label(driver)
+		for _, c := range driver.Conditions {
+			all = append(all, label+c.String())
+		}
+		for _, w := range driver.Workloads {
+			all = append(all, label+w.String())
+		}
+		for _, c := range driver.Classes {
+			all = append(all, label+c.String())
+		}
 	}
 	return all
 }

@@ -1,5 +1,5 @@
-// Package view shows what an operator makes of a cluster: the conditions it
-// reports, its workloads and StorageClasses; and it tells when all is ready.
+// Package view shows what operators make of a cluster: the conditions they
+// report, their workloads and StorageClasses; and it tells when all is ready.
 // Package command uses it.
 package view
 
@@ -23,20 +23,35 @@ type Workload struct {
 	RolledOut bool
 }
 
-// Class is a StorageClass of the driver.
+// Class is a StorageClass of a driver. ShareType is empty if it is for none.
 type Class struct {
 	Name      string
 	ShareType string
 }
 
-// Snapshot is the state at one moment, each part sorted.
-type Snapshot struct {
+// Driver says what belongs to a driver, and what is expected of it.
+type Driver struct {
+	// Title is for people, Name is that of the driver and its ClusterCSIDriver.
+	Title, Name string
+	// Namespace has its workloads, and those of no other driver.
+	Namespace string
+	// Classes must exist, and one for each share type if PerShareType is set.
+	Classes      []string
+	PerShareType bool
+}
+
+// State is that of one driver, each part sorted.
+type State struct {
+	Driver     Driver
 	Conditions []Condition
 	Workloads  []Workload
 	Classes    []Class
 }
 
-func (s Snapshot) sort() {
+// Snapshot is the state of all drivers at one moment.
+type Snapshot []State
+
+func (s State) sort() {
 	slices.SortFunc(s.Conditions, func(a, b Condition) int { return cmp.Compare(a.Type, b.Type) })
 	slices.SortFunc(s.Workloads, func(a, b Workload) int {
 		return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Name, b.Name))
@@ -64,5 +79,8 @@ func (w Workload) String() string {
 }
 
 func (c Class) String() string {
+	if c.ShareType == "" {
+		return "StorageClass " + c.Name
+	}
 	return fmt.Sprintf("StorageClass %s for share type %q", c.Name, c.ShareType)
 }

@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,10 +20,8 @@ import (
 
 // Source watches a cluster.
 type Source struct {
-	// Driver is the name of the driver and its ClusterCSIDriver.
-	Driver string
-	// Namespaces of the operator and its operands.
-	Namespaces []string
+	// Drivers to tell of.
+	Drivers []Driver
 
 	caches  map[schema.GroupVersionResource]cache.Store
 	changed chan struct{}
@@ -85,23 +82,35 @@ func (s *Source) Start(ctx context.Context, config *rest.Config) error {
 // Changed announces that Snapshot has something new.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-// Snapshot is the state as of now.
+// Snapshot is the state as of now, in the order of the drivers.
 func (s *Source) Snapshot() (Snapshot, error) {
-	var now Snapshot
-	readers := map[schema.GroupVersionResource]func(*unstructured.Unstructured, *Snapshot) error{
-		clusterCSIDrivers(): s.readDriver,
-		deployments():       s.readDeployment,
-		daemonSets():        s.readDaemonSet,
-		storageClasses():    s.readClass,
+	now := make(Snapshot, 0, len(s.Drivers))
+	for _, driver := range s.Drivers {
+		state, err := s.state(driver)
+		if err != nil {
+			return nil, err
+		}
+		now = append(now, state)
+	}
+	return now, nil
+}
+
+func (s *Source) state(driver Driver) (State, error) {
+	now := State{Driver: driver}
+	readers := map[schema.GroupVersionResource]func(*unstructured.Unstructured) error{
+		clusterCSIDrivers(): now.readDriver,
+		deployments():       now.readDeployment,
+		daemonSets():        now.readDaemonSet,
+		storageClasses():    now.readClass,
 	}
 	for resource, read := range readers {
 		for _, item := range s.caches[resource].List() {
 			object, ok := item.(*unstructured.Unstructured)
 			if !ok {
-				return Snapshot{}, fmt.Errorf("reading %s: unexpected %T", resource.Resource, item)
+				return State{}, fmt.Errorf("reading %s: unexpected %T", resource.Resource, item)
 			}
-			if err := read(object, &now); err != nil {
-				return Snapshot{}, fmt.Errorf("reading %s %q: %w", resource.Resource, object.GetName(), err)
+			if err := read(object); err != nil {
+				return State{}, fmt.Errorf("reading %s %q: %w", resource.Resource, object.GetName(), err)
 			}
 		}
 	}
@@ -109,25 +118,25 @@ func (s *Source) Snapshot() (Snapshot, error) {
 	return now, nil
 }
 
-func (s *Source) readDriver(object *unstructured.Unstructured, now *Snapshot) error {
+func (s *State) readDriver(object *unstructured.Unstructured) error {
 	var driver opv1.ClusterCSIDriver
-	if object.GetName() != s.Driver {
+	if object.GetName() != s.Driver.Name {
 		return nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &driver); err != nil {
 		return err
 	}
 	for _, c := range driver.Status.Conditions {
-		now.Conditions = append(now.Conditions, Condition{
+		s.Conditions = append(s.Conditions, Condition{
 			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message,
 		})
 	}
 	return nil
 }
 
-func (s *Source) readDeployment(object *unstructured.Unstructured, now *Snapshot) error {
+func (s *State) readDeployment(object *unstructured.Unstructured) error {
 	var d appsv1.Deployment
-	if !slices.Contains(s.Namespaces, object.GetNamespace()) {
+	if object.GetNamespace() != s.Driver.Namespace {
 		return nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &d); err != nil {
@@ -137,7 +146,7 @@ func (s *Source) readDeployment(object *unstructured.Unstructured, now *Snapshot
 	if d.Spec.Replicas != nil {
 		desired = *d.Spec.Replicas
 	}
-	now.Workloads = append(now.Workloads, Workload{
+	s.Workloads = append(s.Workloads, Workload{
 		Kind: "Deployment", Name: d.Name, Ready: d.Status.ReadyReplicas, Desired: desired,
 		RolledOut: d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == desired &&
 			d.Status.UpdatedReplicas == desired && d.Status.AvailableReplicas == desired,
@@ -145,16 +154,16 @@ func (s *Source) readDeployment(object *unstructured.Unstructured, now *Snapshot
 	return nil
 }
 
-func (s *Source) readDaemonSet(object *unstructured.Unstructured, now *Snapshot) error {
+func (s *State) readDaemonSet(object *unstructured.Unstructured) error {
 	var d appsv1.DaemonSet
-	if !slices.Contains(s.Namespaces, object.GetNamespace()) {
+	if object.GetNamespace() != s.Driver.Namespace {
 		return nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &d); err != nil {
 		return err
 	}
 	desired := d.Status.DesiredNumberScheduled
-	now.Workloads = append(now.Workloads, Workload{
+	s.Workloads = append(s.Workloads, Workload{
 		Kind: "DaemonSet", Name: d.Name, Ready: d.Status.NumberReady, Desired: desired,
 		RolledOut: d.Status.ObservedGeneration >= d.Generation && desired > 0 &&
 			d.Status.UpdatedNumberScheduled == desired && d.Status.NumberAvailable == desired,
@@ -162,13 +171,13 @@ func (s *Source) readDaemonSet(object *unstructured.Unstructured, now *Snapshot)
 	return nil
 }
 
-func (s *Source) readClass(object *unstructured.Unstructured, now *Snapshot) error {
+func (s *State) readClass(object *unstructured.Unstructured) error {
 	var class storagev1.StorageClass
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &class); err != nil {
 		return err
 	}
-	if class.Provisioner == s.Driver {
-		now.Classes = append(now.Classes, Class{Name: class.Name, ShareType: class.Parameters["type"]})
+	if class.Provisioner == s.Driver.Name {
+		s.Classes = append(s.Classes, Class{Name: class.Name, ShareType: class.Parameters["type"]})
 	}
 	return nil
 }

@@ -2,14 +2,33 @@ package view
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 )
 
-// table renders all parts with aligned columns.
+// table renders the drivers one after the other, with aligned columns.
 func (s Snapshot) table() []string {
 	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for i, driver := range s {
+		if i > 0 {
+			fmt.Fprintln(&out)
+		}
+		if len(s) > 1 {
+			fmt.Fprintln(&out, strings.ToUpper(driver.Driver.Title))
+		}
+		driver.write(&out)
+	}
+	rows := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return rows
+}
+
+// write renders all parts of one driver.
+func (s State) write(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CONDITION\tSTATUS\tREASON\tMESSAGE")
 	for _, c := range s.Conditions {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, oneLine(c.Message))
@@ -33,14 +52,9 @@ func (s Snapshot) table() []string {
 	}
 	none(w, len(s.Classes))
 	w.Flush()
-	rows := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	for i := range rows {
-		rows[i] = strings.TrimRight(rows[i], " ")
-	}
-	return rows
 }
 
-func none(w *tabwriter.Writer, rows int) {
+func none(w io.Writer, rows int) {
 	if rows == 0 {
 		fmt.Fprintln(w, "(none yet)")
 	}

@@ -1,0 +1,81 @@
+// Package cinder is the driver plugin for OpenStack's block storage: it generates the CSI driver's cloud.conf, and decides
+// whether volumes follow pods into availability zones by comparing the zones of compute and storage. Its caller is the command
+// that joins it to the core.
+package cinder
+
+import (
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+const (
+	// Name is the CSI driver's, as StorageClasses and PersistentVolumes know it.
+	Name opv1.CSIDriverName = opv1.CinderCSIDriver
+
+	// credentialsSecret is what the cloud credential operator makes in the operand namespace: clouds.yaml, and the cloud's CA
+	// under caKey.
+	credentialsSecret = "openstack-cloud-credentials"
+	cloudsKey         = "clouds.yaml"
+	caKey             = "cacert"
+
+	// configMap is what the CSI driver reads at its start.
+	configMap   = "cloud-conf"
+	configKey   = "cloud.conf"
+	topologyKey = "enable_topology"
+	bundleKey   = "ca-bundle.pem"
+
+	// userConfigMap is where an administrator configures the driver, with either key or both.
+	userConfigMap   = "cinder-csi-config"
+	userConfigKey   = "config"
+	userTopologyKey = topologyKey
+
+	userAgent = "openstack-csi-operator"
+)
+
+// Driver returns the plugin.
+func Driver() plugin.Driver {
+	return plugin.Driver{
+		Name:            Name,
+		ConditionPrefix: "OpenStackCinder",
+		Assets:          assets.Assets(),
+		StaleConditions: staleConditions(),
+		Wire:            wire,
+	}
+}
+
+func wire(s plugin.Surroundings) (plugin.Wiring, error) {
+	cloud := openstack.NewClient(openstack.Source{CloudsFile: s.Settings.CloudsFile, CAFiles: s.Settings.CAFiles}, userAgent)
+	zones := newZoneWatcher(s, cloud)
+	config := newConfigSync(s, zones)
+	return plugin.Wiring{
+		Controller:  inputs(s, bundle.Controller),
+		Node:        inputs(s, bundle.Guest),
+		Controllers: []factory.Controller{zones, config},
+		Ready:       config.written,
+	}, nil
+}
+
+// inputs are what the driver reads once, at its start.
+func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
+	return []hook.Workload{
+		hook.SecretHash(s.Cluster, side, credentialsSecret),
+		hook.ConfigMapHash(s.Cluster, side, configMap),
+	}
+}
+
+// staleConditions are what openstack-cinder-csi-driver-operator (up to 4.17) and csi-operator (from 4.18) leave behind.
+func staleConditions() []string {
+	return []string{
+		"ConfigSyncDegraded",
+		"StorageClassControllerDegraded",
+		"VolumeSnapshotClassControllerDegraded",
+		"OpenStackCinderDriverConditionalStaticResourcesControllerDegraded",
+		"OpenStackCinderDriverStaticResourcesControllerDegraded",
+	}
+}

@@ -1,0 +1,200 @@
+package cinder
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/gcfg.v1"
+	"gopkg.in/gcfg.v1/scanner"
+	"gopkg.in/gcfg.v1/token"
+)
+
+const (
+	// userSection is the one section that users may fill.
+	userSection = "BlockStorage"
+	// devicePathKey is of the driver within Kubernetes; guessing devices by path has mixed volumes up.
+	devicePathKey = "trust-device-path"
+	// byteOrderMark is what some editors put before a text; gcfg takes it off files only.
+	byteOrderMark = "\ufeff"
+)
+
+// Options is what the operator says in cloud.conf. Paths are those in the driver's containers.
+type Options struct {
+	// CloudsFile is the path of clouds.yaml.
+	CloudsFile string
+	// Cloud is the entry in it.
+	Cloud string
+	// CAFile is the path of the cloud's CA; empty when the cloud has none of its own.
+	CAFile string
+}
+
+// CloudConf returns the driver's cloud.conf: [Global] from the options and [BlockStorage] from the user's text, which may be
+// empty. Nothing else of the user's text gets through, for what the provider within Kubernetes understood keeps the driver from
+// starting or leads it to other credentials. The driver reads from the result the [BlockStorage] that it would read from the
+// user's text, except trust-device-path. A user's text that the driver could not read is a *SyntaxError.
+func CloudConf(user []byte, o Options) ([]byte, error) {
+	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
+	if err := checkSyntax(text); err != nil {
+		return nil, err
+	}
+	global, err := o.section()
+	if err != nil {
+		return nil, err
+	}
+	conf := bytes.NewBufferString(global)
+	for i, s := range settingsOf(text) {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			conf.WriteString("\n[" + userSection + "]\n")
+		}
+		conf.WriteString(s.text + "\n")
+	}
+	return conf.Bytes(), nil
+}
+
+// section is [Global].
+func (o Options) section() (string, error) {
+	lines := []struct{ name, value string }{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
+	if o.CAFile != "" {
+		lines = append(lines, struct{ name, value string }{"ca-file", o.CAFile})
+	}
+	text := "[Global]\nuse-clouds = true\n"
+	for _, line := range lines {
+		value, err := quote(line.value)
+		if err != nil {
+			return "", fmt.Errorf("writing %s into cloud.conf: %w", line.name, err)
+		}
+		text += line.name + " = " + value + "\n"
+	}
+	return text, nil
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@-]+$`)
+
+// quote writes a value for gcfg. Names of clouds are their users' choice.
+func quote(value string) (string, error) {
+	if plain.MatchString(value) {
+		return value, nil
+	}
+	if !utf8.ValidString(value) || strings.ContainsAny(value, "\x00\r") {
+		return "", errors.New("the value holds NUL, a carriage return or bytes that are not UTF-8, which the format cannot express")
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(value) + `"`, nil
+}
+
+// setting is a line of the user's section, or several when its value goes on.
+type setting struct {
+	line int
+	text string
+}
+
+// settingsOf finds the settings of the user's section in a text whose syntax is right. Repeated sections become one; repeated
+// settings stay, for the last one counts. Values stay in the spelling that the scanner reports, so nothing is lost by
+// unquoting and quoting. A [BlockStorage "subsection"] is none of the driver's.
+func settingsOf(text []byte) []setting {
+	files := token.NewFileSet()
+	file := files.AddFile("", files.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	var kept []setting
+	inside := false
+	for pos, tok, name := s.Scan(); tok != token.EOF; pos, tok, name = s.Scan() {
+		switch tok {
+		case token.LBRACK:
+			_, _, section := s.Scan()
+			_, next, _ := s.Scan()
+			inside = next == token.RBRACK && strings.EqualFold(section, userSection)
+		case token.IDENT:
+			content := name
+			if _, next, _ := s.Scan(); next == token.ASSIGN {
+				_, _, value := s.Scan()
+				content = strings.TrimSuffix(name+" = "+value, " ")
+			}
+			if inside && !strings.EqualFold(name, devicePathKey) {
+				kept = append(kept, setting{file.Line(pos), content})
+			}
+		}
+	}
+	return kept
+}
+
+// driverConfig is the part of the driver's configuration that users may fill, with the driver's names and types.
+type driverConfig struct {
+	BlockStorage struct {
+		NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
+		RescanOnResize           bool  `gcfg:"rescan-on-resize"`
+		IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
+		IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
+	}
+}
+
+// check finds a value that does not fit its setting: the driver would not start. Settings that are not known here pass, as
+// they do in the driver.
+func (s setting) check() error {
+	if gcfg.FatalOnly(gcfg.ReadStringInto(&driverConfig{}, "["+userSection+"]\n"+s.text)) != nil {
+		return &SyntaxError{s.line, "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"}
+	}
+	return nil
+}
+
+// SyntaxError is a cloud.conf that the driver could not read. It quotes nothing of the text, which may hold passwords.
+type SyntaxError struct {
+	// Line counts from 1.
+	Line int
+	// Problem says what is wrong there.
+	Problem string
+}
+
+// Error reads on from the name of the place that the text is from.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("cannot be used because of line %d: %s", e.Line, e.Problem)
+}
+
+var positioned = regexp.MustCompile(`(?s)^(\d+):\d+: (.*?)(?: \(and \d+ more errors\))?$`)
+
+// checkSyntax asks gcfg, which the driver reads with.
+func checkSyntax(text []byte) error {
+	err := gcfg.FatalOnly(gcfg.ReadInto(&struct{}{}, bytes.NewReader(text)))
+	if err == nil {
+		return nil
+	}
+	// Only some of gcfg's errors have their position in a field, but all have it in front of their text.
+	fault := &SyntaxError{1, problem("")}
+	if found := positioned.FindStringSubmatch(err.Error()); found != nil {
+		if line, err := strconv.Atoi(found[1]); err == nil {
+			fault = &SyntaxError{line, problem(found[2])}
+		}
+	}
+	return fault
+}
+
+// problem puts an error of gcfg into words of advice. Its own words may quote the text, so none of them are passed on.
+func problem(message string) string {
+	switch message {
+	case "string not terminated":
+		return "a quotation mark has no partner on its line"
+	case "unknown escape sequence":
+		return `between quotation marks a backslash may stand only in \\, \", \n and \t, and in a section's name only in \\ and \"`
+	case `unquoted '\' must be followed by new line or double quote`:
+		return `a backslash may stand only before a quotation mark or at the end of a line. Write it as "\\", with the quotation marks`
+	case "illegal UTF-8 encoding", "illegal character NUL":
+		return "the text is not UTF-8 without NUL"
+	case "expected section header":
+		return "a setting stands before the first [section]"
+	case "expected section name", "expected subsection name or right bracket", "expected right bracket", "empty subsection name":
+		return `a section is not written as [name] or [name "subsection"]`
+	case "expected '='":
+		return "a name is followed by something else than = or the end of the line"
+	case "expected EOL, EOF, or comment":
+		return "only a comment may follow the end of a section's header or of a value"
+	default:
+		return "a character stands where it cannot. Settings are written as name = value, comments begin with ; or #"
+	}
+}

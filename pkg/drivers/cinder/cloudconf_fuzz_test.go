@@ -1,0 +1,122 @@
+package cinder_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gopkg.in/gcfg.v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
+)
+
+// blockStorage is the section as the driver declares it.
+type blockStorage struct {
+	NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
+	RescanOnResize           bool  `gcfg:"rescan-on-resize"`
+	IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
+	IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
+}
+
+// globalConfig is a part of the driver's section of that name, which is one of several clouds.
+type globalConfig struct {
+	UseClouds  bool   `gcfg:"use-clouds"`
+	CloudsFile string `gcfg:"clouds-file,omitempty"`
+	Cloud      string `gcfg:"cloud,omitempty"`
+	CAFile     string `gcfg:"ca-file"`
+}
+
+// allValues collects every value that gcfg reads for these names, in order. A name without a value empties the list.
+type allValues struct {
+	Limit    []string `gcfg:"node-volume-attach-limit"`
+	Rescan   []string `gcfg:"rescan-on-resize"`
+	IgnoreAZ []string `gcfg:"ignore-volume-az"`
+	IgnoreMV []string `gcfg:"ignore-volume-microversion"`
+	Key      []string `gcfg:"ключ9"`
+	A, B, C  []string
+	X, Y, Z  []string
+	Password []string
+}
+
+func read(config any, text []byte) error {
+	return gcfg.FatalOnly(gcfg.ReadInto(config, bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff")))))
+}
+
+func readGlobal(t *testing.T, conf []byte) map[string]globalConfig {
+	t.Helper()
+	var config struct{ Global map[string]*globalConfig }
+	if err := read(&config, conf); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]globalConfig{}
+	for name, global := range config.Global {
+		found[name] = *global
+	}
+	return found
+}
+
+// checkRoundTrip compares what gcfg reads from the user's text with what it reads from the generated one.
+func checkRoundTrip(t *testing.T, user []byte) {
+	t.Helper()
+	var driver struct{ BlockStorage blockStorage }
+	refused := read(&driver, user)
+	conf, err := cinder.CloudConf(user, options())
+	if (refused != nil) != (err != nil) {
+		t.Fatalf("the driver reads with error %v, CloudConf with %v", refused, err)
+	}
+	if err != nil {
+		checkFault(t, user, err)
+		return
+	}
+	var again struct{ BlockStorage blockStorage }
+	var before, after struct{ BlockStorage allValues }
+	for config, text := range map[any][]byte{&again: conf, &before: user, &after: conf} {
+		if err := read(config, text); err != nil {
+			t.Fatalf("gcfg refuses: %v\n%s", err, text)
+		}
+	}
+	if diff := cmp.Diff(driver, again); diff != "" {
+		t.Fatalf("the driver's view (-user +generated):\n%s\n%s", diff, conf)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Fatalf("values (-user +generated):\n%s\n%s", diff, conf)
+	}
+	want := map[string]globalConfig{"": {UseClouds: true, CloudsFile: cloudsFile, Cloud: "openstack"}}
+	if diff := cmp.Diff(want, readGlobal(t, conf)); diff != "" {
+		t.Fatalf("[Global] (-want +got):\n%s\n%s", diff, conf)
+	}
+}
+
+// checkFault wants one of the known problems, which hold nothing of the text, and a line before which all is well.
+func checkFault(t *testing.T, user []byte, err error) {
+	t.Helper()
+	var fault *cinder.SyntaxError
+	if !errors.As(err, &fault) || !slices.Contains(faults(), fault.Problem) {
+		t.Fatalf("error %v, want a *SyntaxError with a known problem", err)
+	}
+	lines := bytes.SplitAfter(user, []byte("\n"))
+	if fault.Line < 1 || fault.Line > len(lines) {
+		t.Fatalf("line %d of %d", fault.Line, len(lines))
+	}
+	// The scanner looks a character ahead, so that NUL at the start of a line comes before a fault at the end of the line above.
+	if fault.Problem == faultEncoding {
+		return
+	}
+	if err := read(&struct{}{}, bytes.Join(lines[:fault.Line-1], nil)); err != nil {
+		t.Fatalf("fault %v, but there is one before: %v", fault, err)
+	}
+}
+
+func FuzzCloudConf(f *testing.F) {
+	for _, test := range userTexts() {
+		f.Add([]byte(test.user))
+	}
+	for _, test := range brokenTexts() {
+		if len(test.user) < 1000 {
+			f.Add([]byte(test.user))
+		}
+	}
+	f.Fuzz(func(t *testing.T, user []byte) { checkRoundTrip(t, user) })
+}

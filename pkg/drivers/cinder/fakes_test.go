@@ -1,0 +1,313 @@
+package cinder
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+const (
+	// hosted is the namespace of a hosted control plane.
+	hosted = "clusters-a"
+	// password is in everything that must not get into an error.
+	password = "s3cr3t-pa55word"
+	grace    = 15 * time.Minute
+	poll     = time.Minute
+)
+
+// fakeCloud answers with these zones, or not at all.
+type fakeCloud struct {
+	mu              sync.Mutex
+	compute, volume []openstack.Zone
+	err             error
+	changed         bool
+	// looks counts questions for compute zones.
+	looks int
+	// bounded says that the last question had a deadline.
+	bounded bool
+	// hang has questions wait until their context ends.
+	hang bool
+}
+
+func (f *fakeCloud) ComputeZones(ctx context.Context) ([]openstack.Zone, error) {
+	f.mu.Lock()
+	f.looks++
+	_, f.bounded = ctx.Deadline()
+	hang, zones, err := f.hang, f.compute, f.err
+	f.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return zones, err
+}
+
+func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.volume, f.err
+}
+
+func (f *fakeCloud) Changed() bool { return f.changed }
+
+// offer has the cloud answer, so that topology is on or off.
+func (f *fakeCloud) offer(topology bool) {
+	f.compute, f.volume, f.err = []openstack.Zone{{Name: "a", Available: true}}, nil, nil
+	if topology {
+		f.volume = f.compute
+	}
+}
+
+// fail has the cloud not answer.
+func (f *fakeCloud) fail(reason openstack.Reason) {
+	f.err = &openstack.Error{Reason: reason, Message: "the cloud says " + string(reason)}
+}
+
+// applyingOperator has the API server's rule that an Apply removes what its manager applied before and no longer does, and
+// keeps the times of transitions.
+type applyingOperator struct {
+	*clustertest.Operator
+	clock   *clocktesting.FakePassiveClock
+	applied map[string][]string
+}
+
+func (o *applyingOperator) ApplyOperatorStatus(ctx context.Context, manager string, desired *applyopv1.OperatorStatusApplyConfiguration) error {
+	_, status, version, err := o.GetOperatorState()
+	if err != nil {
+		return err
+	}
+	var types []string
+	for _, condition := range desired.Conditions {
+		types = append(types, *condition.Type)
+		v1helpers.SetOperatorCondition(&status.Conditions, opv1.OperatorCondition{
+			Type: *condition.Type, Status: *condition.Status, LastTransitionTime: o.transition(status, condition),
+			Reason: ptr.Deref(condition.Reason, ""), Message: ptr.Deref(condition.Message, ""),
+		})
+	}
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c opv1.OperatorCondition) bool {
+		return slices.Contains(o.applied[manager], c.Type) && !slices.Contains(types, c.Type)
+	})
+	o.applied[manager] = types
+	_, err = o.UpdateOperatorStatus(ctx, version, status)
+	return err
+}
+
+func (o *applyingOperator) transition(status *opv1.OperatorStatus, condition applyopv1.OperatorConditionApplyConfiguration) metav1.Time {
+	before := v1helpers.FindOperatorCondition(status.Conditions, *condition.Type)
+	if before != nil && before.Status == *condition.Status && !before.LastTransitionTime.IsZero() {
+		return before.LastTransitionTime
+	}
+	return metav1.NewTime(o.clock.Now())
+}
+
+// bench is an operator of Cinder whose controllers the test drives by hand.
+type bench struct {
+	*clustertest.Fake
+	clock  *clocktesting.FakePassiveClock
+	cloud  *fakeCloud
+	events events.InMemoryRecorder
+	zones  *zoneWatcher
+	config *configSync
+}
+
+func newBench(t *testing.T, seed clustertest.Seed) *bench {
+	t.Helper()
+	seed.OperatorNamespace = cluster.DefaultNamespace
+	if seed.Flavour == flavour.HyperShift {
+		seed.OperatorNamespace = hosted
+	}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	b := &bench{
+		Fake: clustertest.New(t, seed), clock: clock, cloud: &fakeCloud{}, events: events.NewInMemoryRecorder("test", clock),
+	}
+	b.Operator = &applyingOperator{Operator: b.State, clock: clock, applied: map[string][]string{}}
+	b.cloud.offer(true)
+	b.restart()
+	b.Start(t)
+	return b
+}
+
+// restart makes the controllers anew: what they knew is forgotten.
+func (b *bench) restart() {
+	s := plugin.Surroundings{
+		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll}, Events: b.events,
+	}
+	b.zones = newZoneWatcher(s, b.cloud)
+	b.config = newConfigSync(s, b.zones)
+	b.zones.clock, b.config.clock = b.clock, b.clock
+}
+
+func (b *bench) pass(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
+
+// keyed is a sync for a key of the queue.
+type keyed struct {
+	factory.SyncContext
+	key string
+}
+
+func (k keyed) QueueKey() string { return k.key }
+
+func (b *bench) look(t *testing.T, key string) {
+	t.Helper()
+	if err := b.zones.sync(t.Context(), keyed{factory.NewSyncContext("test", b.events), key}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sync configures the driver, once the zones were looked at if that is due, and waits until the caches know.
+func (b *bench) sync(t *testing.T) error {
+	t.Helper()
+	b.look(t, factory.DefaultQueueKey)
+	err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events))
+	for _, side := range b.config.sides() {
+		namespace := b.Placement.Namespace(side)
+		served, getErr := b.Side(side).Kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), configMap, metav1.GetOptions{})
+		if apierrors.IsNotFound(getErr) {
+			continue
+		}
+		if getErr != nil {
+			t.Fatal(getErr)
+		}
+		b.await(t, "cloud-conf", func() bool {
+			cached := b.config.existing(side)
+			return cached != nil && maps.Equal(cached.Data, served.Data)
+		})
+	}
+	return err
+}
+
+func (*bench) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		return done(), nil
+	})
+	if err != nil {
+		t.Fatalf("the cache does not hear of %s", what)
+	}
+}
+
+// put writes a ConfigMap of the administrator's, nil removes it.
+func (b *bench) put(t *testing.T, name string, data map[string]string) {
+	t.Helper()
+	api := b.Guest.CoreV1().ConfigMaps(cluster.UserConfigNamespace)
+	var err error
+	if data == nil {
+		err = api.Delete(t.Context(), name, metav1.DeleteOptions{})
+	} else if _, err = api.Update(t.Context(), userObject(name, data), metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+		_, err = api.Create(t.Context(), userObject(name, data), metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, name, func() bool {
+		cached, err := b.config.sources.configMaps.ConfigMaps(cluster.UserConfigNamespace).Get(name)
+		return data == nil && apierrors.IsNotFound(err) || err == nil && maps.Equal(cached.Data, data)
+	})
+}
+
+// putCredentials writes the credentials' Secret, nil removes it.
+func (b *bench) putCredentials(t *testing.T, data map[string]string) {
+	t.Helper()
+	secret := credentials(b.Placement.Controller, data)
+	api := b.Controller.CoreV1().Secrets(secret.Namespace)
+	var err error
+	if data == nil {
+		err = api.Delete(t.Context(), secret.Name, metav1.DeleteOptions{})
+	} else {
+		_, err = api.Update(t.Context(), secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, secret.Name, func() bool {
+		cached, err := b.config.sources.secrets.Secrets(secret.Namespace).Get(secret.Name)
+		return data == nil && apierrors.IsNotFound(err) || err == nil && len(cached.Data) == len(data) && string(cached.Data[cloudsKey]) == data[cloudsKey]
+	})
+}
+
+// data is what cloud-conf holds on a side, nil if it does not exist.
+func (b *bench) data(t *testing.T, side bundle.Side) map[string]string {
+	t.Helper()
+	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Placement.Namespace(side)).Get(t.Context(), configMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Data
+}
+
+// condition is "status reason" of a condition, "" if it does not exist.
+func (b *bench) condition(t *testing.T, conditionType string) string {
+	t.Helper()
+	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), conditionType)
+	if found == nil {
+		return ""
+	}
+	return string(found.Status) + " " + found.Reason
+}
+
+// writes are those to either side.
+func (b *bench) writes() []string {
+	ret := clustertest.Writes(b.Guest)
+	if b.Controller != b.Guest {
+		ret = append(ret, clustertest.Writes(b.Controller)...)
+	}
+	return ret
+}
+
+func clouds(name string) string {
+	return strings.ReplaceAll(`{clouds: {NAME: {auth: {auth_url: "https://keystone.example", username: csi, password: `+password+`, project_name: p}}}}`, "NAME", name)
+}
+
+func credentials(namespace string, data map[string]string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: credentialsSecret}, Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
+func userObject(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.UserConfigNamespace, Name: name}, Data: data}
+}
+
+func infrastructureWith(name, key string) *configv1.Infrastructure {
+	return &configv1.Infrastructure{
+		ObjectMeta: metav1.ObjectMeta{Name: infrastructure},
+		Spec:       configv1.InfrastructureSpec{CloudConfig: configv1.ConfigMapFileReference{Name: name, Key: key}},
+	}
+}
+
+// standalone has credentials and these objects.
+func standalone(objects ...runtime.Object) clustertest.Seed {
+	return clustertest.Seed{Guest: append(objects, credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("openstack")}))}
+}

@@ -1,0 +1,250 @@
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// zoneQuestion is one of the questions about zones.
+type zoneQuestion struct {
+	service simulator.Service
+	entry   string // of the catalog
+	path    string
+	words   string // for the service in messages
+	ask     func(*openstack.Client, context.Context) ([]openstack.Zone, error)
+}
+
+func zoneQuestions() map[string]zoneQuestion {
+	return map[string]zoneQuestion{
+		"compute": {simulator.Compute, "compute", "/compute/v2.1/os-availability-zone", "compute service (Nova)", (*openstack.Client).ComputeZones},
+		"volume":  {simulator.Volume, "volumev3", "/volume/v3/os-availability-zone", "block storage service (Cinder)", (*openstack.Client).VolumeZones},
+	}
+}
+
+// eachZoneQuestion runs a test for either service.
+func eachZoneQuestion(t *testing.T, test func(t *testing.T, q zoneQuestion)) {
+	t.Helper()
+	for name, q := range zoneQuestions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, q)
+		})
+	}
+}
+
+func (s *site) wantZones(client *openstack.Client, q zoneQuestion, want []openstack.Zone) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	got, err := q.ask(client, ctx)
+	check(s.t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Fatalf("zones (-want +got):\n%s", diff)
+	}
+}
+
+// wantZonesFailure asks several times and expects the same failure each time.
+func (s *site) wantZonesFailure(client *openstack.Client, q zoneQuestion, want failure) {
+	s.t.Helper()
+	first := ""
+	for range 3 {
+		limit := patience
+		if want.fault.Mode == simulator.Hang || want.fault.Mode == simulator.Slow {
+			limit = brief
+		}
+		ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+		zones, err := q.ask(client, ctx)
+		cancel()
+		if len(zones) > 0 {
+			s.t.Fatalf("zones %v besides error %v", zones, err)
+		}
+		text := s.failure(nil, err, want.reason)
+		if first == "" {
+			first = text
+		}
+		if text != first {
+			s.t.Fatalf("message changes from %q to %q", first, text)
+		}
+	}
+	wantFragment(s.t, first, want.fragment)
+	wantFragment(s.t, first, q.words)
+}
+
+func TestZones(t *testing.T) {
+	t.Parallel()
+	many, manyZones := make([]simulator.Zone, 5000), make([]openstack.Zone, 5000)
+	for i := range many {
+		name := fmt.Sprintf("zone-%04d", i)
+		many[i], manyZones[i] = simulator.Zone{Name: name, Unavailable: i%7 == 0}, openstack.Zone{Name: name, Available: i%7 != 0}
+	}
+	for name, test := range map[string]struct {
+		zones []simulator.Zone
+		want  []openstack.Zone
+	}{
+		"one":               {[]simulator.Zone{{Name: "nova"}}, []openstack.Zone{{Name: "nova", Available: true}}},
+		"in the order told": {[]simulator.Zone{{Name: "b"}, {Name: "a"}}, []openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}}},
+		"not available":     {[]simulator.Zone{{Name: "a", Unavailable: true}, {Name: "b"}}, []openstack.Zone{{Name: "a"}, {Name: "b", Available: true}}},
+		"listed twice": {
+			[]simulator.Zone{{Name: "a"}, {Name: "a", Unavailable: true}, {Name: "a"}},
+			[]openstack.Zone{{Name: "a", Available: true}, {Name: "a"}, {Name: "a", Available: true}},
+		},
+		"strange names": {[]simulator.Zone{{Name: " Zürich/1 \"x\""}}, []openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}}},
+		"none":          {nil, []openstack.Zone{}},
+		"very many":     {many, manyZones},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+				s := newSite(t, simulator.Config{})
+				check(t, s.cloud.SetZones(t.Context(), q.service, test.zones...))
+				s.clouds(simulator.Clouds{})
+				client := s.client()
+				s.wantZones(client, q, test.want)
+				s.wantCalls(map[string]int{loginCall: 1, "GET " + q.path: 1})
+				s.wantZones(client, q, test.want)
+				s.wantCalls(map[string]int{"GET " + q.path: 1})
+			})
+		})
+	}
+}
+
+func TestZonesOfRegion(t *testing.T) {
+	t.Parallel()
+	eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+		for region, path := range map[string]string{"north": q.path, "south": "/south" + q.path} {
+			s := newSite(t, simulator.Config{Regions: []string{"north", "south"}})
+			s.clouds(simulator.Clouds{Region: region})
+			s.wantZones(s.client(), q, []openstack.Zone{{Name: "nova", Available: true}})
+			s.wantCalls(map[string]int{loginCall: 1, "GET " + path: 1})
+		}
+	})
+}
+
+// TestZonesInOneSession: the questions of a client share its login.
+func TestZonesInOneSession(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{
+		ComputeZones: []simulator.Zone{{Name: "c"}}, VolumeZones: []simulator.Zone{{Name: "v"}},
+	})
+	client := s.connected()
+	calls := map[string]int{}
+	for name, q := range zoneQuestions() {
+		s.wantZones(client, q, []openstack.Zone{{Name: name[:1], Available: true}})
+		calls["GET "+q.path] = 1
+	}
+	s.wantCalls(calls)
+}
+
+// TestZonesAfterTokenEnd renews the login within the question.
+func TestZonesAfterTokenEnd(t *testing.T) {
+	t.Parallel()
+	eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+		s := newSite(t, simulator.Config{})
+		client := s.connected()
+		_, err := s.cloud.RevokeTokens(t.Context())
+		check(t, err)
+		s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
+		s.wantCalls(map[string]int{loginCall: 1, "GET " + q.path: 2})
+	})
+}
+
+func TestFaultsOfZones(t *testing.T) {
+	t.Parallel()
+	tests := faultyAnswers()
+	for _, certificate := range []string{"wrong host", "other authority", "expired"} {
+		delete(tests, certificate) // as in TestFaultsOfManila
+	}
+	tests["401"] = failure{simulator.Fault{Mode: simulator.Status, Status: 401}, openstack.AuthenticationFailed, "refuses the token (HTTP 401)"}
+	tests["403"] = failure{simulator.Fault{Mode: simulator.Status, Status: 403}, openstack.NotOffered, "not open to this project"}
+	tests["404"] = failure{simulator.Fault{Mode: simulator.Status, Status: 404}, openstack.NotOffered, "nothing is served there"}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+				s := newSite(t, simulator.Config{SeparatePorts: true})
+				client := s.connected()
+				broken := test
+				broken.fault.Service = q.service
+				s.fault(broken.fault)
+				s.wantZonesFailure(client, q, broken)
+				check(t, s.cloud.ClearFaults(t.Context()))
+				s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
+			})
+		})
+	}
+}
+
+// TestCloudWithoutZones: the service is not in the catalog, and later it is.
+func TestCloudWithoutZones(t *testing.T) {
+	t.Parallel()
+	eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+		s := newSite(t, simulator.Config{})
+		check(t, s.cloud.RemoveFromCatalog(t.Context(), q.entry))
+		s.clouds(simulator.Clouds{})
+		client := s.client()
+		s.wantZonesFailure(client, q, failure{reason: openstack.NotOffered, fragment: "its catalog has no " + q.entry})
+		check(t, s.cloud.RestoreToCatalog(t.Context(), q.entry))
+		s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
+	})
+}
+
+// TestStrangersInPlaceOfZones answers the question about zones with something else.
+func TestStrangersInPlaceOfZones(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"empty object": `{}`, "versions": `{"versions":[]}`, "list": `[]`, "number": `7`, "null": `null`, "text": `"secret-x"`,
+		"null zones": `{"availabilityZoneInfo":null}`, "zones of another shape": `{"availabilityZoneInfo":"secret-x"}`,
+		"zone without name":           `{"availabilityZoneInfo":[{"zoneName":"a","zoneState":{"available":true}},{"zoneState":{"available":true}}]}`,
+		"zone with another name":      `{"availabilityZoneInfo":[{"zoneName":"a"},{"zoneName":["secret-x"]}]}`,
+		"zone with another condition": `{"availabilityZoneInfo":[{"zoneName":"a","zoneState":{"available":"secret-x"}}]}`,
+		"broken":                      `{"availabilityZoneInfo":[`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+				s := newSite(t, simulator.Config{})
+				s.front = strangeZones(t, q.entry, body)
+				s.clouds(simulator.Clouds{NoRegion: true})
+				s.wantZonesFailure(s.client(), q, failure{reason: openstack.CloudUnreachable, fragment: "not that of an OpenStack API"})
+			})
+		})
+	}
+}
+
+// TestZonesOfNewCatalogs: clouds that follow the service types authority register Cinder as block-storage.
+func TestZonesOfNewCatalogs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	s.front = strangeZones(t, "block-storage", `{"availabilityZoneInfo":[{"zoneName":"a","zoneState":{"available":true}}]}`)
+	s.clouds(simulator.Clouds{NoRegion: true})
+	s.wantZones(s.client(), zoneQuestions()["volume"], []openstack.Zone{{Name: "a", Available: true}})
+}
+
+// strangeZones is a cloud with one service besides Keystone, which gives that body for an answer.
+func strangeZones(t *testing.T, entry, body string) string {
+	t.Helper()
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api"}]}]`, entry, server.URL)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
+			w.Header().Set("X-Subject-Token", "secret-token")
+			writeJSON(w, http.StatusCreated, `{"token":{"catalog":`+catalog+`}}`)
+		case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
+			writeJSON(w, http.StatusOK, `{"catalog":`+catalog+`}`)
+		default:
+			writeJSON(w, http.StatusOK, body)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/v3"
+}
