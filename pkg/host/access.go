@@ -44,21 +44,21 @@ func protected(ctx context.Context, o Options, kube kubernetes.Interface, next h
 	}
 	go clientCA.Run(ctx, 1)
 	tokens := cache.New(tokenReviewer{kube.AuthenticationV1().TokenReviews()}, false, tokenCacheTTL, tokenCacheTTL)
-	return &gatekeeper{
+	return &guard{
 		authenticator: union.New(x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion), bearertoken.New(tokens)),
 		authorizer:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
 		next:          next,
 	}, nil
 }
 
-// gatekeeper passes on the requests of those who may make them.
-type gatekeeper struct {
+// guard passes on the requests of those who may make them.
+type guard struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
 	next          http.Handler
 }
 
-func (g *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, ok, err := g.authenticator.AuthenticateRequest(r)
 	if err != nil || !ok {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
@@ -71,7 +71,7 @@ func (g *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-func (g *gatekeeper) allows(r *http.Request, who user.Info) bool {
+func (g *guard) allows(r *http.Request, who user.Info) bool {
 	if r.Method != http.MethodGet {
 		return false
 	}

@@ -25,7 +25,7 @@ import (
 const (
 	// answerDeadline bounds one look at the cloud. Busy clouds have needed more than 30 s for a login alone.
 	answerDeadline = 2 * time.Minute
-	// firstPatience is how long the very first answer may take before a condition says that it is awaited: without any
+	// firstPatience is how long the very first answer may take before a condition says that it is awaited: without a driver or any
 	// condition the storage ClusterOperator waits.
 	firstPatience = time.Second
 	// patience is the same for later answers.
@@ -134,7 +134,7 @@ func (g *gatekeeper) startOnce() {
 // conditions of a cloud that hangs would change twice a look.
 func (g *gatekeeper) ask(ctx context.Context) answer {
 	wait := patience
-	if g.asked.IsZero() {
+	if g.asked.IsZero() && !g.started {
 		wait = firstPatience
 	}
 	g.asked = g.clock.Now()

@@ -187,20 +187,25 @@ func (b *bench) sync(t *testing.T) error {
 	b.look(t, factory.DefaultQueueKey)
 	err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events))
 	for _, side := range b.config.sides() {
-		namespace := b.Placement.Namespace(side)
-		served, getErr := b.Side(side).Kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), configMap, metav1.GetOptions{})
-		if apierrors.IsNotFound(getErr) {
-			continue
-		}
-		if getErr != nil {
-			t.Fatal(getErr)
-		}
-		b.await(t, "cloud-conf", func() bool {
-			cached := b.config.existing(side)
-			return cached != nil && maps.Equal(cached.Data, served.Data)
-		})
+		b.awaitCloudConf(t, side)
 	}
 	return err
+}
+
+// awaitCloudConf waits until the cache has what the API server has.
+func (b *bench) awaitCloudConf(t *testing.T, side bundle.Side) {
+	t.Helper()
+	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Placement.Namespace(side)).Get(t.Context(), configMap, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	b.await(t, "cloud-conf", func() bool {
+		cached := b.config.existing(side)
+		if cached == nil || err != nil {
+			return cached == nil && err != nil
+		}
+		return maps.Equal(cached.Data, served.Data) && len(cached.BinaryData) == len(served.BinaryData)
+	})
 }
 
 func (*bench) await(t *testing.T, what string, done func() bool) {
@@ -285,7 +290,7 @@ func (b *bench) writes() []string {
 }
 
 func clouds(name string) string {
-	return strings.ReplaceAll(`{clouds: {NAME: {auth: {auth_url: "https://keystone.example", username: csi, password: `+password+`, project_name: p}}}}`, "NAME", name)
+	return strings.ReplaceAll(`{clouds: {NAME: {auth: {auth_url: "https://keystone.example", username: csi, password: `+password+`, project_name: p, user_domain_name: d, project_domain_name: d}}}}`, "NAME", name)
 }
 
 func credentials(namespace string, data map[string]string) *corev1.Secret {

@@ -1,0 +1,350 @@
+package cinder
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+const (
+	configText = "[Global]\nuse-clouds = true\nclouds-file = " + mountedClouds + "\ncloud = openstack\n"
+	withCA     = "ca-file = " + mountedCA + "\n"
+	userText   = "[BlockStorage]\nrescan-on-resize = true\n"
+)
+
+// cloudConf is a ConfigMap that an earlier run of the operator wrote.
+func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
+}
+
+func TestCloudConfContent(t *testing.T) {
+	t.Parallel()
+	secret := func(data map[string]string) runtime.Object { return credentials(cluster.DefaultNamespace, data) }
+	usual := secret(map[string]string{cloudsKey: clouds("openstack")})
+	withSecretCA := secret(map[string]string{cloudsKey: clouds("openstack"), caKey: "Secret's"})
+	installed := func(data map[string]string) runtime.Object { return userObject("cloud-provider-config", data) }
+	for name, test := range map[string]struct {
+		objects []runtime.Object
+		want    map[string]string
+	}{
+		"credentials alone (1.11-10)": {
+			[]runtime.Object{usual},
+			map[string]string{configKey: configText, topologyKey: "true"},
+		},
+		"a user's section (54)": {
+			[]runtime.Object{usual, userObject(userConfigMap, map[string]string{userConfigKey: userText})},
+			map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
+		},
+		"as installed (56, 58)": {
+			[]runtime.Object{usual, installed(map[string]string{"config": "[Global]\nsecret-name = x\n" + userText})},
+			map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
+		},
+		"a user's topology (65)": {
+			[]runtime.Object{usual, userObject(userConfigMap, map[string]string{userTopologyKey: "false"})},
+			map[string]string{configKey: configText, topologyKey: "false"},
+		},
+		"CA of the Secret (52, 59)": {
+			[]runtime.Object{withSecretCA},
+			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+		},
+		"CA of the ConfigMap": {
+			[]runtime.Object{usual, installed(map[string]string{bundleKey: "ConfigMap's"})},
+			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "ConfigMap's"},
+		},
+		"CA of both": {
+			[]runtime.Object{withSecretCA, installed(map[string]string{bundleKey: "ConfigMap's"})},
+			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+		},
+		"what Manila's operator makes does not count (1.11-10)": {
+			[]runtime.Object{usual, manilasCopy()},
+			map[string]string{configKey: configText, topologyKey: "true"},
+		},
+		"another cloud": {
+			[]runtime.Object{secret(map[string]string{cloudsKey: clouds("my cloud")})},
+			map[string]string{configKey: strings.Replace(configText, "= openstack", `= "my cloud"`, 1), topologyKey: "true"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, clustertest.Seed{Guest: test.objects, Config: []runtime.Object{infrastructureWith("cloud-provider-config", "config")}})
+			if b.config.written() {
+				t.Error("there is a configuration before it was written")
+			}
+			if err := b.sync(t); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, b.data(t, bundle.Guest)); diff != "" {
+				t.Errorf("cloud-conf (-want +got):\n%s", diff)
+			}
+			if got := b.condition(t, progressingType); got != "False AsExpected" || !b.config.written() {
+				t.Errorf("%s is %q, written is %v", progressingType, got, b.config.written())
+			}
+		})
+	}
+}
+
+// TestWrites counts them: none when all is as it should be, one to repair.
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	want := map[string]string{configKey: configText, topologyKey: "true"}
+	for _, step := range []struct {
+		name   string
+		spoil func() error
+		want   []string
+	}{
+		{"at first", func() error { return nil }, []string{"create configmaps/cloud-conf"}},
+		{"when equal", func() error { return nil }, nil},
+		{"after it was changed", func() error {
+			_, err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Update(t.Context(),
+				cloudConf(cluster.DefaultNamespace, map[string]string{configKey: "", topologyKey: "true"}), metav1.UpdateOptions{})
+			return err
+		}, []string{"update configmaps/cloud-conf"}},
+		{"with foreign keys", func() error {
+			foreign := maps.Clone(want)
+			foreign["foreign"] = "x"
+			_, err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Update(t.Context(),
+				cloudConf(cluster.DefaultNamespace, foreign), metav1.UpdateOptions{})
+			return err
+		}, []string{"update configmaps/cloud-conf"}},
+		{"with foreign binary keys", func() error {
+			foreign := cloudConf(cluster.DefaultNamespace, want)
+			foreign.BinaryData = map[string][]byte{"foreign": {1}}
+			_, err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Update(t.Context(), foreign, metav1.UpdateOptions{})
+			return err
+		}, []string{"update configmaps/cloud-conf"}},
+		{"after it was deleted", func() error {
+			return b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Delete(t.Context(), configMap, metav1.DeleteOptions{})
+		}, []string{"create configmaps/cloud-conf"}},
+		{"in the end", func() error { return nil }, nil},
+	} {
+		if err := step.spoil(); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitCloudConf(t, bundle.Guest)
+		b.writes()
+		if err := b.sync(t); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, b.writes()); diff != "" {
+			t.Errorf("writes %s (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(want, b.data(t, bundle.Guest)); diff != "" {
+			t.Errorf("cloud-conf %s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// TestLastGoodStays has an administrator or a cloud administrator err, and mend it.
+func TestLastGoodStays(t *testing.T) {
+	t.Parallel()
+	const credentialsPlace = "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials"
+	good := map[string]string{cloudsKey: clouds("openstack")}
+	for name, test := range map[string]struct {
+		err, mend func(*testing.T, *bench)
+		want      []string
+	}{
+		"unparsable configuration": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.put(t, userConfigMap, map[string]string{userConfigKey: userText + "a = \"" + password + "\n"})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, userConfigMap, nil) },
+			[]string{"ConfigMap openshift-config/cinder-csi-config", "key config ", "line 3"},
+		},
+		"unknown topology": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.put(t, userConfigMap, map[string]string{userTopologyKey: password})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, userConfigMap, map[string]string{}) },
+			[]string{"key enable_topology of ConfigMap openshift-config/cinder-csi-config", "neither true nor false"},
+		},
+		"malformed credentials": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.putCredentials(t, map[string]string{cloudsKey: "clouds: " + password})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
+			[]string{"key clouds.yaml of " + credentialsPlace},
+		},
+		"credentials without the key": {
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, map[string]string{"x": password}) },
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
+			[]string{"key clouds.yaml of " + credentialsPlace},
+		},
+		"no credentials": {
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, nil) },
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				if err := b.Guest.Tracker().Add(credentials(cluster.DefaultNamespace, good)); err != nil {
+					t.Fatal(err)
+				}
+				b.putCredentials(t, good)
+			},
+			[]string{credentialsPlace + " is missing", "clouds.yaml"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, standalone())
+			if err := b.sync(t); err != nil {
+				t.Fatal(err)
+			}
+			before := b.data(t, bundle.Guest)
+			test.err(t, b)
+			b.writes()
+			got := b.sync(t)
+			if got == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(got.Error(), want) {
+					t.Errorf("the error lacks %q: %v", want, got)
+				}
+			}
+			if strings.Contains(got.Error(), password) {
+				t.Errorf("the error quotes what may be secret: %v", got)
+			}
+			if writes := b.writes(); len(writes) > 0 || !maps.Equal(before, b.data(t, bundle.Guest)) {
+				t.Errorf("the last good configuration did not stay: %v", writes)
+			}
+			if got := b.condition(t, progressingType); got != "False SyncError" {
+				t.Errorf("%s is %q", progressingType, got)
+			}
+			test.mend(t, b)
+			if err := b.sync(t); err != nil {
+				t.Errorf("after mending: %v", err)
+			}
+			if got := b.condition(t, progressingType); got != "False AsExpected" {
+				t.Errorf("after mending %s is %q", progressingType, got)
+			}
+		})
+	}
+}
+
+// TestErrorsBeforeTheFirstAnswer are told at once: they have nothing to do with the cloud.
+func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone(userObject(userConfigMap, map[string]string{userConfigKey: "\n["})))
+	b.cloud.fail("CloudUnreachable")
+	if err := b.sync(t); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("got %v, want the line", err)
+	}
+	if got := b.data(t, bundle.Guest); got != nil {
+		t.Errorf("cloud-conf is %v", got)
+	}
+}
+
+func TestUnmanagedIsNotConfigured(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if writes, conditions := b.writes(), b.State.Conditions(t); len(writes) > 0 || len(conditions) > 0 {
+		t.Errorf("writes %v, conditions %v, want none", writes, conditions)
+	}
+}
+
+func hyperShift(objects ...runtime.Object) clustertest.Seed {
+	return clustertest.Seed{
+		Flavour: flavour.HyperShift, Guest: objects,
+		Controller: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("theirs"), caKey: "CA"})},
+	}
+}
+
+// TestBothSides (60) writes for the controller beside it and for the nodes in the guest, whose administrator it obeys.
+func TestBothSides(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hyperShift(userObject(userConfigMap, map[string]string{userConfigKey: userText})))
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		configKey:   strings.Replace(configText, "openstack", "theirs", 1) + withCA + "\n" + userText,
+		topologyKey: "true", bundleKey: "CA",
+	}
+	for _, side := range bundle.Sides() {
+		if diff := cmp.Diff(want, b.data(t, side)); diff != "" {
+			t.Errorf("cloud-conf of the %s (-want +got):\n%s", side, diff)
+		}
+	}
+	if !b.config.written() {
+		t.Error("written is false")
+	}
+	b.writes()
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if writes := b.writes(); len(writes) > 0 {
+		t.Errorf("writes %v when equal", writes)
+	}
+}
+
+// TestOneSideFails has the other configured all the same.
+func TestOneSideFails(t *testing.T) {
+	t.Parallel()
+	for _, failing := range bundle.Sides() {
+		t.Run(string(failing), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, hyperShift())
+			broken, other := b.Controller, bundle.Guest
+			if failing == bundle.Guest {
+				broken, other = b.Guest, bundle.Controller
+			}
+			down := true
+			broken.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return down, nil, errors.New("refused")
+			})
+			if err := b.sync(t); err == nil || err.Error() != "refused" {
+				t.Errorf("got %v", err)
+			}
+			if b.config.written() || b.data(t, other) == nil {
+				t.Errorf("written is %v, the other side has %v", b.config.written(), b.data(t, other))
+			}
+			down = false
+			if err := b.sync(t); err != nil || !b.config.written() {
+				t.Errorf("later: written is %v, %v", b.config.written(), err)
+			}
+		})
+	}
+}
+
+// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf (60, 1.11-11).
+func TestWakeUps(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	go b.zones.Run(t.Context(), 1)
+	go b.config.Run(t.Context(), 1)
+	holds := func(key, part string) func() bool {
+		return func() bool {
+			existing := b.config.existing(bundle.Guest)
+			return existing != nil && strings.Contains(existing.Data[key], part)
+		}
+	}
+	b.await(t, "the first configuration", holds(configKey, "cloud = openstack"))
+	b.put(t, userConfigMap, map[string]string{userConfigKey: userText})
+	b.await(t, "the user's configuration", holds(configKey, "rescan-on-resize"))
+	b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: "CA"})
+	b.await(t, "other credentials", holds(configKey, "cloud = other"))
+	if err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the repaired configuration", func() bool { return b.data(t, bundle.Guest) != nil })
+}

@@ -1,0 +1,239 @@
+package cinder
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// written is a cloud-conf with this word on topology.
+func written(topology string) runtime.Object {
+	return cloudConf(cluster.DefaultNamespace, map[string]string{configKey: configText, topologyKey: topology})
+}
+
+func TestTopologyFollowsTheZones(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	expect := func(when, want string) {
+		t.Helper()
+		if err := b.sync(t); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if got := b.data(t, bundle.Guest)[topologyKey]; got != want {
+			t.Errorf("%s %s is %q, want %q", when, topologyKey, got, want)
+		}
+		if got := b.condition(t, progressingType); got != "False AsExpected" {
+			t.Errorf("%s %s is %q", when, progressingType, got)
+		}
+		b.pass(zonesInterval)
+	}
+	expect("with all zones", "true")
+	b.cloud.offer(false)
+	expect("with a zone for servers alone", "false")
+	b.cloud.offer(true)
+	expect("with all zones again", "true")
+	b.put(t, userConfigMap, map[string]string{userTopologyKey: "False"})
+	expect("by the administrator's word (65)", "false")
+	b.put(t, userConfigMap, nil)
+	expect("without it", "true")
+}
+
+// TestNoAnswerEver (62, 71) waits first, then says that something is wrong, and goes on as soon as it can.
+func TestNoAnswerEver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+		t.Errorf("before the first look has ended: %v", err)
+	}
+	if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
+		t.Errorf("before the first look has ended %s is %q", progressingType, got)
+	}
+	b.cloud.fail(openstack.CloudUnreachable)
+	var messages []string
+	for elapsed := time.Duration(0); elapsed <= 2*grace; elapsed += poll {
+		err := b.sync(t)
+		want := "True WaitingForOpenStack"
+		if elapsed > grace {
+			want = "False SyncError"
+		}
+		if got := b.condition(t, progressingType); got != want || (err != nil) != (elapsed > grace) {
+			t.Fatalf("after %v %s is %q, the error %v", elapsed, progressingType, got, err)
+		}
+		if err != nil {
+			messages = append(messages, err.Error())
+		}
+		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
+			t.Errorf("after %v %s is %q", elapsed, reachableType, got)
+		}
+		b.pass(poll)
+	}
+	for _, message := range messages {
+		if message != messages[0] || !strings.HasSuffix(message, "the cloud says CloudUnreachable") {
+			t.Errorf("the message changes or lacks the cause: %q, %q", messages[0], message)
+		}
+	}
+	if writes := b.writes(); len(writes) > 0 || b.config.written() {
+		t.Errorf("there was nothing to write, yet: %v", writes)
+	}
+	b.cloud.offer(true)
+	if err := b.sync(t); err != nil || !b.config.written() {
+		t.Errorf("when the cloud answers: written is %v, %v", b.config.written(), err)
+	}
+	if got := b.condition(t, progressingType); got != "False AsExpected" {
+		t.Errorf("when the cloud answers %s is %q", progressingType, got)
+	}
+}
+
+// TestLastAnswerStays has a cloud that fails after an answer in this run of the operator, or in an earlier one.
+func TestLastAnswerStays(t *testing.T) {
+	t.Parallel()
+	for name, remembered := range map[string]bool{"of this run": true, "of an earlier run": false} {
+		for _, enabled := range []string{"true", "false"} {
+			t.Run(name+", "+enabled, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, standalone(written(enabled)))
+				if remembered {
+					b.cloud.offer(enabled == "true")
+					if err := b.sync(t); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.cloud.fail(openstack.CloudUnreachable)
+				b.pass(zonesInterval)
+				b.writes()
+				for elapsed := time.Duration(0); elapsed <= grace+poll; elapsed += poll {
+					err := b.sync(t)
+					if got := b.condition(t, progressingType); strings.HasPrefix(got, "True") || (err != nil) != (elapsed > grace) {
+						t.Fatalf("after %v %s is %q, the error %v", elapsed, progressingType, got, err)
+					}
+					b.pass(poll)
+				}
+				if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[topologyKey] != enabled {
+					t.Errorf("the last answer did not stay: %v", writes)
+				}
+			})
+		}
+	}
+}
+
+// TestConfigurationGoesOn without the cloud, once it has answered: the user's changes and repairs are written.
+func TestConfigurationGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone(written("true")))
+	b.cloud.fail(openstack.CloudUnreachable)
+	b.put(t, userConfigMap, map[string]string{userConfigKey: userText})
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(grace + poll)
+	if err := b.sync(t); err == nil {
+		t.Error("after the grace there is no error")
+	}
+	if got := b.data(t, bundle.Guest); got[configKey] != configText+"\n"+userText || got[topologyKey] != "true" {
+		t.Errorf("cloud-conf is %v", got)
+	}
+}
+
+// TestGraceOverRestarts counts from when the cloud began to fail, not from the start of the operator.
+func TestGraceOverRestarts(t *testing.T) {
+	t.Parallel()
+	for name, objects := range map[string][]runtime.Object{"never an answer": nil, "an earlier answer": {written("true")}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, standalone(objects...))
+			b.cloud.fail(openstack.CloudUnreachable)
+			for _, test := range []struct {
+				after time.Duration
+				wrong bool
+			}{{0, false}, {grace / 2, false}, {grace / 4, false}, {grace / 4, false}, {poll, true}} {
+				b.pass(test.after)
+				b.restart()
+				// The configuration comes first, as it may in a new process: it knows nothing of the cloud yet.
+				if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+					t.Errorf("%v later, before the first look: %v", test.after, err)
+				}
+				if err := b.sync(t); (err != nil) != test.wrong {
+					t.Errorf("%v later the error is %v", test.after, err)
+				}
+			}
+			b.cloud.offer(true)
+			if err := b.sync(t); err != nil {
+				t.Error(err)
+			}
+			b.restart()
+			b.cloud.fail(openstack.CloudUnreachable)
+			if err := b.sync(t); err != nil {
+				t.Errorf("a new failure after a recovery has no grace: %v", err)
+			}
+		})
+	}
+}
+
+// TestOverrideNeedsNoCloud is never degraded, nor in progress, because of it.
+func TestOverrideNeedsNoCloud(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"true", "false"} {
+		b := newBench(t, standalone(userObject(userConfigMap, map[string]string{userTopologyKey: word})))
+		b.cloud.fail(openstack.CloudUnreachable)
+		for range 3 {
+			if err := b.sync(t); err != nil {
+				t.Error(err)
+			}
+			if got := b.condition(t, progressingType); got != "False AsExpected" {
+				t.Errorf("%s is %q", progressingType, got)
+			}
+			b.pass(grace)
+		}
+		if got := b.data(t, bundle.Guest)[topologyKey]; got != word {
+			t.Errorf("%s is %q, want %q", topologyKey, got, word)
+		}
+		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
+			t.Errorf("%s is %q: the truth about the cloud is told all the same", reachableType, got)
+		}
+	}
+}
+
+// TestForeignTopology is what no operator wrote: it counts as no answer.
+func TestForeignTopology(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone(written("perhaps")))
+	b.cloud.fail(openstack.CloudUnreachable)
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
+		t.Errorf("%s is %q", progressingType, got)
+	}
+}
+
+// TestRefusedCredentials changes neither the configuration nor what is known of the zones: what runs goes on.
+func TestRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	before := b.data(t, bundle.Guest)
+	b.writes()
+	b.cloud.fail(openstack.AuthenticationFailed)
+	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
+	b.writes()
+	b.look(t, changedKey)
+	if err := b.sync(t); err != nil {
+		t.Errorf("within the grace: %v", err)
+	}
+	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
+		t.Errorf("%s is %q", reachableType, got)
+	}
+	if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[configKey] != before[configKey] {
+		t.Errorf("writes: %v", writes)
+	}
+}
