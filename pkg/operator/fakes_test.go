@@ -45,7 +45,7 @@ func newFakeClient(conditions ...opv1.OperatorCondition) *fakeClient {
 	return c
 }
 
-func (c *fakeClient) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) { //nolint:revive // the interface has four results
+func (c *fakeClient) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.spec.DeepCopy(), &opv1.OperatorStatus{Conditions: c.list()}, "1", nil

@@ -46,7 +46,7 @@ func legacyCAs() []string {
 const (
 	defaultGracePeriod  = 15 * time.Minute
 	defaultPollInterval = time.Minute
-	minPollInterval     = time.Second
+	minPollInterval     = 100 * time.Millisecond
 	// maxPollInterval is what the operators promise: to look at the cloud at least once a minute.
 	maxPollInterval = time.Minute
 )
@@ -105,7 +105,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.listen, "listen", "", "Address to serve health and metrics on. Default: servingInfo.bindAddress of the config, 0.0.0.0:8443 without.")
 	set.StringArrayVar(&f.restartOn, "terminate-on-files", nil, "File whose change ends the operator, for a new one to read it. May be repeated.")
 	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "", "Path of the guest cluster's kubeconfig; selects the hypershift flavour.")
-	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval, "How often to look at OpenStack, between 1s and 1m.")
+	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval, "How often to look at OpenStack, between 100ms and 1m.")
 	set.DurationVar(&f.gracePeriod, "cloud-grace-period", defaultGracePeriod, "How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
 	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust when the credentials Secret brings no CA. Default: where the operator's Deployment mounts it.")
 }

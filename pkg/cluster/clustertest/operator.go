@@ -113,7 +113,7 @@ func (o *Operator) Conditions(tb testing.TB) []opv1.OperatorCondition {
 func (o *Operator) Informer() cache.SharedIndexInformer { return o.informer }
 
 // GetOperatorState returns copies.
-func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) { //nolint:revive // the interface's
+func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	spec, status, version, err := o.OperatorClientWithFinalizers.GetOperatorState()
@@ -121,7 +121,7 @@ func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus,
 }
 
 // GetOperatorStateWithQuorum is GetOperatorState.
-func (o *Operator) GetOperatorStateWithQuorum(context.Context) (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) { //nolint:revive // the interface's
+func (o *Operator) GetOperatorStateWithQuorum(context.Context) (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	return o.GetOperatorState()
 }
 

@@ -103,9 +103,9 @@ func TestWrites(t *testing.T) {
 	b := newBench(t, standalone())
 	want := map[string]string{configKey: configText, topologyKey: "true"}
 	for _, step := range []struct {
-		name   string
+		name  string
 		spoil func() error
-		want   []string
+		want  []string
 	}{
 		{"at first", func() error { return nil }, []string{"create configmaps/cloud-conf"}},
 		{"when equal", func() error { return nil }, nil},

@@ -106,8 +106,10 @@ func (o *applyingOperator) ApplyOperatorStatus(ctx context.Context, manager stri
 	var types []string
 	for _, condition := range desired.Conditions {
 		types = append(types, *condition.Type)
-		v1helpers.SetOperatorCondition(&status.Conditions, opv1.OperatorCondition{
-			Type: *condition.Type, Status: *condition.Status, LastTransitionTime: o.transition(status, condition),
+		since := o.transition(status, condition)
+		status.Conditions = slices.DeleteFunc(status.Conditions, func(c opv1.OperatorCondition) bool { return c.Type == *condition.Type })
+		status.Conditions = append(status.Conditions, opv1.OperatorCondition{
+			Type: *condition.Type, Status: *condition.Status, LastTransitionTime: since,
 			Reason: ptr.Deref(condition.Reason, ""), Message: ptr.Deref(condition.Message, ""),
 		})
 	}
@@ -121,7 +123,7 @@ func (o *applyingOperator) ApplyOperatorStatus(ctx context.Context, manager stri
 
 func (o *applyingOperator) transition(status *opv1.OperatorStatus, condition applyopv1.OperatorConditionApplyConfiguration) metav1.Time {
 	before := v1helpers.FindOperatorCondition(status.Conditions, *condition.Type)
-	if before != nil && before.Status == *condition.Status && !before.LastTransitionTime.IsZero() {
+	if before != nil && before.Status == *condition.Status {
 		return before.LastTransitionTime
 	}
 	return metav1.NewTime(o.clock.Now())

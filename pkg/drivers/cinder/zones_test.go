@@ -236,4 +236,3 @@ func TestIsCredentials(t *testing.T) {
 		}
 	}
 }
-

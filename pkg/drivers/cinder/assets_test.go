@@ -1,0 +1,160 @@
+package cinder
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// assetsOf are the generated objects of a role in a flavour.
+func assetsOf[T any](t *testing.T, f flavour.Flavour, role bundle.Role) []T {
+	t.Helper()
+	loaded, err := bundle.Load(Driver().Assets, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ret []T
+	for _, asset := range loaded.Assets() {
+		if asset.Role != role {
+			continue
+		}
+		var object T
+		if err := yaml.Unmarshal(asset.Data, &object); err != nil {
+			t.Fatalf("decoding %s: %v", asset.Name, err)
+		}
+		ret = append(ret, object)
+	}
+	return ret
+}
+
+func container(pod corev1.PodSpec) corev1.Container {
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "csi-driver" })
+	return pod.Containers[i]
+}
+
+// eachPod runs a test with the driver's pods of both flavours.
+func eachPod(t *testing.T, test func(t *testing.T, pod corev1.PodSpec)) {
+	t.Helper()
+	for _, f := range flavour.All() {
+		deployment := assetsOf[appsv1.Deployment](t, f, bundle.ControllerWorkload)[0]
+		daemonSet := assetsOf[appsv1.DaemonSet](t, f, bundle.NodeWorkload)[0]
+		for name, pod := range map[string]corev1.PodSpec{
+			deployment.Name: deployment.Spec.Template.Spec, daemonSet.Name: daemonSet.Spec.Template.Spec,
+		} {
+			t.Run(string(f)+" "+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, pod)
+			})
+		}
+	}
+}
+
+// TestMountsAgree compares where cloud.conf says that files are with where the manifests mount them.
+func TestMountsAgree(t *testing.T) {
+	t.Parallel()
+	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
+		t.Helper()
+		want := map[string]string{
+			mountedClouds:                       "Secret " + credentialsSecret + " " + cloudsKey,
+			mountedCA:                           "ConfigMap " + configMap + " " + bundleKey + " optional",
+			"/etc/kubernetes/config/cloud.conf": "ConfigMap " + configMap + " " + configKey,
+		}
+		if diff := cmp.Diff(want, files(pod)); diff != "" {
+			t.Errorf("files of the driver (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// files are what the driver's container finds, and which key of which object each is.
+func files(pod corev1.PodSpec) map[string]string {
+	ret := map[string]string{}
+	for _, mount := range container(pod).VolumeMounts {
+		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		var source string
+		var items []corev1.KeyToPath
+		var optional *bool
+		switch volume := pod.Volumes[i]; {
+		case volume.Secret != nil:
+			source, items, optional = "Secret "+volume.Secret.SecretName, volume.Secret.Items, volume.Secret.Optional
+		case volume.ConfigMap != nil:
+			source, items, optional = "ConfigMap "+volume.ConfigMap.Name, volume.ConfigMap.Items, volume.ConfigMap.Optional
+		}
+		for _, item := range items {
+			path := strings.TrimSuffix(mount.MountPath, "/") + "/" + item.Path
+			ret[path] = source + " " + item.Key
+			if optional != nil && *optional {
+				ret[path] += " optional"
+			}
+		}
+	}
+	return ret
+}
+
+// TestTopologyFlag (67) is the same for controller and nodes, and no feature gate of the provisioner.
+func TestTopologyFlag(t *testing.T) {
+	t.Parallel()
+	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
+		t.Helper()
+		driver := container(pod)
+		if !slices.Contains(driver.Args, "--with-topology=$(ENABLE_TOPOLOGY)") || !slices.Contains(driver.Args, "--cloud-config=$(CLOUD_CONFIG)") {
+			t.Errorf("the driver's arguments are %v", driver.Args)
+		}
+		values := map[string]string{}
+		for _, variable := range driver.Env {
+			values[variable.Name] = variable.Value
+			if from := variable.ValueFrom; from != nil && from.ConfigMapKeyRef != nil {
+				values[variable.Name] = from.ConfigMapKeyRef.Name + " " + from.ConfigMapKeyRef.Key
+			}
+		}
+		want := map[string]string{
+			"CSI_ENDPOINT": values["CSI_ENDPOINT"], "CLOUD_CONFIG": "/etc/kubernetes/config/cloud.conf", "ENABLE_TOPOLOGY": configMap + " " + topologyKey,
+		}
+		if diff := cmp.Diff(want, values); diff != "" {
+			t.Errorf("the driver's environment (-want +got):\n%s", diff)
+		}
+		for _, c := range pod.Containers {
+			if slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--feature-gates") }) {
+				t.Errorf("container %s has a feature gate: %v", c.Name, c.Args)
+			}
+		}
+	})
+}
+
+// TestNamesAgree compares names that both this package and the manifests have.
+func TestNamesAgree(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			if drivers := assetsOf[storagev1.CSIDriver](t, f, bundle.CSIDriver); len(drivers) != 1 || drivers[0].Name != string(Name) {
+				t.Errorf("the CSIDrivers are %v, want %s", drivers, Name)
+			}
+			if classes := assetsOf[storagev1.StorageClass](t, f, bundle.StorageClass); len(classes) != 1 || classes[0].Provisioner != string(Name) {
+				t.Errorf("the StorageClasses are %v, want one of %s", classes, Name)
+			}
+			classes := assetsOf[map[string]any](t, f, bundle.SnapshotClass)
+			if len(classes) != 1 || classes[0]["driver"] != string(Name) {
+				t.Errorf("the VolumeSnapshotClasses are %v, want one of %s", classes, Name)
+			}
+			for _, content := range assetsOf[map[string]any](t, f, bundle.Static) {
+				object := unstructured.Unstructured{Object: content}
+				if namespace := object.GetNamespace(); namespace != "" && namespace != "${NAMESPACE}" && namespace != "${NODE_NAMESPACE}" {
+					t.Errorf("%s %s names the namespace %s itself", object.GetKind(), object.GetName(), namespace)
+				}
+				if object.GetName() == configMap || object.GetKind() == "Secret" {
+					t.Errorf("%s %s is an asset; that is a controller's", object.GetKind(), object.GetName())
+				}
+			}
+		})
+	}
+}

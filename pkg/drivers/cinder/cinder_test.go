@@ -1,0 +1,183 @@
+package cinder
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+func TestWiring(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, clustertest.Seed{Flavour: f})
+			wiring, err := Driver().Wire(plugin.Surroundings{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, c := range wiring.Controllers {
+				names = append(names, c.Name())
+			}
+			if diff := cmp.Diff([]string{"CinderZoneWatcher", "OpenStackCinderConfigSync"}, names); diff != "" {
+				t.Errorf("controllers (-want +got):\n%s", diff)
+			}
+			if wiring.Gate != nil || wiring.Ready() {
+				t.Errorf("gate is %v, ready without a configuration is %v", wiring.Gate, wiring.Ready())
+			}
+			for side, workload := range map[bundle.Side][]hook.Workload{bundle.Controller: wiring.Controller, bundle.Guest: wiring.Node} {
+				want := []string{"Secret/" + credentialsSecret, "ConfigMap/" + configMap}
+				if diff := cmp.Diff(want, inputsOf(workload)); diff != "" {
+					t.Errorf("inputs of the %s (-want +got):\n%s", side, diff)
+				}
+				for _, h := range workload {
+					if len(h.Informers) == 0 {
+						t.Errorf("an input of the %s has no informer of its own (1.11-18)", side)
+					}
+				}
+			}
+		})
+	}
+}
+
+func inputsOf(hooks []hook.Workload) []string {
+	var ret []string
+	for _, h := range hooks {
+		for _, input := range h.Inputs {
+			ret = append(ret, input.Kind+"/"+input.Name)
+		}
+	}
+	return ret
+}
+
+// hashes are the annotations that the inputs put on pods.
+func hashes(t *testing.T, b *bench) map[string]string {
+	t.Helper()
+	s := plugin.Surroundings{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
+	var deployment appsv1.Deployment
+	for _, h := range inputs(s, bundle.Controller) {
+		if err := h.Deployment(&opv1.OperatorSpec{}, &deployment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var daemonSet appsv1.DaemonSet
+	for _, h := range inputs(s, bundle.Guest) {
+		if err := h.DaemonSet(&opv1.OperatorSpec{}, &daemonSet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ret := daemonSet.Spec.Template.Annotations
+	if standalone := deployment.Spec.Template.Annotations; b.Flavour == flavour.Standalone && !cmp.Equal(ret, standalone) {
+		t.Errorf("the Deployment has %v, the DaemonSet %v", standalone, ret)
+	}
+	return ret
+}
+
+// TestHashesFollowContent (46, 47, 48, 55): what the cloud says of it has no part in a rollout.
+func TestHashesFollowContent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	before := hashes(t, b)
+	if len(before) != 2 {
+		t.Fatalf("hashes are %v, want those of the credentials and of cloud-conf", before)
+	}
+	changed := func(after map[string]string) int {
+		n := 0
+		for key, hash := range before {
+			if after[key] != hash {
+				n++
+			}
+		}
+		before = after
+		return n
+	}
+	b.cloud.fail(openstack.AuthenticationFailed)
+	b.pass(grace)
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if n := changed(hashes(t, b)); n != 0 {
+		t.Errorf("%d hashes changed when the cloud refused the credentials", n)
+	}
+	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "another")})
+	if n := changed(hashes(t, b)); n != 1 {
+		t.Errorf("%d hashes changed with the credentials, want one", n)
+	}
+	b.put(t, userConfigMap, map[string]string{userConfigKey: userText})
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if n := changed(hashes(t, b)); n != 1 {
+		t.Errorf("%d hashes changed with the configuration, want one", n)
+	}
+}
+
+// TestReady has the workloads wait for the configuration of their own sides.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flavour           flavour.Flavour
+		guest, controller []runtime.Object
+		want              bool
+	}{
+		"standalone, none":       {flavour.Standalone, nil, nil, false},
+		"standalone, one":        {flavour.Standalone, []runtime.Object{written("true")}, nil, true},
+		"HyperShift, none":       {flavour.HyperShift, nil, nil, false},
+		"HyperShift, guest":      {flavour.HyperShift, []runtime.Object{written("true")}, nil, false},
+		"HyperShift, controller": {flavour.HyperShift, nil, []runtime.Object{cloudConf(hosted, nil)}, false},
+		"HyperShift, both":       {flavour.HyperShift, []runtime.Object{written("true")}, []runtime.Object{cloudConf(hosted, nil)}, true},
+	} {
+		b := newBench(t, clustertest.Seed{Flavour: test.flavour, Guest: test.guest, Controller: test.controller})
+		if got := b.config.written(); got != test.want {
+			t.Errorf("%s: written is %v", name, got)
+		}
+	}
+}
+
+func TestStaleConditions(t *testing.T) {
+	t.Parallel()
+	own := []string{progressingType, reachableType, configSyncName + "Degraded"}
+	stale := staleConditions()
+	for i, condition := range stale {
+		if slices.Contains(stale[:i], condition) {
+			t.Errorf("%s is there twice", condition)
+		}
+		if slices.Contains(own, condition) {
+			t.Errorf("%s is this operator's own", condition)
+		}
+		if !strings.HasSuffix(condition, "Degraded") {
+			t.Errorf("%s lacks the suffix that library-go gives", condition)
+		}
+	}
+}
+
+// TestDriver is about what others know the driver by.
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	d := Driver()
+	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" || d.Removable {
+		t.Errorf("the driver is %s with prefix %s, removable is %v", d.Name, d.ConditionPrefix, d.Removable)
+	}
+	if p := cluster.Place(flavour.Standalone, "x", d.Namespace); p.Node != "openshift-cluster-csi-drivers" {
+		t.Errorf("the operands are in %s", p.Node)
+	}
+}
