@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -107,5 +108,68 @@ func TestExplanation(t *testing.T) {
 	const rollsOut = "RolloutInputChanged: Deployment openshift-x/driver rolls out: secret/credentials "
 	if want := []string{rollsOut + "has come", rollsOut + "has changed", rollsOut + "is gone"}; !slices.Equal(got, want) {
 		t.Errorf("events:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestDaemonSetExplanation is about the guest's side: its inputs, its DaemonSet, its event.
+func TestDaemonSetExplanation(t *testing.T) {
+	t.Parallel()
+	secret := func(namespace, value string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credentials"}, Data: map[string][]byte{"k": []byte(value)}}
+	}
+	for name, test := range map[string]struct {
+		// deployed is the DaemonSet's annotation in the cluster; nil is no DaemonSet.
+		deployed map[string]string
+		want     []string
+	}{
+		"new":                      {nil, nil},
+		"never explained":          {map[string]string{}, nil},
+		"explained by another run": {map[string]string{hook.InputsAnnotation: "secret/credentials=other"}, []string{"secret/credentials has changed"}},
+		"without the input":        {map[string]string{hook.InputsAnnotation: "secret/credentials=absent"}, []string{"secret/credentials has come"}},
+		"with another input":       {map[string]string{hook.InputsAnnotation: "configmap/conf=x"}, []string{"secret/credentials has come"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, deployed := workloads()
+			deployed.Namespace, deployed.Name, deployed.Annotations = guest, "driver", test.deployed
+			seed := clustertest.Seed{
+				Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest,
+				Guest: []runtime.Object{secret(guest, "1")}, Controller: []runtime.Object{secret(hosted, "2")},
+			}
+			if test.deployed != nil {
+				seed.Guest = append(seed.Guest, deployed)
+			}
+			f := clustertest.New(t, seed)
+			recorder := events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+			explain := hook.ExplainDaemonSet(f.Cluster, recorder, []hook.Workload{hook.SecretHash(f.Cluster, bundle.Guest, "credentials")})
+			hosting := hook.ExplainDeployment(f.Cluster, recorder, []hook.Workload{hook.SecretHash(f.Cluster, bundle.Controller, "credentials")})
+			f.Start(t)
+			deployment, daemonSet := workloads()
+			deployment.Namespace, deployment.Name = hosted, "driver"
+			daemonSet.Namespace, daemonSet.Name = guest, "driver"
+			daemonSet.Annotations = nil // they share one map
+			for range 2 {               // the second time the cache is as old, and there is nothing more to say
+				if err := explain.DaemonSet(nil, daemonSet); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := hosting.Deployment(nil, deployment); err != nil {
+				t.Fatal(err)
+			}
+			list, other := daemonSet.Annotations[hook.InputsAnnotation], deployment.Annotations[hook.InputsAnnotation]
+			if !strings.HasPrefix(list, "secret/credentials=") || len(list) > len("secret/credentials=")+8 || list == other {
+				t.Errorf("the DaemonSet lists %q, the Deployment %q; want a short hash of each side's own Secret", list, other)
+			}
+			if len(daemonSet.Spec.Template.Annotations) > 0 || explain.Deployment != nil {
+				t.Error("the explanation goes further than the DaemonSet itself")
+			}
+			var got []string
+			for _, event := range recorder.Events() {
+				got = append(got, strings.TrimPrefix(event.Reason+": "+event.Message, "RolloutInputChanged: DaemonSet "+guest+"/driver rolls out: "))
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("events are %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -58,6 +59,9 @@ func (d *driver) syncClasses(ctx context.Context, classes []*storagev1.StorageCl
 	lister := guest.Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
 	evaluator := csistorageclasscontroller.NewStorageClassStateEvaluator(guest.Kube, nil, d.events)
 	for _, class := range classes {
+		if _, err := lister.Get(class.Name); state == opv1.RemovedStorageClass && apierrors.IsNotFound(err) {
+			continue // library-go would send a request at each event
+		}
 		required := class.DeepCopy()
 		if err := csistorageclasscontroller.SetDefaultStorageClass(lister, required); err != nil {
 			return fmt.Errorf("deciding whether StorageClass %s is the default: %w", class.Name, err)

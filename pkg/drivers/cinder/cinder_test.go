@@ -122,7 +122,7 @@ func TestHashesFollowContent(t *testing.T) {
 	if n := changed(hashes(t, b)); n != 1 {
 		t.Errorf("%d hashes changed with the credentials, want one", n)
 	}
-	b.put(t, userConfigMap, map[string]string{userConfigKey: userText})
+	b.put(t, map[string]string{userConfigKey: userText})
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}

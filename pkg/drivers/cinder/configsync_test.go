@@ -161,17 +161,17 @@ func TestLastGoodStays(t *testing.T) {
 		"unparsable configuration": {
 			func(t *testing.T, b *bench) {
 				t.Helper()
-				b.put(t, userConfigMap, map[string]string{userConfigKey: userText + "a = \"" + password + "\n"})
+				b.put(t, map[string]string{userConfigKey: userText + "a = \"" + password + "\n"})
 			},
-			func(t *testing.T, b *bench) { t.Helper(); b.put(t, userConfigMap, nil) },
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, nil) },
 			[]string{"ConfigMap openshift-config/cinder-csi-config", "key config ", "line 3"},
 		},
 		"unknown topology": {
 			func(t *testing.T, b *bench) {
 				t.Helper()
-				b.put(t, userConfigMap, map[string]string{userTopologyKey: password})
+				b.put(t, map[string]string{userTopologyKey: password})
 			},
-			func(t *testing.T, b *bench) { t.Helper(); b.put(t, userConfigMap, map[string]string{}) },
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, map[string]string{}) },
 			[]string{"key enable_topology of ConfigMap openshift-config/cinder-csi-config", "neither true nor false"},
 		},
 		"malformed credentials": {
@@ -339,7 +339,7 @@ func TestWakeUps(t *testing.T) {
 		}
 	}
 	b.await(t, "the first configuration", holds(configKey, "cloud = openstack"))
-	b.put(t, userConfigMap, map[string]string{userConfigKey: userText})
+	b.put(t, map[string]string{userConfigKey: userText})
 	b.await(t, "the user's configuration", holds(configKey, "rescan-on-resize"))
 	b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: "CA"})
 	b.await(t, "other credentials", holds(configKey, "cloud = other"))

@@ -220,9 +220,10 @@ func (*bench) await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// put writes a ConfigMap of the administrator's, nil removes it.
-func (b *bench) put(t *testing.T, name string, data map[string]string) {
+// put writes the administrator's ConfigMap for the driver, nil removes it.
+func (b *bench) put(t *testing.T, data map[string]string) {
 	t.Helper()
+	const name = userConfigMap
 	api := b.Guest.CoreV1().ConfigMaps(cluster.UserConfigNamespace)
 	var err error
 	if data == nil {

@@ -40,9 +40,9 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 	expect("with a zone for servers alone", "false")
 	b.cloud.offer(true)
 	expect("with all zones again", "true")
-	b.put(t, userConfigMap, map[string]string{userTopologyKey: "False"})
+	b.put(t, map[string]string{userTopologyKey: "False"})
 	expect("by the administrator's word (65)", "false")
-	b.put(t, userConfigMap, nil)
+	b.put(t, nil)
 	expect("without it", "true")
 }
 
@@ -129,7 +129,7 @@ func TestConfigurationGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
-	b.put(t, userConfigMap, map[string]string{userConfigKey: userText})
+	b.put(t, map[string]string{userConfigKey: userText})
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}

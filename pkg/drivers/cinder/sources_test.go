@@ -79,7 +79,7 @@ func TestPlaces(t *testing.T) {
 	if diff := cmp.Diff(want, place()); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)
 	}
-	b.put(t, userConfigMap, map[string]string{userConfigKey: "[BlockStorage]"})
+	b.put(t, map[string]string{userConfigKey: "[BlockStorage]"})
 	want[0] = "key config of ConfigMap openshift-config/cinder-csi-config"
 	if diff := cmp.Diff(want, place()); diff != "" {
 		t.Errorf("places with the driver's own ConfigMap (-want +got):\n%s", diff)

@@ -169,12 +169,9 @@ func sameAnswer(a, b zoneAnswer) bool {
 	return a.asked == b.asked && a.known == b.known && a.topology == b.topology && text(a.err) == text(b.err)
 }
 
-// tell writes the condition. Before the first look it stays as an earlier run of the operator left it.
+// tell writes the condition, after the first look: until then it stays as an earlier run of the operator left it.
 func (w *zoneWatcher) tell(ctx context.Context) error {
 	answer := w.current()
-	if !answer.asked {
-		return nil
-	}
 	reachable := applyopv1.OperatorCondition().WithType(reachableType).
 		WithStatus(opv1.ConditionTrue).WithReason(reasonAsExpected).WithMessage("OpenStack answers")
 	if answer.err != nil {

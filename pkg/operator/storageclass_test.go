@@ -1,0 +1,247 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+const (
+	cinderName        = "cinder.csi.openstack.org"
+	standard          = "standard-csi"
+	defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+)
+
+// classBench is the controller of Cinder's StorageClass, in a cluster with these.
+type classBench struct {
+	*clustertest.Fake
+	driver     *driver
+	controller factory.Controller
+}
+
+func newClassBench(t *testing.T, management opv1.ManagementState, state opv1.StorageClassStateName, classes ...runtime.Object) *classBench {
+	t.Helper()
+	b := &classBench{Fake: clustertest.New(t, clustertest.Seed{ClusterCSIDriver: withClasses(management, state), Guest: classes})}
+	loaded, err := bundle.Load(cinder.Assets(), flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.driver = &driver{
+		Driver:  plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
+		cluster: b.Cluster, operator: b.Operator, events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
+	}
+	controllers, err := b.driver.storageClasses()
+	if err != nil || len(controllers) != 1 {
+		t.Fatalf("controllers are %v, %v", controllers, err)
+	}
+	b.controller = controllers[0]
+	b.Start(t)
+	return b
+}
+
+func withClasses(management opv1.ManagementState, state opv1.StorageClassStateName) *opv1.ClusterCSIDriver {
+	return &opv1.ClusterCSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: cinderName},
+		Spec:       opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: management}, StorageClassState: state},
+	}
+}
+
+// sync runs the controller once, returns the writes, and waits until the cache knows of them.
+func (b *classBench) sync(t *testing.T) []string {
+	t.Helper()
+	if err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events)); err != nil {
+		t.Fatal(err)
+	}
+	writes := clustertest.Writes(b.Guest)
+	served := b.classes(t)
+	lister := b.Side(bundle.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		cached, err := lister.List(labels.Everything())
+		known := len(cached) == len(served)
+		for _, class := range cached {
+			want := served[class.Name]
+			known = known && want != nil && cmp.Equal(class.Annotations, want.Annotations)
+		}
+		return known, err
+	})
+	if err != nil {
+		t.Fatal("the cache does not hear of the StorageClasses")
+	}
+	return writes
+}
+
+func (b *classBench) classes(t *testing.T) map[string]*storagev1.StorageClass {
+	t.Helper()
+	list, err := b.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ret := map[string]*storagev1.StorageClass{}
+	for i := range list.Items {
+		ret[list.Items[i].Name] = &list.Items[i]
+	}
+	return ret
+}
+
+// class is another's, or Cinder's own as it was once; isDefault "" is no annotation.
+func class(name, isDefault string) *storagev1.StorageClass {
+	ret := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Provisioner: "other.example"}
+	if isDefault != "" {
+		ret.Annotations = map[string]string{defaultAnnotation: isDefault}
+	}
+	return ret
+}
+
+// own is the driver's StorageClass as its asset has it.
+func own(t *testing.T, isDefault string) *storagev1.StorageClass {
+	t.Helper()
+	b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass)
+	b.sync(t)
+	ret := b.classes(t)[standard]
+	ret.ResourceVersion, ret.Annotations = "1", class("", isDefault).Annotations
+	return ret
+}
+
+// TestStorageClassState (23) honours what the administrator wants done with the StorageClass.
+func TestStorageClassState(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		management opv1.ManagementState
+		state      opv1.StorageClassStateName
+		there      bool
+		want       []string
+	}{
+		"managed":                       {opv1.Managed, opv1.ManagedStorageClass, false, []string{"create storageclasses/standard-csi"}},
+		"managed, as it should be":      {opv1.Managed, opv1.ManagedStorageClass, true, nil},
+		"not said":                      {opv1.Managed, "", false, []string{"create storageclasses/standard-csi"}},
+		"unmanaged":                     {opv1.Managed, opv1.UnmanagedStorageClass, false, nil},
+		"unmanaged, left alone":         {opv1.Managed, opv1.UnmanagedStorageClass, true, nil},
+		"removed":                       {opv1.Managed, opv1.RemovedStorageClass, true, []string{"delete storageclasses/standard-csi"}},
+		"removed, not there":            {opv1.Managed, opv1.RemovedStorageClass, false, nil},
+		"unmanaged operator":            {opv1.Unmanaged, opv1.ManagedStorageClass, false, nil},
+		"unmanaged operator, removed":   {opv1.Unmanaged, opv1.RemovedStorageClass, true, nil},
+		"operator that is told to go":   {opv1.Removed, opv1.ManagedStorageClass, false, nil},
+		"operator that goes, and class": {opv1.Removed, opv1.RemovedStorageClass, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var classes []runtime.Object
+			if test.there {
+				classes = append(classes, own(t, "true"))
+			}
+			b := newClassBench(t, test.management, test.state, classes...)
+			if diff := cmp.Diff(test.want, b.sync(t)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if writes := b.sync(t); len(writes) > 0 {
+				t.Errorf("a further sync writes %v", writes)
+			}
+		})
+	}
+}
+
+// TestStorageClassStateChanges follows the ClusterCSIDriver.
+func TestStorageClassStateChanges(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass)
+	for _, step := range []struct {
+		state opv1.StorageClassStateName
+		want  bool
+	}{
+		{opv1.ManagedStorageClass, true},
+		{opv1.UnmanagedStorageClass, true},
+		{opv1.RemovedStorageClass, false},
+		{opv1.UnmanagedStorageClass, false},
+		{opv1.ManagedStorageClass, true},
+	} {
+		b.State.Set(t, withClasses(opv1.Managed, step.state))
+		b.sync(t)
+		if got := b.classes(t)[standard] != nil; got != step.want {
+			t.Errorf("when %s the StorageClass exists is %v", step.state, got)
+		}
+	}
+	b.State.Set(t, withClasses(opv1.Managed, "Sometimes"))
+	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
+	if err == nil || !strings.HasPrefix(err.Error(), "StorageClass standard-csi: ") {
+		t.Errorf("a state that does not exist: %v", err)
+	}
+}
+
+// TestDefaultStorageClass (22) leaves the administrator's choice alone.
+func TestDefaultStorageClass(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		classes []runtime.Object
+		want    string
+	}{
+		"the only one":                   {nil, "true"},
+		"beside one that is not default": {[]runtime.Object{class("other", "false")}, "true"},
+		"beside a default":               {[]runtime.Object{class("other", "true")}, "false"},
+		"chosen":                         {[]runtime.Object{own(t, "true")}, "true"},
+		"given up":                       {[]runtime.Object{own(t, "false")}, "false"},
+		"given up for another":           {[]runtime.Object{own(t, "false"), class("other", "true")}, "false"},
+		"two defaults, as chosen":        {[]runtime.Object{own(t, "true"), class("other", "true")}, "true"},
+		"annotation removed":             {[]runtime.Object{own(t, "")}, "true"},
+		"annotation removed for another": {[]runtime.Object{own(t, ""), class("other", "true")}, "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
+			for range 2 {
+				b.sync(t)
+				if got := b.classes(t)[standard].Annotations[defaultAnnotation]; got != test.want {
+					t.Errorf("the annotation is %q, want %q", got, test.want)
+				}
+			}
+			if other := b.classes(t)["other"]; other != nil && len(clustertest.Writes(b.Guest)) > 0 {
+				t.Error("another's StorageClass was written")
+			}
+		})
+	}
+}
+
+// TestDefaultStorageClassRace has the administrator choose while the cache does not know it: the choice must not be undone.
+func TestDefaultStorageClassRace(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass, own(t, "true"))
+	b.sync(t)
+	chosen := own(t, "false")
+	chosen.ResourceVersion = "2"
+	if err := b.Guest.Tracker().Update(storagev1.SchemeGroupVersion.WithResource("storageclasses"), chosen, ""); err != nil {
+		t.Fatal(err)
+	}
+	// Whether the cache has heard of it or not.
+	_ = b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
+	if got := b.classes(t)[standard].Annotations[defaultAnnotation]; got != "false" {
+		t.Errorf("the annotation is %q", got)
+	}
+}
+
+// TestNoStorageClasses is a driver whose classes depend on the cloud.
+func TestNoStorageClasses(t *testing.T) {
+	t.Parallel()
+	for _, d := range assembled(t, flavour.Standalone, plugins()...) {
+		if controllers, err := d.storageClasses(); err != nil || len(controllers) != 0 {
+			t.Errorf("%s has %v, %v", d.ConditionPrefix, controllers, err)
+		}
+	}
+}
