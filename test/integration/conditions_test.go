@@ -1,0 +1,253 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// TestConditionsAlwaysExplainThemselves: in no version of the status, from an empty one through the whole rollout, does a
+// condition lack reason or message (fault 88), and none claims a fault in a start without one.
+func TestConditionsAlwaysExplainThemselves(t *testing.T) {
+	e := newEnv(t, options{Idle: true})
+	watch := e.watchConditions()
+	e.startOperator()
+	e.awaitAvailable()
+	e.settle()
+	seen := map[string]bool{}
+	for _, c := range watch.conditions(e) {
+		seen[c.Type] = true
+		if c.Reason == "" || c.Message == "" || c.LastTransitionTime.IsZero() {
+			t.Errorf("%s=%s had reason %q, message %q, transition %v", c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime)
+		}
+		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
+			t.Errorf("%s was %s in a good start: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+		if strings.HasSuffix(c.Type, "Disabled") {
+			t.Errorf("%s was %s in a good start: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	if len(seen) < 12 {
+		t.Errorf("only %d conditions were seen: %v", len(seen), seen)
+	}
+}
+
+const (
+	denial           = "integration-test-denies-the-operator"
+	staticDegraded   = "OpenStackManilaDriverGuestStaticResourcesControllerDegraded"
+	nodeRightBinding = "openstack-manila-node-privileged-binding"
+)
+
+// deny has the API server refuse what the operator writes to some kinds of objects, and returns when it does.
+func (e *env) deny() (allow func(context.Context) error) {
+	e.t.Helper()
+	policies := e.kube.AdmissionregistrationV1()
+	allow = func(ctx context.Context) error {
+		return errors.Join(
+			ignoreNotFound(policies.ValidatingAdmissionPolicyBindings().Delete(ctx, denial, metav1.DeleteOptions{})),
+			ignoreNotFound(policies.ValidatingAdmissionPolicies().Delete(ctx, denial, metav1.DeleteOptions{})))
+	}
+	e.afterwards(allow)
+	rule := func(group, resource string) admissionv1.NamedRuleWithOperations {
+		return admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+		}}
+	}
+	_, err := policies.ValidatingAdmissionPolicies().Create(e.ctx(), &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: denial},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: ptr.To(admissionv1.Fail),
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
+				rule("rbac.authorization.k8s.io", "clusterrolebindings"), rule("", "serviceaccounts"), rule("policy", "poddisruptionbudgets"),
+			}},
+			Validations: []admissionv1.Validation{{
+				Expression: fmt.Sprintf("request.userInfo.username != %q", operatorUser), Message: "not today",
+			}},
+		},
+	}, metav1.CreateOptions{})
+	e.must(err)
+	_, err = policies.ValidatingAdmissionPolicyBindings().Create(e.ctx(), &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: denial},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: denial, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}, metav1.CreateOptions{})
+	e.must(err)
+	config := rest.CopyConfig(e.config)
+	config.Impersonate.UserName = operatorUser
+	operator, err := kubernetes.NewForConfig(config)
+	e.must(err)
+	e.eventually(soon, func() error {
+		probe := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
+		_, err := operator.CoreV1().ServiceAccounts(operandNamespace).Create(e.ctx(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "not today") {
+			return fmt.Errorf("the policy is not in force yet: %w", err)
+		}
+		return nil
+	})
+	return allow
+}
+
+// TestSeveralFailuresAreOneStableMessage: objects that cannot be written are all named in one condition, in an order that does
+// not change (fault 139), which is written once, however often the attempt is repeated; and it recovers.
+func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	allow := e.deny()
+	e.must(e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), someBinding, metav1.DeleteOptions{}))
+	e.must(e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), nodeRightBinding, metav1.DeleteOptions{}))
+	e.must(e.kube.CoreV1().ServiceAccounts(operandNamespace).Delete(e.ctx(), nodeAccount, metav1.DeleteOptions{}))
+	e.must(e.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Delete(e.ctx(), disruptionLimit, metav1.DeleteOptions{}))
+	all := []string{"controller_pdb.yaml", "main_provisioner_binding.yaml", "node_privileged_binding.yaml", "node_sa.yaml"}
+	message := func() (string, error) {
+		conditions, err := e.conditions()
+		return conditions[staticDegraded].Message, err
+	}
+	e.eventually(soon, func() error {
+		if err := e.hasCondition(staticDegraded, opv1.ConditionTrue, "SyncError"); err != nil {
+			return err
+		}
+		text, err := message()
+		for _, part := range all {
+			if !strings.Contains(text, part) {
+				err = errors.Join(err, fmt.Errorf("the message does not name %s:\n%s", part, text))
+			}
+		}
+		return err
+	})
+	first, err := message()
+	e.must(err)
+	if lines := strings.Split(first, "\n"); !slices.IsSorted(lines) || len(lines) != len(all) {
+		t.Errorf("the message is not %d sorted lines:\n%s", len(all), first)
+	}
+
+	since := e.mark()
+	attempts := func() []request {
+		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"), func(r request) bool { return r.Name == someBinding || r.Name == "" })
+	}
+	e.eventually(installed, func() error {
+		if n := len(attempts()); n < 6 { // of two objects
+			return fmt.Errorf("there were %d more attempts, want 6", n)
+		}
+		return nil
+	})
+	again, err := message()
+	e.must(err)
+	if again != first {
+		t.Errorf("the message was\n%s\nand is\n%s", first, again)
+	}
+	if written := e.requests(since, statusWrites); len(written) > 0 {
+		t.Errorf("the same failure was written again:\n%s", list(written))
+	}
+
+	e.must(allow(e.ctx()))
+	e.eventually(installed, func() error {
+		return errors.Join(e.hasCondition(staticDegraded, opv1.ConditionFalse, ""), e.hasBinding(), e.hasDisruptionBudget())
+	})
+	e.awaitAvailable()
+}
+
+// TestProgressingIsOnlyOfRollouts: nodes that are drained and pods that die are no progress (fault 85); a change of the
+// specification is.
+func TestProgressingIsOnlyOfRollouts(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	watch := e.watchConditions()
+	e.drain("devcluster-worker-0")
+	e.drain("devcluster-master-0")
+	e.unready(nfsNodeName, "devcluster-worker-1")
+	e.eventually(soon, func() error { return e.hasUnavailable(nfsNodeName) })
+	e.awaitPolls(3)
+	for _, c := range watch.conditions(e) {
+		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeProgressing) && c.Status != opv1.ConditionFalse {
+			t.Errorf("%s was %s without a rollout: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
+			t.Errorf("%s was %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+
+	watch = e.watchConditions()
+	inputs()["credentials"].put(e, "new credentials")
+	progressing := []string{"OpenStackManilaDriverControllerServiceControllerProgressing", "OpenStackManilaDriverNodeServiceControllerProgressing"}
+	for _, name := range progressing {
+		e.eventually(soon, func() error { return watch.has(name, opv1.ConditionTrue) })
+	}
+	e.awaitAvailable()
+}
+
+// drain empties a node of the driver's pods, and has it take no new ones until the test's end.
+func (e *env) drain(node string) {
+	e.t.Helper()
+	nodes := resource("", "nodes")
+	e.patch(nodes, "", node, `{"spec":{"unschedulable":true}}`)
+	e.afterwards(func(ctx context.Context) error {
+		now, err := e.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		now.Spec.Unschedulable = false
+		_, err = e.kube.CoreV1().Nodes().Update(ctx, now, metav1.UpdateOptions{})
+		return err
+	})
+	pods := e.podsOn("", node)
+	if len(pods) == 0 {
+		e.t.Fatalf("no pods of the driver are on %s", node)
+	}
+	for _, pod := range pods {
+		e.must(e.kube.CoreV1().Pods(operandNamespace).Delete(e.ctx(), pod.Name, metav1.DeleteOptions{}))
+	}
+}
+
+// unready makes a workload's pod on a node fail its readiness.
+func (e *env) unready(workload, node string) {
+	e.t.Helper()
+	pods := e.podsOn(workload, node)
+	if len(pods) != 1 {
+		e.t.Fatalf("%d pods of %s are on %s, want one", len(pods), workload, node)
+	}
+	pod := pods[0].DeepCopy()
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+			c.Status, c.LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(time.Now())
+		}
+	}
+	_, err := e.kube.CoreV1().Pods(operandNamespace).UpdateStatus(e.ctx(), pod, metav1.UpdateOptions{})
+	e.must(err)
+}
+
+// podsOn returns the pods of a workload, or of all, on a node.
+func (e *env) podsOn(workload, node string) []corev1.Pod {
+	e.t.Helper()
+	pods, err := e.kube.CoreV1().Pods(operandNamespace).List(e.ctx(), metav1.ListOptions{})
+	e.must(err)
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Spec.NodeName != node || workload != "" && !strings.HasPrefix(pod.Name, workload+"-")
+	})
+}
+
+func (e *env) hasUnavailable(daemonSet string) error {
+	d, err := e.kube.AppsV1().DaemonSets(operandNamespace).Get(e.ctx(), daemonSet, metav1.GetOptions{})
+	if err == nil && d.Status.NumberUnavailable == 0 {
+		err = fmt.Errorf("no pod of %s is unavailable", daemonSet)
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// rotate changes what the cloud accepts.
+func (e *env) rotate(rotation simulator.Rotation) {
+	e.t.Helper()
+	rotation.Password, rotation.ApplicationCredentialSecret = "leaked-password-rotated", "leaked-application-secret-rotated"
+	_, err := e.cloud.RotateCredentials(e.ctx(), rotation)
+	e.must(err)
+	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
+}
+
+// TestRotatedCredentials: new credentials are used at the next look (fault 6), also after the old ones have been refused.
+func TestRotatedCredentials(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.rotate(simulator.Rotation{})
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason) })
+	e.settle()
+	e.quiet(3)
+	e.must(e.lacksCondition(disabled))
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.awaitPolls(1)
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+	e.awaitAvailable()
+}
+
+// TestChangedCredentials: a changed clouds.yaml brings one new login at the next look, though the old token is still good.
+func TestChangedCredentials(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.rotate(simulator.Rotation{KeepTokens: true})
+	e.setClouds(e.cloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
+	e.awaitPolls(2)
+	if logins := e.counters().Logins; logins != 2 {
+		t.Errorf("there were %d logins, want one with the old credentials and one with the new", logins)
+	}
+	e.awaitPolls(2)
+	if logins := e.counters().LoginAttempts; logins != 2 {
+		t.Errorf("there were %d logins, want two", logins)
+	}
+	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
+}
+
+// malformed is a content of clouds.yaml that cannot be used, with a secret in it that must not be quoted.
+type malformed struct{ name, text, says string }
+
+func malformedClouds(secret string) []malformed {
+	return []malformed{
+		{"no YAML", "clouds: {openstack: {auth: {password: '" + secret + "\n", "not valid YAML"},
+		{"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n", "lacks in clouds.openstack.auth: auth_url"},
+		{"another type", "clouds:\n  openstack:\n    auth: [" + secret + "]\n", "(line 3)"},
+		{
+			"other entries", "clouds:\n  a: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n" +
+				"  b: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n", "no entry clouds.openstack",
+		},
+		{"no login", "clouds: {openstack: {auth: {auth_url: 'http://127.0.0.1:1/v3', domain_name: " + secret + "}}}\n", "password"},
+		{"empty", "", "no entry clouds.openstack"},
+	}
+}
+
+// TestMalformedClouds: a clouds.yaml that cannot be used is a condition, not a crash, and is read again when it is mended.
+func TestMalformedClouds(t *testing.T) {
+	const secret = "leaked-by-a-malformed-file"
+	e := newEnv(t, options{Idle: true, NoCredentials: true})
+	e.secrets = append(e.secrets, secret)
+	e.seedCloudConfig()
+	p := e.startOperator() // without any file
+	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials") })
+	for _, m := range malformedClouds(secret) {
+		e.setClouds([]byte(m.text))
+		told := failure{name: m.name, reason: "InvalidCredentials", says: m.says}
+		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, told) })
+		e.checkObjects(t.Context()) // of the secret in this very condition
+		e.mustNotDeploy()
+	}
+	e.settle()
+	e.quiet(3)
+	if total := e.counters().Total(); total > 0 {
+		t.Errorf("the operator has sent %d requests to a cloud that it cannot know", total)
+	}
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.awaitAvailable()
+	if p != e.operator || !p.running() {
+		t.Error("another process did that")
+	}
+}
+
+// TestMalformedCloudsLater: the driver goes on with what it has while clouds.yaml cannot be used.
+func TestMalformedCloudsLater(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.must(writeFile(e.cloudsPath, []byte("clouds: [\n")))
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials") })
+	e.settle()
+	e.quiet(3)
+	e.must(e.available())
+	e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{})))
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+}
+
+// TestRegion: the services of the region in clouds.yaml are asked.
+func TestRegion(t *testing.T) {
+	e := newEnv(t, options{
+		Cloud:  simulator.Config{Regions: []string{"RegionOne", "RegionTwo"}},
+		Clouds: simulator.Clouds{Region: "RegionTwo"},
+	})
+	e.awaitAvailable()
+	requests, err := e.cloud.Log(t.Context(), 0)
+	e.must(err)
+	for _, r := range requests {
+		if r.Service == simulator.Share && r.Region != "RegionTwo" {
+			t.Errorf("share types of region %q were asked for, want RegionTwo", r.Region)
+		}
+	}
+	text := strings.ReplaceAll(string(e.cloudsYAML(e.options.Clouds)), "RegionTwo", "RegionThree")
+	e.setClouds([]byte(text))
+	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "NoManila") })
+	if message := e.message(disabled); !strings.Contains(message, "RegionThree") {
+		t.Errorf("the message %q does not name the region", message)
+	}
+}
+
+// TestApplicationCredentials: clouds with application credentials, by ID or by name, work like those with passwords.
+func TestApplicationCredentials(t *testing.T) {
+	for _, auth := range []simulator.Auth{simulator.ApplicationCredential, simulator.NamedApplicationCredential} {
+		t.Run(string(auth), func(t *testing.T) {
+			e := newEnv(t, options{Clouds: simulator.Clouds{Auth: auth}})
+			e.awaitAvailable()
+			e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
+		})
+	}
+}
+
+// TestPrivateCA: the CA is found in each of the places where it may be; without it the message says what to do (1.11).
+func TestPrivateCA(t *testing.T) {
+	place := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
+	places := map[string]func(*env){
+		"beside clouds.yaml": func(e *env) { e.must(writeFile(e.caPath, e.ca)) },
+		"in the legacy file": func(e *env) {
+			e.must(os.MkdirAll(filepath.Join(e.dir, "openstack-ca"), 0o700))
+			e.must(writeFile(filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"), e.ca))
+		},
+		"named by clouds.yaml": func(e *env) {
+			e.must(writeFile(place(e), e.ca))
+			e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{CACert: place(e)})))
+		},
+	}
+	for name, put := range places {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, NoCA: true, Idle: true})
+			e.options.Args = append(e.options.Args, "--cloud-ca-file="+filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"))
+			e.startOperator()
+			e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason) })
+			if message := e.message(disabled); !strings.Contains(message, "unknown authority") || !strings.Contains(message, "cacert") {
+				t.Errorf("without the CA the message is %q", message)
+			}
+			put(e)
+			e.awaitAvailable()
+		})
+	}
+}
+
+// TestCAPrecedence: the CA beside clouds.yaml counts, not a wrong path that the installer's host left in clouds.yaml (fault 29).
+func TestCAPrecedence(t *testing.T) {
+	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Clouds: simulator.Clouds{CACert: "/home/installer/ca.pem"}})
+	e.awaitAvailable()
+}
+
+// TestProxy: the proxy of the environment is used, for plain and for encrypted clouds (fault 39).
+func TestProxy(t *testing.T) {
+	for _, tls := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%t", tls), func(t *testing.T) {
+			e := newEnv(t, options{Cloud: simulator.Config{TLS: tls, AdvertisedHost: "cloud.example.test"}, Idle: true})
+			proxy := startProxy(t, e.sim.Info())
+			e.options.Env = append(e.options.Env, "HTTP_PROXY="+proxy.url, "HTTPS_PROXY="+proxy.url)
+			e.startOperator()
+			e.awaitAvailable()
+			if proxy.served.Load() == 0 {
+				t.Error("the proxy was not used")
+			}
+			proxy.close()
+			e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
+			if message := e.message(reachable); !strings.Contains(message, "proxy") {
+				t.Errorf("without the proxy the message is %q", message)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const shareTypesCall = "GET /share/v2/types"
+
+// TestFoundStartsDrivers: an OpenStack with Manila is found, the drivers are started, each share type gets a StorageClass.
+func TestFoundStartsDrivers(t *testing.T) {
+	e := newEnv(t, options{Types: []string{"default", "gold"}})
+	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
+	e.eventually(soon, func() error { return e.hasCondition("ManilaCloudReachable", "True", "") })
+	e.eventually(soon, func() error { return e.hasEvent("ManilaFound") })
+	e.must(e.lacksCondition("ManilaControllerDisabled"))
+}
+
+// TestLooksAtOnceThenEachMinute: without --poll-interval the operator looks at once, and not again for a while.
+func TestLooksAtOnceThenEachMinute(t *testing.T) {
+	_, help := runOperator(t, soon, nil, "start", "--help")
+	if !strings.Contains(help, "--poll-interval") || !strings.Contains(help, "default 1m0s") {
+		t.Errorf("start --help does not say that --poll-interval is 1m0s by default:\n%s", help)
+	}
+	e := newEnv(t, options{PollInterval: -1})
+	e.awaitAvailable()
+	e.settle()
+	if n := e.counters().Calls[shareTypesCall]; n != 1 {
+		t.Errorf("the operator has asked for share types %d times, want once in the first minute", n)
+	}
+}
+
+// TestPollIntervalBounds: a poll interval above a minute is refused, in one line that names the flag.
+func TestPollIntervalBounds(t *testing.T) {
+	for _, interval := range []string{"61s", "0s", "-1s"} {
+		t.Run(interval, func(t *testing.T) {
+			e := newEnv(t, options{Idle: true, PollInterval: -1, Args: []string{"--poll-interval=" + interval}})
+			code, output := runOperator(t, soon, e.operatorEnv(), e.operatorArgs()...)
+			if code == 0 {
+				t.Errorf("the operator accepts a poll interval of %s", interval)
+			}
+			if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 || !strings.Contains(output, "--poll-interval") {
+				t.Errorf("the operator says\n%s\nwant one line that names --poll-interval", output)
+			}
+		})
+	}
+}
+
+// TestOneRequestPerPoll: while the token is good, a look at the cloud is one request, after a single login.
+func TestOneRequestPerPoll(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.settle()
+	e.quiet(5)
+	e.eventually(soon, func() error { // until no poll comes between the questions
+		before, err := e.polls()
+		if err != nil {
+			return err
+		}
+		counters := e.counters()
+		after, err := e.polls()
+		if err != nil {
+			return err
+		}
+		if before != after || float64(counters.Calls[shareTypesCall]) != after {
+			return fmt.Errorf("%d requests for share types during %v to %v polls, want one each", counters.Calls[shareTypesCall], before, after)
+		}
+		return nil
+	})
+	counters := e.counters()
+	if counters.LoginAttempts != 1 {
+		t.Errorf("%d logins, want 1", counters.LoginAttempts)
+	}
+	if others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts; others > 2 {
+		t.Errorf("%d requests are neither login nor share types, want at most the first look at the identity service: %v", others, counters.Calls)
+	}
+}
+
+// TestRevokedToken: a 401 brings one new login, and nobody hears of it.
+func TestRevokedToken(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.settle()
+	since := e.mark()
+	revoked, err := e.cloud.RevokeTokens(t.Context())
+	e.must(err)
+	if revoked != 1 {
+		t.Errorf("the operator held %d tokens, want 1", revoked)
+	}
+	e.eventually(soon, func() error {
+		if logins := e.counters().Logins; logins != 2 {
+			return fmt.Errorf("there were %d logins, want a second", logins)
+		}
+		return nil
+	})
+	e.awaitPolls(3)
+	if attempts := e.counters().LoginAttempts; attempts != 2 {
+		t.Errorf("%d logins, want 2", attempts)
+	}
+	if writes := e.writes(since); len(writes) > 0 {
+		t.Errorf("a new login is news to the cluster:\n%s", list(writes))
+	}
+	e.must(e.available())
+}
+
+// TestExpiringTokens: logins come with the expiry of tokens, not with each look.
+func TestExpiringTokens(t *testing.T) {
+	e := newEnv(t, options{Cloud: simulator.Config{TokenTTL: 3 * time.Second}})
+	e.awaitAvailable()
+	start, first := time.Now(), e.counters().LoginAttempts
+	e.awaitPolls(5)
+	most := int(time.Since(start)/(3*time.Second)) + 1
+	if logins := e.counters().LoginAttempts - first; logins < 1 || logins > most {
+		t.Errorf("%d logins in %v with tokens of 3 s, want 1 to %d", logins, time.Since(start), most)
+	}
+	e.must(e.available())
+}

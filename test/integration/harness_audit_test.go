@@ -1,0 +1,173 @@
+//go:build integration
+
+package integration
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// request is one request that the API server answered, from its audit log.
+type request struct {
+	User, Verb, Resource, Subresource, Namespace, Name, URI string
+	Code                                                    int
+	Time                                                    time.Time
+}
+
+func (r request) String() string {
+	resource := r.Resource
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	return fmt.Sprintf("%s %s %s %s/%s: %d (%s)", r.Time.Format("15:04:05.000"), r.Verb, resource, r.Namespace, r.Name, r.Code, r.URI)
+}
+
+// isWrite tells whether it changes something, apart from the lease that a leader renews and reviews, which change nothing.
+func (r request) isWrite() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) &&
+		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.Resource)
+}
+
+// auditMark is a moment, and its place in the audit log.
+type auditMark struct {
+	offset int64
+	time   time.Time
+}
+
+// isBelated tells an event that was made before the mark: the operator's client sends events late, a few a second. The name
+// of an event ends in the time at which it was made.
+func (r request) isBelated(since auditMark) bool {
+	if r.Resource != "events" || r.Verb != "create" {
+		return false
+	}
+	made, err := strconv.ParseInt(r.Name[strings.LastIndex(r.Name, ".")+1:], 16, 64)
+	return err == nil && time.Unix(0, made).Before(since.time)
+}
+
+// auditEvent is what is read of a line of the log.
+type auditEvent struct {
+	Stage      string `json:"stage"`
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+}
+
+// markAudit returns the present end of the audit log.
+func (c *devcluster) markAudit() (auditMark, error) {
+	info, err := os.Stat(c.auditLog())
+	if err != nil {
+		return auditMark{}, err
+	}
+	return auditMark{info.Size(), time.Now()}, nil
+}
+
+// requestsSince returns the operator's requests that ended after the mark.
+func (c *devcluster) requestsSince(mark auditMark) ([]request, error) {
+	file, err := os.Open(c.auditLog())
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(mark.offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	var requests []request
+	reader := bufio.NewReader(file)
+	for {
+		line, err := reader.ReadString('\n')
+		if err == io.EOF {
+			return requests, nil // a line without end is being written
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !strings.Contains(line, operatorUser) || !strings.Contains(line, `"stage":"ResponseComplete"`) {
+			continue
+		}
+		var e auditEvent
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+		if e.User.Username != operatorUser {
+			continue
+		}
+		requests = append(requests, request{
+			User: e.User.Username, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code, Time: e.Received,
+		})
+	}
+}
+
+// mark returns the present end of the audit log.
+func (e *env) mark() auditMark {
+	e.t.Helper()
+	mark, err := shared.markAudit()
+	if err != nil {
+		e.t.Fatalf("finding the end of the audit log: %v", err)
+	}
+	return mark
+}
+
+// requests returns the operator's requests since the mark that all the filters accept.
+func (e *env) requests(since auditMark, filters ...func(request) bool) []request {
+	e.t.Helper()
+	all, err := shared.requestsSince(since)
+	if err != nil {
+		e.t.Fatalf("reading the audit log: %v", err)
+	}
+	return slices.DeleteFunc(all, func(r request) bool {
+		return slices.ContainsFunc(filters, func(accept func(request) bool) bool { return !accept(r) })
+	})
+}
+
+// writes returns what the operator has written since the mark, leases excepted.
+func (e *env) writes(since auditMark) []request {
+	e.t.Helper()
+	return e.requests(since, request.isWrite, func(r request) bool { return !r.isBelated(since) })
+}
+
+// ofResource accepts requests on a resource, such as "storageclasses".
+func ofResource(resource string) func(request) bool {
+	return func(r request) bool { return r.Resource == resource }
+}
+
+// ofVerb accepts requests with one of the verbs.
+func ofVerb(verbs ...string) func(request) bool {
+	return func(r request) bool { return slices.Contains(verbs, r.Verb) }
+}
+
+// statusWrites accepts writes of the ClusterCSIDriver's status.
+func statusWrites(r request) bool {
+	return r.isWrite() && r.Resource == "clustercsidrivers" && r.Subresource == "status"
+}
+
+// successful accepts requests that the API server granted: a conflict has written nothing.
+func successful(r request) bool { return r.Code < 300 }
+
+// list writes requests one a line.
+func list(requests []request) string {
+	lines := make([]string, 0, len(requests))
+	for _, r := range requests {
+		lines = append(lines, r.String())
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,294 @@
+//go:build integration
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+const (
+	someBinding     = "openstack-manila-csi-main-provisioner-binding"
+	metricsService  = "manila-csi-driver-controller-metrics"
+	disruptionLimit = "openstack-manila-csi-controllerplugin-pdb"
+	nodeAccount     = "manila-csi-driver-node-sa"
+)
+
+func resource(group, name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}
+}
+
+func (e *env) setManagementState(state opv1.ManagementState) {
+	e.t.Helper()
+	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.ManagementState = state })
+}
+
+// TestUnmanagedLeavesOperandsAlone: while Unmanaged nothing is reverted or written at all; Managed again, everything is.
+func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	want := e.passwordTranslation()
+	e.setManagementState(opv1.Unmanaged)
+	since := e.rest()
+
+	e.patch(resource("apps", "deployments"), operandNamespace, controllerName, `{"spec":{"replicas":1}}`)
+	e.patch(resource("apps", "daemonsets"), operandNamespace, nodeName, `{"spec":{"template":{"spec":{"priorityClassName":null}}}}`)
+	e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`)
+	e.must(e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), someBinding, metav1.DeleteOptions{}))
+	e.must(e.kube.StorageV1().StorageClasses().Delete(e.ctx(), "csi-manila-default", metav1.DeleteOptions{}))
+	e.must(e.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
+	e.throughout(3*time.Second, func() error {
+		if writes := e.writes(since); len(writes) > 0 {
+			return fmt.Errorf("the operator wrote while Unmanaged:\n%s", list(writes))
+		}
+		return nil
+	})
+
+	e.setManagementState(opv1.Managed)
+	e.within(soon, func() error {
+		deployment, err := e.deployment()
+		if err != nil {
+			return err
+		}
+		node, err := e.workload(nodeName)
+		if err != nil {
+			return err
+		}
+		if replicas := *deployment.Spec.Replicas; replicas != 2 || node.Pod.PriorityClassName != "system-node-critical" {
+			return fmt.Errorf("the workloads have %d replicas and priority %q, want them reverted", replicas, node.Pod.PriorityClassName)
+		}
+		_, bindingErr := e.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), someBinding, metav1.GetOptions{})
+		_, driverErr := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+		return errors.Join(e.hasTranslation(want), e.hasClasses("csi-manila-default"), bindingErr, driverErr)
+	})
+	e.awaitAvailable()
+}
+
+// TestRemovedIsRefused: the driver cannot be removed; a condition says so, and nothing is deleted.
+func TestRemovedIsRefused(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	since, before := e.rest(), e.workloads()
+	e.setManagementState(opv1.Removed)
+	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed") })
+	conditions, err := e.conditions()
+	e.must(err)
+	if message := conditions["ManagementStateDegraded"].Message; !strings.Contains(message, "Removed is not supported") {
+		t.Errorf("the message is %q, want it to say that Removed is not supported", message)
+	}
+	e.throughout(2*time.Second, func() error {
+		if deletions := e.requests(since, ofVerb("delete", "deletecollection")); len(deletions) > 0 {
+			return fmt.Errorf("the operator deleted:\n%s", list(deletions))
+		}
+		return nil
+	})
+	if diff := cmp.Diff(before, e.workloads()); diff != "" {
+		t.Errorf("the workloads changed:\n%s", diff)
+	}
+	e.setManagementState(opv1.Managed)
+	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionFalse, "") })
+}
+
+// TestStaticObjectsComeBack: what was edited or deleted is put right by events (faults 31, 132).
+func TestStaticObjectsComeBack(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	for name, c := range map[string]struct {
+		spoil func() error
+		sound func() error
+	}{
+		"ClusterRoleBinding deleted": {
+			func() error {
+				return e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), someBinding, metav1.DeleteOptions{})
+			},
+			e.hasBinding,
+		},
+		"ClusterRoleBinding edited": {
+			func() error {
+				e.patch(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", someBinding, `{"subjects":[]}`)
+				return nil
+			},
+			e.hasBinding,
+		},
+		"Service port edited": {
+			func() error {
+				e.patch(resource("", "services"), operandNamespace, metricsService,
+					`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`)
+				return nil
+			},
+			e.hasService,
+		},
+		"Service deleted": {
+			func() error {
+				return e.kube.CoreV1().Services(operandNamespace).Delete(e.ctx(), metricsService, metav1.DeleteOptions{})
+			},
+			e.hasService,
+		},
+		"PodDisruptionBudget edited": {
+			func() error {
+				e.patch(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionLimit, `{"spec":{"maxUnavailable":2}}`)
+				return nil
+			},
+			e.hasDisruptionBudget,
+		},
+		"PodDisruptionBudget deleted": {
+			func() error {
+				return e.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Delete(e.ctx(), disruptionLimit, metav1.DeleteOptions{})
+			},
+			e.hasDisruptionBudget,
+		},
+		"ServiceAccount deleted": {
+			func() error {
+				return e.kube.CoreV1().ServiceAccounts(operandNamespace).Delete(e.ctx(), nodeAccount, metav1.DeleteOptions{})
+			},
+			func() error {
+				_, err := e.kube.CoreV1().ServiceAccounts(operandNamespace).Get(e.ctx(), nodeAccount, metav1.GetOptions{})
+				return err
+			},
+		},
+	} {
+		e.sub(name, func(*testing.T) {
+			e.eventually(prompt, c.sound)
+			e.must(c.spoil())
+			e.within(prompt, c.sound)
+		})
+	}
+	e.eventually(soon, e.notDegraded)
+}
+
+func (e *env) hasBinding() error {
+	binding, err := e.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), someBinding, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	want := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operandNamespace, Name: "manila-csi-driver-controller-sa"}}
+	if diff := cmp.Diff(want, binding.Subjects); diff != "" {
+		return fmt.Errorf("the subjects of %s differ (-want +got):\n%s", someBinding, diff)
+	}
+	return nil
+}
+
+func (e *env) hasService() error {
+	service, err := e.kube.CoreV1().Services(operandNamespace).Get(e.ctx(), metricsService, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	var ports []int32
+	for _, port := range service.Spec.Ports {
+		ports = append(ports, port.Port)
+	}
+	slices.Sort(ports)
+	if want := []int32{9203, 9204, 9205}; !slices.Equal(ports, want) {
+		return fmt.Errorf("the ports of %s are %v, want %v", metricsService, ports, want)
+	}
+	return nil
+}
+
+func (e *env) hasDisruptionBudget() error {
+	budget, err := e.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Get(e.ctx(), disruptionLimit, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if got := budget.Spec.MaxUnavailable; got == nil || got.IntValue() != 1 {
+		return fmt.Errorf("maxUnavailable of %s is %v, want 1", disruptionLimit, got)
+	}
+	return nil
+}
+
+// TestRightsComeBeforeWorkloads: no pod is created before its account and the account's rights (fault 105).
+func TestRightsComeBeforeWorkloads(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	created := func(resources ...string) []request {
+		return e.requests(e.began, ofVerb("create"), successful, func(r request) bool { return slices.Contains(resources, r.Resource) })
+	}
+	rights := created("serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings")
+	workloads := created("deployments", "daemonsets")
+	if len(rights) < 14 || len(workloads) != 3 {
+		t.Fatalf("%d rights and %d workloads were created, want 14 at least and 3", len(rights), len(workloads))
+	}
+	first := slices.MinFunc(workloads, func(a, b request) int { return a.Time.Compare(b.Time) })
+	for _, r := range rights {
+		if r.Time.After(first.Time) {
+			t.Errorf("after %s came %s", first, r)
+		}
+	}
+}
+
+// TestCSIDriverHasOneWriter: a policy chosen for the operator is what the object is created with, and nothing is in dispute
+// about it later (1.11-4).
+func TestCSIDriverHasOneWriter(t *testing.T) {
+	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
+	e.awaitAvailable()
+	created, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+	e.must(err)
+	e.must(hasPolicy(created))
+	since := e.rest()
+	e.awaitPolls(5)
+	e.patch(clusterCSIDrivers(), "", driverName, `{"metadata":{"annotations":{"touched":"1"}}}`)
+	e.awaitPolls(1)
+	now, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+	e.must(err)
+	if now.UID != created.UID || now.ResourceVersion != created.ResourceVersion {
+		t.Errorf("the CSIDriver is %s at %s, was %s at %s", now.UID, now.ResourceVersion, created.UID, created.ResourceVersion)
+	}
+	if writes := e.writes(since); len(writes) > 0 {
+		t.Errorf("the operator wrote:\n%s", list(writes))
+	}
+	if deletions := e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")); len(deletions) > 0 {
+		t.Errorf("the operator deleted:\n%s", list(deletions))
+	}
+}
+
+func hasPolicy(driver *storagev1.CSIDriver) error {
+	if got := driver.Spec.FSGroupPolicy; got == nil || *got != storagev1.FileFSGroupPolicy {
+		return fmt.Errorf("fsGroupPolicy is %v, want File", got)
+	}
+	return nil
+}
+
+// TestCSIDriverIsRepaired: its deletion and edits of what may change are put right (fault 130).
+func TestCSIDriverIsRepaired(t *testing.T) {
+	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
+	e.awaitAvailable()
+	csiDrivers := resource("storage.k8s.io", "csidrivers")
+	for name, spoil := range map[string]func(){
+		"deleted": func() {
+			e.must(e.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
+		},
+		"annotation edited": func() {
+			e.patch(csiDrivers, "", driverName, `{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`)
+		},
+		"policy edited": func() { e.patch(csiDrivers, "", driverName, `{"spec":{"fsGroupPolicy":"None"}}`) },
+		"field edited":  func() { e.patch(csiDrivers, "", driverName, `{"spec":{"podInfoOnMount":true}}`) },
+	} {
+		e.sub(name, func(*testing.T) {
+			spoil()
+			e.within(prompt, func() error {
+				driver, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if got := driver.Annotations["csi.openshift.io/managed"]; got != "true" {
+					return fmt.Errorf("annotation csi.openshift.io/managed is %q, want true", got)
+				}
+				if *driver.Spec.PodInfoOnMount {
+					return errors.New("podInfoOnMount is true, want false")
+				}
+				return hasPolicy(driver)
+			})
+		})
+	}
+}

@@ -1,0 +1,253 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+func proxyVariables() []string { return []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} }
+
+// setProxy sets the status of Proxy/cluster, as the cluster network operator does; nil empties it.
+func (e *env) setProxy(status *configv1.ProxyStatus) {
+	e.t.Helper()
+	text, err := json.Marshal(map[string]any{"status": status})
+	e.must(err)
+	e.patch(configResource("proxies"), "", "cluster", string(text), "status")
+}
+
+// hasProxy returns nil if csi-driver of each workload has exactly this proxy, each variable once, and no other container any.
+func (e *env) hasProxy(want map[string]string) error {
+	for _, name := range workloadNames() {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.containers() {
+			wanted := map[string]string{}
+			if c.Name == "csi-driver" {
+				wanted = want
+			}
+			if err := hasVariables(c, wanted); err != nil {
+				return fmt.Errorf("container %s of %s: %w", c.Name, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func hasVariables(c corev1.Container, want map[string]string) error {
+	got := map[string]string{}
+	for _, variable := range c.Env {
+		if !slices.Contains(proxyVariables(), strings.ToUpper(variable.Name)) {
+			continue
+		}
+		if _, twice := got[variable.Name]; twice {
+			return fmt.Errorf("%s is there twice", variable.Name)
+		}
+		got[variable.Name] = variable.Value
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("its proxy differs (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+// TestProxyReachesDrivers: the cluster's proxy is given to what talks to the cloud or may, in all three workloads (faults 38,
+// 41, 42), not to what dials sockets only (fault 40); it comes once, however often it is synced, and goes.
+func TestProxyReachesDrivers(t *testing.T) {
+	e := newEnv(t, options{})
+	e.afterwards(func(ctx context.Context) error {
+		_, err := e.dynamic.Resource(configResource("proxies")).
+			Patch(ctx, "cluster", types.MergePatchType, []byte(`{"status":null}`), metav1.PatchOptions{}, "status")
+		return err
+	})
+	e.awaitAvailable()
+	e.must(e.hasProxy(map[string]string{}))
+
+	e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", HTTPSProxy: "http://proxy.example.com:3129", NoProxy: ".cluster.local,10.0.0.0/16"})
+	want := map[string]string{
+		"HTTP_PROXY": "http://proxy.example.com:3128", "HTTPS_PROXY": "http://proxy.example.com:3129", "NO_PROXY": ".cluster.local,10.0.0.0/16",
+	}
+	e.within(prompt, func() error { return e.hasProxy(want) })
+	e.awaitAvailable()
+
+	since := e.rest()
+	before := e.workloads()
+	for i := range 3 { // an event of the ClusterCSIDriver repeats every sync
+		e.patch(clusterCSIDrivers(), "", driverName, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, i))
+		e.awaitPolls(1)
+	}
+	e.must(e.hasProxy(want))
+	if diff := cmp.Diff(before, e.workloads()); diff != "" {
+		t.Errorf("the workloads changed with a proxy that did not:\n%s", diff)
+	}
+	if writes := e.writes(since); len(writes) > 0 {
+		t.Errorf("the operator wrote:\n%s", list(writes))
+	}
+
+	e.setProxy(nil)
+	e.within(prompt, func() error { return e.hasProxy(map[string]string{}) })
+	e.awaitAvailable()
+}
+
+// setTLSProfile sets the profile of APIServer/cluster; "null" is none.
+func (e *env) setTLSProfile(text string) {
+	e.t.Helper()
+	e.patch(configResource("apiservers"), "", "cluster", `{"spec":{"tlsSecurityProfile":null}}`)
+	e.patch(configResource("apiservers"), "", "cluster", `{"spec":{"tlsSecurityProfile":`+text+`}}`)
+}
+
+// proxiesServe returns nil if each kube-rbac-proxy has these TLS settings; ciphers "" are any that are sound.
+func (e *env) proxiesServe(version, ciphers string) error {
+	w, err := e.workload(controllerName)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, c := range w.containers() {
+		if !strings.HasSuffix(c.Name, "kube-rbac-proxy") {
+			continue
+		}
+		found++
+		if got, _ := argument(c, "tls-min-version"); got != version {
+			return fmt.Errorf("%s has --tls-min-version=%s, want %s", c.Name, got, version)
+		}
+		got, _ := argument(c, "tls-cipher-suites")
+		if ciphers != "" && got != ciphers {
+			return fmt.Errorf("%s has --tls-cipher-suites=%s, want %s", c.Name, got, ciphers)
+		}
+	}
+	if found != 3 {
+		return fmt.Errorf("there are %d kube-rbac-proxies, want 3", found)
+	}
+	return e.argumentsAreSound()
+}
+
+// argumentsAreSound returns an error if any argument of any container is a placeholder or lacks its value.
+func (e *env) argumentsAreSound() error {
+	var errs []error
+	for _, name := range workloadNames() {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.containers() {
+			for _, arg := range c.Args {
+				if strings.Contains(arg, "${") || strings.HasSuffix(arg, "=") || arg == "" {
+					errs = append(errs, fmt.Errorf("container %s of %s has the argument %q", c.Name, name, arg))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// TestTLSProfileReachesProxies: what APIServer/cluster says of TLS is what the proxies before the metrics serve (fault 119), and
+// what it leaves open becomes a default, never an empty argument or a placeholder (faults 118, 120, 121).
+func TestTLSProfileReachesProxies(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.must(e.proxiesServe("VersionTLS12", ""))
+	for _, profile := range []struct{ name, text, version, ciphers string }{
+		{"modern", `{"type":"Modern","modern":{}}`, "VersionTLS13", "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"},
+		{
+			"custom", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11","ciphers":["ECDHE-RSA-AES128-GCM-SHA256"]}}`,
+			"VersionTLS11", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+		},
+		{
+			"custom without version", `{"type":"Custom","custom":{"ciphers":["ECDHE-RSA-AES256-GCM-SHA384"]}}`,
+			"VersionTLS12", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+		},
+		{"custom without ciphers", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11"}}`, "VersionTLS11", ""},
+		{"custom with empty ciphers", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS13","ciphers":[]}}`, "VersionTLS13", ""},
+		{"custom with nothing", `{"type":"Custom","custom":{}}`, "VersionTLS12", ""},
+		{"none", `null`, "VersionTLS12", ""},
+	} {
+		e.sub(profile.name, func(*testing.T) {
+			e.setTLSProfile(profile.text)
+			e.within(prompt, func() error { return e.proxiesServe(profile.version, profile.ciphers) })
+			e.throughout(pollEvery, e.argumentsAreSound)
+		})
+	}
+	e.eventually(soon, e.notDegraded)
+}
+
+// TestLogLevelReachesAllContainers: spec.logLevel is the verbosity of each container that has one, of csi-driver-nfs too (fault 90).
+func TestLogLevelReachesAllContainers(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	for level, want := range map[opv1.LogLevel]string{opv1.Debug: "4", opv1.Trace: "6", opv1.TraceAll: "8", opv1.Normal: "2"} {
+		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = level })
+		e.within(prompt, func() error { return e.hasVerbosity(want) })
+	}
+}
+
+func (e *env) hasVerbosity(want string) error {
+	var seen []string
+	for _, name := range workloadNames() {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.containers() {
+			got, found := argument(c, "v")
+			if !found && (strings.HasSuffix(c.Name, "kube-rbac-proxy") || c.Name == "wait-for-nfs-plugin") {
+				continue // the one would log request headers, the other is a shell
+			}
+			if got != want {
+				return fmt.Errorf("container %s of %s has --v=%s, want %s", c.Name, name, got, want)
+			}
+			seen = append(seen, c.Name)
+		}
+	}
+	if !slices.Contains(seen, "csi-driver-nfs") {
+		return fmt.Errorf("csi-driver-nfs is not among the containers %v", seen)
+	}
+	return nil
+}
+
+// TestOperatorLogLevelNeverLogsBodies: the highest level makes the operator talk more, but not of what it sends: Secrets.
+func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
+	for name, c := range map[string]struct {
+		options options
+		risen   string // is in the log when the level has risen
+	}{
+		"spec": {options{Before: func(e *env) {
+			e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = opv1.TraceAll })
+		}}, "OperatorLogLevelChange"},
+		"flag": {options{Args: []string{"-v=10"}}, "/namespaces/" + operandNamespace + "/secrets"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, c.options)
+			e.awaitAvailable()
+			e.eventually(soon, func() error {
+				if !strings.Contains(e.log(), c.risen) {
+					return fmt.Errorf("the operator's log does not have %q: its level has not risen", c.risen)
+				}
+				return nil
+			})
+			e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
+			e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
+			for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
+				if strings.Contains(e.log(), body) {
+					t.Errorf("the operator's log has %q", body)
+				}
+			}
+		})
+	}
+}

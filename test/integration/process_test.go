@@ -1,0 +1,244 @@
+//go:build integration
+
+package integration
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// TestMissingImagesEndTheProcess: each image variable that is missing is named, all in one line.
+func TestMissingImagesEndTheProcess(t *testing.T) {
+	e := newEnv(t, options{Idle: true})
+	missing := []string{"DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"}
+	environment := slices.DeleteFunc(e.operatorEnv(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(missing, name)
+	})
+	code, output := runOperator(t, soon, environment, e.operatorArgs()...)
+	if code == 0 {
+		t.Error("the operator ended with code 0")
+	}
+	if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 {
+		t.Errorf("the operator wrote %d lines, want one:\n%s", len(lines), output)
+	}
+	for _, name := range missing {
+		if !strings.Contains(output, " "+name+" is missing") {
+			t.Errorf("the operator did not say that %s is missing:\n%s", name, output)
+		}
+	}
+}
+
+// leaseHolder returns who leads, "" for nobody.
+func (e *env) leaseHolder() (string, error) {
+	lease, err := e.kube.CoordinationV1().Leases(operatorNamespace).Get(e.ctx(), operatorName+"-lock", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}
+
+func (e *env) isLed() error {
+	holder, err := e.leaseHolder()
+	if err == nil && holder == "" {
+		err = errors.New("nobody leads")
+	}
+	return err
+}
+
+func (e *env) isNotLed() error {
+	holder, err := e.leaseHolder()
+	if err == nil && holder != "" {
+		err = fmt.Errorf("%s still leads", holder)
+	}
+	return err
+}
+
+// TestEndGivesTheLeaseBack: after SIGTERM nobody leads, and the next operator leads at once.
+func TestEndGivesTheLeaseBack(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.must(e.isLed())
+	first, err := e.leaseHolder()
+	e.must(err)
+	e.stopOperator()
+	e.must(e.isNotLed())
+	e.startOperator()
+	e.within(5*time.Second, e.isLed)
+	second, err := e.leaseHolder()
+	e.must(err)
+	if second == first {
+		t.Errorf("the second operator calls itself %s like the first", second)
+	}
+}
+
+// TestChangedConfigEndsTheProcess: cluster-storage-operator changes the file when the TLS profile changes; the operator ends
+// well, for the next one to read it (fault 150).
+func TestChangedConfigEndsTheProcess(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	p := e.operator
+	e.operator = nil // its end is wanted
+	e.setConfig("  minTLSVersion: VersionTLS13\n")
+	code, err := p.wait(15 * time.Second)
+	e.must(err)
+	if code != 0 {
+		t.Errorf("the operator ended with code %d, want 0", code)
+	}
+	e.must(e.isNotLed())
+	e.startOperator()
+	e.awaitAvailable()
+	e.eventually(soon, func() error {
+		version, err := e.tlsVersion(tls.VersionTLS12)
+		if err == nil {
+			return fmt.Errorf("the new operator speaks TLS version %x, although 1.3 is asked for", version)
+		}
+		_, err = e.tlsVersion(tls.VersionTLS13)
+		return err
+	})
+}
+
+// tlsVersion connects to the operator with no higher version than given.
+func (e *env) tlsVersion(highest uint16) (uint16, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: highest}} //nolint:gosec // the certificate is the operator's own.
+	connection, err := dialer.DialContext(e.ctx(), "tcp", e.listen)
+	if err != nil {
+		return 0, err
+	}
+	defer connection.Close()
+	secure, ok := connection.(*tls.Conn)
+	if !ok {
+		return 0, fmt.Errorf("the connection is a %T", connection)
+	}
+	return secure.ConnectionState().Version, nil
+}
+
+// TestServesHealthToAllAndMetricsToPrometheus: the kubelet has no credentials; metrics are for those who may read them.
+func TestServesHealthToAllAndMetricsToPrometheus(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	prometheus, err := e.prometheusToken()
+	e.must(err)
+	foreign, err := e.kube.CoreV1().ServiceAccounts(operandNamespace).CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	e.must(err)
+	for _, c := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/healthz", "", http.StatusOK},
+		{"/readyz", "", http.StatusOK},
+		{"/livez", "", http.StatusOK},
+		{"/metrics", "", http.StatusUnauthorized},
+		{"/metrics", "no-token", http.StatusUnauthorized},
+		{"/metrics", foreign.Status.Token, http.StatusForbidden},
+		{"/metrics", prometheus, http.StatusOK},
+	} {
+		if got, err := e.ask(c.path, c.token); err != nil || got != c.want {
+			t.Errorf("%s answers %d (%v), want %d", c.path, got, err, c.want)
+		}
+	}
+}
+
+// ask returns the status of the operator's answer.
+func (e *env) ask(path, token string) (int, error) {
+	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, "https://"+e.listen+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is the operator's own.
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	return response.StatusCode, nil
+}
+
+// TestSettledOperatorIsQuiet: with nothing to do nothing is written, and next to nothing is read, poll after poll.
+func TestSettledOperatorIsQuiet(t *testing.T) {
+	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
+	e.awaitAvailable()
+	since := e.rest()
+	e.awaitPolls(5)
+	if writes := e.requests(since, request.isWrite); len(writes) > 0 {
+		t.Errorf("the operator wrote:\n%s", list(writes))
+	}
+	reads := map[string]int{}
+	for _, r := range e.requests(since, ofVerb("get"), func(r request) bool { return r.Resource != "leases" }) {
+		reads[r.Resource+" "+r.Namespace+"/"+r.Name]++
+	}
+	for object, n := range reads {
+		if n > 1 {
+			t.Errorf("%s was read %d times in 5 polls, want once a minute at most", object, n)
+		}
+	}
+	if lists := e.requests(since, ofVerb("list")); len(lists) > 0 {
+		t.Errorf("the operator listed what it watches:\n%s", list(lists))
+	}
+}
+
+// staleConditions are those of earlier operators: csi-driver-manila-operator up to 4.17, csi-operator from 4.18.
+func staleConditions() []string {
+	return []string{
+		"CSIControllerDisabled", "StarterControllerDegraded", "VolumeSnapshotClassControllerDegraded",
+		"OpenStackManilaDriverConditionalStaticResourcesControllerDegraded",
+		"ManilaControllerDegraded", "SecretSyncDegraded", "ManilaDriverStaticResourcesDegraded",
+		"ManilaDriverConditionalStaticResourcesControllerDegraded",
+		"ManilaDriverControllerServiceControllerAvailable", "ManilaDriverControllerServiceControllerProgressing",
+		"ManilaDriverControllerServiceControllerDegraded", "ManilaDriverNodeServiceControllerAvailable",
+		"ManilaDriverNodeServiceControllerProgressing", "ManilaDriverNodeServiceControllerDegraded",
+		"ManilaDriverServiceMonitorControllerDegraded", "ManilaDriverCSIConfigObserverControllerDegraded",
+	}
+}
+
+// TestStaleConditionsGo: what earlier operators left is removed whether the driver runs or is disabled (1.11-1).
+func TestStaleConditionsGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		types []string
+		ready func(*env) error
+	}{
+		"disabled": {noTypes(), func(e *env) error {
+			return e.hasCondition("ManilaControllerDisabled", opv1.ConditionTrue, "NoShareTypes")
+		}},
+		"running": {nil, (*env).available},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, options{Types: c.types, Before: func(e *env) {
+				e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
+					for _, conditionType := range staleConditions() {
+						s.Conditions = append(s.Conditions, opv1.OperatorCondition{
+							Type: conditionType, Status: opv1.ConditionTrue, Reason: "Stale", Message: "of an earlier release",
+							LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)),
+						})
+					}
+				})
+			}})
+			e.eventually(installed, func() error { return c.ready(e) })
+			e.eventually(soon, func() error {
+				var errs []error
+				for _, conditionType := range staleConditions() {
+					errs = append(errs, e.lacksCondition(conditionType))
+				}
+				return errors.Join(errs...)
+			})
+		})
+	}
+}

@@ -1,0 +1,258 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	trustedCABundle    = "manila-csi-driver-trusted-ca-bundle"
+	trustedCAKey       = "ca-bundle.crt"
+	servingCertificate = "manila-csi-driver-controller-metrics-serving-cert"
+	// rolloutPromptly bounds the time from a changed input to the changed pod template.
+	rolloutPromptly = 2 * time.Second
+)
+
+// input is an object whose content makes workloads roll out.
+type input struct {
+	put   func(e *env, content string)
+	rolls []string
+}
+
+// inputs are all of them (faults 45 to 49). What the node plugins do not read does not roll them out.
+func inputs() map[string]input {
+	return map[string]input{
+		"credentials": {
+			put: func(e *env, content string) {
+				e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{
+					"clouds.yaml": append(e.cloudsYAML(simulator.Clouds{}), "# "+content+"\n"...),
+				})
+			},
+			rolls: []string{controllerName, nodeName},
+		},
+		"cloud CA": {
+			put: func(e *env, content string) {
+				e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: content})
+			},
+			rolls: []string{controllerName, nodeName},
+		},
+		"trusted CA bundle": {
+			put: func(e *env, content string) {
+				config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+				e.must(err)
+				config.Data = map[string]string{trustedCAKey: content}
+				_, err = e.kube.CoreV1().ConfigMaps(operandNamespace).Update(e.ctx(), config, metav1.UpdateOptions{})
+				e.must(err)
+			},
+			rolls: workloadNames(),
+		},
+		"metrics certificate": {
+			put: func(e *env, content string) {
+				e.putSecret(operandNamespace, servingCertificate, map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
+			},
+			rolls: []string{controllerName},
+		},
+	}
+}
+
+// rolledOnce returns nil if a workload's specification was changed exactly once since before, by one hash that is the same on
+// the workload and on its pods.
+func rolledOnce(before, after workload) error {
+	if after.Generation != before.Generation+1 {
+		return fmt.Errorf("%s has generation %d after %d, want one more", after.Name, after.Generation, before.Generation)
+	}
+	if diff := cmp.Diff(after.Hashes, after.TemplateHashes); diff != "" {
+		return fmt.Errorf("the hashes of %s differ from those of its pods:\n%s", after.Name, diff)
+	}
+	var changed []string
+	for key, value := range after.Hashes {
+		if before.Hashes[key] != value {
+			changed = append(changed, key)
+		}
+	}
+	if len(changed) != 1 || len(after.Hashes) < len(before.Hashes) {
+		return fmt.Errorf("in %s the hashes %v changed, want one:\n%s", after.Name, changed, cmp.Diff(before.Hashes, after.Hashes))
+	}
+	return nil
+}
+
+// awaitRollout waits until the workloads have been changed, which must be soon, and until their pods are new. Then it checks
+// that exactly these rolled out, exactly once.
+func (e *env) awaitRollout(before map[string]workload, rolled []string) {
+	e.t.Helper()
+	e.within(rolloutPromptly, func() error {
+		for _, name := range rolled {
+			w, err := e.workload(name)
+			if err == nil && maps.Equal(w.TemplateHashes, before[name].TemplateHashes) {
+				err = fmt.Errorf("the pod template of %s has not changed", name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.hasNewPods(rolled) })
+	e.settle()
+	for name, after := range e.workloads() {
+		if slices.Contains(rolled, name) {
+			if err := rolledOnce(before[name], after); err != nil {
+				e.t.Error(err)
+			}
+		} else if diff := cmp.Diff(before[name], after); diff != "" {
+			e.t.Errorf("%s changed, although it does not read the input:\n%s", name, diff)
+		}
+	}
+}
+
+// hasNewPods returns nil if each pod of the workloads has the present hashes.
+func (e *env) hasNewPods(names []string) error {
+	pods, err := e.kube.CoreV1().Pods(operandNamespace).List(e.ctx(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		found := 0
+		for _, pod := range pods.Items {
+			if !strings.HasPrefix(pod.Name, name+"-") {
+				continue
+			}
+			found++
+			if !maps.Equal(dependencies(pod.Annotations), w.TemplateHashes) {
+				return fmt.Errorf("pod %s has not been replaced", pod.Name)
+			}
+		}
+		if found == 0 {
+			return fmt.Errorf("%s has no pods", name)
+		}
+	}
+	return nil
+}
+
+// TestChangedInputRollsOut: a change of what the pods read once makes them new, once and soon, and no others.
+func TestChangedInputRollsOut(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	all := inputs()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		all[name].put(e, "the first content")
+	}
+	e.awaitAvailable()
+	e.settle()
+	e.awaitAvailable()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e.sub(name, func(*testing.T) {
+			before := e.workloads()
+			all[name].put(e, "another content")
+			e.awaitRollout(before, all[name].rolls)
+		})
+	}
+}
+
+// TestMissingInputArrives: the driver starts without any of its inputs; the arrival of each rolls out once (1.11-18).
+func TestMissingInputArrives(t *testing.T) {
+	e := newEnv(t, options{Before: func(e *env) {
+		e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
+		e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+	}})
+	e.eventually(installed, func() error {
+		for _, name := range workloadNames() {
+			if _, err := e.workload(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	e.settle()
+	for name, w := range e.workloads() {
+		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
+			t.Errorf("%s has hashes %v, want none of missing objects", name, w.Hashes)
+		}
+	}
+	all := inputs()
+	// The credentials first: without them the driver is degraded.
+	for _, name := range []string{"credentials", "cloud CA", "trusted CA bundle", "metrics certificate"} {
+		e.sub(name, func(*testing.T) {
+			before := e.workloads()
+			all[name].put(e, "at last")
+			e.awaitRollout(before, all[name].rolls)
+		})
+	}
+}
+
+// TestForeignObjectsRollNothingOut: Secrets and ConfigMaps that are no inputs change nothing, whoever puts them there.
+func TestForeignObjectsRollNothingOut(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	since := e.rest()
+	before := e.workloads()
+	for _, namespace := range []string{operandNamespace, operatorNamespace} {
+		e.putSecret(namespace, "foreign", map[string][]byte{"clouds.yaml": []byte("x")})
+		e.putConfigMap(namespace, "foreign", map[string]string{trustedCAKey: "x"})
+	}
+	e.putSecret(operatorNamespace, "openstack-cloud-credentials", map[string][]byte{"clouds.yaml": []byte("that of another driver")})
+	e.awaitPolls(2)
+	if diff := cmp.Diff(before, e.workloads()); diff != "" {
+		t.Errorf("the workloads changed:\n%s", diff)
+	}
+	if writes := e.writes(since); len(writes) > 0 {
+		t.Errorf("the operator wrote:\n%s", list(writes))
+	}
+}
+
+// TestMountsTrustedCA: what the cluster network operator puts into the ConfigMap is mounted into all that talk to the cloud
+// or may (fault 45), and nothing is mounted before.
+func TestMountsTrustedCA(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+	e.must(err)
+	if got := config.Labels["config.openshift.io/inject-trusted-cabundle"]; got != "true" {
+		t.Errorf("the label that asks for the bundle is %q, want true", got)
+	}
+	for _, w := range e.workloads() {
+		if err := mountsTrustedCA(w); err == nil {
+			t.Errorf("%s mounts the bundle before there is one", w.Name)
+		}
+	}
+	inputs()["trusted CA bundle"].put(e, "a bundle")
+	e.eventually(soon, func() error {
+		for _, w := range e.workloads() {
+			if err := mountsTrustedCA(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	e.settle()
+	got, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+	e.must(err)
+	if got.Data[trustedCAKey] != "a bundle" {
+		t.Errorf("the operator took the bundle away: %v", got.Data)
+	}
+}
+
+// mountsTrustedCA returns nil if the driver's container has the bundle where programs look for CAs.
+func mountsTrustedCA(w workload) error {
+	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
+	if got, want := mountedAt(w, "csi-driver", path), "configMap "+trustedCABundle+" ca-bundle.crt->tls-ca-bundle.pem"; got != want {
+		return fmt.Errorf("csi-driver of %s has %s at %s, want %s", w.Name, got, path, want)
+	}
+	return nil
+}
