@@ -40,7 +40,7 @@ k8s: build ## Build the Kubernetes binaries of the devcluster if they are missin
 	bin/devcluster build --binaries=$(K8S_BIN_DIR)
 
 .PHONY: run
-run: build ## Run the Manila operator on a local control plane with a simulated OpenStack; ARGS has more flags
+run: build ## Run the operators (by default Manila) on a local control plane with a simulated OpenStack; ARGS has more flags
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 
 .PHONY: update
