@@ -69,7 +69,7 @@ func (s Source) readCA(cloud *Cloud) (string, []byte, error) {
 	if strings.Contains(cloud.CACertFile, "-----BEGIN") {
 		return "cacert in clouds.yaml", []byte(cloud.CACertFile), nil
 	}
-	// Whatever keeps a path of another host from being read here, such as /root/ca.pem, is no fault.
+	// Whatever keeps a path of another host from being read here, such as a folder that is closed to this user, is no fault.
 	if data, err := os.ReadFile(cloud.CACertFile); err == nil {
 		return cloud.CACertFile, data, nil
 	}

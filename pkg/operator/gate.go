@@ -57,7 +57,7 @@ func (a answer) reason() string {
 	return a.verdict.Reason
 }
 
-var errAwaited = errors.New("OpenStack has not answered yet. If this stays, check the route between cluster and cloud, and Proxy/cluster")
+var errAwaited = errors.New(plugin.NotAnsweredYet)
 
 // gatekeeper asks a gate and tells the cluster what it heard. Its fields below the line belong to its sync.
 type gatekeeper struct {

@@ -76,6 +76,9 @@ type Verdict struct {
 	Reason, Message string
 }
 
+// NotAnsweredYet is the message while the first answer of the cloud is awaited.
+const NotAnsweredYet = "OpenStack has not answered yet. If this stays, check the route between cluster and cloud, and Proxy/cluster"
+
 // UnknownError is an error of Check with a reason for its condition.
 type UnknownError struct {
 	Reason, Message string

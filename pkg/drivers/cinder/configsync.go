@@ -41,7 +41,7 @@ const (
 )
 
 // errNotAnswered is what the driver waits for at first.
-var errNotAnswered = errors.New("OpenStack has not answered yet. If this stays, check the route between cluster and cloud, and Proxy/cluster")
+var errNotAnswered = errors.New(plugin.NotAnsweredYet)
 
 // configSync keeps the ConfigMap that the CSI driver reads. What it cannot make anew, because the administrator's text is wrong
 // or the cloud does not answer, stays as it was last.

@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -76,9 +77,11 @@ func newZoneWatcher(s plugin.Surroundings, cloud zoneLister) *zoneWatcher {
 		maxAge:   zonesInterval - s.Settings.PollInterval,
 	}
 	secrets := s.Cluster.Side(bundle.Controller).Informers.InformersFor(s.Cluster.Placement.Controller).Core().V1().Secrets()
+	user := s.Cluster.Side(bundle.Guest).Informers.InformersFor(cluster.UserConfigNamespace).Core().V1().ConfigMaps()
 	w.Controller = factory.New().
 		WithBareInformers(s.Cluster.Operator.Informer()).
 		WithFilteredEventsInformersQueueKeyFunc(changed, isCredentials, secrets.Informer()).
+		WithFilteredEventsInformersQueueKeyFunc(changed, isUserConfig, user.Informer()).
 		WithSync(w.sync).
 		ResyncEvery(s.Settings.PollInterval).
 		ToController(zoneWatcherName, s.Events)
@@ -90,6 +93,11 @@ func changed(runtime.Object) string { return changedKey }
 func isCredentials(obj any) bool {
 	secret, ok := obj.(*corev1.Secret)
 	return !ok || secret.Name == credentialsSecret // a tombstone passes: better a look too many
+}
+
+func isUserConfig(obj any) bool {
+	config, ok := obj.(*corev1.ConfigMap)
+	return !ok || config.Name == userConfigMap
 }
 
 // current returns the last answer.

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -235,4 +237,36 @@ func TestIsCredentials(t *testing.T) {
 			t.Errorf("isCloudConf(%T) is %v", test.object, got)
 		}
 	}
+}
+
+// TestUserConfigEvents has the real controller hear of the administrator's configuration, and of no other ConfigMap.
+func TestUserConfigEvents(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		object any
+		want   bool
+	}{
+		{userObject(userConfigMap, nil), true},
+		{userObject("another", nil), false},
+		{cache.DeletedFinalStateUnknown{Obj: userObject(userConfigMap, nil)}, true},
+	} {
+		if got := isUserConfig(test.object); got != test.want {
+			t.Errorf("isUserConfig(%T) is %v", test.object, got)
+		}
+	}
+	b := newBench(t, standalone())
+	go b.zones.Run(t.Context(), 1)
+	looks := func() int {
+		b.cloud.mu.Lock()
+		defer b.cloud.mu.Unlock()
+		return b.cloud.looks
+	}
+	b.await(t, "the first looks", func() bool { return looks() > 0 })
+	before := looks()
+	_, err := b.Side(bundle.Guest).Kube.CoreV1().ConfigMaps(cluster.UserConfigNamespace).
+		Create(t.Context(), userObject(userConfigMap, nil), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the look that the configuration asks for", func() bool { return looks() > before })
 }
