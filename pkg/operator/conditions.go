@@ -21,12 +21,27 @@ type conditionWriter struct {
 
 // ApplyOperatorStatus applies the status with its conditions made presentable.
 func (w conditionWriter) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	if isConflict(status) {
+		return nil
+	}
 	if status != nil {
 		for i := range status.Conditions {
 			presentable(&status.Conditions[i])
 		}
 	}
 	return w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+}
+
+// conflict ends the message of the API server's refusal of an update that another one has overtaken. A condition has only the
+// text of the error.
+const conflict = "the object has been modified; please apply your changes to the latest version and try again"
+
+// isConflict tells whether a status says no more than that two wrote an object at the same time, which happens in each rollout.
+// The controller tries again at once, so that a condition would be a false alarm of a second.
+func isConflict(status *applyopv1.OperatorStatusApplyConfiguration) bool {
+	return status != nil && len(status.Conditions) == 1 &&
+		strings.HasSuffix(ptr.Deref(status.Conditions[0].Type, ""), opv1.OperatorStatusTypeDegraded) &&
+		strings.HasSuffix(ptr.Deref(status.Conditions[0].Message, ""), conflict)
 }
 
 func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
@@ -135,5 +137,31 @@ func TestFailureToWriteIsReturned(t *testing.T) {
 	status := applyopv1.OperatorStatus().WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(opv1.ConditionFalse))
 	if err := (conditionWriter{client}).ApplyOperatorStatus(t.Context(), "test", status); err == nil || errors.Unwrap(err) != nil {
 		t.Errorf("got %v, want the API server's own error", err)
+	}
+}
+
+func TestConflictsAreNoCondition(t *testing.T) {
+	t.Parallel()
+	overtaken := apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "deployments"}, "driver",
+		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	for name, test := range map[string]struct {
+		condition *applyopv1.OperatorConditionApplyConfiguration
+		want      int
+	}{
+		"overtaken":                 {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage(overtaken.Error()), 0},
+		"another error":             {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("no"), 1},
+		"another kind of condition": {applyopv1.OperatorCondition().WithType("AProgressing").WithStatus(opv1.ConditionTrue).WithMessage(overtaken.Error()), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := newFakeClient()
+			status := applyopv1.OperatorStatus().WithConditions(test.condition)
+			if err := (conditionWriter{client}).ApplyOperatorStatus(t.Context(), "manager", status); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(client.posted()); got != test.want {
+				t.Errorf("%d conditions, want %d", got, test.want)
+			}
+		})
 	}
 }

@@ -80,8 +80,8 @@ func (c *devcluster) markAudit() (auditMark, error) {
 	return auditMark{info.Size(), time.Now()}, nil
 }
 
-// requestsSince returns the operator's requests that ended after the mark.
-func (c *devcluster) requestsSince(mark auditMark) ([]request, error) {
+// requestsSince returns the requests of a user that ended after the mark.
+func (c *devcluster) requestsSince(mark auditMark, user string) ([]request, error) {
 	file, err := os.Open(c.auditLog())
 	if err != nil {
 		return nil, err
@@ -100,14 +100,14 @@ func (c *devcluster) requestsSince(mark auditMark) ([]request, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !strings.Contains(line, operatorUser) || !strings.Contains(line, `"stage":"ResponseComplete"`) {
+		if !strings.Contains(line, user) || !strings.Contains(line, `"stage":"ResponseComplete"`) {
 			continue
 		}
 		var e auditEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
 		}
-		if e.User.Username != operatorUser {
+		if e.User.Username != user {
 			continue
 		}
 		requests = append(requests, request{
@@ -130,7 +130,7 @@ func (e *env) mark() auditMark {
 // requests returns the operator's requests since the mark that all the filters accept.
 func (e *env) requests(since auditMark, filters ...func(request) bool) []request {
 	e.t.Helper()
-	all, err := shared.requestsSince(since)
+	all, err := shared.requestsSince(since, e.subject.user())
 	if err != nil {
 		e.t.Fatalf("reading the audit log: %v", err)
 	}

@@ -63,15 +63,15 @@ func (e *env) checkObjects(ctx context.Context) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	driver, err := e.openst.OperatorV1().ClusterCSIDrivers().Get(ctx, driverName, metav1.GetOptions{})
+	driver, err := e.openst.OperatorV1().ClusterCSIDrivers().Get(ctx, e.subject.driver, metav1.GetOptions{})
 	if err != nil {
 		e.t.Error(err)
 	}
-	deployments, err := e.kube.AppsV1().Deployments(operandNamespace).List(ctx, metav1.ListOptions{})
+	deployments, err := e.kube.AppsV1().Deployments(e.subject.operandNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		e.t.Error(err)
 	}
-	daemonSets, err := e.kube.AppsV1().DaemonSets(operandNamespace).List(ctx, metav1.ListOptions{})
+	daemonSets, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		e.t.Error(err)
 	}
@@ -97,7 +97,7 @@ func (e *env) checkObjects(ctx context.Context) {
 func (e *env) dump(ctx context.Context) {
 	var out strings.Builder
 	fmt.Fprintln(&out, "--- conditions")
-	if driver, err := e.openst.OperatorV1().ClusterCSIDrivers().Get(ctx, driverName, metav1.GetOptions{}); err == nil {
+	if driver, err := e.openst.OperatorV1().ClusterCSIDrivers().Get(ctx, e.subject.driver, metav1.GetOptions{}); err == nil {
 		for _, c := range driver.Status.Conditions {
 			fmt.Fprintf(&out, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}

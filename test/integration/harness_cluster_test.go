@@ -1,17 +1,19 @@
 //go:build integration
 
-// Package integration proves what the Manila operator promises: its program runs, as its service account, against a real
+// Package integration proves what the operators promise: a program runs, as its service account, against a real
 // Kubernetes API server (test/devcluster), and finds an OpenStack that fails as it is told (test/openstack/simulator).
 //
 // BIN_DIR is the folder with the programs, bin of the source tree by default; K8S_BIN_DIR is the cache of Kubernetes binaries.
 // A test begins with newEnv, which gives it a cluster as cluster-storage-operator leaves it, a cloud of its own and a running
 // operator, and which looks afterwards for what no test may leave: a crash, a secret in a log, a request that was refused.
-// There is one cluster, with one ClusterCSIDriver, so that tests run one after the other.
+// There is one cluster, with one ClusterCSIDriver of each operator, so that tests run one after the other. The operator under
+// test is Manila's unless the options name another subject.
 package integration
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -49,7 +51,6 @@ type devcluster struct {
 	openst   operatorclient.Interface
 	dynamic  dynamic.Interface
 	baseline baseline
-	env      []string // of the operator's Deployment
 }
 
 // shared is set by TestMain before any test runs.
@@ -81,6 +82,11 @@ func withCluster(run func() int) int {
 	return code
 }
 
+// kubernetesBinaries is the cache that the devcluster runs from; kubectl is in it too.
+func kubernetesBinaries() string {
+	return cmp.Or(os.Getenv("K8S_BIN_DIR"), filepath.Join("..", "..", "bin", "k8s"))
+}
+
 func upCluster(ctx context.Context) (*devcluster, error) {
 	bin := os.Getenv("BIN_DIR")
 	if bin == "" {
@@ -95,10 +101,8 @@ func upCluster(ctx context.Context) (*devcluster, error) {
 		return nil, err
 	}
 	c := &devcluster{dir: dir, bin: bin}
-	args := []string{"up", "--cloud=none"}
-	if cache := os.Getenv("K8S_BIN_DIR"); cache != "" {
-		args = append(args, "--binaries="+cache)
-	}
+	args := []string{"up", "--cloud=none", "--drivers=manila,cinder"}
+	args = append(args, "--binaries="+kubernetesBinaries())
 	if err := c.command(ctx, args...); err != nil {
 		return nil, err
 	}
@@ -137,9 +141,6 @@ func (c *devcluster) connect(ctx context.Context) error {
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return err
 	}
-	if c.env, err = readLines(filepath.Join(c.dir, "operator.env")); err != nil {
-		return err
-	}
 	c.baseline, err = c.takeBaseline(ctx)
 	return err
 }
@@ -147,8 +148,15 @@ func (c *devcluster) connect(ctx context.Context) error {
 // auditLog is the path of the API server's.
 func (c *devcluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 
-// kubeconfig is the path of the operator's.
-func (c *devcluster) kubeconfig() string { return filepath.Join(c.dir, operatorName+".kubeconfig") }
+// kubeconfig is the path of an operator's.
+func (c *devcluster) kubeconfig(operator string) string {
+	return filepath.Join(c.dir, operator+".kubeconfig")
+}
+
+// environment is that of an operator's Deployment.
+func (c *devcluster) environment(operator string) ([]string, error) {
+	return readLines(filepath.Join(c.dir, operator+".env"))
+}
 
 func readLines(path string) ([]string, error) {
 	file, err := os.Open(path)

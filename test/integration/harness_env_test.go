@@ -21,6 +21,8 @@ import (
 
 // options say how a test's surroundings differ from a good cloud with one share type, found by an operator that polls fast.
 type options struct {
+	// Subject is the operator, Manila's unless given.
+	Subject subject
 	// Cloud is the OpenStack. Its secrets are recognisable whatever is given here.
 	Cloud simulator.Config
 	// Types are the names of its share types; none has it offer "default", noTypes none at all.
@@ -51,6 +53,8 @@ type env struct {
 	*devcluster
 	t       *testing.T
 	options options
+	// subject is the operator under test.
+	subject subject
 	cloud   *simulator.Client
 	sim     *simulator.Simulator
 	// operator is the process that runs, nil if none does.
@@ -75,6 +79,7 @@ type env struct {
 func newEnv(t *testing.T, o options) *env {
 	t.Helper()
 	e := &env{devcluster: shared, t: t, options: o.withDefaults()}
+	e.subject = e.options.Subject
 	e.dir = filepath.Join(shared.dir, "tests", strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
 	e.cloudsPath = filepath.Join(e.dir, "openstack", "clouds.yaml")
 	e.caPath = filepath.Join(e.dir, "openstack", "ca.crt")
@@ -102,6 +107,9 @@ func newEnv(t *testing.T, o options) *env {
 }
 
 func (o options) withDefaults() options {
+	if o.Subject.name == "" {
+		o.Subject = manila()
+	}
 	switch {
 	case o.PollInterval == 0:
 		o.PollInterval = 300 * time.Millisecond
@@ -180,15 +188,6 @@ func (e *env) cloudsYAML(o simulator.Clouds) []byte {
 	return text
 }
 
-// credentialsSecrets are those that the cloud credential operator makes: namespace and name.
-func credentialsSecrets() [][2]string {
-	return [][2]string{
-		{operatorNamespace, "openstack-cloud-credentials"},
-		{operatorNamespace, "manila-cloud-credentials"},
-		{operandNamespace, "manila-cloud-credentials"},
-	}
-}
-
 // setClouds gives clouds.yaml to the operator and to the credentials Secrets.
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
@@ -197,7 +196,7 @@ func (e *env) setClouds(text []byte) {
 	if withCA {
 		e.must(writeFile(e.caPath, e.ca))
 	}
-	for _, name := range credentialsSecrets() {
+	for _, name := range e.subject.credentials {
 		data := map[string][]byte{"clouds.yaml": text}
 		if withCA {
 			data["cacert"] = e.ca
@@ -228,14 +227,14 @@ func (e *env) putConfigMap(namespace, name string, data map[string]string) {
 	e.must(err)
 }
 
-// seedCloudConfig makes the installer's ConfigMap and the copy that cluster-storage-operator keeps of it.
+// seedCloudConfig makes the installer's ConfigMap and the copies that cluster-storage-operator keeps of it for the operator.
 func (e *env) seedCloudConfig() {
 	e.t.Helper()
 	data := map[string]string{"config": fmt.Sprintf("[Global]\nregion = %s\n", simulator.DefaultRegion)}
 	if len(e.ca) > 0 && !e.options.NoCA {
 		data["ca-bundle.pem"] = string(e.ca)
 	}
-	for _, namespace := range []string{"openshift-config", operatorNamespace} {
+	for _, namespace := range append([]string{"openshift-config"}, e.subject.cloudConfigCopies...) {
 		e.putConfigMap(namespace, "cloud-provider-config", data)
 	}
 }

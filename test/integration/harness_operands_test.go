@@ -50,16 +50,16 @@ func dependencies(annotations map[string]string) map[string]string {
 	return found
 }
 
-// workload returns one of the three.
+// workload returns one of the driver's workloads.
 func (e *env) workload(name string) (workload, error) {
-	if name == controllerName {
+	if name == e.subject.workloads[0] {
 		deployment, err := e.deployment()
 		if err != nil {
 			return workload{}, err
 		}
 		return newWorkload(deployment.ObjectMeta, deployment.Spec.Template), nil
 	}
-	daemonSet, err := e.kube.AppsV1().DaemonSets(operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+	daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
 	if err != nil {
 		return workload{}, err
 	}
@@ -67,17 +67,17 @@ func (e *env) workload(name string) (workload, error) {
 }
 
 func (e *env) deployment() (*appsv1.Deployment, error) {
-	return e.kube.AppsV1().Deployments(operandNamespace).Get(e.ctx(), controllerName, metav1.GetOptions{})
+	return e.kube.AppsV1().Deployments(e.subject.operandNamespace).Get(e.ctx(), e.subject.workloads[0], metav1.GetOptions{})
 }
 
-// workloadNames are the names of all workloads.
-func workloadNames() []string { return []string{controllerName, nodeName, nfsNodeName} }
+// workloadNames are the names of Manila's workloads.
+func workloadNames() []string { return manila().workloads }
 
-// workloads returns all three by name.
+// workloads returns all of the driver's by name.
 func (e *env) workloads() map[string]workload {
 	e.t.Helper()
 	all := map[string]workload{}
-	for _, name := range workloadNames() {
+	for _, name := range e.subject.workloads {
 		w, err := e.workload(name)
 		e.must(err)
 		all[name] = w
@@ -160,7 +160,7 @@ func (e *env) rest() auditMark {
 
 // operandSecret returns the data of a Secret in the operands' namespace.
 func (e *env) operandSecret(name string) (map[string]string, error) {
-	secret, err := e.kube.CoreV1().Secrets(operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+	secret, err := e.kube.CoreV1().Secrets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +33,7 @@ func (e *env) operatorArgs() []string {
 		"start", "-v=2",
 		"--config=" + e.configPath,
 		"--terminate-on-files=" + e.configPath,
-		"--kubeconfig=" + shared.kubeconfig(),
+		"--kubeconfig=" + shared.kubeconfig(e.subject.name),
 		"--namespace=" + operatorNamespace,
 	}
 	if e.options.PollInterval != 0 {
@@ -45,7 +44,8 @@ func (e *env) operatorArgs() []string {
 
 // operatorEnv is the environment of the operator's Deployment, and what a program needs to run at all. Later entries win.
 func (e *env) operatorEnv() []string {
-	variables := slices.Clone(shared.env)
+	variables, err := shared.environment(e.subject.name)
+	e.must(err)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
 		if value, found := os.LookupEnv(name); found {
 			variables = append(variables, name+"="+value)
@@ -72,7 +72,7 @@ func (e *env) launch(args, environment []string) *process {
 		e.t.Fatalf("opening the operator's log: %v", err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(filepath.Join(shared.bin, "manila-operator"), args...) //nolint:noctx // it ends by SIGTERM, after the test's context.
+	p.cmd = exec.Command(filepath.Join(shared.bin, e.subject.program), args...) //nolint:noctx // it ends by SIGTERM, after the test's context.
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, environment
 	p.started = time.Now()
 	if err := p.cmd.Start(); err != nil {

@@ -64,7 +64,7 @@ func pause(t *testing.T, d time.Duration) {
 
 // driver returns the ClusterCSIDriver.
 func (e *env) driver() (*opv1.ClusterCSIDriver, error) {
-	return e.openst.OperatorV1().ClusterCSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+	return e.openst.OperatorV1().ClusterCSIDrivers().Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
 }
 
 // changeDriver changes the ClusterCSIDriver's spec.
@@ -167,14 +167,14 @@ func (e *env) notDegraded() error {
 }
 
 // available returns nil if cluster-storage-operator would report the driver as available, and as neither disabled, nor
-// degraded, nor progressing. Each of the three workloads has its own *Available condition.
+// degraded, nor progressing. Each workload has its own *Available condition.
 func (e *env) available() error {
 	available, err := e.ofSuffix(opv1.OperatorStatusTypeAvailable)
 	if err != nil {
 		return err
 	}
-	if len(available) < 3 {
-		return fmt.Errorf("there are %d *Available conditions, want those of three workloads", len(available))
+	if len(available) < len(e.subject.workloads) {
+		return fmt.Errorf("there are %d *Available conditions, want those of %d workloads", len(available), len(e.subject.workloads))
 	}
 	progressing, err := e.ofSuffix(opv1.OperatorStatusTypeProgressing)
 	if err != nil {
@@ -247,7 +247,7 @@ func (e *env) classes() (map[string]storagev1.StorageClass, error) {
 	}
 	classes := map[string]storagev1.StorageClass{}
 	for _, class := range all.Items {
-		if class.Provisioner == driverName {
+		if class.Provisioner == e.subject.driver {
 			classes[class.Name] = class
 		}
 	}
@@ -274,11 +274,11 @@ func (e *env) hasClasses(names ...string) error {
 
 // lacksWorkloads returns nil if nothing of the driver has been deployed.
 func (e *env) lacksWorkloads() error {
-	deployments, err := e.kube.AppsV1().Deployments(operandNamespace).List(e.ctx(), metav1.ListOptions{})
+	deployments, err := e.kube.AppsV1().Deployments(e.subject.operandNamespace).List(e.ctx(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	daemonSets, err := e.kube.AppsV1().DaemonSets(operandNamespace).List(e.ctx(), metav1.ListOptions{})
+	daemonSets, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).List(e.ctx(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}

@@ -44,13 +44,14 @@ func programs() map[string]string {
 		"kube-apiserver":          kubernetesModule + "/cmd/kube-apiserver",
 		"kube-controller-manager": kubernetesModule + "/cmd/kube-controller-manager",
 		"kube-scheduler":          kubernetesModule + "/cmd/kube-scheduler",
+		"kubectl":                 kubernetesModule + "/cmd/kubectl",
 		"kwok":                    "sigs.k8s.io/kwok/cmd/kwok",
 	}
 }
 
 // programOrder builds what the others share first, so that progress is even.
 func programOrder() []string {
-	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "kwok"}
+	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "etcd", "kwok"}
 }
 
 // Ensure builds what is missing or was built from other versions.

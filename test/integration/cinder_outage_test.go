@@ -1,0 +1,213 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// grace is how long the cloud may fail in these tests.
+const grace = 5 * time.Second
+
+func shortGrace() []string { return []string{"--cloud-grace-period=" + grace.String()} }
+
+// cinderFailures are failures of each kind, for a cloud with TLS.
+func cinderFailures() []failure {
+	return []failure{
+		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
+		{"connection reset at once", unreachableReason, simulator.Fault{Mode: simulator.ResetConnect}, "closes the connection"},
+		{"Keystone answers 503", unreachableReason, statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503"},
+		{"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized), "HTTP 401"},
+		{"Keystone answers garbage", unreachableReason, simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity}, notOpenStack},
+		{"certificate of another host", unreachableReason, simulator.Fault{Mode: simulator.BadCertificate}, "host name"},
+		{"Nova answers 500", unreachableReason, statusFault(simulator.Compute, http.StatusInternalServerError), "HTTP 500"},
+		{"Cinder answers 502", unreachableReason, statusFault(simulator.Volume, http.StatusBadGateway), "HTTP 502"},
+		{"Cinder resets requests", unreachableReason, simulator.Fault{Mode: simulator.Reset, Service: simulator.Volume}, "closes the connection"},
+		{"Cinder answers garbage", unreachableReason, simulator.Fault{Mode: simulator.Garbage, Service: simulator.Volume}, notOpenStack},
+		{"Nova breaks off its answers", unreachableReason, simulator.Fault{Mode: simulator.Truncated, Service: simulator.Compute}, "closes the connection"},
+	}
+}
+
+// TestCinderOutage: a cloud that fails, in whatever way, changes nothing that runs and degrades nothing within the grace
+// (faults 62, 71). The answer from before is one that a failed look must not turn: topology is off.
+func TestCinderOutage(t *testing.T) {
+	e := newCinder(t, options{Cloud: simulator.Config{TLS: true, ComputeZones: []simulator.Zone{{Name: "az1"}}}})
+	e.awaitAvailable()
+	e.must(e.hasTopology("false"))
+	e.rest()
+	before := e.untouched()
+	for _, f := range cinderFailures() {
+		e.sub(f.name, func(*testing.T) {
+			end := e.fault(f.fault)
+			_, err := e.cloud.RevokeTokens(e.ctx()) // so that failures of the login show
+			e.must(err)
+			watch := e.watchConditions()
+			e.lookAgain()
+			e.eventually(soon, func() error { return e.tells(cinderReachable, opv1.ConditionFalse, f) })
+			e.rest()
+			e.idle(2 * time.Second)
+			e.must(e.available())
+			e.must(e.isAs(before))
+			versions := 0 // a write that repeats what is there makes none
+			for _, c := range watch.conditions(e) {
+				if c.Type == cinderReachable && c.Status == opv1.ConditionFalse {
+					versions++
+				}
+			}
+			if versions != 1 {
+				e.t.Errorf("an outage is %d versions of the ClusterCSIDriver, want one", versions)
+			}
+			end()
+			e.within(prompt, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
+			e.must(e.available())
+			e.must(e.isAs(before))
+		})
+	}
+}
+
+// TestCinderHang: a cloud that holds its answers back changes nothing and does not keep the operator from its other work, nor
+// from ending.
+func TestCinderHang(t *testing.T) {
+	e := newCinder(t, options{Args: shortGrace()})
+	e.awaitAvailable()
+	e.rest()
+	before := e.untouched()
+	e.fault(simulator.Fault{Mode: simulator.Hang})
+	e.lookAgain()
+	e.idle(2 * time.Second)
+	e.must(e.isAs(before))
+	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
+	e.within(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
+	start := time.Now()
+	e.stopOperator()
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("the operator took %v to end", took)
+	}
+}
+
+// TestCinderGracePeriod: an outage degrades the driver when the grace is over and not before, with a message that stays the same
+// to the byte, and still nothing that runs is changed. The end of the outage is the end of it.
+func TestCinderGracePeriod(t *testing.T) {
+	e := newCinder(t, options{Args: shortGrace()})
+	e.awaitAvailable()
+	e.rest()
+	before := e.untouched()
+	end := e.fault(statusFault("", http.StatusServiceUnavailable))
+	e.lookAgain()
+	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+	began := time.Now()
+	e.eventually(soon, func() error { return e.says(cinderDegraded, "HTTP 503", grace.String()) })
+	if took := time.Since(began); took < grace-time.Second || took > grace+5*time.Second { // transitions are told in seconds
+		t.Errorf("the driver was degraded %v after the first failure, want %v", took, grace)
+	}
+	e.must(e.hasOnly(cinderDegraded))
+	e.rest()
+	told, err := e.driver()
+	e.must(err)
+	e.idle(6 * time.Second)
+	after, err := e.driver()
+	e.must(err)
+	if diff := cmp.Diff(told.Status.Conditions, after.Status.Conditions); diff != "" {
+		t.Errorf("the conditions changed during one outage:\n%s", diff)
+	}
+	e.must(e.isAs(before))
+	end()
+	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+	e.awaitAvailable()
+	e.must(e.isAs(before))
+}
+
+// TestCinderShortOutagesDoNotAddUp: an answer between two outages begins the grace anew.
+func TestCinderShortOutagesDoNotAddUp(t *testing.T) {
+	e := newCinder(t, options{Args: shortGrace()})
+	e.awaitAvailable()
+	for range 3 {
+		end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
+		e.lookAgain()
+		e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+		e.throughout(grace/2, e.notDegraded)
+		end()
+		e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
+	}
+	e.must(e.notDegraded())
+}
+
+// TestCinderNeverAnAnswer: while the cloud has never answered the driver progresses, then it is degraded; no configuration is
+// made up. The first answer brings the driver.
+func TestCinderNeverAnAnswer(t *testing.T) {
+	e := newCinder(t, options{Args: shortGrace(), Faults: []simulator.Fault{{Mode: simulator.Unreachable}}})
+	nothing := func() error {
+		if conf, err := e.cloudConf(); err == nil {
+			return fmt.Errorf("there is a configuration: %v", conf)
+		}
+		return e.lacksWorkloads()
+	}
+	e.eventually(prompt, func() error { return e.says(cinderProgressing, "refused") })
+	e.throughout(grace/2, func() error {
+		if err := e.notDegraded(); err != nil {
+			return err
+		}
+		return nothing()
+	})
+	e.eventually(soon, func() error { return e.says(cinderDegraded, "refused", grace.String()) })
+	e.must(e.hasOnly(cinderDegraded))
+	e.rest()
+	e.idle(3 * time.Second)
+	e.must(nothing())
+	e.must(e.cloud.ClearFaults(t.Context()))
+	e.awaitAvailable()
+	e.must(e.hasTopology("true"))
+}
+
+// TestCinderHangAtStart: a first look that hangs is told of at once.
+func TestCinderHangAtStart(t *testing.T) {
+	e := newCinder(t, options{Idle: true})
+	e.fault(simulator.Fault{Mode: simulator.Hang})
+	e.startOperator()
+	e.eventually(prompt, func() error { return e.says(cinderProgressing, "has not answered yet") })
+	e.must(e.notDegraded())
+	e.must(e.cloud.ClearFaults(t.Context()))
+	e.awaitAvailable()
+}
+
+// TestCinderRestartDuringOutage: a new process keeps the answer that an earlier one got, rolls nothing out, and goes on counting
+// the grace where the earlier one was.
+func TestCinderRestartDuringOutage(t *testing.T) {
+	e := newCinder(t, options{Cloud: simulator.Config{ComputeZones: []simulator.Zone{{Name: "az1"}}}})
+	e.awaitAvailable()
+	e.must(e.hasTopology("false"))
+	e.rest()
+	before := e.untouched()
+	e.stopOperator()
+	end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
+	since := e.mark()
+	e.startOperator()
+	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+	began := time.Now()
+	e.rest()
+	e.must(e.available())
+	e.must(e.isAs(before))
+	if writes := e.requests(since, request.isWrite, successful, ofNeither("clustercsidrivers", "events")); len(writes) > 0 {
+		t.Errorf("a restart during an outage writes:\n%s", list(writes))
+	}
+	for time.Since(began) < grace {
+		pause(t, pollEvery)
+	}
+	e.stopOperator()
+	e.options.Args = shortGrace()
+	e.startOperator()
+	e.within(grace-time.Second, func() error { return e.says(cinderDegraded, "refused") })
+	e.must(e.isAs(before))
+	end()
+	e.awaitAvailable()
+	e.must(e.isAs(before))
+}

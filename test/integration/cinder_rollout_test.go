@@ -1,0 +1,367 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const inputsAnnotation = "operator.openshift.io/rollout-inputs"
+
+// cinderInput is an object whose content makes workloads of Cinder roll out.
+type cinderInput struct {
+	put   func(e *env, content string)
+	rolls []string
+	// listed is what the annotation calls it.
+	listed string
+}
+
+func cinderInputs() map[string]cinderInput {
+	both := []string{cinderController, cinderNode}
+	return map[string]cinderInput{
+		"credentials": {
+			func(e *env, content string) {
+				e.setClouds(append(e.cloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
+			}, both, "secret/" + cinderCredentials,
+		},
+		"configuration": {
+			func(e *env, content string) {
+				e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nof-a-later-release = \"" + content + "\"\n"})
+			}, both, "configmap/" + cloudConf,
+		},
+		"trusted CA bundle": {
+			func(e *env, content string) {
+				e.patch(configMaps(), operatorNamespace, cinderTrustedCA, fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, content))
+			}, both, "configmap/" + cinderTrustedCA,
+		},
+		"metrics certificate": {
+			func(e *env, content string) {
+				e.putSecret(operatorNamespace, cinderCertificate, map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
+			}, []string{cinderController}, "secret/" + cinderCertificate,
+		},
+	}
+}
+
+// listedInputs returns what the annotation of a workload lists, and an error if its pods have the annotation too: they would
+// roll out for it.
+func (e *env) listedInputs(name string) (map[string]string, error) {
+	var own, pods map[string]string
+	if name == e.subject.workloads[0] {
+		deployment, err := e.deployment()
+		if err != nil {
+			return nil, err
+		}
+		own, pods = deployment.Annotations, deployment.Spec.Template.Annotations
+	} else {
+		daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		own, pods = daemonSet.Annotations, daemonSet.Spec.Template.Annotations
+	}
+	if list, found := pods[inputsAnnotation]; found {
+		return nil, fmt.Errorf("the pods of %s have the annotation: %s", name, list)
+	}
+	listed := map[string]string{}
+	for input := range strings.SplitSeq(own[inputsAnnotation], ",") {
+		object, hash, ok := strings.Cut(input, "=")
+		if !ok || hash == "" || len(hash) > 12 {
+			return nil, fmt.Errorf("annotation of %s: %q is not kind/name=hash with a short hash", name, input)
+		}
+		listed[object] = hash
+	}
+	return listed, nil
+}
+
+// told returns nil if an event says that the input made the workload roll out.
+func (e *env) told(workload, input string) error {
+	events, err := e.events(e.ctx(), "RolloutInputChanged")
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		if strings.Contains(event.Message, workload) && strings.Contains(event.Message, input) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event says that %s changed and rolled %s out", input, workload)
+}
+
+// awaitExplainedRollout waits for exactly one rollout of exactly these workloads, soon, each of which is explained.
+func (e *env) awaitExplainedRollout(before map[string]workload, listed map[string]map[string]string, rolled []string, input string) {
+	e.t.Helper()
+	e.within(rolloutPromptly, func() error {
+		for _, name := range rolled {
+			w, err := e.workload(name)
+			if err != nil {
+				return err
+			}
+			if maps.Equal(w.TemplateHashes, before[name].TemplateHashes) {
+				return fmt.Errorf("the pod template of %s has not changed", name)
+			}
+		}
+		return nil
+	})
+	e.awaitAvailable()
+	e.rest()
+	for name, after := range e.workloads() {
+		now, err := e.listedInputs(name)
+		e.must(err)
+		if !slices.Contains(rolled, name) {
+			if diff := cmp.Diff(before[name], after) + cmp.Diff(listed[name], now); diff != "" {
+				e.t.Errorf("%s changed, although it does not read the input:\n%s", name, diff)
+			}
+			continue
+		}
+		if err := rolledOnce(before[name], after); err != nil {
+			e.t.Error(err)
+		}
+		if now[input] == listed[name][input] {
+			e.t.Errorf("%s lists the old hash of %s: %v", name, input, now)
+		}
+		delete(now, input)
+		others := maps.Clone(listed[name])
+		delete(others, input)
+		if diff := cmp.Diff(others, now); diff != "" {
+			e.t.Errorf("%s lists other inputs as changed:\n%s", name, diff)
+		}
+		e.eventually(soon, func() error { return e.told(name, input) })
+	}
+}
+
+func (e *env) allListedInputs() map[string]map[string]string {
+	e.t.Helper()
+	all := map[string]map[string]string{}
+	for _, name := range e.subject.workloads {
+		listed, err := e.listedInputs(name)
+		e.must(err)
+		all[name] = listed
+	}
+	return all
+}
+
+// TestCinderRollsOut: a change of what the pods read once makes them new, once and within two seconds, and no others; people can
+// see why (faults 46 to 49, 55).
+func TestCinderRollsOut(t *testing.T) {
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	all := cinderInputs()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		all[name].put(e, "first")
+	}
+	e.rest()
+	e.awaitAvailable()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e.sub(name, func(*testing.T) {
+			before, listed := e.workloads(), e.allListedInputs()
+			all[name].put(e, "second")
+			e.awaitExplainedRollout(before, listed, all[name].rolls, all[name].listed)
+		})
+	}
+}
+
+// TestCinderMissingInputs: what is missing is listed as absent and keeps nothing from running; its arrival, and its end, roll out
+// once (fault 1.11-18).
+func TestCinderMissingInputs(t *testing.T) {
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	for name, inputs := range e.allListedInputs() {
+		if got := inputs["secret/"+cinderCertificate]; name == cinderController && got != "absent" {
+			t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
+		}
+	}
+	for _, name := range []string{"metrics certificate", "trusted CA bundle"} {
+		e.sub(name, func(*testing.T) {
+			input := cinderInputs()[name]
+			before, listed := e.workloads(), e.allListedInputs()
+			input.put(e, "at last")
+			e.awaitExplainedRollout(before, listed, input.rolls, input.listed)
+		})
+	}
+}
+
+// TestCinderMountsTrustedCA: the CAs that the cluster trusts are where the driver's programs look for CAs, once they are known.
+func TestCinderMountsTrustedCA(t *testing.T) {
+	const path, source = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "configMap " + cinderTrustedCA + " ca-bundle.crt->tls-ca-bundle.pem"
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	mounts := func(want string) error {
+		for name, w := range e.workloads() {
+			if got := mountedAt(w, "csi-driver", path); got != want {
+				return fmt.Errorf("csi-driver of %s has %q at %s, want %q", name, got, path, want)
+			}
+		}
+		return nil
+	}
+	e.must(mounts("nothing"))
+	cinderInputs()["trusted CA bundle"].put(e, "a bundle")
+	e.within(prompt, func() error { return mounts(source) })
+	e.awaitAvailable()
+}
+
+// TestCinderWithoutCredentials: without the Secret a condition says what to do, and the driver keeps its configuration; the
+// Secret's return ends that.
+func TestCinderWithoutCredentials(t *testing.T) {
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	conf, err := e.cloudConf()
+	e.must(err)
+	e.must(e.kube.CoreV1().Secrets(operatorNamespace).Delete(t.Context(), cinderCredentials, metav1.DeleteOptions{}))
+	e.eventually(soon, func() error {
+		return e.says(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
+	})
+	e.rest()
+	e.must(e.hasCloudConf(conf))
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.awaitAvailable()
+	e.must(e.hasCloudConf(conf))
+}
+
+// TestCinderCredentialsArrive: the operator waits for its Secret, and installs the driver when it is there.
+func TestCinderCredentialsArrive(t *testing.T) {
+	e := newCinder(t, options{NoCredentials: true})
+	e.eventually(soon, func() error { return e.says(cinderDegraded, "is missing") })
+	if conf, err := e.cloudConf(); err == nil {
+		t.Errorf("there is a configuration without credentials: %v", conf)
+	}
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.awaitAvailable()
+}
+
+// TestCinderCredentialThatDoesNotWork: a rollout follows the content of the Secret. That the cloud refuses the login is told, and
+// takes nothing down.
+func TestCinderCredentialThatDoesNotWork(t *testing.T) {
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	conf, err := e.cloudConf()
+	e.must(err)
+	before := e.workloads()
+	const wrong = "leaked-password-that-is-wrong"
+	e.secrets = append(e.secrets, wrong)
+	since := e.mark()
+	e.setClouds([]byte(strings.ReplaceAll(string(e.cloudsYAML(simulator.Clouds{})), e.options.Cloud.Credentials.Password, wrong)))
+	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, refusedReason) })
+	e.eventually(soon, e.available)
+	e.rest()
+	e.must(e.hasCloudConf(conf))
+	for name, after := range e.workloads() {
+		if err := rolledOnce(before[name], after); err != nil {
+			t.Error(err)
+		}
+	}
+	if deleted := e.requests(since, ofVerb("delete", "deletecollection"), ofNeither("events")); len(deleted) > 0 {
+		t.Errorf("the operator deleted:\n%s", list(deleted))
+	}
+	attempts := e.counters().LoginAttempts
+	e.idle(3 * time.Second)
+	if more, most := e.counters().LoginAttempts-attempts, int(3*time.Second/e.options.PollInterval)+2; more > most {
+		t.Errorf("a refused login was tried %d times in 3 s, want once a look: %d", more, most)
+	}
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
+	e.awaitAvailable()
+}
+
+// TestManilaRolloutIsExplained: the workloads of Manila tell like those of Cinder why they rolled out.
+func TestManilaRolloutIsExplained(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	before, listed := e.workloads(), e.allListedInputs()
+	inputs()["credentials"].put(e, "another content")
+	e.awaitExplainedRollout(before, listed, inputs()["credentials"].rolls, "secret/"+credentialsSecret)
+}
+
+// TestCinderRotationScript: the script for real clusters changes the root of the credentials, and ends when the drivers run with
+// those that the cloud accepts. The test stands in for the cloud credential operator, which copies them.
+func TestCinderRotationScript(t *testing.T) {
+	const root, rootNamespace = "openstack-credentials", "kube-system"
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	before := e.workloads()
+	e.putSecret(rootNamespace, root, map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
+	e.afterwards(func(ctx context.Context) error {
+		return e.kube.CoreV1().Secrets(rootNamespace).Delete(ctx, root, metav1.DeleteOptions{})
+	})
+
+	e.rotate(simulator.Rotation{})
+	fresh := filepath.Join(e.dir, "new-clouds.yaml")
+	e.must(writeFile(fresh, e.cloudsYAML(simulator.Clouds{})))
+	script := e.startScript(fresh)
+	e.eventually(soon, func() error {
+		copied, err := e.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), root, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		want, err := os.ReadFile(fresh)
+		if err == nil && string(copied.Data["clouds.yaml"]) != string(want) {
+			err = fmt.Errorf("the script has not changed %s/%s", rootNamespace, root)
+		}
+		return err
+	})
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.eventually(time.Minute, func() error {
+		if script.running() {
+			return fmt.Errorf("the script has not ended")
+		}
+		return nil
+	})
+	output, err := os.ReadFile(script.logPath)
+	e.must(err)
+	if script.err != nil || !strings.Contains(string(output), "The drivers run with the new credentials") {
+		t.Errorf("the script ended with %v:\n%s", script.err, output)
+	}
+	if found := e.leaked(string(output)); len(found) > 0 {
+		t.Errorf("the script showed the secrets %v", found)
+	}
+	e.awaitAvailable()
+	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
+	for name, after := range e.workloads() {
+		if err := rolledOnce(before[name], after); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// startScript starts hack/rotate-credentials.sh with an administrator's kubectl.
+func (e *env) startScript(clouds string) *process {
+	e.t.Helper()
+	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
+	e.must(err)
+	client := filepath.Join(e.dir, "kubectl")
+	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(shared.dir, "admin.kubeconfig"))
+	e.must(os.WriteFile(client, []byte(text), 0o700))
+	p := &process{done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"), started: time.Now()}
+	log, err := os.Create(p.logPath)
+	e.must(err)
+	defer log.Close()
+	p.cmd = exec.CommandContext(e.ctx(), filepath.Join("..", "..", "hack", "rotate-credentials.sh"), clouds)
+	p.cmd.Env = append(os.Environ(), "KUBECTL="+client, "TIMEOUT=40")
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	e.must(p.cmd.Start())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p
+}

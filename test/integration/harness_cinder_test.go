@@ -1,0 +1,185 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// Names that must not change from release to release (contract.md 3.7), and conditions.
+const (
+	cinderController  = "openstack-cinder-csi-driver-controller"
+	cinderNode        = "openstack-cinder-csi-driver-node"
+	cinderCredentials = "openstack-cloud-credentials"
+	cinderCertificate = cinderController + "-metrics-serving-cert"
+	cinderTrustedCA   = "openstack-cinder-csi-driver-trusted-ca-bundle"
+	cinderUserConfig  = "cinder-csi-config"
+	standardClass     = "standard-csi"
+
+	cloudConf   = "cloud-conf"
+	confKey     = "cloud.conf"
+	topologyKey = "enable_topology"
+
+	cinderReachable   = "CinderCloudReachable"
+	cinderDegraded    = "OpenStackCinderConfigSyncDegraded"
+	cinderProgressing = "OpenStackCinderConfigSyncProgressing"
+)
+
+// generatedConf is the cloud.conf of a cloud without a CA, for an administrator who asks for nothing.
+const generatedConf = "[Global]\nuse-clouds = true\nclouds-file = /etc/kubernetes/secret/clouds.yaml\ncloud = openstack\n"
+
+// newCinder is newEnv for the Cinder operator.
+func newCinder(t *testing.T, o options) *env {
+	t.Helper()
+	o.Subject = cinder()
+	return newEnv(t, o)
+}
+
+// cloudConf returns what the driver reads.
+func (e *env) cloudConf() (map[string]string, error) {
+	config, err := e.kube.CoreV1().ConfigMaps(operatorNamespace).Get(e.ctx(), cloudConf, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return config.Data, nil
+}
+
+// hasCloudConf returns nil if the driver's configuration is exactly this.
+func (e *env) hasCloudConf(want map[string]string) error {
+	got, err := e.cloudConf()
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("%s differs (-want +got):\n%s", cloudConf, diff)
+	}
+	return nil
+}
+
+// hasConf returns nil if cloud.conf is the generated one, followed by this.
+func (e *env) hasConf(more string) error {
+	got, err := e.cloudConf()
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(generatedConf+more, got[confKey]); diff != "" {
+		return fmt.Errorf("%s differs (-want +got):\n%s", confKey, diff)
+	}
+	return nil
+}
+
+// hasTopology returns nil if the driver is told so.
+func (e *env) hasTopology(want string) error {
+	got, err := e.cloudConf()
+	if err == nil && got[topologyKey] != want {
+		err = fmt.Errorf("%s is %q, want %q", topologyKey, got[topologyKey], want)
+	}
+	return err
+}
+
+// lookAgain has the operator look at the zones: its credentials are written, with the content that they have.
+func (e *env) lookAgain() {
+	e.t.Helper()
+	e.patch(secrets(), operatorNamespace, cinderCredentials, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano()))
+}
+
+// zone is an availability zone; a leading ! makes it unavailable.
+func zone(name string) simulator.Zone {
+	name, unavailable := strings.CutPrefix(name, "!")
+	return simulator.Zone{Name: name, Unavailable: unavailable}
+}
+
+func (e *env) setZones(service simulator.Service, names ...string) {
+	e.t.Helper()
+	zones := []simulator.Zone{}
+	for _, name := range names {
+		zones = append(zones, zone(name))
+	}
+	e.must(e.cloud.SetZones(e.ctx(), service, zones...))
+}
+
+// apart has the zones differ such that topology is impossible.
+func (e *env) apart() {
+	e.t.Helper()
+	e.setZones(simulator.Compute, "az1")
+	e.setZones(simulator.Volume, "nova")
+}
+
+// idle fails the test if the operator writes anything within the time.
+func (e *env) idle(d time.Duration) {
+	e.t.Helper()
+	since := e.mark()
+	e.throughout(d, func() error {
+		if writes := e.writes(since); len(writes) > 0 {
+			return fmt.Errorf("the operator wrote, although nothing had changed:\n%s", list(writes))
+		}
+		return nil
+	})
+}
+
+// untouched is what must not change when the cloud fails.
+type untouched struct {
+	workloads map[string]workload
+	conf      map[string]string
+}
+
+func (e *env) untouched() untouched {
+	e.t.Helper()
+	conf, err := e.cloudConf()
+	e.must(err)
+	return untouched{e.workloads(), conf}
+}
+
+// isAs returns nil if nothing has changed since before.
+func (e *env) isAs(before untouched) error {
+	if diff := cmp.Diff(before.conf, e.untouched().conf); diff != "" {
+		return fmt.Errorf("%s changed:\n%s", cloudConf, diff)
+	}
+	if diff := cmp.Diff(before.workloads, e.workloads()); diff != "" {
+		return fmt.Errorf("the workloads changed:\n%s", diff)
+	}
+	return nil
+}
+
+// hasOnly returns nil if these *Degraded conditions, and no others, are True.
+func (e *env) hasOnly(degraded ...string) error {
+	found, err := e.ofSuffix(opv1.OperatorStatusTypeDegraded)
+	if err != nil {
+		return err
+	}
+	var got []string
+	for _, c := range found {
+		if c.Status == opv1.ConditionTrue {
+			got = append(got, c.Type)
+		}
+	}
+	if !slices.Equal(got, degraded) {
+		return fmt.Errorf("degraded are %v, want %v", got, degraded)
+	}
+	return nil
+}
+
+// says returns nil if the condition is True and its message has all the texts.
+func (e *env) says(conditionType string, texts ...string) error {
+	if err := e.hasCondition(conditionType, opv1.ConditionTrue, ""); err != nil {
+		return err
+	}
+	message := e.message(conditionType)
+	for _, text := range texts {
+		if !strings.Contains(message, text) {
+			return fmt.Errorf("the message of %s is %q, want it to say %q", conditionType, message, text)
+		}
+	}
+	return nil
+}
