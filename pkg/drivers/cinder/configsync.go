@@ -61,13 +61,10 @@ func newConfigSync(s plugin.Surroundings, zones *zoneWatcher) *configSync {
 	infrastructures := s.Cluster.Config.Config().V1().Infrastructures()
 	c := &configSync{
 		cluster: s.Cluster,
-		sources: &sources{
-			secrets: secrets.Lister(), namespace: placement.Controller,
-			configMaps: user.Lister(), infrastructures: infrastructures.Lister(),
-		},
-		zones: zones,
-		clock: clock.RealClock{},
-		grace: s.Settings.CloudGracePeriod,
+		sources: newSources(s.Cluster),
+		zones:   zones,
+		clock:   clock.RealClock{},
+		grace:   s.Settings.CloudGracePeriod,
 	}
 	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
 	zones.heard = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }

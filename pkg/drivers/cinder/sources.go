@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	configlisters "github.com/openshift/client-go/config/listers/config/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -25,6 +27,27 @@ type sources struct {
 	// configMaps lead to the administrator's configuration, in cluster.UserConfigNamespace.
 	configMaps      corelisters.ConfigMapLister
 	infrastructures configlisters.InfrastructureLister
+}
+
+func newSources(c *cluster.Cluster) *sources {
+	credentials := c.Side(bundle.Controller).Informers.InformersFor(c.Placement.Controller).Core().V1()
+	user := c.Side(bundle.Guest).Informers.InformersFor(cluster.UserConfigNamespace).Core().V1()
+	return &sources{
+		secrets:         credentials.Secrets().Lister(),
+		namespace:       c.Placement.Controller,
+		configMaps:      user.ConfigMaps().Lister(),
+		infrastructures: c.Config.Config().V1().Infrastructures().Lister(),
+	}
+}
+
+// isUserConfig lets events of the ConfigMaps pass that user reads.
+func (s *sources) isUserConfig(obj any) bool {
+	config, ok := obj.(*corev1.ConfigMap)
+	if !ok || config.Name == userConfigMap {
+		return true // a tombstone passes too: better a look too many
+	}
+	installed, err := s.installedWith()
+	return err == nil && config.Name == installed.Name
 }
 
 // text is a piece of configuration, and the place it is from for messages about it.

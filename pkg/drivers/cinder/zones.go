@@ -81,7 +81,7 @@ func newZoneWatcher(s plugin.Surroundings, cloud zoneLister) *zoneWatcher {
 	w.Controller = factory.New().
 		WithBareInformers(s.Cluster.Operator.Informer()).
 		WithFilteredEventsInformersQueueKeyFunc(changed, isCredentials, secrets.Informer()).
-		WithFilteredEventsInformersQueueKeyFunc(changed, isUserConfig, user.Informer()).
+		WithFilteredEventsInformersQueueKeyFunc(changed, newSources(s.Cluster).isUserConfig, user.Informer()).
 		WithSync(w.sync).
 		ResyncEvery(s.Settings.PollInterval).
 		ToController(zoneWatcherName, s.Events)
@@ -93,11 +93,6 @@ func changed(runtime.Object) string { return changedKey }
 func isCredentials(obj any) bool {
 	secret, ok := obj.(*corev1.Secret)
 	return !ok || secret.Name == credentialsSecret // a tombstone passes: better a look too many
-}
-
-func isUserConfig(obj any) bool {
-	config, ok := obj.(*corev1.ConfigMap)
-	return !ok || config.Name == userConfigMap
 }
 
 // current returns the last answer.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -242,19 +243,23 @@ func TestIsCredentials(t *testing.T) {
 // TestUserConfigEvents has the real controller hear of the administrator's configuration, and of no other ConfigMap.
 func TestUserConfigEvents(t *testing.T) {
 	t.Parallel()
+	seed := standalone()
+	seed.Config = []runtime.Object{infrastructureWith("installed-with", "config")}
+	b := newBench(t, seed)
+	sources := newSources(b.Cluster)
 	for _, test := range []struct {
 		object any
 		want   bool
 	}{
 		{userObject(userConfigMap, nil), true},
+		{userObject("installed-with", nil), true},
 		{userObject("another", nil), false},
 		{cache.DeletedFinalStateUnknown{Obj: userObject(userConfigMap, nil)}, true},
 	} {
-		if got := isUserConfig(test.object); got != test.want {
+		if got := sources.isUserConfig(test.object); got != test.want {
 			t.Errorf("isUserConfig(%T) is %v", test.object, got)
 		}
 	}
-	b := newBench(t, standalone())
 	go b.zones.Run(t.Context(), 1)
 	looks := func() int {
 		b.cloud.mu.Lock()
