@@ -77,7 +77,7 @@ test-devcluster: k8s ## Run the tests of the devcluster, which is a module of it
 
 .PHONY: test-integration
 test-integration: k8s ## Run the programs of bin/ on a real control plane with a simulated OpenStack
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m -v $(TESTFLAGS) ./test/integration/...
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -v $(TESTFLAGS) ./test/integration/...
 
 .PHONY: image-manila
 image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL
