@@ -61,7 +61,9 @@ func Run(ctx context.Context, o Options, work Work) error {
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
-	kube, err := kubernetes.NewForConfig(o.Config)
+	config := rest.CopyConfig(o.Config)
+	config.QPS = -1 // client-go's five a second would hold events back for long after a start
+	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making client: %w", err)
 	}
