@@ -52,6 +52,8 @@ func TestOptionalObjectComesBack(t *testing.T) {
 	e.awaitAvailable()
 	for name, o := range optionals() {
 		e.sub(name, func(t *testing.T) {
+			// Available does not wait for what only a CRD brings.
+			e.within(prompt, func() error { _, err := o.get(e); return err })
 			first, err := o.get(e)
 			e.must(err)
 			e.must(e.dynamic.Resource(o.resource).Namespace(o.namespace).Delete(e.ctx(), o.name, metav1.DeleteOptions{}))
