@@ -47,12 +47,12 @@ func eachBundle(t *testing.T, test func(t *testing.T, driver string, f flavour.F
 }
 
 // sampleValues gives every early placeholder a value of the awkward sort: a number, were it not quoted.
-func sampleValues() map[string]string {
+func sampleValues() map[bundle.Side]map[string]string {
 	values := map[string]string{}
 	for _, name := range bundle.Early() {
 		values[name] = "4.20"
 	}
-	return values
+	return map[bundle.Side]map[string]string{bundle.Controller: values, bundle.Guest: values}
 }
 
 func decode(t *testing.T, text []byte) runtime.Object {

@@ -68,14 +68,17 @@ func Placeholders(text []byte) []string {
 	}
 }
 
-// Fill returns the bundle with its early placeholders replaced by the values. It is an error when a value is empty or
-// could be anything but plain text in YAML, when an asset holds a placeholder which then is neither filled nor late, and
+// Fill returns the bundle with its early placeholders replaced by the values of each asset's side. It is an error when a value is
+// empty or could be anything but plain text in YAML, when an asset holds a placeholder which then is neither filled nor late, and
 // when values names a placeholder which Fill does not know. One error lists every fault, and no value.
-func (b *Bundle) Fill(values map[string]string) (*Bundle, error) {
-	faults := checkNames(values)
+func (b *Bundle) Fill(values map[Side]map[string]string) (*Bundle, error) {
+	var faults []error
+	for _, side := range Sides() {
+		faults = append(faults, checkNames(values[side])...)
+	}
 	filled := make([]Asset, 0, len(b.assets))
 	for _, asset := range b.assets {
-		text, missing := fillText(asset.Data, values)
+		text, missing := fillText(asset.Data, values[asset.Side])
 		for _, fault := range missing {
 			faults = append(faults, fmt.Errorf("asset %q: %w", asset.Name, fault))
 		}

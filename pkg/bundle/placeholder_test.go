@@ -24,12 +24,38 @@ func withText(t *testing.T, texts ...string) *bundle.Bundle {
 	return made
 }
 
+func onBothSides(values map[string]string) map[bundle.Side]map[string]string {
+	return map[bundle.Side]map[string]string{bundle.Controller: values, bundle.Guest: values}
+}
+
+func TestFillBySide(t *testing.T) {
+	t.Parallel()
+	original, err := bundle.New([]bundle.Asset{
+		{Name: "a.yaml", Role: bundle.Static, Side: bundle.Controller, Data: []byte("${DRIVER_IMAGE}")},
+		{Name: "b.yaml", Role: bundle.Static, Side: bundle.Guest, Data: []byte("${DRIVER_IMAGE}")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled, err := original.Fill(map[bundle.Side]map[string]string{
+		bundle.Controller: {bundle.DriverImage: "control-plane"}, bundle.Guest: {bundle.DriverImage: "guest"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a.yaml": "control-plane", "b.yaml": "guest"} {
+		if text, err := filled.Read(name); err != nil || string(text) != want {
+			t.Errorf("%s is %q, %v; want %q", name, text, err, want)
+		}
+	}
+}
+
 func TestFill(t *testing.T) {
 	t.Parallel()
 	original := withText(t, "ns: ${NAMESPACE}.${NAMESPACE} ${NODE_NAMESPACE} $(NODE_ID)\nv: ${LOG_LEVEL}\n", "plain: text\n")
-	filled, err := original.Fill(map[string]string{
+	filled, err := original.Fill(onBothSides(map[string]string{
 		bundle.Namespace: "one", bundle.NodeNamespace: "two", bundle.DriverImage: "",
-	})
+	}))
 	if err != nil {
 		t.Fatalf("a value which no asset uses must not matter: %v", err)
 	}
@@ -52,9 +78,9 @@ func TestFillListsEveryFault(t *testing.T) {
 		"a: ${NAMESPACE} ${DRIVER_IMAGE}",
 		"b: ${LOG_LEVELS} ${RELEASE_VERSION} ${KUBE_RBAC_PROXY_IMAGE}",
 	)
-	_, err := assets.Fill(map[string]string{
+	_, err := assets.Fill(onBothSides(map[string]string{
 		bundle.DriverImage: "", bundle.ReleaseVersion: "4\": secret", bundle.LogLevel: "2", "TYPO": "x",
-	})
+	}))
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -8,10 +8,12 @@ import (
 	"fmt"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	configclient "github.com/openshift/client-go/config/clientset/versioned"
@@ -27,8 +29,8 @@ type Clients struct {
 	Kube          kubernetes.Interface
 	Dynamic       dynamic.Interface
 	APIExtensions apiextensions.Interface
-	// Informers exist for the operand namespace; on the guest side also for UserConfigNamespace and, as "", for objects
-	// without a namespace.
+	// Informers exist for the operand namespace, on the controller side also for Placement.UserConfig, and on the guest side, as
+	// "", for objects without a namespace.
 	Informers v1helpers.KubeInformersForNamespaces
 }
 
@@ -40,6 +42,8 @@ type Cluster struct {
 	Operator v1helpers.OperatorClientWithFinalizers
 	// Config informs of the guest's config.openshift.io objects.
 	Config configinformers.SharedInformerFactory
+	// HostedControlPlanes informs of those in the control-plane namespace, of which there should be one; nil when standalone.
+	HostedControlPlanes cache.SharedIndexInformer
 
 	controller, guest *Clients
 	starters          []starter
@@ -49,12 +53,21 @@ type starter interface {
 	Start(stop <-chan struct{})
 }
 
+// starterFunc starts what runs until it is stopped.
+type starterFunc func(stop <-chan struct{})
+
+func (f starterFunc) Start(stop <-chan struct{}) { go f(stop) }
+
 // New joins the clients of the two sides, which standalone are the same. Operator and Config are the caller's to set.
 func New(f flavour.Flavour, p Placement, controller, guest *Clients) *Cluster {
 	c := &Cluster{Flavour: f, Placement: p, controller: controller, guest: guest}
 	c.AddStarter(guest.Informers)
 	if controller != guest {
 		c.AddStarter(controller.Informers)
+	}
+	if f == flavour.HyperShift {
+		c.HostedControlPlanes = newHostedControlPlanes(controller.Dynamic, p.Controller)
+		c.AddStarter(starterFunc(c.HostedControlPlanes.Run))
 	}
 	return c
 }
@@ -81,12 +94,10 @@ func (c *Cluster) AddStarter(s starter) {
 
 // Target says which API servers to connect to, and for which driver.
 type Target struct {
-	// Config reaches the API server of the cluster that the operator runs in.
-	Config *rest.Config
-	// GuestKubeconfig is the path of the guest's kubeconfig; "" when standalone.
-	GuestKubeconfig string
-	Flavour         flavour.Flavour
-	Placement       Placement
+	// Controller reaches the cluster of the driver's controllers and Guest that of its nodes. Standalone they are one.
+	Controller, Guest *rest.Config
+	Flavour           flavour.Flavour
+	Placement         Placement
 	// Driver is the name of the ClusterCSIDriver.
 	Driver string
 	Clock  clock.PassiveClock
@@ -94,39 +105,28 @@ type Target struct {
 
 // Connect makes clients and informers. It sends nothing.
 func Connect(t Target) (*Cluster, error) {
-	guestConfig, err := t.guestConfig()
-	if err != nil {
-		return nil, err
+	namespaces := []string{"", t.Placement.Node}
+	if t.Flavour == flavour.Standalone {
+		namespaces = append(namespaces, t.Placement.UserConfig)
 	}
-	guest, err := newClients(guestConfig, "", t.Placement.Node, UserConfigNamespace)
+	guest, err := newClients(t.Guest, namespaces...)
 	if err != nil {
 		return nil, fmt.Errorf("making clients of the guest cluster: %w", err)
 	}
 	controller := guest
 	if t.Flavour == flavour.HyperShift {
-		if controller, err = newClients(t.Config, t.Placement.Controller); err != nil {
+		if controller, err = newClients(t.Controller, t.Placement.Controller, t.Placement.UserConfig); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
 	}
 	c := New(t.Flavour, t.Placement, controller, guest)
-	config, err := configclient.NewForConfig(guestConfig)
+	config, err := configclient.NewForConfig(withoutThrottle(t.Guest))
 	if err != nil {
 		return nil, fmt.Errorf("making client of config.openshift.io: %w", err)
 	}
 	c.Config = configinformers.NewSharedInformerFactory(config, 0)
 	c.AddStarter(c.Config)
-	return c, c.addOperatorClient(guestConfig, t)
-}
-
-func (t Target) guestConfig() (*rest.Config, error) {
-	if t.GuestKubeconfig == "" {
-		return t.Config, nil
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", t.GuestKubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("reading guest kubeconfig %q: %w", t.GuestKubeconfig, err)
-	}
-	return config, nil
+	return c, c.addOperatorClient(t)
 }
 
 func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
@@ -146,11 +146,27 @@ func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clients{
-		Kube: kube, Dynamic: dyn, APIExtensions: extensions,
+	return &Clients{Kube: kube, Dynamic: dyn, APIExtensions: extensions, Informers: newInformers(kube, namespaces...)}, nil
+}
+
+func newInformers(kube kubernetes.Interface, namespaces ...string) v1helpers.KubeInformersForNamespaces {
+	factories := map[string]informers.SharedInformerFactory{}
+	for _, namespace := range namespaces {
 		// No resync: it repeats work that the controllers' own intervals cover.
-		Informers: v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
-	}, nil
+		factories[namespace] = informers.NewSharedInformerFactoryWithOptions(kube, 0,
+			informers.WithNamespace(namespace), informers.WithTransform(withoutManagedFields))
+	}
+	// It is no fake: library-go has this name for factories that somebody else made.
+	return v1helpers.NewFakeKubeInformersForNamespaces(factories)
+}
+
+// withoutManagedFields keeps out of memory what nobody asks for: the namespace of a hosted control plane holds hundreds of objects of
+// others.
+func withoutManagedFields(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
 }
 
 // withoutThrottle lifts client-go's default of 5 requests a second, which makes a start take ten seconds; the API server's

@@ -2,13 +2,11 @@ package cluster_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -23,25 +21,18 @@ import (
 // TestConnect has nobody to connect to: nothing may be sent.
 func TestConnect(t *testing.T) {
 	t.Parallel()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := `{"clusters": [{"name": "g", "cluster": {"server": "https://guest.invalid"}}],
-		"contexts": [{"name": "g", "context": {"cluster": "g"}}], "current-context": "g"}`
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
-		flavour    flavour.Flavour
-		kubeconfig string
-		controller []string
+		flavour           flavour.Flavour
+		guest, controller []string
 	}{
-		{flavour.Standalone, "", []string{"", "driver", cluster.UserConfigNamespace}},
-		{flavour.HyperShift, kubeconfig, []string{"operator"}},
+		{flavour.Standalone, []string{"", "driver", "openshift-config"}, []string{"", "driver", "openshift-config"}},
+		{flavour.HyperShift, []string{"", "driver"}, []string{"operator"}},
 	} {
 		t.Run(string(test.flavour), func(t *testing.T) {
 			t.Parallel()
 			config := &rest.Config{Host: "https://own.invalid"}
 			got, err := cluster.Connect(cluster.Target{
-				Config: config, GuestKubeconfig: test.kubeconfig, Flavour: test.flavour,
+				Controller: config, Guest: config, Flavour: test.flavour,
 				Placement: cluster.Place(test.flavour, "operator", "driver"), Driver: "x",
 				Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 			})
@@ -52,26 +43,15 @@ func TestConnect(t *testing.T) {
 			if one != (test.flavour == flavour.Standalone) {
 				t.Errorf("the sides are one: %t", one)
 			}
-			if namespaces := got.Side(bundle.Guest).Informers.Namespaces(); !namespaces.HasAll("", "driver", cluster.UserConfigNamespace) {
-				t.Errorf("guest informers of %v", namespaces)
-			}
-			if namespaces := got.Side(bundle.Controller).Informers.Namespaces(); namespaces.Len() != len(test.controller) ||
-				!namespaces.HasAll(test.controller...) {
-				t.Errorf("controller informers of %v, want %v", namespaces, test.controller)
+			for side, want := range map[bundle.Side][]string{bundle.Guest: test.guest, bundle.Controller: test.controller} {
+				if namespaces := got.Side(side).Informers.Namespaces(); !namespaces.Equal(sets.New(want...)) {
+					t.Errorf("%s informers of %v, want %v", side, namespaces, want)
+				}
 			}
 			if config.QPS != 0 {
 				t.Error("the caller's config is changed")
 			}
 		})
-	}
-}
-
-func TestConnectWithoutGuest(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "none")
-	_, err := cluster.Connect(cluster.Target{Config: &rest.Config{}, GuestKubeconfig: path, Flavour: flavour.HyperShift})
-	if err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("got error %v, want one that names %s", err, path)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -13,10 +12,10 @@ import (
 )
 
 // addOperatorClient makes the client of the ClusterCSIDriver and its informer.
-func (c *Cluster) addOperatorClient(config *rest.Config, t Target) error {
+func (c *Cluster) addOperatorClient(t Target) error {
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
 		t.Clock,
-		withoutThrottle(config),
+		withoutThrottle(t.Guest),
 		opv1.GroupVersion.WithResource("clustercsidrivers"),
 		opv1.GroupVersion.WithKind("ClusterCSIDriver"),
 		t.Driver,

@@ -22,19 +22,29 @@ func TestPlace(t *testing.T) {
 			"standalone", flavour.Standalone, "openshift-cluster-csi-drivers", "openshift-manila-csi-driver",
 			cluster.Placement{
 				Operator: "openshift-cluster-csi-drivers", Controller: "openshift-manila-csi-driver", Node: "openshift-manila-csi-driver",
+				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config", Events: "openshift-cluster-csi-drivers",
 			},
 		},
 		{
 			"standalone, no namespace of its own", flavour.Standalone, "op", "",
-			cluster.Placement{Operator: "op", Controller: "openshift-cluster-csi-drivers", Node: "openshift-cluster-csi-drivers"},
+			cluster.Placement{
+				Operator: "op", Controller: "openshift-cluster-csi-drivers", Node: "openshift-cluster-csi-drivers",
+				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config", Events: "op",
+			},
 		},
 		{
 			"hypershift", flavour.HyperShift, "clusters-a", "openshift-manila-csi-driver",
-			cluster.Placement{Operator: "clusters-a", Controller: "clusters-a", Node: "openshift-manila-csi-driver"},
+			cluster.Placement{
+				Operator: "clusters-a", Controller: "clusters-a", Node: "openshift-manila-csi-driver",
+				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config", Events: "openshift-cluster-csi-drivers",
+			},
 		},
 		{
 			"hypershift, no namespace of its own", flavour.HyperShift, "clusters-a", "",
-			cluster.Placement{Operator: "clusters-a", Controller: "clusters-a", Node: "openshift-cluster-csi-drivers"},
+			cluster.Placement{
+				Operator: "clusters-a", Controller: "clusters-a", Node: "openshift-cluster-csi-drivers",
+				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config", Events: "openshift-cluster-csi-drivers",
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -20,7 +21,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// apiServer has leases, and nothing else that the host might ask for.
+// apiServer has leases and takes events. It has nothing else that the host might ask for, unless the test gives it.
 type apiServer struct {
 	url string
 
@@ -32,6 +33,12 @@ type apiServer struct {
 	log []string
 	// infrastructure is the body of Infrastructure/cluster, "" if there is none.
 	infrastructure string
+	// requests are what it was asked, as "METHOD path", without leases.
+	requests []string
+	// events are what it was sent.
+	events []corev1.Event
+	// others answers what the server has not itself; nil is that there is nothing.
+	others http.Handler
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -83,14 +90,52 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	switch {
-	case strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/ns/leases"):
+	if strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/ns/leases") {
 		s.serveLease(w, r)
+		return
+	}
+	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	switch {
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
+		s.serveEvent(w, r)
 	case r.URL.Path == "/apis/config.openshift.io/v1/infrastructures/cluster" && s.infrastructure != "":
 		_, _ = w.Write([]byte(s.infrastructure))
+	case s.others != nil:
+		s.mu.Unlock() // a watch lasts
+		defer s.mu.Lock()
+		s.others.ServeHTTP(w, r)
 	default:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
+}
+
+func (s *apiServer) serveEvent(w http.ResponseWriter, r *http.Request) {
+	var event corev1.Event
+	if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		return
+	}
+	s.events = append(s.events, event)
+	_ = json.NewEncoder(w).Encode(event)
+}
+
+// asked returns the requests, without those for leases.
+func (s *apiServer) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.requests...)
+}
+
+// eventsOfTheWork returns the events it was sent but those of leader election, which are about a lease.
+func (s *apiServer) eventsOfTheWork() (events []corev1.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, event := range s.events {
+		if event.InvolvedObject.Kind != "Lease" {
+			events = append(events, event)
+		}
+	}
+	return events
 }
 
 func (s *apiServer) serveLease(w http.ResponseWriter, r *http.Request) {
@@ -134,10 +179,15 @@ func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	})
 }
 
+// config reaches the server.
+func (s *apiServer) config() *rest.Config {
+	return &rest.Config{Host: s.url, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+}
+
 // options are of a process at this API server, quick to take and to lose its lease.
 func (s *apiServer) options() Options {
-	config := &rest.Config{Host: s.url, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	o := Options{Name: "test", Namespace: "ns", Config: config, Clock: clock.RealClock{}}
+	config := s.config()
+	o := Options{Name: "test", Namespace: "ns", Config: config, Served: config, EventNamespace: "ns", Clock: clock.RealClock{}}
 	o.Operator.LeaderElection = configv1.LeaderElection{
 		LeaseDuration: metav1.Duration{Duration: 2 * time.Second},
 		RenewDeadline: metav1.Duration{Duration: time.Second},

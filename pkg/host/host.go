@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	// Registers the metrics of client-go.
@@ -30,10 +31,15 @@ import (
 type Options struct {
 	// Name is the operator's; its Lease has the suffix -lock.
 	Name string
-	// Namespace is the operator's: of its Lease and its events.
+	// Namespace is the operator's: of its Lease.
 	Namespace string
 	// Config reaches the API server of the cluster that the process runs in.
 	Config *rest.Config
+	// Served reaches the API server of the cluster that the operator works for, which may be another. That one gets the events and
+	// says who may read metrics: an operator in a hosted control plane has no rights in the management cluster to ask.
+	Served *rest.Config
+	// EventNamespace is where events go, in the served cluster.
+	EventNamespace string
 	// Operator configures serving and leader election.
 	Operator operatorv1alpha1.GenericOperatorConfig
 	// RestartOn are the files whose change ends the process, for a new one to read them. Their content is what has been read
@@ -44,9 +50,10 @@ type Options struct {
 
 // Process is what the work is given.
 type Process struct {
-	Config *rest.Config
-	Events events.Recorder
-	Clock  clock.Clock
+	// Config and Served are those of the options.
+	Config, Served *rest.Config
+	Events         events.Recorder
+	Clock          clock.Clock
 }
 
 // Work is what an operator does while it leads. It returns soon after its context is done.
@@ -61,7 +68,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
-	config := rest.CopyConfig(o.Config)
+	config := rest.CopyConfig(o.Served)
 	config.QPS = -1 // client-go's five a second would hold events back for long after a start
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -72,7 +79,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 	}
 	recorder := o.recorder(ctx, kube)
 	return lead(ctx, o, func(ctx context.Context) error {
-		return work(ctx, Process{Config: o.Config, Events: recorder, Clock: o.Clock})
+		return work(ctx, Process{Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock})
 	})
 }
 
@@ -109,13 +116,16 @@ func (o Options) watchFiles(ctx context.Context, end func()) error {
 	return nil
 }
 
-// recorder makes events about the operator's Deployment, or about its namespace where it is not found.
+// recorder makes events about the operator's Deployment, or about the namespace where that is in another cluster or not found.
 func (o Options) recorder(ctx context.Context, kube kubernetes.Interface) events.Recorder {
-	about, err := events.GetControllerReferenceForCurrentPod(ctx, kube, o.Namespace, nil)
-	if err != nil {
-		klog.FromContext(ctx).Info("Events are about the namespace: this process runs in no pod", "namespace", o.Namespace)
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: o.EventNamespace, Name: o.EventNamespace}
+	if o.Served == o.Config {
+		var err error
+		if about, err = events.GetControllerReferenceForCurrentPod(ctx, kube, o.EventNamespace, nil); err != nil {
+			klog.FromContext(ctx).Info("Events are about the namespace: this process runs in no pod", "namespace", o.EventNamespace)
+		}
 	}
-	return recorder{events.NewKubeRecorderWithOptions(kube.CoreV1().Events(o.Namespace), events.RecommendedClusterSingletonCorrelatorOptions(),
+	return recorder{events.NewKubeRecorderWithOptions(kube.CoreV1().Events(o.EventNamespace), events.RecommendedClusterSingletonCorrelatorOptions(),
 		o.Name, about, o.Clock)}
 }
 

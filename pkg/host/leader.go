@@ -15,8 +15,13 @@ import (
 	electionconfig "github.com/openshift/library-go/pkg/config/leaderelection"
 )
 
-// endBound is how long work may take to end.
-const endBound = 10 * time.Second
+const (
+	// endBound is how long work may take to end.
+	endBound = 10 * time.Second
+	// topologyBound is how long the start may wait for the served cluster's topology: who cannot be asked must not keep the operator
+	// from its lease.
+	topologyBound = 10 * time.Second
+)
 
 var errLeaseLost = errors.New("lost the lease: another process may lead now. If there is none, look at the API server's health")
 
@@ -78,12 +83,15 @@ func outcome(ctx context.Context, started <-chan struct{}, ended <-chan error) e
 	}
 }
 
-// election has the durations that OpenShift recommends, for a single replica cluster where it is one.
+// election has the durations that OpenShift recommends, for a single replica cluster where it is one. A hosted control plane is
+// none: its topology is external.
 func (o Options) election(ctx context.Context) (leaderelection.LeaderElectionConfig, error) {
 	given := o.Operator.LeaderElection
 	settings := electionconfig.LeaderElectionDefaulting(given, o.Namespace, o.Name+"-lock")
 	if given.LeaseDuration.Duration == 0 && given.RenewDeadline.Duration == 0 && given.RetryPeriod.Duration == 0 {
-		infrastructure, err := clusterstatus.GetClusterInfraStatus(ctx, o.Config)
+		bounded, cancel := context.WithTimeout(ctx, topologyBound)
+		defer cancel()
+		infrastructure, err := clusterstatus.GetClusterInfraStatus(bounded, o.Served)
 		switch {
 		case err != nil:
 			klog.FromContext(ctx).Info("Leader election for a highly available cluster: Infrastructure/cluster cannot be read", "reason", err.Error())

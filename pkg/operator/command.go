@@ -14,6 +14,8 @@ import (
 	"github.com/openshift/library-go/pkg/config/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -40,14 +42,14 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			o, err := newOperator(drivers, &flags)
+			o, err := newOperator(name, drivers, &flags)
 			if err != nil {
 				return err
 			}
 			ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 			// A second signal ends the process at once.
 			context.AfterFunc(ctx, restore)
-			return o.start(ctx, name)
+			return o.start(ctx)
 		},
 	}
 	flags.AddTo(cmd.Flags())
@@ -56,41 +58,61 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 
 // operator is what a start command runs.
 type operator struct {
-	drivers  []plugin.Driver
-	bundles  []*bundle.Bundle
-	settings *settings.Settings
+	// name is that of the operator's Deployment.
+	name      string
+	drivers   []plugin.Driver
+	bundles   []*bundle.Bundle
+	settings  *settings.Settings
+	placement cluster.Placement
 }
 
 // newOperator loads the drivers' bundles and, knowing what they need, the settings.
-func newOperator(drivers []plugin.Driver, flags *settings.Flags) (*operator, error) {
+func newOperator(name string, drivers []plugin.Driver, flags *settings.Flags) (*operator, error) {
 	bundles, err := loadBundles(drivers, flags.Flavour())
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := flags.Load(os.LookupEnv, imageVariables(bundles))
+	loaded, err := flags.Load(os.LookupEnv, allImageVariables(flags.Flavour(), bundles))
 	if err != nil {
 		return nil, err
 	}
-	return &operator{drivers: drivers, bundles: bundles, settings: loaded}, nil
+	return &operator{
+		name:      name,
+		drivers:   drivers,
+		bundles:   bundles,
+		settings:  loaded,
+		placement: cluster.Place(loaded.Flavour, loaded.Namespace, drivers[0].Namespace),
+	}, nil
 }
 
 // start runs the operator in its process.
-func (o *operator) start(ctx context.Context, name string) error {
+func (o *operator) start(ctx context.Context) error {
 	if err := limitVerbosity(); err != nil {
 		return err
 	}
-	config, err := client.GetKubeConfigOrInClusterConfig(o.settings.Kubeconfig, nil)
+	own, err := client.GetKubeConfigOrInClusterConfig(o.settings.Kubeconfig, nil)
 	if err != nil {
 		return fmt.Errorf("reading the access to the API server: %w", err)
 	}
-	build := version.Get()
-	klog.FromContext(ctx).Info("Starting", "operator", name, "version", build.GitVersion, "commit", build.GitCommit)
+	guest := own
+	if o.settings.Flavour == flavour.HyperShift {
+		if guest, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil); err != nil {
+			return fmt.Errorf("reading the access to the guest's API server: %w", err)
+		}
+	}
+	build, log := version.Get(), klog.FromContext(ctx)
+	log.Info("Starting", "operator", o.name, "flavour", o.settings.Flavour, "version", build.GitVersion, "commit", build.GitCommit)
+	for _, warning := range o.settings.Warnings {
+		log.Info("Warning: " + warning)
+	}
 	return host.Run(ctx, host.Options{
-		Name:      name,
-		Namespace: o.settings.Namespace,
-		Config:    config,
-		Operator:  o.settings.Operator,
-		RestartOn: o.settings.RestartOn,
-		Clock:     clock.RealClock{},
+		Name:           o.name,
+		Namespace:      o.placement.Operator,
+		Config:         own,
+		Served:         guest,
+		EventNamespace: o.placement.Events,
+		Operator:       o.settings.Operator,
+		RestartOn:      o.settings.RestartOn,
+		Clock:          clock.RealClock{},
 	}, o.run)
 }

@@ -1,10 +1,9 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -20,11 +19,14 @@ import (
 // driver is a plugin in its cluster: filled assets and behaviour.
 type driver struct {
 	plugin.Driver
-	cluster  *cluster.Cluster
-	operator v1helpers.OperatorClientWithFinalizers
-	events   events.Recorder
-	bundle   *bundle.Bundle
-	wiring   plugin.Wiring
+	// operatorName is that of the operator's own Deployment.
+	operatorName string
+	cluster      *cluster.Cluster
+	operator     v1helpers.OperatorClientWithFinalizers
+	settings     *settings.Settings
+	events       events.Recorder
+	bundle       *bundle.Bundle
+	wiring       plugin.Wiring
 	// trustedCA is the name of the ConfigMap into which the cluster network operator puts the trusted CAs; "" is none.
 	trustedCA string
 	// applied is done when each static controller has applied all its assets once.
@@ -49,28 +51,22 @@ func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, 
 	return bundles, nil
 }
 
-// imageVariables returns the environment variables that the bundles need images from, sorted. They are named like the
-// placeholders that they fill.
-func imageVariables(bundles []*bundle.Bundle) []string {
-	names := map[string]bool{}
-	for _, b := range bundles {
-		for _, asset := range b.Assets() {
-			for _, name := range bundle.Placeholders(asset.Data) {
-				if strings.HasSuffix(name, "_IMAGE") {
-					names[name] = true
-				}
-			}
+// unknownRelease fills a placeholder until hook.Release knows better.
+const unknownRelease = "unknown"
+
+// placeholders are the values of the early placeholders of each side.
+func placeholders(bundles []*bundle.Bundle, s *settings.Settings, p cluster.Placement) map[bundle.Side]map[string]string {
+	values := map[bundle.Side]map[string]string{}
+	for side, names := range imageNames(bundles) {
+		values[side] = map[string]string{
+			bundle.Namespace:      p.Controller,
+			bundle.NodeNamespace:  p.Node,
+			bundle.ReleaseVersion: cmp.Or(s.ReleaseVersion, unknownRelease),
+		}
+		for _, name := range names {
+			values[side][name] = s.Images[imageVariables(s.Flavour, side, name)[0]]
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// placeholders are the values of the early placeholders.
-func placeholders(s *settings.Settings, p cluster.Placement) map[string]string {
-	values := maps.Clone(s.Images)
-	values[bundle.Namespace] = p.Controller
-	values[bundle.NodeNamespace] = p.Node
-	values[bundle.ReleaseVersion] = s.ReleaseVersion
 	return values
 }
 

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,23 +55,18 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 		t.Fatal(err)
 	}
 	s := &settings.Settings{Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{}}
-	for _, name := range imageVariables(bundles) {
-		s.Images[name] = "registry.example/" + strings.ToLower(name)
+	for _, variables := range allImageVariables(f, bundles) {
+		s.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
-	if f == flavour.HyperShift {
-		s.GuestKubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-		const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-			clusters: [{name: a, cluster: {server: "https://guest.example"}}]}`
-		if err := os.WriteFile(s.GuestKubeconfig, []byte(kubeconfig), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	return &operator{
+		name: "test-operator", drivers: drivers, bundles: bundles, settings: s, placement: cluster.Place(f, s.Namespace, drivers[0].Namespace),
 	}
-	return &operator{drivers: drivers, bundles: bundles, settings: s}
 }
 
 func process() host.Process {
 	return host.Process{
 		Config: &rest.Config{Host: "https://cluster.example"},
+		Served: &rest.Config{Host: "https://guest.example"},
 		Events: events.NewInMemoryRecorder("test", clock.RealClock{}),
 		Clock:  clock.RealClock{},
 	}
@@ -165,19 +160,82 @@ func TestDriversOwnControllersAreGated(t *testing.T) {
 func TestImagesAreWhatTheDeploymentPasses(t *testing.T) {
 	t.Parallel()
 	// ATTACHER_IMAGE is passed too; Manila attaches nothing.
-	want := []string{
-		"DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE", "LIVENESS_PROBE_IMAGE", "NFS_DRIVER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE",
-		"PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE",
-	}
-	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
+	for f, want := range map[flavour.Flavour][][]string{
+		flavour.Standalone: {
+			{"DRIVER_IMAGE"},
+			{"KUBE_RBAC_PROXY_IMAGE"},
+			{"LIVENESS_PROBE_IMAGE"},
+			{"NFS_DRIVER_IMAGE"},
+			{"NODE_DRIVER_REGISTRAR_IMAGE"},
+			{"PROVISIONER_IMAGE"},
+			{"RESIZER_IMAGE"},
+			{"SNAPSHOTTER_IMAGE"},
+		},
+		flavour.HyperShift: {
+			{"DRIVER_CONTROL_PLANE_IMAGE"},
+			{"DRIVER_IMAGE"},
+			{"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE", "KUBE_RBAC_PROXY_IMAGE"},
+			{"LIVENESS_PROBE_CONTROL_PLANE_IMAGE"},
+			{"LIVENESS_PROBE_IMAGE"},
+			{"NFS_DRIVER_CONTROL_PLANE_IMAGE", "NFS_DRIVER_IMAGE"},
+			{"NFS_DRIVER_IMAGE"},
+			{"NODE_DRIVER_REGISTRAR_IMAGE"},
+			{"PROVISIONER_IMAGE"},
+			{"RESIZER_IMAGE"},
+			{"SNAPSHOTTER_IMAGE"},
+		},
+	} {
 		bundles, err := loadBundles(plugins(), f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, imageVariables(bundles)); diff != "" {
+		got := allImageVariables(f, bundles)
+		slices.SortFunc(got, slices.Compare)
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: image variables (-want +got):\n%s", f, diff)
 		}
 	}
+}
+
+// TestControlPlaneRunsItsOwnImages: in the management cluster no container runs an image of the guest's release (fault 155,
+// 1.11-12), and on nodes none runs one of the control plane's.
+func TestControlPlaneRunsItsOwnImages(t *testing.T) {
+	t.Parallel()
+	own := []string{
+		"driver_control_plane_image", "nfs_driver_control_plane_image", "liveness_probe_control_plane_image",
+		"kube_rbac_proxy_control_plane_image", "provisioner_image", "resizer_image", "snapshotter_image",
+	}
+	for _, d := range assembled(t, flavour.HyperShift, plugins()...) {
+		for _, asset := range d.bundle.Assets() {
+			for _, image := range imagesOf(t, asset) {
+				name := strings.TrimPrefix(image, "registry.example/")
+				if asset.Side == bundle.Controller && !slices.Contains(own, name) || asset.Side == bundle.Guest && strings.Contains(name, "control_plane") {
+					t.Errorf("%s of %s, on the %s side, has image %s", asset.Name, d.ConditionPrefix, asset.Side, image)
+				}
+			}
+		}
+	}
+}
+
+func imagesOf(t *testing.T, asset bundle.Asset) []string {
+	t.Helper()
+	if asset.Role != bundle.ControllerWorkload && asset.Role != bundle.NodeWorkload {
+		return nil
+	}
+	var workload struct {
+		Spec struct{ Template corev1.PodTemplateSpec }
+	}
+	if err := yaml.Unmarshal(asset.Data, &workload); err != nil {
+		t.Fatal(err)
+	}
+	var images []string
+	for _, c := range slices.Concat(workload.Spec.Template.Spec.InitContainers, workload.Spec.Template.Spec.Containers) {
+		images = append(images, c.Image)
+	}
+	if len(images) == 0 {
+		t.Fatalf("%s has no containers", asset.Name)
+	}
+	return images
 }
 
 func TestEveryAssetIsAnObject(t *testing.T) {
@@ -249,15 +307,13 @@ func TestAssemblyFaults(t *testing.T) {
 			o.drivers[1].Wire = func(plugin.Surroundings) (plugin.Wiring, error) { return plugin.Wiring{}, failure }
 		}, `wiring driver "NFS": cannot be wired`},
 		"image that is none": {
-			func(o *operator) { o.settings.Images["NFS_DRIVER_IMAGE"] = "a b" }, `assets of driver "OpenStackManila": filling placeholders`,
+			func(o *operator) { o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b" }, `assets of driver "OpenStackManila": filling placeholders`,
 		},
-		"guest": {func(o *operator) { o.settings.GuestKubeconfig = "/nowhere" }, `guest kubeconfig "/nowhere"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newTestOperator(t, flavour.HyperShift, plugins()...)
-			o.settings.Images["NFS_DRIVER_IMAGE"] = "registry.example/nfs"
 			tt.change(o)
 			if _, err := o.assemble(process()); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)

@@ -36,14 +36,13 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 // assemble makes the drivers: clients, filled assets, behaviour. It sends nothing.
 func (o *operator) assemble(process host.Process) ([]*driver, error) {
 	leader := o.drivers[0]
-	place := cluster.Place(o.settings.Flavour, o.settings.Namespace, leader.Namespace)
 	connected, err := cluster.Connect(cluster.Target{
-		Config:          process.Config,
-		GuestKubeconfig: o.settings.GuestKubeconfig,
-		Flavour:         o.settings.Flavour,
-		Placement:       place,
-		Driver:          string(leader.Name),
-		Clock:           process.Clock,
+		Controller: process.Config,
+		Guest:      process.Served,
+		Flavour:    o.settings.Flavour,
+		Placement:  o.placement,
+		Driver:     string(leader.Name),
+		Clock:      process.Clock,
 	})
 	if err != nil {
 		return nil, err
@@ -52,13 +51,17 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 	if !leader.Removable {
 		management.SetOperatorNotRemovable()
 	}
+	values := placeholders(o.bundles, o.settings, o.placement)
 	var drivers []*driver
 	for i, p := range o.drivers {
 		if p.Name != leader.Name || p.Namespace != leader.Namespace {
 			return nil, fmt.Errorf("driver %q is no companion of %q: name and namespace differ", p.ConditionPrefix, leader.ConditionPrefix)
 		}
-		d := &driver{Driver: p, cluster: connected, operator: connected.Operator, events: process.Events, applied: &firstTimes{}}
-		if d.bundle, err = o.bundles[i].Fill(placeholders(o.settings, place)); err != nil {
+		d := &driver{
+			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator, settings: o.settings,
+			events: process.Events, applied: &firstTimes{},
+		}
+		if d.bundle, err = o.bundles[i].Fill(values); err != nil {
 			return nil, fmt.Errorf("assets of driver %q: %w", p.ConditionPrefix, err)
 		}
 		if p.Wire != nil {

@@ -41,7 +41,7 @@ func TestRightsAreAppliedFirst(t *testing.T) {
 	tests := map[flavour.Flavour]map[bundle.Side][]string{
 		flavour.Standalone: {bundle.Guest: slices.Concat(rights, control, []string{"csidrivers"})},
 		flavour.HyperShift: {
-			bundle.Guest:      append(slices.Clone(rights), "csidrivers"),
+			bundle.Guest:      append(slices.Clone(rights), "configmaps", "csidrivers"),
 			bundle.Controller: append([]string{"serviceaccounts"}, control...),
 		},
 	}

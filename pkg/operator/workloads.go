@@ -2,12 +2,14 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	controllerservice "github.com/openshift/library-go/pkg/operator/csi/csidrivercontrollerservicecontroller"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
@@ -56,8 +58,11 @@ func (d *driver) nodeService() (factory.Controller, error) {
 		return nil, err
 	}
 	clients := d.cluster.Side(bundle.Guest)
-	hooks := append(d.hooks(bundle.Guest), d.wiring.Node...)
-	changes, informers := hook.DaemonSetHooks(append(hooks, hook.ExplainDaemonSet(d.cluster, d.events, hooks)))
+	hooks, err := d.nodeHooks()
+	if err != nil {
+		return nil, err
+	}
+	changes, informers := hook.DaemonSetHooks(hooks)
 	return nodeservice.NewCSIDriverNodeServiceController(
 		d.conditionName("NodeServiceController"),
 		asset.Data,
@@ -70,24 +75,55 @@ func (d *driver) nodeService() (factory.Controller, error) {
 	), nil
 }
 
-// hooks are the core's own for every workload.
-func (d *driver) hooks(side bundle.Side) []hook.Workload {
-	hooks := []hook.Workload{hook.ObservedProxy()}
-	if d.trustedCA != "" {
-		hooks = append(hooks, hook.TrustedCABundle(d.cluster, side, d.trustedCA))
-	}
-	return hooks
+// controllerHooks have the driver's own last: they win.
+func (d *driver) controllerHooks() ([]hook.Workload, error) {
+	certificates, err := d.certificateHooks()
+	hooks := slices.Concat(d.controlPlaneHooks(), d.trustedCAHooks(bundle.Controller), certificates, d.wiring.Controller)
+	return append(hooks, hook.ExplainDeployment(d.cluster, d.events, hooks)), err
 }
 
-func (d *driver) controllerHooks() ([]hook.Workload, error) {
-	hooks := append([]hook.Workload{hook.Replicas(d.cluster)}, d.hooks(bundle.Controller)...)
+// nodeHooks are the same for nodes. The certificates are not in the cluster of the nodes where that is another one.
+func (d *driver) nodeHooks() ([]hook.Workload, error) {
+	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(bundle.Guest)...)
+	if d.cluster.Flavour == flavour.Standalone {
+		certificates, err := d.certificateHooks()
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, certificates...)
+	}
+	hooks = append(hooks, d.wiring.Node...)
+	return append(hooks, hook.ExplainDaemonSet(d.cluster, d.events, hooks)), nil
+}
+
+// controlPlaneHooks fit the Deployment to where it runs.
+func (d *driver) controlPlaneHooks() []hook.Workload {
+	if d.cluster.Flavour == flavour.HyperShift {
+		return []hook.Workload{
+			hook.HostedControlPlane(d.cluster),
+			hook.Proxy(d.settings.Proxy),
+			hook.RunAsUser(d.settings.RunAsUser),
+			hook.Release(d.cluster, d.operatorName, d.settings.ReleaseVersion),
+		}
+	}
+	return []hook.Workload{hook.Replicas(d.cluster), hook.ObservedProxy()}
+}
+
+func (d *driver) trustedCAHooks(side bundle.Side) []hook.Workload {
+	if d.trustedCA == "" {
+		return nil
+	}
+	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCA)}
+}
+
+// certificateHooks roll out what serves metrics, for it reads its certificate once.
+func (d *driver) certificateHooks() ([]hook.Workload, error) {
 	certificates, err := d.servingCertificates()
+	var hooks []hook.Workload
 	for _, secret := range certificates {
-		// The proxies before the metrics read their certificate once.
 		hooks = append(hooks, hook.SecretHash(d.cluster, bundle.Controller, secret))
 	}
-	hooks = append(hooks, d.wiring.Controller...)
-	return append(hooks, hook.ExplainDeployment(d.cluster, d.events, hooks)), err
+	return hooks, err
 }
 
 // only returns the one asset of a role; a driver may lack it.

@@ -5,12 +5,15 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
@@ -20,11 +23,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Environment variables, apart from those of the images, which are named like the placeholders they fill.
+// Environment variables, apart from those of images and proxy.
 const (
 	envCloudsFile     = "OS_CLIENT_CONFIG_FILE"
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
+	envRunAsUser      = "RUN_AS_USER"
 )
 
 // Where the operator's Deployment mounts what it is given, and where Kubernetes mounts a pod's identity.
@@ -51,9 +55,6 @@ const (
 	maxPollInterval = time.Minute
 )
 
-// unknownVersion stands for the release where nobody passes it.
-const unknownVersion = "unknown"
-
 // Settings is what the operator has been told.
 type Settings struct {
 	// Namespace is the operator's own.
@@ -68,10 +69,14 @@ type Settings struct {
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
-	// Images by name of variable, for all names asked for.
+	// Images are by the first variable of each that was asked for.
 	Images map[string]string
-	// ReleaseVersion is the release the operands belong to; "unknown" when nobody says.
+	// ReleaseVersion is the release the operands belong to; "" when nobody says.
 	ReleaseVersion string
+	// Proxy are the proxy variables of the operator's own cluster, by name.
+	Proxy []corev1.EnvVar
+	// RunAsUser is the user ID of pods in a management cluster that assigns none; nil leaves it to the cluster.
+	RunAsUser *int64
 	// FSGroupPolicy replaces the CSIDriver's own; "" leaves it.
 	FSGroupPolicy storagev1.FSGroupPolicy
 	// CloudsFile is the path of clouds.yaml.
@@ -82,6 +87,8 @@ type Settings struct {
 	PollInterval time.Duration
 	// CloudGracePeriod is how long the cloud may be unreachable before a driver that cannot do without it is degraded.
 	CloudGracePeriod time.Duration
+	// Warnings are settings that work, but not as well as they could.
+	Warnings []string
 }
 
 // Flags are the flags of an operator's start command.
@@ -125,19 +132,21 @@ func (f *Flags) Flavour() flavour.Flavour {
 	return flavour.Standalone
 }
 
-// Load reads and checks flags and environment. images names the variables that must hold an image. The error names every
-// fault in one line.
-func (f *Flags) Load(lookup func(string) (string, bool), images []string) (*Settings, error) {
-	l := loader{lookup: lookup}
+// Load reads and checks flags and environment. images are variables of which one must hold an image, the best first. The error
+// names every fault in one line.
+func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Settings, error) {
+	l := loader{lookup: lookup, restartOn: map[string][]byte{}}
 	clouds := l.env(envCloudsFile, defaultCloudsFile)
 	s := &Settings{
 		Namespace:       l.namespace(f.namespace),
 		Kubeconfig:      l.kubeconfig("kubeconfig", f.kubeconfig),
-		RestartOn:       map[string][]byte{},
+		RestartOn:       l.restartOn,
 		Flavour:         f.Flavour(),
-		GuestKubeconfig: l.kubeconfig("guest-kubeconfig", f.guestKubeconfig),
+		GuestKubeconfig: l.guestKubeconfig(f.guestKubeconfig),
 		Images:          l.images(images),
-		ReleaseVersion:  l.env(envReleaseVersion, unknownVersion),
+		ReleaseVersion:  l.env(envReleaseVersion, ""),
+		Proxy:           l.proxy(),
+		RunAsUser:       l.runAsUser(),
 		FSGroupPolicy:   l.fsGroupPolicy(),
 		CloudsFile:      clouds,
 		CAFiles:         append([]string{filepath.Join(filepath.Dir(clouds), caFileName)}, f.legacyCAs()...),
@@ -145,24 +154,32 @@ func (f *Flags) Load(lookup func(string) (string, bool), images []string) (*Sett
 
 		CloudGracePeriod: l.gracePeriod(f.gracePeriod),
 	}
+	s.Operator = l.operatorConfig(f.config)
 	for _, file := range f.restartOn {
-		s.RestartOn[file] = nil
+		if _, read := s.RestartOn[file]; !read {
+			s.RestartOn[file] = nil
+		}
 	}
-	s.Operator = l.operatorConfig(f.config, s.RestartOn)
 	if f.listen != "" {
 		s.Operator.ServingInfo.BindAddress = f.listen
 	}
+	s.Warnings = l.warnings
 	return s, l.err()
 }
 
 // loader collects faults while it reads.
 type loader struct {
-	lookup func(string) (string, bool)
-	faults []string
+	lookup           func(string) (string, bool)
+	restartOn        map[string][]byte
+	faults, warnings []string
 }
 
 func (l *loader) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
+}
+
+func (l *loader) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
 func (l *loader) err() error {
@@ -190,17 +207,25 @@ func (l *loader) namespace(given string) string {
 	return strings.TrimSpace(string(namespace))
 }
 
-func (l *loader) images(names []string) map[string]string {
+func (l *loader) images(variables [][]string) map[string]string {
 	images := map[string]string{}
-	for _, name := range names {
-		value, _ := l.lookup(name)
-		switch {
-		case value == "":
-			l.fault("environment variable %s is missing: it must name an image", name)
-		case strings.ContainsAny(value, " \t\n${}\"'"):
-			l.fault("environment variable %s is not the name of an image", name)
+	for _, names := range variables {
+		best := names[0]
+		for _, name := range names {
+			if images[best] = l.env(name, ""); images[best] == "" {
+				continue
+			}
+			if strings.ContainsAny(images[best], " \t\n${}\"'") {
+				l.fault("environment variable %s is not the name of an image", name)
+			}
+			if name != best {
+				l.warn("environment variable %s is missing: the image that %s names is used instead", best, name)
+			}
+			break
 		}
-		images[name] = value
+		if images[best] == "" {
+			l.fault("environment variable %s is missing: it must name an image", strings.Join(names, " or "))
+		}
 	}
 	return images
 }
@@ -229,18 +254,59 @@ func (l *loader) gracePeriod(value time.Duration) time.Duration {
 	return value
 }
 
+// proxy returns the variables in the spelling that operators are given them.
+func (l *loader) proxy() []corev1.EnvVar {
+	var proxy []corev1.EnvVar
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"} {
+		if value := l.env(name, ""); value != "" {
+			proxy = append(proxy, corev1.EnvVar{Name: name, Value: value})
+		}
+	}
+	return proxy
+}
+
+// runAsUser excludes root: the operands' pods must not be its.
+func (l *loader) runAsUser() *int64 {
+	value := l.env(envRunAsUser, "")
+	if value == "" {
+		return nil
+	}
+	id, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || id < 1 || id > math.MaxInt32 {
+		l.fault("environment variable %s is %q: it must be a user ID between 1 and %d", envRunAsUser, value, math.MaxInt32)
+	}
+	return &id
+}
+
 // kubeconfig checks the file that a flag names; without the flag the pod's own identity is used.
 func (l *loader) kubeconfig(flag, path string) string {
 	if path != "" {
-		if _, err := clientcmd.LoadFromFile(path); err != nil {
-			l.fault("flag --%s: %s cannot be read as a kubeconfig", flag, path)
-		}
+		l.readKubeconfig(flag, path)
 	}
 	return path
 }
 
+// guestKubeconfig also notes the file's content: it is replaced from time to time, and then read by a new process.
+func (l *loader) guestKubeconfig(path string) string {
+	if path != "" {
+		l.restartOn[path] = l.readKubeconfig("guest-kubeconfig", path)
+	}
+	return path
+}
+
+func (l *loader) readKubeconfig(flag, path string) []byte {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		_, err = clientcmd.RESTConfigFromKubeConfig(text)
+	}
+	if err != nil {
+		l.fault("flag --%s: %s cannot be read as a kubeconfig", flag, path)
+	}
+	return text
+}
+
 // operatorConfig reads the file that configures the process, and notes its content for a restart when it changes.
-func (l *loader) operatorConfig(path string, restartOn map[string][]byte) (config operatorv1alpha1.GenericOperatorConfig) {
+func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOperatorConfig) {
 	if path == "" {
 		return config
 	}
@@ -249,7 +315,7 @@ func (l *loader) operatorConfig(path string, restartOn map[string][]byte) (confi
 		l.fault("flag --config: %s cannot be read", path)
 		return config
 	}
-	restartOn[path] = text
+	l.restartOn[path] = text
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		l.fault("flag --config: %s is not a GenericOperatorConfig in YAML", path)
 	}

@@ -9,15 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
-const kubeconfig = `{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://localhost"}}]}`
+const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
+	clusters: [{name: a, cluster: {server: "https://localhost"}}]}`
 
 // load parses args as the start command would.
-func load(t *testing.T, env map[string]string, images []string, args ...string) (*settings.Settings, error) {
+func load(t *testing.T, env map[string]string, images [][]string, args ...string) (*settings.Settings, error) {
 	t.Helper()
 	var flags settings.Flags
 	set := pflag.NewFlagSet("start", pflag.ContinueOnError)
@@ -39,17 +42,16 @@ func file(t *testing.T, content string) string {
 
 func TestDefaultsAreTheMountsOfTheOperatorsDeployment(t *testing.T) {
 	t.Parallel()
-	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"}, []string{"DRIVER_IMAGE"}, "--namespace=ns")
+	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"}, [][]string{{"DRIVER_IMAGE"}}, "--namespace=ns")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &settings.Settings{
-		Namespace:      "ns",
-		RestartOn:      map[string][]byte{},
-		Flavour:        flavour.Standalone,
-		Images:         map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
-		ReleaseVersion: "unknown",
-		CloudsFile:     "/etc/openstack/clouds.yaml",
+		Namespace:  "ns",
+		RestartOn:  map[string][]byte{},
+		Flavour:    flavour.Standalone,
+		Images:     map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
+		CloudsFile: "/etc/openstack/clouds.yaml",
 		CAFiles: []string{
 			"/etc/openstack/ca.crt", "/etc/openstack-ca/ca-bundle.pem",
 			"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
@@ -67,16 +69,20 @@ func TestEverythingCanBeSaid(t *testing.T) {
 	guest := file(t, kubeconfig)
 	env := map[string]string{
 		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File",
+		"RUN_AS_USER": "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b", "HTTPS_PROXY": "",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo: {minTLSVersion: VersionTLS13}\n"
 	config := file(t, configText)
 	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest, "--poll-interval=5s", "--cloud-grace-period=1s",
-		"--cloud-ca-file=/ca.pem", "--config="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
+		"--cloud-ca-file=/ca.pem", "--config="+config, "--terminate-on-files="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &settings.Settings{
-		Namespace: "ns", Kubeconfig: guest, RestartOn: map[string][]byte{config: []byte(configText), "/other": nil}, Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{}, ReleaseVersion: "4.21.3",
+		Namespace: "ns", Kubeconfig: guest, RestartOn: map[string][]byte{config: []byte(configText), guest: []byte(kubeconfig), "/other": nil},
+		Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{}, ReleaseVersion: "4.21.3",
+		Proxy:         []corev1.EnvVar{{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"}},
+		RunAsUser:     ptr.To[int64](1001),
 		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", "/ca.pem"},
 		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second,
 	}
@@ -89,8 +95,8 @@ func TestEverythingCanBeSaid(t *testing.T) {
 
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CSI_FSGROUP_POLICY": "Sometimes"}
-	_, err := load(t, env, []string{"DRIVER_IMAGE", "PROVISIONER_IMAGE"}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
+	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CSI_FSGROUP_POLICY": "Sometimes", "RUN_AS_USER": "root"}
+	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"))
 	if err == nil {
 		t.Fatal("no error")
@@ -100,6 +106,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	}
 	for _, fault := range []string{
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing", "CSI_FSGROUP_POLICY",
+		"A_IMAGE or B_IMAGE is missing", `RUN_AS_USER is "root"`,
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 	} {
 		if !strings.Contains(err.Error(), fault) {
@@ -121,5 +128,42 @@ func TestConfigThatIsNotThereIsRefused(t *testing.T) {
 	_, err := load(t, nil, nil, "--namespace=ns", "--config=/nowhere")
 	if err == nil || !strings.Contains(err.Error(), "/nowhere cannot be read") {
 		t.Errorf("error: %v", err)
+	}
+}
+
+func TestTheFirstImageThatIsNamedIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		env      map[string]string
+		want     string
+		warnings int
+	}{
+		{"best", map[string]string{"A_IMAGE": "a", "B_IMAGE": "b"}, "a", 0},
+		{"second best", map[string]string{"A_IMAGE": "", "B_IMAGE": "b"}, "b", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := load(t, test.env, [][]string{{"A_IMAGE", "B_IMAGE"}}, "--namespace=ns")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]string{"A_IMAGE": test.want}, got.Images); diff != "" || len(got.Warnings) != test.warnings {
+				t.Errorf("warnings %q, images (-want +got):\n%s", got.Warnings, diff)
+			}
+		})
+	}
+}
+
+func TestRunAsUserIsAnUnprivilegedUser(t *testing.T) {
+	t.Parallel()
+	for value, valid := range map[string]bool{
+		"1": true, "1001": true, "2147483647": true,
+		"0": false, "-1": false, "2147483648": false, "99999999999999999999": false, "1e3": false, " 1": false, "core": false,
+	} {
+		_, err := load(t, map[string]string{"RUN_AS_USER": value}, nil, "--namespace=ns")
+		if (err == nil) != valid {
+			t.Errorf("%q: got %v, want it to be valid: %t", value, err, valid)
+		}
 	}
 }

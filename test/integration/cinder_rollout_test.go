@@ -53,7 +53,7 @@ func cinderInputs() map[string]cinderInput {
 		"metrics certificate": {
 			func(e *env, content string) {
 				e.putSecret(operatorNamespace, cinderCertificate, map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
-			}, []string{cinderController}, "secret/" + cinderCertificate,
+			}, both, "secret/" + cinderCertificate,
 		},
 	}
 }
@@ -183,7 +183,7 @@ func TestCinderMissingInputs(t *testing.T) {
 	e.awaitAvailable()
 	e.rest()
 	for name, inputs := range e.allListedInputs() {
-		if got := inputs["secret/"+cinderCertificate]; name == cinderController && got != "absent" {
+		if got := inputs["secret/"+cinderCertificate]; got != "absent" {
 			t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
 		}
 	}
@@ -349,7 +349,7 @@ func (e *env) startScript(clouds string) *process {
 	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
 	e.must(err)
 	client := filepath.Join(e.dir, "kubectl")
-	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(shared.dir, "admin.kubeconfig"))
+	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(e.devcluster.dir, "admin.kubeconfig"))
 	e.must(os.WriteFile(client, []byte(text), 0o700))
 	p := &process{done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"), started: time.Now()}
 	log, err := os.Create(p.logPath)

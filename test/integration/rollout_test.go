@@ -30,7 +30,7 @@ type input struct {
 	rolls []string
 }
 
-// inputs are all of them (faults 45 to 49). What the node plugins do not read does not roll them out.
+// inputs are all of them (faults 45 to 49), and what each rolls out.
 func inputs() map[string]input {
 	return map[string]input{
 		"credentials": {
@@ -61,7 +61,7 @@ func inputs() map[string]input {
 			put: func(e *env, content string) {
 				e.putSecret(operandNamespace, servingCertificate, map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
 			},
-			rolls: []string{controllerName},
+			rolls: []string{controllerName, nodeName},
 		},
 	}
 }

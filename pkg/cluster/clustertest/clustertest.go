@@ -8,11 +8,15 @@ import (
 
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	configfake "github.com/openshift/client-go/config/clientset/versioned/fake"
@@ -34,6 +38,8 @@ type Seed struct {
 	ClusterCSIDriver *opv1.ClusterCSIDriver
 	// Guest has objects of the guest, and standalone of the only cluster; Controller those of the management cluster.
 	Guest, Controller []runtime.Object
+	// HostedControlPlanes are those of the management cluster.
+	HostedControlPlanes []*cluster.HostedControlPlane
 	// Config has objects of config.openshift.io.
 	Config []runtime.Object
 }
@@ -55,12 +61,19 @@ func New(tb testing.TB, seed Seed) *Fake {
 	}
 	placement := cluster.Place(seed.Flavour, seed.OperatorNamespace, seed.DriverNamespace)
 	f := &Fake{Guest: kubefake.NewClientset(seed.Guest...)}
-	guest := newClients(f.Guest, "", placement.Node, cluster.UserConfigNamespace)
+	guestNamespaces := []string{"", placement.Node}
+	if seed.Flavour == flavour.Standalone {
+		guestNamespaces = append(guestNamespaces, placement.UserConfig)
+	}
+	guest := newClients(f.Guest, guestNamespaces...)
 	f.Controller = f.Guest
 	controller := guest
 	if seed.Flavour == flavour.HyperShift {
 		f.Controller = kubefake.NewClientset(seed.Controller...)
 		controller = newClients(f.Controller, placement.Controller)
+	}
+	for _, hosted := range seed.HostedControlPlanes {
+		putHostedControlPlane(tb, controller.Dynamic, hosted)
 	}
 	f.Cluster = cluster.New(seed.Flavour, placement, controller, guest)
 	f.Config = configinformers.NewSharedInformerFactory(configfake.NewClientset(seed.Config...), 0)
@@ -95,11 +108,32 @@ func (f *Fake) Start(tb testing.TB) {
 			tb.Fatalf("informer of %s has not synced", kind)
 		}
 	}
+	if f.HostedControlPlanes != nil && !cache.WaitForCacheSync(stop, f.HostedControlPlanes.HasSynced) {
+		tb.Fatal("informer of HostedControlPlanes has not synced")
+	}
 	f.State.sync(tb)
 }
 
+// putHostedControlPlane creates one as the API server would have it.
+func putHostedControlPlane(tb testing.TB, client dynamic.Interface, hosted *cluster.HostedControlPlane) {
+	tb.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hosted)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(cluster.HostedControlPlanes().GroupVersion().WithKind("HostedControlPlane"))
+	_, err = client.Resource(cluster.HostedControlPlanes()).Namespace(hosted.Namespace).Create(tb.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients {
-	kinds := map[schema.GroupVersionResource]string{clusterCSIDrivers(): "ClusterCSIDriverList"}
+	kinds := map[schema.GroupVersionResource]string{
+		clusterCSIDrivers():           "ClusterCSIDriverList",
+		cluster.HostedControlPlanes(): "HostedControlPlaneList",
+	}
 	return &cluster.Clients{
 		Kube:          kube,
 		Dynamic:       dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),

@@ -30,7 +30,8 @@ const (
 	topologyKey = "enable_topology"
 	bundleKey   = "ca-bundle.pem"
 
-	// userConfigMap is where an administrator configures the driver, with either key or both.
+	// userConfigMap is where an administrator configures the driver, with either key or both: of a hosted cluster the one who
+	// has the management cluster.
 	userConfigMap   = "cinder-csi-config"
 	userConfigKey   = "config"
 	userTopologyKey = topologyKey
@@ -51,8 +52,9 @@ func Driver() plugin.Driver {
 
 func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 	cloud := openstack.NewClient(openstack.Source{CloudsFile: s.Settings.CloudsFile, CAFiles: s.Settings.CAFiles}, userAgent)
-	zones := newZoneWatcher(s, cloud)
-	config := newConfigSync(s, zones)
+	sources := newSources(s.Cluster)
+	zones := newZoneWatcher(s, sources, cloud)
+	config := newConfigSync(s, sources, zones)
 	return plugin.Wiring{
 		Controller:  inputs(s, bundle.Controller),
 		Node:        inputs(s, bundle.Guest),

@@ -54,14 +54,13 @@ type configSync struct {
 	grace   time.Duration
 }
 
-func newConfigSync(s plugin.Surroundings, zones *zoneWatcher) *configSync {
-	guest, placement := s.Cluster.Side(bundle.Guest), s.Cluster.Placement
-	user := guest.Informers.InformersFor(cluster.UserConfigNamespace).Core().V1().ConfigMaps()
-	secrets := s.Cluster.Side(bundle.Controller).Informers.InformersFor(placement.Controller).Core().V1().Secrets()
-	infrastructures := s.Cluster.Config.Config().V1().Infrastructures()
+func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher) *configSync {
+	controller, placement := s.Cluster.Side(bundle.Controller).Informers, s.Cluster.Placement
+	user := controller.InformersFor(placement.UserConfig).Core().V1().ConfigMaps()
+	secrets := controller.InformersFor(placement.Controller).Core().V1().Secrets()
 	c := &configSync{
 		cluster: s.Cluster,
-		sources: newSources(s.Cluster),
+		sources: sources,
 		zones:   zones,
 		clock:   clock.RealClock{},
 		grace:   s.Settings.CloudGracePeriod,
@@ -70,7 +69,9 @@ func newConfigSync(s plugin.Surroundings, zones *zoneWatcher) *configSync {
 	zones.heard = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer(), user.Informer(), infrastructures.Informer()).
+		WithInformers(s.Cluster.Operator.Informer()).
+		WithInformers(sources.informers...).
+		WithFilteredEventsInformers(sources.isUserConfig, user.Informer()).
 		WithFilteredEventsInformers(isCredentials, secrets.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
@@ -150,14 +151,25 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 	if !answer.asked {
 		t.doubt = errNotAnswered
 	}
-	if existing := c.existing(bundle.Guest); !t.known && existing != nil {
-		t.enabled, err = strconv.ParseBool(existing.Data[topologyKey])
-		t.known = err == nil
+	if !t.known {
+		t.enabled, t.known = c.remembered()
 	}
 	return t, nil
 }
 
-// write makes cloud-conf of its sources, as far as all of them are known.
+// remembered is what an earlier run of the operator wrote: to either side, for one of them may have been out of reach.
+func (c *configSync) remembered() (enabled, known bool) {
+	for _, side := range c.sides() {
+		if existing := c.existing(side); existing != nil {
+			if enabled, err := strconv.ParseBool(existing.Data[topologyKey]); err == nil {
+				return enabled, true
+			}
+		}
+	}
+	return false, false
+}
+
+// write makes cloud-conf of its sources, as far as all of them are known. A side that refuses it keeps it from no other.
 func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology) error {
 	data, err := c.content(user, t.enabled)
 	if err != nil || !t.known {
@@ -168,12 +180,12 @@ func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, use
 		if existing := c.existing(side); existing != nil && maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0 {
 			continue
 		}
-		required := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Placement.Namespace(side), Name: configMap},
-			Data:       data,
-		}
+		namespace := c.cluster.Placement.Namespace(side)
+		required := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
 		_, _, err := resourceapply.ApplyConfigMap(ctx, c.cluster.Side(side).Kube.CoreV1(), syncCtx.Recorder(), required)
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("writing %s: %w", c.cluster.Name(side, "ConfigMap", namespace, configMap), err))
+		}
 	}
 	return errors.Join(errs...)
 }

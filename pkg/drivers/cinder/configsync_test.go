@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -10,14 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -97,53 +94,69 @@ func TestCloudConfContent(t *testing.T) {
 	}
 }
 
-// TestWrites counts them: none when all is as it should be, one to repair.
+// TestWrites counts them: none when all is as it should be, one to repair, where it is needed.
 func TestWrites(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	for f, seed := range seeds() {
+		for _, side := range newBench(t, seed).config.sides() {
+			t.Run(string(f)+" "+string(side), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, seed)
+				if err := b.sync(t); err != nil {
+					t.Fatal(err)
+				}
+				writes := b.writes()
+				if want := len(b.config.sides()); len(writes) != want || writes[0] != "create configmaps/cloud-conf" {
+					t.Errorf("writes at first: %v, want %d", writes, want)
+				}
+				testRepairs(t, b, side)
+			})
+		}
+	}
+}
+
+func testRepairs(t *testing.T, b *bench, side bundle.Side) {
+	t.Helper()
 	want := map[string]string{configKey: configText, topologyKey: "true"}
+	namespace := b.Placement.Namespace(side)
+	api := b.client(side).CoreV1().ConfigMaps(namespace)
+	update := func(object *corev1.ConfigMap) error {
+		_, err := api.Update(t.Context(), object, metav1.UpdateOptions{})
+		return err
+	}
+	foreign, binary := maps.Clone(want), cloudConf(namespace, want)
+	foreign["foreign"], binary.BinaryData = "x", map[string][]byte{"foreign": {1}}
 	for _, step := range []struct {
 		name  string
 		spoil func() error
 		want  []string
 	}{
-		{"at first", func() error { return nil }, []string{"create configmaps/cloud-conf"}},
 		{"when equal", func() error { return nil }, nil},
 		{"after it was changed", func() error {
-			_, err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Update(t.Context(),
-				cloudConf(cluster.DefaultNamespace, map[string]string{configKey: "", topologyKey: "true"}), metav1.UpdateOptions{})
-			return err
+			return update(cloudConf(namespace, map[string]string{configKey: "", topologyKey: "true"}))
 		}, []string{"update configmaps/cloud-conf"}},
-		{"with foreign keys", func() error {
-			foreign := maps.Clone(want)
-			foreign["foreign"] = "x"
-			_, err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Update(t.Context(),
-				cloudConf(cluster.DefaultNamespace, foreign), metav1.UpdateOptions{})
-			return err
-		}, []string{"update configmaps/cloud-conf"}},
-		{"with foreign binary keys", func() error {
-			foreign := cloudConf(cluster.DefaultNamespace, want)
-			foreign.BinaryData = map[string][]byte{"foreign": {1}}
-			_, err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Update(t.Context(), foreign, metav1.UpdateOptions{})
-			return err
-		}, []string{"update configmaps/cloud-conf"}},
+		{"with foreign keys", func() error { return update(cloudConf(namespace, foreign)) }, []string{"update configmaps/cloud-conf"}},
+		{"with foreign binary keys", func() error { return update(binary) }, []string{"update configmaps/cloud-conf"}},
 		{"after it was deleted", func() error {
-			return b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Delete(t.Context(), configMap, metav1.DeleteOptions{})
+			return api.Delete(t.Context(), configMap, metav1.DeleteOptions{})
 		}, []string{"create configmaps/cloud-conf"}},
 		{"in the end", func() error { return nil }, nil},
 	} {
 		if err := step.spoil(); err != nil {
 			t.Fatal(err)
 		}
-		b.awaitCloudConf(t, bundle.Guest)
+		b.awaitCloudConf(t, side)
 		b.writes()
 		if err := b.sync(t); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(step.want, b.writes()); diff != "" {
+		if diff := cmp.Diff(step.want, clustertest.Writes(b.client(side))); diff != "" {
 			t.Errorf("writes %s (-want +got):\n%s", step.name, diff)
 		}
-		if diff := cmp.Diff(want, b.data(t, bundle.Guest)); diff != "" {
+		if others := b.writes(); len(others) > 0 {
+			t.Errorf("%s the other side is written to: %v", step.name, others)
+		}
+		if diff := cmp.Diff(want, b.data(t, side)); diff != "" {
 			t.Errorf("cloud-conf %s (-want +got):\n%s", step.name, diff)
 		}
 	}
@@ -252,99 +265,58 @@ func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 
 func TestUnmanagedIsNotConfigured(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
-	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	if writes, conditions := b.writes(), b.State.Conditions(t); len(writes) > 0 || len(conditions) > 0 {
-		t.Errorf("writes %v, conditions %v, want none", writes, conditions)
-	}
-}
-
-func hyperShift(objects ...runtime.Object) clustertest.Seed {
-	return clustertest.Seed{
-		Flavour: flavour.HyperShift, Guest: objects,
-		Controller: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("theirs"), caKey: "CA"})},
-	}
-}
-
-// TestBothSides (60) writes for the controller beside it and for the nodes in the guest, whose administrator it obeys.
-func TestBothSides(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, hyperShift(userObject(userConfigMap, map[string]string{userConfigKey: userText})))
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{
-		configKey:   strings.Replace(configText, "openstack", "theirs", 1) + withCA + "\n" + userText,
-		topologyKey: "true", bundleKey: "CA",
-	}
-	for _, side := range bundle.Sides() {
-		if diff := cmp.Diff(want, b.data(t, side)); diff != "" {
-			t.Errorf("cloud-conf of the %s (-want +got):\n%s", side, diff)
+	for f, seed := range seeds() {
+		b := newBench(t, seed)
+		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
+		b.writes()
+		if err := b.sync(t); err != nil {
+			t.Fatal(err)
+		}
+		if writes, conditions := b.writes(), b.State.Conditions(t); len(writes) > 0 || len(conditions) > 0 {
+			t.Errorf("%s: writes %v, conditions %v, want none", f, writes, conditions)
 		}
 	}
-	if !b.config.written() {
-		t.Error("written is false")
-	}
-	b.writes()
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	if writes := b.writes(); len(writes) > 0 {
-		t.Errorf("writes %v when equal", writes)
-	}
 }
 
-// TestOneSideFails has the other configured all the same.
-func TestOneSideFails(t *testing.T) {
+// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf (60, 1.11-11), and so does
+// whatever is done to cloud-conf.
+func TestWakeUps(t *testing.T) {
 	t.Parallel()
-	for _, failing := range bundle.Sides() {
-		t.Run(string(failing), func(t *testing.T) {
+	for f, seed := range seeds() {
+		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, hyperShift())
-			broken, other := b.Controller, bundle.Guest
-			if failing == bundle.Guest {
-				broken, other = b.Guest, bundle.Controller
+			seed.Config = []runtime.Object{infrastructureWith("cloud-provider-config", "config")}
+			b := newBench(t, seed)
+			go b.zones.Run(t.Context(), 1)
+			go b.config.Run(t.Context(), 1)
+			expect := func(what, key, part string) {
+				t.Helper()
+				for _, side := range b.config.sides() {
+					b.await(t, what, func() bool {
+						existing := b.config.existing(side)
+						return existing != nil && strings.Contains(existing.Data[key], part)
+					})
+				}
 			}
-			down := true
-			broken.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return down, nil, errors.New("refused")
-			})
-			if err := b.sync(t); err == nil || err.Error() != "refused" {
-				t.Errorf("got %v", err)
-			}
-			if b.config.written() || b.data(t, other) == nil {
-				t.Errorf("written is %v, the other side has %v", b.config.written(), b.data(t, other))
-			}
-			down = false
-			if err := b.sync(t); err != nil || !b.config.written() {
-				t.Errorf("later: written is %v, %v", b.config.written(), err)
+			expect("the first configuration", configKey, "cloud = openstack")
+			b.put(t, map[string]string{userConfigKey: userText})
+			expect("the user's configuration", configKey, "rescan-on-resize")
+			b.putConfigMap(t, b.Placement.CloudConfig, map[string]string{bundleKey: "ConfigMap's"})
+			expect("the CA", bundleKey, "ConfigMap's")
+			b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: "Secret's"})
+			expect("other credentials", configKey, "cloud = other")
+			expect("their CA", bundleKey, "Secret's")
+			for _, side := range b.config.sides() {
+				namespace := b.Placement.Namespace(side)
+				if err := b.client(side).CoreV1().ConfigMaps(namespace).Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				b.await(t, "the configuration that was deleted", func() bool { return b.data(t, side) != nil })
+				if _, err := b.client(side).CoreV1().ConfigMaps(namespace).Update(t.Context(), cloudConf(namespace, nil), metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				b.await(t, "the configuration that was edited", func() bool { return len(b.data(t, side)) > 0 })
 			}
 		})
 	}
-}
-
-// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf (60, 1.11-11).
-func TestWakeUps(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, standalone())
-	go b.zones.Run(t.Context(), 1)
-	go b.config.Run(t.Context(), 1)
-	holds := func(key, part string) func() bool {
-		return func() bool {
-			existing := b.config.existing(bundle.Guest)
-			return existing != nil && strings.Contains(existing.Data[key], part)
-		}
-	}
-	b.await(t, "the first configuration", holds(configKey, "cloud = openstack"))
-	b.put(t, map[string]string{userConfigKey: userText})
-	b.await(t, "the user's configuration", holds(configKey, "rescan-on-resize"))
-	b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: "CA"})
-	b.await(t, "other credentials", holds(configKey, "cloud = other"))
-	if err := b.Guest.CoreV1().ConfigMaps(cluster.DefaultNamespace).Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	b.await(t, "the repaired configuration", func() bool { return b.data(t, bundle.Guest) != nil })
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -36,6 +37,8 @@ import (
 const (
 	// hosted is the namespace of a hosted control plane.
 	hosted = "clusters-a"
+	// userNamespace is where the administrator of a cluster configures it.
+	userNamespace = "openshift-config"
 	// password is in everything that must not get into an error.
 	password = "s3cr3t-pa55word"
 	grace    = 15 * time.Minute
@@ -161,8 +164,9 @@ func (b *bench) restart() {
 	s := plugin.Surroundings{
 		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll}, Events: b.events,
 	}
-	b.zones = newZoneWatcher(s, b.cloud)
-	b.config = newConfigSync(s, b.zones)
+	sources := newSources(b.Cluster)
+	b.zones = newZoneWatcher(s, sources, b.cloud)
+	b.config = newConfigSync(s, sources, b.zones)
 	b.zones.clock, b.config.clock = b.clock, b.clock
 }
 
@@ -223,19 +227,25 @@ func (*bench) await(t *testing.T, what string, done func() bool) {
 // put writes the administrator's ConfigMap for the driver, nil removes it.
 func (b *bench) put(t *testing.T, data map[string]string) {
 	t.Helper()
-	const name = userConfigMap
-	api := b.Guest.CoreV1().ConfigMaps(cluster.UserConfigNamespace)
+	b.putConfigMap(t, userConfigMap, data)
+}
+
+// putConfigMap writes a ConfigMap of those who own the control plane, nil removes it.
+func (b *bench) putConfigMap(t *testing.T, name string, data map[string]string) {
+	t.Helper()
+	namespace := b.Placement.UserConfig
+	api, object := b.Controller.CoreV1().ConfigMaps(namespace), in(namespace, userObject(name, data))
 	var err error
 	if data == nil {
 		err = api.Delete(t.Context(), name, metav1.DeleteOptions{})
-	} else if _, err = api.Update(t.Context(), userObject(name, data), metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
-		_, err = api.Create(t.Context(), userObject(name, data), metav1.CreateOptions{})
+	} else if _, err = api.Update(t.Context(), object, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, name, func() bool {
-		cached, err := b.config.sources.configMaps.ConfigMaps(cluster.UserConfigNamespace).Get(name)
+		cached, err := b.config.sources.configMaps.ConfigMaps(namespace).Get(name)
 		return data == nil && apierrors.IsNotFound(err) || err == nil && maps.Equal(cached.Data, data)
 	})
 }
@@ -305,7 +315,13 @@ func credentials(namespace string, data map[string]string) *corev1.Secret {
 }
 
 func userObject(name string, data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.UserConfigNamespace, Name: name}, Data: data}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: userNamespace, Name: name}, Data: data}
+}
+
+// in moves an object to another namespace.
+func in[T metav1.Object](namespace string, object T) T {
+	object.SetNamespace(namespace)
+	return object
 }
 
 func infrastructureWith(name, key string) *configv1.Infrastructure {
@@ -318,4 +334,27 @@ func infrastructureWith(name, key string) *configv1.Infrastructure {
 // standalone has credentials and these objects.
 func standalone(objects ...runtime.Object) clustertest.Seed {
 	return clustertest.Seed{Guest: append(objects, credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("openstack")}))}
+}
+
+// hyperShift has credentials in both clusters. Those of the hosted one are others than they would be, so that a look at the wrong
+// ones is noticed.
+func hyperShift() clustertest.Seed {
+	return clustertest.Seed{
+		Flavour:    flavour.HyperShift,
+		Controller: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("openstack")})},
+		Guest:      []runtime.Object{credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("guests"), caKey: "guest's"})},
+	}
+}
+
+// seeds are of each flavour, with credentials.
+func seeds() map[flavour.Flavour]clustertest.Seed {
+	return map[flavour.Flavour]clustertest.Seed{flavour.Standalone: standalone(), flavour.HyperShift: hyperShift()}
+}
+
+// client is the fake API server of a side.
+func (b *bench) client(side bundle.Side) *kubefake.Clientset {
+	if side == bundle.Controller {
+		return b.Controller
+	}
+	return b.Guest
 }

@@ -10,34 +10,42 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	configlisters "github.com/openshift/client-go/config/listers/config/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // infrastructure is the name of the one Infrastructure object.
 const infrastructure = "cluster"
 
-// sources are where the content of cloud-conf comes from.
+// sources are where the content of cloud-conf comes from. All are on the controller side. On HyperShift nothing in the hosted
+// cluster is among them: its administrator must not configure what runs in the management cluster.
 type sources struct {
-	// secrets and namespace lead to the credentials.
-	secrets   corelisters.SecretLister
-	namespace string
-	// configMaps lead to the administrator's configuration, in cluster.UserConfigNamespace.
-	configMaps      corelisters.ConfigMapLister
+	cluster    *cluster.Cluster
+	secrets    corelisters.SecretLister
+	configMaps corelisters.ConfigMapLister
+	// infrastructures say what the cluster was installed with. The one that a hosted cluster has is its administrator's to
+	// change, so it is nil on HyperShift.
 	infrastructures configlisters.InfrastructureLister
+	// informers tell of changes that are neither in the Secret nor in the ConfigMaps.
+	informers []factory.Informer
 }
 
 func newSources(c *cluster.Cluster) *sources {
-	credentials := c.Side(bundle.Controller).Informers.InformersFor(c.Placement.Controller).Core().V1()
-	user := c.Side(bundle.Guest).Informers.InformersFor(cluster.UserConfigNamespace).Core().V1()
-	return &sources{
-		secrets:         credentials.Secrets().Lister(),
-		namespace:       c.Placement.Controller,
-		configMaps:      user.ConfigMaps().Lister(),
-		infrastructures: c.Config.Config().V1().Infrastructures().Lister(),
+	informers := c.Side(bundle.Controller).Informers
+	s := &sources{
+		cluster:    c,
+		secrets:    informers.InformersFor(c.Placement.Controller).Core().V1().Secrets().Lister(),
+		configMaps: informers.InformersFor(c.Placement.UserConfig).Core().V1().ConfigMaps().Lister(),
 	}
+	if c.Flavour == flavour.Standalone {
+		infrastructures := c.Config.Config().V1().Infrastructures()
+		s.infrastructures, s.informers = infrastructures.Lister(), []factory.Informer{infrastructures.Informer()}
+	}
+	return s
 }
 
 // isUserConfig lets events of the ConfigMaps pass that user reads.
@@ -83,14 +91,18 @@ func (s *sources) user() (userConfig, error) {
 		return user, err
 	}
 	user.ca = installed.text(bundleKey)
-	if user.config.value == "" {
+	if user.config.value == "" && reference.Key != "" {
 		user.config = installed.text(reference.Key)
 	}
 	return user, nil
 }
 
-// installedWith names the ConfigMap and key that the cluster was installed with, if any.
+// installedWith names the ConfigMap and key that the cluster was installed with, if any. On HyperShift it is what the
+// hypershift-operator makes, of which the CA is for this driver, and no key.
 func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
+	if s.infrastructures == nil {
+		return configv1.ConfigMapFileReference{Name: s.cluster.Placement.CloudConfig}, nil
+	}
 	found, err := s.infrastructures.Get(infrastructure)
 	if apierrors.IsNotFound(err) {
 		return configv1.ConfigMapFileReference{}, nil
@@ -103,41 +115,42 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 
 // contents is the data of a ConfigMap, empty for one that does not exist.
 type contents struct {
-	name string
-	data map[string]string
+	place string
+	data  map[string]string
 }
 
 func (s *sources) data(name string) (contents, error) {
-	found, err := s.configMaps.ConfigMaps(cluster.UserConfigNamespace).Get(name)
+	namespace := s.cluster.Placement.UserConfig
+	c := contents{place: s.cluster.Name(bundle.Controller, "ConfigMap", namespace, name)}
+	found, err := s.configMaps.ConfigMaps(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
-		return contents{name: name}, nil
+		return c, nil
 	}
 	if err != nil {
-		return contents{}, fmt.Errorf("reading ConfigMap %s/%s: %w", cluster.UserConfigNamespace, name, err)
+		return c, fmt.Errorf("reading %s: %w", c.place, err)
 	}
-	return contents{name: name, data: found.Data}, nil
+	c.data = found.Data
+	return c, nil
 }
 
 func (c contents) text(key string) text {
-	return text{
-		value: c.data[key],
-		place: fmt.Sprintf("key %s of ConfigMap %s/%s", key, cluster.UserConfigNamespace, c.name),
-	}
+	return text{value: c.data[key], place: fmt.Sprintf("key %s of %s", key, c.place)}
 }
 
 // access returns the name of the entry of clouds.yaml that the driver is to use, and the CA that came with the credentials.
 func (s *sources) access() (cloud, ca string, err error) {
-	place := fmt.Sprintf("Secret %s/%s", s.namespace, credentialsSecret)
-	credentials, err := s.secrets.Secrets(s.namespace).Get(credentialsSecret)
+	namespace, advice := s.cluster.Placement.Controller, adviceFor(s.cluster.Flavour)
+	secret := s.cluster.Name(bundle.Controller, "Secret", namespace, credentialsSecret)
+	credentials, err := s.secrets.Secrets(namespace).Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
-		return "", "", fmt.Errorf("%s is missing: look at CredentialsRequest openstack-cinder-csi-driver-operator, or create it with key %s", place, cloudsKey)
+		return "", "", fmt.Errorf("%s is missing: %s", secret, advice.missing)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("reading %s: %w", place, err)
+		return "", "", fmt.Errorf("reading %s: %w", secret, err)
 	}
 	parsed, err := openstack.ParseClouds(credentials.Data[cloudsKey], openstack.DefaultCloud)
 	if err != nil {
-		return "", "", fmt.Errorf("key %s of %s %w: correct it; the driver keeps the configuration it has", cloudsKey, place, err)
+		return "", "", fmt.Errorf("key %s of %s %w: %s; the driver keeps the configuration it has", cloudsKey, secret, err, advice.wrong)
 	}
 	return parsed.Name, string(credentials.Data[caKey]), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 func TestUserConfig(t *testing.T) {
@@ -57,32 +58,40 @@ func TestUserConfig(t *testing.T) {
 
 // manilasCopy is what the storage operator makes for Manila in the namespace of the operands.
 func manilasCopy() *corev1.ConfigMap {
-	copied := userObject("cloud-provider-config", map[string]string{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"})
-	copied.Namespace = cluster.DefaultNamespace
-	return copied
+	return in(cluster.DefaultNamespace, userObject("cloud-provider-config", map[string]string{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
 }
 
+// TestPlaces has messages say where to look.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, clustertest.Seed{
-		Guest:  []runtime.Object{userObject("kube-cloud", map[string]string{"my.conf": "[BlockStorage]"})},
-		Config: []runtime.Object{infrastructureWith("kube-cloud", "my.conf")},
-	})
-	place := func() [2]string {
-		user, err := b.config.sources.user()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return [2]string{user.config.place, user.topology.place}
-	}
-	want := [2]string{"key my.conf of ConfigMap openshift-config/kube-cloud", "key enable_topology of ConfigMap openshift-config/cinder-csi-config"}
-	if diff := cmp.Diff(want, place()); diff != "" {
-		t.Errorf("places (-want +got):\n%s", diff)
-	}
-	b.put(t, map[string]string{userConfigKey: "[BlockStorage]"})
-	want[0] = "key config of ConfigMap openshift-config/cinder-csi-config"
-	if diff := cmp.Diff(want, place()); diff != "" {
-		t.Errorf("places with the driver's own ConfigMap (-want +got):\n%s", diff)
+	installed := standalone(userObject("kube-cloud", map[string]string{"my.conf": "[BlockStorage]"}))
+	installed.Config = []runtime.Object{infrastructureWith("kube-cloud", "my.conf")}
+	const own, management = "ConfigMap openshift-config/cinder-csi-config", "ConfigMap clusters-a/cinder-csi-config of the management cluster"
+	for name, test := range map[string]struct {
+		seed             clustertest.Seed
+		data             map[string]string
+		config, topology string
+	}{
+		"as installed":    {installed, nil, "key my.conf of ConfigMap openshift-config/kube-cloud", "key enable_topology of " + own},
+		"own":             {installed, map[string]string{userConfigKey: "[BlockStorage]"}, "key config of " + own, "key enable_topology of " + own},
+		"none":            {standalone(), nil, "key config of " + own, "key enable_topology of " + own},
+		"HyperShift":      {hyperShift(), map[string]string{userConfigKey: "x"}, "key config of " + management, "key enable_topology of " + management},
+		"HyperShift none": {hyperShift(), nil, "key config of " + management, "key enable_topology of " + management},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, test.seed)
+			if test.data != nil {
+				b.put(t, test.data)
+			}
+			user, err := b.config.sources.user()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([2]string{test.config, test.topology}, [2]string{user.config.place, user.topology.place}); diff != "" {
+				t.Errorf("places (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -130,25 +139,47 @@ func TestAccess(t *testing.T) {
 		"other YAML":         {map[string]string{cloudsKey: "clouds: [" + password + "]"}, "", "", place + "is not valid YAML"},
 		"lacks its password": {map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")}, "", "", place + "lacks in clouds.openstack.auth: password"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var seed clustertest.Seed
-			if test.secret != nil {
-				seed.Guest = []runtime.Object{credentials(cluster.DefaultNamespace, test.secret)}
-			}
-			cloud, ca, err := newBench(t, seed).config.sources.access()
-			if test.wantErr == "" {
-				if err != nil || cloud != test.cloud || ca != test.ca {
-					t.Errorf("got %q, %q, %v, want %q, %q", cloud, ca, err, test.cloud, test.ca)
+		for _, f := range flavour.All() {
+			t.Run(name+", "+string(f), func(t *testing.T) {
+				t.Parallel()
+				seed, wantErr := accessIn(f, test.secret, test.wantErr)
+				cloud, ca, err := newBench(t, seed).config.sources.access()
+				if wantErr == "" {
+					if err != nil || cloud != test.cloud || ca != test.ca {
+						t.Errorf("got %q, %q, %v, want %q, %q", cloud, ca, err, test.cloud, test.ca)
+					}
+					return
 				}
-				return
-			}
-			if err == nil || !strings.HasPrefix(err.Error(), test.wantErr) {
-				t.Fatalf("got %v, want %q...", err, test.wantErr)
-			}
-			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "keystone.example") {
-				t.Errorf("the error quotes the Secret: %v", err)
-			}
-		})
+				if err == nil || !strings.HasPrefix(err.Error(), wantErr) {
+					t.Fatalf("got %v, want %q...", err, wantErr)
+				}
+				if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "keystone.example") {
+					t.Errorf("the error quotes the Secret: %v", err)
+				}
+				// What a standalone cluster has for this does not exist there, and the other way round.
+				hostedAdvice := strings.Contains(err.Error(), "HostedCluster names in spec.platform.openstack.identityRef")
+				if hostedAdvice != (f == flavour.HyperShift) || strings.Contains(err.Error(), "CredentialsRequest") && f == flavour.HyperShift {
+					t.Errorf("the advice is not for %s: %v", f, err)
+				}
+			})
+		}
 	}
+}
+
+// accessIn puts the Secret where a flavour has it, and its place into the error.
+func accessIn(f flavour.Flavour, secret map[string]string, wantErr string) (clustertest.Seed, string) {
+	if f == flavour.Standalone {
+		var seed clustertest.Seed
+		if secret != nil {
+			seed.Guest = []runtime.Object{credentials(cluster.DefaultNamespace, secret)}
+		}
+		return seed, wantErr
+	}
+	seed := hyperShift()
+	seed.Controller = nil
+	if secret != nil {
+		seed.Controller = []runtime.Object{credentials(hosted, secret)}
+	}
+	return seed, strings.Replace(wantErr, "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials",
+		"Secret clusters-a/openstack-cloud-credentials of the management cluster", 1)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -69,19 +68,20 @@ type zoneWatcher struct {
 	answer zoneAnswer
 }
 
-func newZoneWatcher(s plugin.Surroundings, cloud zoneLister) *zoneWatcher {
+func newZoneWatcher(s plugin.Surroundings, sources *sources, cloud zoneLister) *zoneWatcher {
 	w := &zoneWatcher{
 		operator: s.Cluster.Operator,
 		cloud:    cloud,
 		clock:    clock.RealClock{},
 		maxAge:   zonesInterval - s.Settings.PollInterval,
 	}
-	secrets := s.Cluster.Side(bundle.Controller).Informers.InformersFor(s.Cluster.Placement.Controller).Core().V1().Secrets()
-	user := s.Cluster.Side(bundle.Guest).Informers.InformersFor(cluster.UserConfigNamespace).Core().V1().ConfigMaps()
+	controller, placement := s.Cluster.Side(bundle.Controller).Informers, s.Cluster.Placement
+	secrets := controller.InformersFor(placement.Controller).Core().V1().Secrets()
+	user := controller.InformersFor(placement.UserConfig).Core().V1().ConfigMaps()
 	w.Controller = factory.New().
 		WithBareInformers(s.Cluster.Operator.Informer()).
 		WithFilteredEventsInformersQueueKeyFunc(changed, isCredentials, secrets.Informer()).
-		WithFilteredEventsInformersQueueKeyFunc(changed, newSources(s.Cluster).isUserConfig, user.Informer()).
+		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isUserConfig, user.Informer()).
 		WithSync(w.sync).
 		ResyncEvery(s.Settings.PollInterval).
 		ToController(zoneWatcherName, s.Events)

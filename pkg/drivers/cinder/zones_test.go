@@ -7,15 +7,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -240,38 +239,41 @@ func TestIsCredentials(t *testing.T) {
 	}
 }
 
-// TestUserConfigEvents has the real controller hear of the administrator's configuration, and of no other ConfigMap.
+// TestUserConfigEvents has the real controller hear of what those who own the control plane configure, and of no other ConfigMap.
 func TestUserConfigEvents(t *testing.T) {
 	t.Parallel()
-	seed := standalone()
-	seed.Config = []runtime.Object{infrastructureWith("installed-with", "config")}
-	b := newBench(t, seed)
-	sources := newSources(b.Cluster)
-	for _, test := range []struct {
-		object any
-		want   bool
-	}{
-		{userObject(userConfigMap, nil), true},
-		{userObject("installed-with", nil), true},
-		{userObject("another", nil), false},
-		{cache.DeletedFinalStateUnknown{Obj: userObject(userConfigMap, nil)}, true},
-	} {
-		if got := sources.isUserConfig(test.object); got != test.want {
-			t.Errorf("isUserConfig(%T) is %v", test.object, got)
-		}
+	for f, seed := range seeds() {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			seed.Config = []runtime.Object{infrastructureWith("installed-with", "config")}
+			b := newBench(t, seed)
+			for _, test := range []struct {
+				object any
+				want   bool
+			}{
+				{userObject(userConfigMap, nil), true},
+				{userObject("installed-with", nil), f == flavour.Standalone},
+				{userObject("openstack-cloud-config", nil), f == flavour.HyperShift},
+				{userObject("another", nil), false},
+				{cache.DeletedFinalStateUnknown{Obj: userObject(userConfigMap, nil)}, true},
+			} {
+				if got := b.config.sources.isUserConfig(test.object); got != test.want {
+					t.Errorf("isUserConfig(%v) is %v", test.object, got)
+				}
+			}
+			go b.zones.Run(t.Context(), 1)
+			looks := func() int {
+				b.cloud.mu.Lock()
+				defer b.cloud.mu.Unlock()
+				return b.cloud.looks
+			}
+			b.await(t, "the first looks", func() bool { return looks() > 0 })
+			installed := map[flavour.Flavour]string{flavour.Standalone: "installed-with", flavour.HyperShift: "openstack-cloud-config"}
+			for _, name := range []string{userConfigMap, installed[f]} {
+				before := looks()
+				b.putConfigMap(t, name, map[string]string{"a": "b"})
+				b.await(t, "the look that "+name+" asks for", func() bool { return looks() > before })
+			}
+		})
 	}
-	go b.zones.Run(t.Context(), 1)
-	looks := func() int {
-		b.cloud.mu.Lock()
-		defer b.cloud.mu.Unlock()
-		return b.cloud.looks
-	}
-	b.await(t, "the first looks", func() bool { return looks() > 0 })
-	before := looks()
-	_, err := b.Side(bundle.Guest).Kube.CoreV1().ConfigMaps(cluster.UserConfigNamespace).
-		Create(t.Context(), userObject(userConfigMap, nil), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.await(t, "the look that the configuration asks for", func() bool { return looks() > before })
 }

@@ -45,14 +45,14 @@ func TestMountsAgree(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			controller, node := podSpecs(t, f)
-			hosted := caConfigMap
+			ofController := caConfigMap
 			if f == flavour.HyperShift {
-				hosted = hostedCAConfigMap
+				ofController = sourceOf(f, nil).Name
 			}
 			for _, pod := range []struct {
 				name, ca string
 				spec     corev1.PodSpec
-			}{{"controller", hosted, controller}, {"node", caConfigMap, node}} {
+			}{{"controller", ofController, controller}, {"node", caConfigMap, node}} {
 				want := map[string]string{
 					mountedClouds:   "Secret " + credentialsSecret + " " + cloudsKey,
 					mountedCA:       "Secret " + credentialsSecret + " " + caKey,

@@ -1,25 +1,121 @@
 package manila
 
 import (
+	"context"
 	"fmt"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/resourcesynccontroller"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// newCACopier copies the ConfigMap with the cloud's CA from where the administrator keeps it to where the operands mount it.
-func newCACopier(s plugin.Surroundings) (factory.Controller, error) {
-	guest := s.Cluster.Side(bundle.Guest)
-	copier := resourcesynccontroller.NewResourceSyncController("ManilaResourceSyncController", s.Cluster.Operator, guest.Informers,
-		guest.Kube.CoreV1(), guest.Kube.CoreV1(), s.Events)
-	from := resourcesynccontroller.ResourceLocation{Namespace: cluster.UserConfigNamespace, Name: caConfigMap}
-	to := resourcesynccontroller.ResourceLocation{Namespace: s.Cluster.Placement.Node, Name: caConfigMap}
-	if err := copier.SyncConfigMap(to, from); err != nil {
-		return nil, fmt.Errorf("copying ConfigMap %s from %s to %s: %w", caConfigMap, from.Namespace, to.Namespace, err)
+// caCopierName makes the type of its condition ResourceSyncControllerDegraded, which users and alerts know from library-go's
+// controller of that name. It is not library-go's, for that one copies only within a cluster.
+const caCopierName = "ResourceSyncController"
+
+// caSource is the ConfigMap with the cloud's CA where the owner of the control plane keeps it.
+type caSource struct {
+	cluster  *cluster.Cluster
+	lister   corelisters.ConfigMapNamespaceLister
+	informer factory.Informer
+}
+
+func newCASource(c *cluster.Cluster) caSource {
+	namespace := c.Placement.UserConfig
+	configMaps := c.Side(bundle.Controller).Informers.InformersFor(namespace).Core().V1().ConfigMaps()
+	return caSource{cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer()}
+}
+
+func (s caSource) place() string {
+	return s.cluster.Name(bundle.Controller, "ConfigMap", s.cluster.Placement.UserConfig, s.cluster.Placement.CloudConfig)
+}
+
+// read returns what of the ConfigMap the operands may know, or that there is nothing. The owner of a hosted control plane lets
+// the hosted cluster know the CA; the rest is not the hosted cluster's to read.
+func (s caSource) read() (content *corev1.ConfigMap, found bool, err error) {
+	source, err := s.lister.Get(s.cluster.Placement.CloudConfig)
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
 	}
-	return copier, nil
+	if err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", s.place(), err)
+	}
+	if s.cluster.Flavour == flavour.Standalone {
+		return &corev1.ConfigMap{Data: source.Data, BinaryData: source.BinaryData}, true, nil
+	}
+	ca := source.Data[caConfigMapKey]
+	return &corev1.ConfigMap{Data: map[string]string{caConfigMapKey: ca}}, ca != "", nil
+}
+
+// caCopier copies the source to where the nodes mount it, and standalone the controllers too. It deletes the copy of a source
+// that is gone.
+type caCopier struct {
+	cluster *cluster.Cluster
+	source  caSource
+	copies  corelisters.ConfigMapNamespaceLister
+}
+
+func newCACopier(s plugin.Surroundings) factory.Controller {
+	namespace := s.Cluster.Placement.Node
+	copies := s.Cluster.Side(bundle.Guest).Informers.InformersFor(namespace).Core().V1().ConfigMaps()
+	c := &caCopier{
+		cluster: s.Cluster,
+		source:  newCASource(s.Cluster),
+		copies:  copies.Lister().ConfigMaps(namespace),
+	}
+	return factory.New().
+		WithInformers(s.Cluster.Operator.Informer()).
+		WithFilteredEventsInformers(named(s.Cluster.Placement.CloudConfig), c.source.informer).
+		WithFilteredEventsInformers(named(caConfigMap), copies.Informer()).
+		WithSync(c.sync).
+		WithSyncDegradedOnError(s.Cluster.Operator).
+		ResyncEvery(resync).
+		ToController(caCopierName, s.Events)
+}
+
+func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+	spec, _, _, err := c.cluster.Operator.GetOperatorState()
+	if err != nil || spec.ManagementState != opv1.Managed {
+		return err
+	}
+	required, wanted, err := c.source.read()
+	if err != nil {
+		return err
+	}
+	namespace := c.cluster.Placement.Node
+	copyPlace := c.cluster.Name(bundle.Guest, "ConfigMap", namespace, caConfigMap)
+	existing, err := c.copies.Get(caConfigMap)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading %s: %w", copyPlace, err)
+	}
+	exists := err == nil
+	api := c.cluster.Side(bundle.Guest).Kube.CoreV1()
+	switch {
+	case wanted && !(exists && equalContent(existing, required)):
+		required.Namespace, required.Name = namespace, caConfigMap
+		_, _, err = resourceapply.ApplyConfigMap(ctx, api, syncCtx.Recorder(), required)
+	case !wanted && exists:
+		_, _, err = resourceapply.DeleteConfigMap(ctx, api, syncCtx.Recorder(), existing)
+	default:
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keeping %s a copy of %s: %w", copyPlace, c.source.place(), err)
+	}
+	return nil
+}
+
+func equalContent(a, b *corev1.ConfigMap) bool {
+	return maps.Equal(a.Data, b.Data) && equality.Semantic.DeepEqual(a.BinaryData, b.BinaryData)
 }

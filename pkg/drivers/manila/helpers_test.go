@@ -2,9 +2,11 @@ package manila
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,23 +17,48 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
+// hosted is the namespace of a hosted control plane.
+const hosted = "clusters-a"
+
 // surroundings are of a standalone cluster with these objects.
 func surroundings(t *testing.T, objects ...runtime.Object) (*clustertest.Fake, plugin.Surroundings) {
 	t.Helper()
-	fake := clustertest.New(t, clustertest.Seed{
-		DriverNamespace:  Namespace,
-		ClusterCSIDriver: csiDriver(opv1.Managed, opv1.ManagedStorageClass),
-		Guest:            objects,
-	})
+	return surroundingsOf(t, clustertest.Seed{Guest: objects})
+}
+
+// surroundingsOf are of the seed, with a driver that is managed.
+func surroundingsOf(t *testing.T, seed clustertest.Seed) (*clustertest.Fake, plugin.Surroundings) {
+	t.Helper()
+	seed.OperatorNamespace, seed.DriverNamespace = hosted, Namespace
+	seed.ClusterCSIDriver = csiDriver(opv1.Managed, opv1.ManagedStorageClass)
+	fake := clustertest.New(t, seed)
 	return fake, plugin.Surroundings{
 		Cluster:  fake.Cluster,
 		Settings: &settings.Settings{},
 		Events:   events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0))),
 	}
+}
+
+// sourceOf is the ConfigMap with the cloud's CA where a flavour has it.
+func sourceOf(f flavour.Flavour, data map[string]string) *corev1.ConfigMap {
+	meta := metav1.ObjectMeta{Namespace: "openshift-config", Name: "cloud-provider-config"}
+	if f == flavour.HyperShift {
+		meta = metav1.ObjectMeta{Namespace: hosted, Name: "openstack-cloud-config"}
+	}
+	return &corev1.ConfigMap{ObjectMeta: meta, Data: data}
+}
+
+// seedWith has objects of the controller side and of the guest side.
+func seedWith(f flavour.Flavour, controller, guest []runtime.Object) clustertest.Seed {
+	if f == flavour.Standalone {
+		return clustertest.Seed{Flavour: f, Guest: slices.Concat(controller, guest)}
+	}
+	return clustertest.Seed{Flavour: f, Controller: controller, Guest: guest}
 }
 
 func csiDriver(management opv1.ManagementState, classes opv1.StorageClassStateName) *opv1.ClusterCSIDriver {
@@ -69,5 +96,15 @@ func settle[T any](t *testing.T, served, cached func() ([]T, error)) {
 	})
 	if err != nil {
 		t.Fatalf("the informer does not catch up: %v", err)
+	}
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		return done(), nil
+	})
+	if err != nil {
+		t.Fatalf("it does not happen: %v", err)
 	}
 }

@@ -4,6 +4,8 @@
 package manila
 
 import (
+	"time"
+
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -26,15 +28,17 @@ const (
 	credentialsSecret = "manila-cloud-credentials"
 	cloudsKey         = "clouds.yaml"
 	caKey             = "cacert"
-	// caConfigMap brings the CA to the operands where the credentials do not. In a hosted control plane its name is
-	// hostedCAConfigMap.
-	caConfigMap       = "cloud-provider-config"
-	hostedCAConfigMap = "openstack-cloud-config"
-	caConfigMapKey    = "ca-bundle.pem"
+	// caConfigMap is beside the nodes, and standalone the controllers, the copy of the ConfigMap that brings the CA where the
+	// credentials do not: see caCopier. The controllers of a hosted control plane find the original beside them.
+	caConfigMap    = "cloud-provider-config"
+	caConfigMapKey = "ca-bundle.pem"
 	// driverSecret is what the CSI driver reads at each call; StorageClasses and the VolumeSnapshotClass name it.
 	driverSecret = "csi-manila-secrets"
 
 	userAgent = "openstack-csi-operator"
+
+	// resync repeats what events bring about at once.
+	resync = 10 * time.Minute
 )
 
 // Driver returns the plugin.
@@ -52,15 +56,11 @@ func Driver() plugin.Driver {
 func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 	cloud := openstack.NewClient(openstack.Source{CloudsFile: s.Settings.CloudsFile, CAFiles: s.Settings.CAFiles}, userAgent)
 	classes := newStorageClassController(s)
-	copier, err := newCACopier(s)
-	if err != nil {
-		return plugin.Wiring{}, err
-	}
 	return plugin.Wiring{
 		Controller:  inputs(s, bundle.Controller),
 		Node:        inputs(s, bundle.Guest),
 		CSIDriver:   []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
-		Controllers: []factory.Controller{classes, newSecretSyncController(s), copier},
+		Controllers: []factory.Controller{classes, newSecretSyncController(s), newCACopier(s)},
 		Gate:        &gate{cloud: cloud, listed: classes.list},
 	}, nil
 }
@@ -69,7 +69,7 @@ func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
 	ca := caConfigMap
 	if side == bundle.Controller && s.Cluster.Flavour == flavour.HyperShift {
-		ca = hostedCAConfigMap
+		ca = s.Cluster.Placement.CloudConfig
 	}
 	return []hook.Workload{
 		hook.SecretHash(s.Cluster, side, credentialsSecret),

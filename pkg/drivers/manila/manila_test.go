@@ -4,54 +4,38 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
-	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
 // TestInputs finds each object that the operands mount among what rolls them out.
 func TestInputs(t *testing.T) {
 	t.Parallel()
-	const hostedNamespace = "clusters-a"
 	object := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
-	both := []runtime.Object{
+	guest := []runtime.Object{
 		&corev1.Secret{ObjectMeta: object(Namespace, "manila-cloud-credentials")},
 		&corev1.ConfigMap{ObjectMeta: object(Namespace, "cloud-provider-config")},
 	}
-	for _, test := range []struct {
-		flavour    flavour.Flavour
-		controller []runtime.Object
-	}{
-		{flavour.Standalone, nil},
-		{flavour.HyperShift, []runtime.Object{
-			&corev1.Secret{ObjectMeta: object(hostedNamespace, "manila-cloud-credentials")},
-			&corev1.ConfigMap{ObjectMeta: object(hostedNamespace, "openstack-cloud-config")},
-		}},
+	for f, controller := range map[flavour.Flavour][]runtime.Object{
+		flavour.Standalone: nil,
+		flavour.HyperShift: {
+			&corev1.Secret{ObjectMeta: object(hosted, "manila-cloud-credentials")},
+			&corev1.ConfigMap{ObjectMeta: object(hosted, "openstack-cloud-config")},
+		},
 	} {
-		t.Run(string(test.flavour), func(t *testing.T) {
+		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			fake := clustertest.New(t, clustertest.Seed{
-				Flavour: test.flavour, OperatorNamespace: hostedNamespace, DriverNamespace: Namespace,
-				Guest: both, Controller: test.controller,
-			})
-			wiring, err := Driver().Wire(plugin.Surroundings{
-				Cluster: fake.Cluster, Settings: &settings.Settings{},
-				Events: events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0))),
-			})
+			fake, s := surroundingsOf(t, seedWith(f, controller, guest))
+			wiring, err := Driver().Wire(s)
 			if err != nil {
 				t.Fatal(err)
 			}

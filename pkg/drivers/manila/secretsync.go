@@ -3,21 +3,19 @@ package manila
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -30,36 +28,32 @@ const (
 	mountedLegacyCA = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
-// secretResync repeats what events bring about at once.
-const secretResync = 10 * time.Minute
-
 // secretSyncController keeps the driver's Secret a translation of the credentials. When these cannot be understood, the last
-// translation stays: the driver goes on with it as long as the cloud accepts it.
+// translation stays: the driver goes on with it as long as the cloud accepts it. Both Secrets are beside the nodes.
 type secretSyncController struct {
-	operator   v1helpers.OperatorClient
-	kube       kubernetes.Interface
-	namespace  string
-	secrets    corelisters.SecretLister
-	configMaps corelisters.ConfigMapLister
+	cluster   *cluster.Cluster
+	namespace string
+	secrets   corelisters.SecretLister
+	// ca is the source and not its copy, for which the first translation would have to wait.
+	ca caSource
 }
 
 func newSecretSyncController(s plugin.Surroundings) factory.Controller {
-	guest := s.Cluster.Side(bundle.Guest)
-	core := guest.Informers.InformersFor(s.Cluster.Placement.Node).Core().V1()
+	namespace := s.Cluster.Placement.Node
+	secrets := s.Cluster.Side(bundle.Guest).Informers.InformersFor(namespace).Core().V1().Secrets()
 	c := &secretSyncController{
-		operator:   s.Cluster.Operator,
-		kube:       guest.Kube,
-		namespace:  s.Cluster.Placement.Node,
-		secrets:    core.Secrets().Lister(),
-		configMaps: core.ConfigMaps().Lister(),
+		cluster:   s.Cluster,
+		namespace: namespace,
+		secrets:   secrets.Lister(),
+		ca:        newCASource(s.Cluster),
 	}
 	return factory.New().
 		WithInformers(s.Cluster.Operator.Informer()).
-		WithFilteredEventsInformers(named(credentialsSecret, driverSecret), core.Secrets().Informer()).
-		WithFilteredEventsInformers(named(caConfigMap), core.ConfigMaps().Informer()).
+		WithFilteredEventsInformers(named(credentialsSecret, driverSecret), secrets.Informer()).
+		WithFilteredEventsInformers(named(s.Cluster.Placement.CloudConfig), c.ca.informer).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
-		ResyncEvery(secretResync).
+		ResyncEvery(resync).
 		ToController("ManilaSecretSyncController", s.Events)
 }
 
@@ -80,7 +74,7 @@ func named(names ...string) factory.EventFilterFunc {
 }
 
 func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	spec, _, _, err := c.operator.GetOperatorState()
+	spec, _, _, err := c.cluster.Operator.GetOperatorState()
 	if err != nil || spec.ManagementState != opv1.Managed {
 		return err
 	}
@@ -101,41 +95,35 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 
 // translation is what the driver's Secret is to hold.
 func (c *secretSyncController) translation() (map[string]string, error) {
-	place := fmt.Sprintf("Secret %s/%s", c.namespace, credentialsSecret)
+	secret, advice := c.cluster.Name(bundle.Guest, "Secret", c.namespace, credentialsSecret), adviceFor(c.cluster)
 	credentials, err := c.secrets.Secrets(c.namespace).Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%s is missing: look at CredentialsRequest manila-csi-drivers, or create it with key %s", place, cloudsKey)
+		return nil, fmt.Errorf("%s is missing: %s", secret, advice.missing)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", place, err)
+		return nil, fmt.Errorf("reading %s: %w", secret, err)
 	}
 	text, ok := credentials.Data[cloudsKey]
 	if !ok {
-		return nil, fmt.Errorf("%s has no key %s: add it; the driver keeps the credentials it has", place, cloudsKey)
+		return nil, fmt.Errorf("%s has no key %s: %s; the driver keeps the credentials it has", secret, cloudsKey, advice.wrong)
 	}
 	cloud, err := openstack.ParseClouds(text, openstack.DefaultCloud)
 	if err != nil {
-		return nil, fmt.Errorf("key %s of %s %w: correct it; the driver keeps the credentials it has", cloudsKey, place, err)
+		return nil, fmt.Errorf("key %s of %s %w: %s; the driver keeps the credentials it has", cloudsKey, secret, err, advice.wrong)
 	}
 	ca, err := c.caPath(credentials)
 	return translate(cloud, ca), err
 }
 
-// caPath is where the driver finds the cloud's CA. The path in clouds.yaml does not count: it is of the host that the cluster
-// was installed from.
+// caPath is where the driver finds the cloud's CA, in the controllers and on the nodes alike. The path in clouds.yaml does not
+// count: it is of the host that the cluster was installed from.
 func (c *secretSyncController) caPath(credentials *corev1.Secret) (string, error) {
 	if len(credentials.Data[caKey]) > 0 {
 		return mountedCA, nil
 	}
-	legacy, err := c.configMaps.ConfigMaps(c.namespace).Get(caConfigMap)
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading ConfigMap %s/%s: %w", c.namespace, caConfigMap, err)
-	}
-	if legacy.Data[caConfigMapKey] == "" {
-		return "", nil
+	legacy, found, err := c.ca.read()
+	if err != nil || !found || legacy.Data[caConfigMapKey] == "" {
+		return "", err
 	}
 	return mountedLegacyCA, nil
 }
@@ -148,9 +136,9 @@ func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncCo
 		return nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading Secret %s/%s: %w", c.namespace, driverSecret, err)
+		return fmt.Errorf("reading %s: %w", c.cluster.Name(bundle.Guest, "Secret", c.namespace, driverSecret), err)
 	}
-	_, _, err = resourceapply.ApplySecret(ctx, c.kube.CoreV1(), syncCtx.Recorder(), required)
+	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(bundle.Guest).Kube.CoreV1(), syncCtx.Recorder(), required)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const aCloud = "username: u, password: hunter2, project_name: p, domain_name: D"
@@ -39,10 +41,6 @@ func credentials(text string) *corev1.Secret {
 	return secret("manila-cloud-credentials", map[string]string{"clouds.yaml": text})
 }
 
-func legacyCA(data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloud-provider-config"}, Data: data}
-}
-
 // secretBench drives the controller by hand.
 type secretBench struct {
 	factory.Controller
@@ -50,9 +48,15 @@ type secretBench struct {
 	events events.InMemoryRecorder
 }
 
+// newSecretBench is standalone with these objects.
 func newSecretBench(t *testing.T, objects ...runtime.Object) secretBench {
 	t.Helper()
-	fake, s := surroundings(t, objects...)
+	return newSecretBenchOf(t, clustertest.Seed{Guest: objects})
+}
+
+func newSecretBenchOf(t *testing.T, seed clustertest.Seed) secretBench {
+	t.Helper()
+	fake, s := surroundingsOf(t, seed)
 	recorder, ok := s.Events.(events.InMemoryRecorder)
 	if !ok {
 		t.Fatal("no recorder in memory")
@@ -157,81 +161,161 @@ func TestSecretFollowsCredentials(t *testing.T) {
 	}
 }
 
+// TestCAPath has the path in the first translation already: the copy of the ConfigMap need not be there yet (33).
 func TestCAPath(t *testing.T) {
 	t.Parallel()
 	const legacyPath = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 	for _, test := range []struct {
 		name   string
 		cacert string
-		legacy map[string]string
+		source map[string]string
+		copied map[string]string
 		want   string
 	}{
 		{name: "none"},
 		{name: "in the credentials", cacert: "PEM", want: "/etc/openstack/ca.crt"},
-		{name: "in the ConfigMap", legacy: map[string]string{"ca-bundle.pem": "PEM"}, want: legacyPath},
-		{name: "in both", cacert: "PEM", legacy: map[string]string{"ca-bundle.pem": "PEM"}, want: "/etc/openstack/ca.crt"},
-		{name: "ConfigMap without the key", legacy: map[string]string{"config": "x"}},
-		{name: "empty", legacy: map[string]string{"ca-bundle.pem": ""}},
+		{name: "in the ConfigMap", source: map[string]string{"ca-bundle.pem": "PEM"}, want: legacyPath},
+		{name: "in both", cacert: "PEM", source: map[string]string{"ca-bundle.pem": "PEM"}, want: "/etc/openstack/ca.crt"},
+		{name: "ConfigMap without the key", source: map[string]string{"config": "x"}},
+		{name: "empty", source: map[string]string{"ca-bundle.pem": ""}},
+		{name: "in a copy that is about to be deleted", copied: map[string]string{"ca-bundle.pem": "PEM"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		for _, f := range flavour.All() {
+			t.Run(test.name+", "+string(f), func(t *testing.T) {
+				t.Parallel()
+				credentials := credentials(cloudsYAML("cacert: /home/installer/ca.pem,", aCloud))
+				credentials.Data["cacert"] = []byte(test.cacert)
+				guest, controller := []runtime.Object{credentials}, []runtime.Object(nil)
+				if test.source != nil {
+					controller = append(controller, sourceOf(f, test.source))
+				}
+				if test.copied != nil {
+					guest = append(guest, copyWith(test.copied))
+				}
+				b := newSecretBenchOf(t, seedWith(f, controller, guest))
+				writes, err := b.run(t)
+				if diff := cmp.Diff([]string{"create secrets/csi-manila-secrets"}, writes); err != nil || diff != "" {
+					t.Fatalf("%v; writes (-want +got):\n%s", err, diff)
+				}
+				if diff := cmp.Diff(translated(test.want), b.driverSecret(t)); diff != "" {
+					t.Errorf("Secret (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// TestSecretOfAHostedCluster is made in the guest, of the guest's credentials.
+func TestSecretOfAHostedCluster(t *testing.T) {
+	t.Parallel()
+	others := credentials("clouds: {}")
+	others.Namespace = hosted
+	b := newSecretBenchOf(t, seedWith(flavour.HyperShift, []runtime.Object{others}, []runtime.Object{credentials(cloudsYAML("", aCloud))}))
+	if _, err := b.run(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(translated(""), b.driverSecret(t)); diff != "" {
+		t.Errorf("Secret (-want +got):\n%s", diff)
+	}
+	for _, action := range b.fake.Controller.Actions() {
+		if action.GetNamespace() != hosted || action.GetResource().Resource != "configmaps" {
+			t.Errorf("the management cluster is asked to %s %s in %q, want only ConfigMaps of %s",
+				action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), hosted)
+		}
+	}
+	if writes := clustertest.Writes(b.fake.Controller); len(writes) > 0 {
+		t.Errorf("the management cluster is written to: %v", writes)
+	}
+}
+
+// TestSecretWakeUps has the real controller hear of the CA that comes and goes.
+func TestSecretWakeUps(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			credentials := credentials(cloudsYAML("cacert: /home/installer/ca.pem,", aCloud))
-			credentials.Data["cacert"] = []byte(test.cacert)
-			objects := []runtime.Object{credentials}
-			if test.legacy != nil {
-				objects = append(objects, legacyCA(test.legacy))
+			b := newSecretBenchOf(t, seedWith(f, nil, []runtime.Object{credentials(cloudsYAML("", aCloud))}))
+			go b.Run(t.Context(), 1)
+			hasCA := func(want bool) {
+				t.Helper()
+				eventually(t, func() bool {
+					got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets", metav1.GetOptions{})
+					return err == nil && (len(got.Data["os-certAuthorityPath"]) > 0) == want
+				})
 			}
-			b := newSecretBench(t, objects...)
-			if _, err := b.run(t); err != nil {
+			hasCA(false)
+			source := sourceOf(f, map[string]string{"ca-bundle.pem": "PEM"})
+			api := b.fake.Controller.CoreV1().ConfigMaps(source.Namespace)
+			if _, err := api.Create(t.Context(), source, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(translated(test.want), b.driverSecret(t)); diff != "" {
-				t.Errorf("Secret (-want +got):\n%s", diff)
+			hasCA(true)
+			if err := api.Delete(t.Context(), source.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
 			}
+			hasCA(false)
 		})
 	}
 }
 
 func TestBadCredentialsKeepTheSecret(t *testing.T) {
 	t.Parallel()
-	const place = "Secret openshift-manila-csi-driver/manila-cloud-credentials"
+	const secretName = "Secret openshift-manila-csi-driver/manila-cloud-credentials"
 	noKey := secret("manila-cloud-credentials", map[string]string{"other": "x"})
+	advice := map[flavour.Flavour]map[bool][]string{ // by whether the Secret exists
+		flavour.Standalone: {false: {secretName + " is", "CredentialsRequest manila-csi-drivers"}, true: {secretName + " ", ": correct it;"}},
+		flavour.HyperShift: {
+			false: {secretName + " of the hosted cluster is", "hosted-cluster-config-operator", "Secret clusters-a/manila-cloud-credentials of the management cluster"},
+			true: {
+				secretName + " of the hosted cluster ", "Secret clusters-a/manila-cloud-credentials of the management cluster",
+				"the HostedCluster names in spec.platform.openstack.identityRef: correct that one;",
+			},
+		},
+	}
 	for _, test := range []struct {
 		name        string
 		credentials *corev1.Secret
 		want        []string
 	}{
-		{"missing", nil, []string{place, "clouds.yaml", "manila-csi-drivers"}},
-		{"no key", noKey, []string{place, "clouds.yaml"}},
-		{"no YAML", credentials("clouds: {openstack: {auth: {password: hunter2}}"), []string{place, "key clouds.yaml"}},
-		{"other YAML", credentials("clouds:\n  openstack:\n    auth: hunter2\n"), []string{place, "key clouds.yaml", "line 3"}},
-		{"no login", credentials(cloudsYAML("", "password: hunter2")), []string{place, "key clouds.yaml", "username"}},
-		{"empty", credentials(""), []string{place, "key clouds.yaml"}},
+		{"missing", nil, nil},
+		{"no key", noKey, []string{"clouds.yaml"}},
+		{"no YAML", credentials("clouds: {openstack: {auth: {password: hunter2}}"), []string{"key clouds.yaml"}},
+		{"other YAML", credentials("clouds:\n  openstack:\n    auth: hunter2\n"), []string{"key clouds.yaml", "line 3"}},
+		{"no login", credentials(cloudsYAML("", "password: hunter2")), []string{"key clouds.yaml", "username"}},
+		{"empty", credentials(""), []string{"key clouds.yaml"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			old := map[string]string{"os-authURL": "https://old"}
-			objects := []runtime.Object{secret("csi-manila-secrets", old)}
-			if test.credentials != nil {
-				objects = append(objects, test.credentials)
-			}
-			b := newSecretBench(t, objects...)
-			got, err := b.run(t)
-			if err == nil || got != nil {
-				t.Fatalf("got %v, %v; want an error and no write", got, err)
-			}
-			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
+		for _, f := range flavour.All() {
+			t.Run(test.name+", "+string(f), func(t *testing.T) {
+				t.Parallel()
+				objects := []runtime.Object{secret("csi-manila-secrets", map[string]string{"os-authURL": "https://old"})}
+				if test.credentials != nil {
+					objects = append(objects, test.credentials)
 				}
-			}
-			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("error %q gives the password away", err)
-			}
-			if diff := cmp.Diff(old, b.driverSecret(t)); diff != "" {
-				t.Errorf("Secret (-want +got):\n%s", diff)
-			}
-		})
+				testBadCredentials(t, newSecretBenchOf(t, seedWith(f, nil, objects)), append(test.want, advice[f][test.credentials != nil]...))
+			})
+		}
+	}
+}
+
+func testBadCredentials(t *testing.T, b secretBench, wants []string) {
+	t.Helper()
+	got, err := b.run(t)
+	if err == nil || got != nil {
+		t.Fatalf("got %v, %v; want an error and no write", got, err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if b.fake.Flavour == flavour.HyperShift && strings.Contains(err.Error(), "CredentialsRequest") {
+		t.Errorf("error %q speaks of what a hosted cluster does not have", err)
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error %q gives the password away", err)
+	}
+	if diff := cmp.Diff(map[string]string{"os-authURL": "https://old"}, b.driverSecret(t)); diff != "" {
+		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 }
 
@@ -255,16 +339,7 @@ func TestNamedEvents(t *testing.T) {
 // TestNoValueIsTold has the controller log all it can.
 func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for the process
 	var log bytes.Buffer
-	flags := flag.NewFlagSet("klog", flag.PanicOnError)
-	klog.InitFlags(flags)
-	state := klog.CaptureState()
-	defer state.Restore()
-	for name, value := range map[string]string{"v": "10", "logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	klog.SetOutput(&log)
+	stop := logInto(t, &log)
 
 	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)))
 	steps := []func(){
@@ -284,7 +359,7 @@ func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for 
 	for _, event := range b.events.Events() {
 		fmt.Fprintln(&told, event.Reason, event.Message)
 	}
-	klog.Flush()
+	stop()
 	told.WriteString(log.String())
 	if !strings.Contains(told.String(), "changes:") || !strings.Contains(told.String(), "SecretUpdated") {
 		t.Errorf("neither the log nor the events say what changes:\n%s", told.String())
@@ -293,5 +368,27 @@ func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for 
 		if strings.Contains(told.String(), value) {
 			t.Errorf("%q is told:\n%s", value, told.String())
 		}
+	}
+}
+
+// logInto has klog write all it can until stop. It avoids klog's own way back, which is no use while informers still run.
+func logInto(t *testing.T, log io.Writer) (stop func()) {
+	t.Helper()
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	verbosity := func(v string) {
+		if err := flags.Set("v", v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := flags.Lookup("v").Value.String()
+	klog.SetOutput(log)
+	klog.LogToStderr(false)
+	verbosity("10")
+	return func() {
+		klog.Flush()
+		verbosity(before)
+		klog.LogToStderr(true)
+		klog.SetOutput(io.Discard)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -29,9 +28,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
-
-// classResync repeats what events bring about at once.
-const classResync = 10 * time.Minute
 
 // storageClassController keeps a StorageClass per share type that the cloud listed last. It deletes none because a type went
 // away: volumes of it may exist, and a cloud may be wrong for a while.
@@ -66,7 +62,7 @@ func newStorageClassController(s plugin.Surroundings) *storageClassController {
 		WithFilteredEventsInformers(isOurs, classes.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
-		ResyncEvery(classResync).
+		ResyncEvery(resync).
 		ToController("ManilaStorageClassController", s.Events)
 	return c
 }

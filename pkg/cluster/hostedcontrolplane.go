@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// AvailabilityPolicy says how many failures a hosted control plane is to survive.
+type AvailabilityPolicy string
+
+// The availability policies of https://github.com/openshift/hypershift, api/hypershift/v1beta1.
+const (
+	SingleReplica   AvailabilityPolicy = "SingleReplica"
+	HighlyAvailable AvailabilityPolicy = "HighlyAvailable"
+)
+
+// HostedControlPlane is the part of a hypershift.openshift.io/v1beta1 HostedControlPlane that the operators follow. Its Go types
+// are in a module that would bring the dependencies of all clouds along.
+type HostedControlPlane struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec HostedControlPlaneSpec `json:"spec"`
+}
+
+// HostedControlPlaneSpec is how the pods of the control plane are to be.
+type HostedControlPlaneSpec struct {
+	// NodeSelector replaces a workload's own.
+	NodeSelector map[string]string `json:"nodeSelector"`
+	// Tolerations are added to a workload's own.
+	Tolerations []corev1.Toleration `json:"tolerations"`
+	// Labels are for pods which do not have them already.
+	Labels map[string]string `json:"labels"`
+	// ControllerAvailabilityPolicy is SingleReplica unless given, as in the API.
+	ControllerAvailabilityPolicy AvailabilityPolicy `json:"controllerAvailabilityPolicy"`
+}
+
+// HostedControlPlanes is the resource.
+func HostedControlPlanes() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "hypershift.openshift.io", Version: "v1beta1", Resource: "hostedcontrolplanes"}
+}
+
+func newHostedControlPlanes(client dynamic.Interface, namespace string) cache.SharedIndexInformer {
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, HostedControlPlanes(), namespace, 0, cache.Indexers{}, nil).Informer()
+	// It fails only for an informer that runs already.
+	_ = informer.SetTransform(withoutStatus)
+	return informer
+}
+
+// withoutStatus keeps what nobody asks for out of memory.
+func withoutStatus(obj any) (any, error) {
+	if object, ok := obj.(*unstructured.Unstructured); ok {
+		delete(object.Object, "status")
+	}
+	return withoutManagedFields(obj)
+}
+
+// HostedControlPlane returns the one that the operator belongs to, from the cache. There not being exactly one is an error, and so
+// is its deletion: what is taken down must not be changed any more.
+func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
+	place := fmt.Sprintf("namespace %s of the management cluster", c.Placement.Controller)
+	switch found := c.HostedControlPlanes.GetStore().List(); len(found) {
+	case 0:
+		return nil, fmt.Errorf("no HostedControlPlane is in %s: the workloads stay as they are until there is one again; "+
+			"an operator that was left behind is to be removed", place)
+	case 1:
+		hosted, err := decodeHostedControlPlane(found[0])
+		if err == nil && hosted.DeletionTimestamp != nil {
+			err = fmt.Errorf("HostedControlPlane %s in %s is being deleted: the workloads stay as they are until they go with it", hosted.Name, place)
+		}
+		return hosted, err
+	default:
+		return nil, fmt.Errorf("%d HostedControlPlanes are in %s (%s), where one is expected: the workloads stay as they are; "+
+			"delete those that do not belong there", len(found), place, names(found))
+	}
+}
+
+func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
+	object, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("the cache of HostedControlPlanes holds a %T", obj)
+	}
+	hosted := &HostedControlPlane{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, hosted); err != nil {
+		return nil, fmt.Errorf("decoding HostedControlPlane %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	hosted.Spec.ControllerAvailabilityPolicy = cmp.Or(hosted.Spec.ControllerAvailabilityPolicy, SingleReplica)
+	return hosted, nil
+}
+
+func names(objects []any) string {
+	var names []string
+	for _, obj := range objects {
+		if object, ok := obj.(metav1.Object); ok {
+			names = append(names, object.GetName())
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,241 @@
+package cluster_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+const controlPlane = "clusters-a"
+
+// hosted is a HostedControlPlane as the API server has it.
+func hosted(namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(cluster.HostedControlPlanes().GroupVersion().WithKind("HostedControlPlane"))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return object
+}
+
+func deleted(object *unstructured.Unstructured) *unstructured.Unstructured {
+	object.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	object.SetFinalizers([]string{"hypershift.openshift.io/finalizer"})
+	return object
+}
+
+// withHosted is a hosted control plane whose management cluster has the objects.
+func withHosted(t *testing.T, objects ...*unstructured.Unstructured) *clustertest.Fake {
+	t.Helper()
+	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver"})
+	for _, object := range objects {
+		client := f.Side(bundle.Controller).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(object.GetNamespace())
+		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Start(t)
+	return f
+}
+
+func TestHostedControlPlane(t *testing.T) {
+	t.Parallel()
+	seconds := int64(30)
+	spec := map[string]any{
+		"nodeSelector":                 map[string]any{"role": "infra"},
+		"tolerations":                  []any{map[string]any{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}},
+		"labels":                       map[string]any{"team": "a"},
+		"controllerAvailabilityPolicy": "HighlyAvailable",
+	}
+	full := cluster.HostedControlPlaneSpec{
+		NodeSelector:                 map[string]string{"role": "infra"},
+		Tolerations:                  []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: &seconds}},
+		Labels:                       map[string]string{"team": "a"},
+		ControllerAvailabilityPolicy: cluster.HighlyAvailable,
+	}
+	for _, test := range []struct {
+		name    string
+		objects []*unstructured.Unstructured
+		want    cluster.HostedControlPlaneSpec
+	}{
+		{"all that is followed", []*unstructured.Unstructured{hosted(controlPlane, "a", spec)}, full},
+		{
+			"no policy",
+			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{})},
+			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
+		},
+		{
+			"single",
+			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"controllerAvailabilityPolicy": "SingleReplica"})},
+			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
+		},
+		{
+			"fields that are not followed",
+			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"platform": map[string]any{"type": "OpenStack"}, "pullSecret": int64(1)})},
+			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
+		},
+		{"another in another namespace", []*unstructured.Unstructured{hosted(controlPlane, "a", spec), hosted("clusters-b", "b", nil)}, full},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := withHosted(t, test.objects...).HostedControlPlane()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Spec); diff != "" || got.Name != "a" || got.Namespace != controlPlane {
+				t.Errorf("%s/%s (-want +got):\n%s", got.Namespace, got.Name, diff)
+			}
+		})
+	}
+}
+
+func TestNoUsableHostedControlPlane(t *testing.T) {
+	t.Parallel()
+	const place = "in namespace clusters-a of the management cluster"
+	for _, test := range []struct {
+		name    string
+		objects []*unstructured.Unstructured
+		// want are parts of the message: what is wrong, where, and what to do.
+		want []string
+	}{
+		{"none", nil, []string{"no HostedControlPlane is " + place, "stay as they are", "operator that was left behind is to be removed"}},
+		{
+			"only elsewhere",
+			[]*unstructured.Unstructured{hosted("clusters-b", "b", nil)},
+			[]string{"no HostedControlPlane is " + place},
+		},
+		{
+			"two",
+			[]*unstructured.Unstructured{hosted(controlPlane, "b", nil), hosted(controlPlane, "a", nil)},
+			[]string{"2 HostedControlPlanes are " + place + " (a, b)", "stay as they are", "delete those that do not belong there"},
+		},
+		{
+			"three, of which one is being deleted",
+			[]*unstructured.Unstructured{hosted(controlPlane, "c", nil), deleted(hosted(controlPlane, "b", nil)), hosted(controlPlane, "a", nil)},
+			[]string{"3 HostedControlPlanes are " + place + " (a, b, c)"},
+		},
+		{
+			"being deleted",
+			[]*unstructured.Unstructured{deleted(hosted(controlPlane, "a", nil))},
+			[]string{"HostedControlPlane a " + place + " is being deleted", "stay as they are"},
+		},
+		{
+			"not to be decoded",
+			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"nodeSelector": "master"})},
+			[]string{"decoding HostedControlPlane clusters-a/a: "},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := withHosted(t, test.objects...)
+			_, first := f.HostedControlPlane()
+			if first == nil {
+				t.Fatal("got no error")
+			}
+			for _, part := range test.want {
+				if !strings.Contains(first.Error(), part) {
+					t.Errorf("%q does not say %q", first, part)
+				}
+			}
+			// A message that changes would be a write of the status, and so an event, each time.
+			for range 10 {
+				if _, err := f.HostedControlPlane(); err == nil || err.Error() != first.Error() {
+					t.Fatalf("first %q, then %q", first, err)
+				}
+			}
+		})
+	}
+}
+
+// TestHostedControlPlaneInMemory: only what is asked for is kept, whether it was there first or came later.
+func TestHostedControlPlaneInMemory(t *testing.T) {
+	t.Parallel()
+	bulky := func(label string) *unstructured.Unstructured {
+		object := hosted(controlPlane, "a", map[string]any{"labels": map[string]any{"l": label}})
+		object.Object["status"] = map[string]any{"ready": true}
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "hypershift"}})
+		return object
+	}
+	f := withHosted(t, bulky("first"))
+	client := f.Side(bundle.Controller).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(controlPlane)
+	for _, label := range []string{"first", "second"} {
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+			// Again and again: an update between an informer's list and its watch is lost by the fake.
+			if _, err := client.Update(t.Context(), bulky(label), metav1.UpdateOptions{}); err != nil {
+				return false, err
+			}
+			got, err := f.HostedControlPlane()
+			return err == nil && got.Spec.Labels["l"] == label, err
+		})
+		if err != nil {
+			t.Fatalf("waiting for the %s: %v", label, err)
+		}
+		for _, cached := range f.HostedControlPlanes.GetStore().List() {
+			object, ok := cached.(*unstructured.Unstructured)
+			if !ok {
+				t.Fatalf("the cache holds a %T", cached)
+			}
+			if _, found := object.Object["status"]; found || object.GetManagedFields() != nil {
+				t.Errorf("the %s is cached as %v", label, object.Object)
+			}
+		}
+	}
+}
+
+// TestHostedControlPlanesOfOneNamespace: the operator's rights in the management cluster end there, and the guest has none of
+// these objects.
+func TestHostedControlPlanesOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	f := withHosted(t, hosted(controlPlane, "a", nil), hosted("clusters-b", "b", nil))
+	if cached := f.HostedControlPlanes.GetStore().ListKeys(); !cmp.Equal(cached, []string{controlPlane + "/a"}) {
+		t.Errorf("the cache holds %q", cached)
+	}
+	asked := func(side bundle.Side) (reads []string) {
+		client, ok := f.Side(side).Dynamic.(*dynamicfake.FakeDynamicClient)
+		if !ok {
+			t.Fatalf("the %s side has a %T", side, f.Side(side).Dynamic)
+		}
+		for _, action := range client.Actions() {
+			_, lists := action.(clienttesting.ListAction)
+			_, watches := action.(clienttesting.WatchAction)
+			if action.GetResource() == cluster.HostedControlPlanes() && (lists || watches) {
+				reads = append(reads, action.GetNamespace())
+			}
+		}
+		return reads
+	}
+	reads := asked(bundle.Controller)
+	if len(reads) == 0 {
+		t.Error("the management cluster was not asked")
+	}
+	for _, namespace := range reads {
+		if namespace != controlPlane {
+			t.Errorf("the management cluster was asked about namespace %q", namespace)
+		}
+	}
+	if reads := asked(bundle.Guest); reads != nil {
+		t.Errorf("the guest was asked about namespaces %q", reads)
+	}
+}
+
+func TestNoHostedControlPlanesStandalone(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, clustertest.Seed{})
+	f.Start(t)
+	if f.HostedControlPlanes != nil {
+		t.Error("there is an informer")
+	}
+}

@@ -1,0 +1,25 @@
+package cinder
+
+import (
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// advice is what messages about credentials say differently in each flavour.
+type advice struct {
+	// missing and wrong say what to do about credentials that are not there, and about those that cannot be used.
+	missing, wrong string
+}
+
+func adviceFor(f flavour.Flavour) advice {
+	if f == flavour.HyperShift {
+		const origin = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"
+		return advice{
+			missing: "the hypershift-operator makes it of " + origin + ": look at that one",
+			wrong:   "correct " + origin + ", of which it is made",
+		}
+	}
+	return advice{
+		missing: "look at CredentialsRequest openstack-cinder-csi-driver-operator, or create it with key " + cloudsKey,
+		wrong:   "correct it",
+	}
+}

@@ -1,0 +1,208 @@
+package cinder
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// hostedConfigMap is one of the control plane.
+func hostedConfigMap(name string, data map[string]string) runtime.Object {
+	return in(hosted, userObject(name, data))
+}
+
+// TestHostedContent is about what cloud-conf is made of in a hosted control plane (60, 1.11-10, 1.11-11): the guest's own word
+// does not count, for the driver's controllers are not the guest's. The nodes get what the controllers get.
+func TestHostedContent(t *testing.T) {
+	t.Parallel()
+	withSecretCA := credentials(hosted, map[string]string{cloudsKey: clouds("openstack"), caKey: "Secret's"})
+	for name, test := range map[string]struct {
+		controller, guest, config []runtime.Object
+		want                      map[string]string
+	}{
+		"credentials alone": {
+			want: map[string]string{configKey: configText, topologyKey: "true"},
+		},
+		"a user's section": {
+			controller: []runtime.Object{hostedConfigMap(userConfigMap, map[string]string{userConfigKey: userText})},
+			want:       map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
+		},
+		"a user's topology": {
+			controller: []runtime.Object{hostedConfigMap(userConfigMap, map[string]string{userTopologyKey: "false"})},
+			want:       map[string]string{configKey: configText, topologyKey: "false"},
+		},
+		"CA of the Secret": {
+			controller: []runtime.Object{withSecretCA},
+			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+		},
+		"CA of openstack-cloud-config": {
+			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: "ConfigMap's"})},
+			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "ConfigMap's"},
+		},
+		"CA of both": {
+			controller: []runtime.Object{withSecretCA, hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: "ConfigMap's"})},
+			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+		},
+		"of openstack-cloud-config the CA alone": {
+			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{"cloud.conf": userText, "config": userText, "": userText})},
+			want:       map[string]string{configKey: configText, topologyKey: "true"},
+		},
+		"the guest's administrator": {
+			guest: []runtime.Object{userObject(userConfigMap, map[string]string{userConfigKey: userText, userTopologyKey: "false"})},
+			want:  map[string]string{configKey: configText, topologyKey: "true"},
+		},
+		"what the guest was installed with": {
+			guest:      []runtime.Object{userObject("theirs", map[string]string{"config": userText, bundleKey: "theirs"}), manilasCopy()},
+			controller: []runtime.Object{hostedConfigMap("theirs", map[string]string{"config": userText, bundleKey: "a namesake"})},
+			config:     []runtime.Object{infrastructureWith("theirs", "config")},
+			want:       map[string]string{configKey: configText, topologyKey: "true"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := hyperShift()
+			if slices.Contains(test.controller, runtime.Object(withSecretCA)) {
+				seed.Controller = nil
+			}
+			seed.Controller, seed.Guest = append(seed.Controller, test.controller...), append(seed.Guest, test.guest...)
+			seed.Config = test.config
+			b := newBench(t, seed)
+			if err := b.sync(t); err != nil {
+				t.Fatal(err)
+			}
+			for _, side := range bundle.Sides() {
+				if diff := cmp.Diff(test.want, b.data(t, side)); diff != "" {
+					t.Errorf("cloud-conf of the %s (-want +got):\n%s", side, diff)
+				}
+			}
+			if got := b.condition(t, progressingType); got != "False AsExpected" || !b.config.written() {
+				t.Errorf("%s is %q, written is %v", progressingType, got, b.config.written())
+			}
+		})
+	}
+}
+
+// TestHostedRequests has nothing looked up on the wrong side, nor in a namespace that is none of the driver's.
+func TestHostedRequests(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hyperShift())
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	for kind := range b.Config.WaitForCacheSync(t.Context().Done()) {
+		t.Errorf("the guest's %s is watched", kind)
+	}
+	for side, want := range map[bundle.Side][]string{
+		bundle.Controller: {"configmaps", "secrets"},
+		bundle.Guest:      {"configmaps"},
+	} {
+		var resources []string
+		for _, action := range b.client(side).Actions() {
+			resources = append(resources, action.GetResource().Resource)
+			if namespace := b.Placement.Namespace(side); action.GetNamespace() != namespace {
+				t.Errorf("the %s side is asked to %s %s in namespace %q, want only %s",
+					side, action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), namespace)
+			}
+		}
+		slices.Sort(resources)
+		if diff := cmp.Diff(want, slices.Compact(resources)); diff != "" {
+			t.Errorf("resources that the %s side is asked for (-want +got):\n%s", side, diff)
+		}
+	}
+}
+
+// TestOneSideFails has the other configured all the same, at first and when something changes.
+func TestOneSideFails(t *testing.T) {
+	t.Parallel()
+	for failing, want := range map[bundle.Side]string{
+		bundle.Controller: "writing ConfigMap clusters-a/cloud-conf of the management cluster: refused",
+		bundle.Guest:      "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf of the hosted cluster: refused",
+	} {
+		t.Run(string(failing), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, hyperShift())
+			other := bundle.Sides()[1-slices.Index(bundle.Sides(), failing)]
+			down := true
+			for _, verb := range []string{"create", "update"} {
+				b.client(failing).PrependReactor(verb, "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					object, ok := action.(clienttesting.UpdateAction).GetObject().(interface{ GetName() string })
+					return down && ok && object.GetName() == configMap, nil, errors.New("refused")
+				})
+			}
+			if err := b.sync(t); err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if b.config.written() || b.data(t, other) == nil {
+				t.Errorf("written is %v, the other side has %v", b.config.written(), b.data(t, other))
+			}
+			if got := b.condition(t, progressingType); got != "False SyncError" {
+				t.Errorf("%s is %q", progressingType, got)
+			}
+			down = false
+			if err := b.sync(t); err != nil || !b.config.written() {
+				t.Errorf("later: written is %v, %v", b.config.written(), err)
+			}
+			down = true
+			b.put(t, map[string]string{userConfigKey: userText})
+			if err := b.sync(t); err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			for _, side := range bundle.Sides() {
+				if got := strings.Contains(b.data(t, side)[configKey], userText); got != (side == other) {
+					t.Errorf("the %s side has the change: %v", side, got)
+				}
+			}
+		})
+	}
+}
+
+// TestRememberedTopology is what an earlier run wrote to either side: while the cloud does not answer it stays.
+func TestRememberedTopology(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		controller, guest, want string // "" is no cloud-conf
+	}{
+		"neither":                           {},
+		"controller":                        {controller: "true", want: "true"},
+		"guest":                             {guest: "true", want: "true"},
+		"both":                              {controller: "false", guest: "true", want: "false"},
+		"controller, not of this operator":  {controller: "perhaps", guest: "true", want: "true"},
+		"both, neither is of this operator": {controller: "perhaps", guest: "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := hyperShift()
+			if test.controller != "" {
+				seed.Controller = append(seed.Controller, cloudConf(hosted, map[string]string{topologyKey: test.controller}))
+			}
+			if test.guest != "" {
+				seed.Guest = append(seed.Guest, cloudConf(cluster.DefaultNamespace, map[string]string{topologyKey: test.guest}))
+			}
+			b := newBench(t, seed)
+			b.cloud.fail(openstack.CloudUnreachable)
+			if err := b.sync(t); err != nil {
+				t.Fatal(err)
+			}
+			if test.want == "" {
+				if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
+					t.Errorf("%s is %q", progressingType, got)
+				}
+				return
+			}
+			for _, side := range bundle.Sides() {
+				if got := b.data(t, side)[topologyKey]; got != test.want {
+					t.Errorf("%s of the %s is %q, want %q", topologyKey, side, got, test.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package manila
+
+import (
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// advice is what messages about credentials say differently in each flavour.
+type advice struct {
+	// missing and wrong say what to do about the driver's credentials when they are not there, and when they cannot be used.
+	missing, wrong string
+}
+
+func adviceFor(c *cluster.Cluster) advice {
+	if c.Flavour == flavour.HyperShift {
+		original := c.Name(bundle.Controller, "Secret", c.Placement.Controller, credentialsSecret)
+		return advice{
+			missing: "the hosted-cluster-config-operator copies it from " + original + ": look at that one",
+			wrong: "it is a copy of " + original +
+				", which is made of the Secret that the HostedCluster names in spec.platform.openstack.identityRef: correct that one",
+		}
+	}
+	return advice{
+		missing: "look at CredentialsRequest manila-csi-drivers, or create it with key " + cloudsKey,
+		wrong:   "correct it",
+	}
+}

@@ -1,0 +1,269 @@
+package manila
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// copyWith is the ConfigMap that the nodes mount.
+func copyWith(data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloud-provider-config"}, Data: data}
+}
+
+// copyBench drives the controller by hand.
+type copyBench struct {
+	factory.Controller
+	fake   *clustertest.Fake
+	events events.Recorder
+}
+
+func newCopyBench(t *testing.T, seed clustertest.Seed) copyBench {
+	t.Helper()
+	fake, s := surroundingsOf(t, seed)
+	b := copyBench{newCACopier(s), fake, s.Events}
+	fake.Start(t)
+	return b
+}
+
+// put makes a ConfigMap of a side this one; without data it is deleted.
+func (b copyBench) put(t *testing.T, side bundle.Side, object *corev1.ConfigMap) {
+	t.Helper()
+	api := b.fake.Side(side).Kube.CoreV1().ConfigMaps(object.Namespace)
+	var err error
+	if object.Data == nil {
+		err = api.Delete(t.Context(), object.Name, metav1.DeleteOptions{})
+	} else if _, err = api.Update(t.Context(), object, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run syncs once, and returns all requests to the guest and whatever was written to a management cluster.
+func (b copyBench) run(t *testing.T) ([]string, error) {
+	t.Helper()
+	b.settle(t, bundle.Controller, b.fake.Placement.UserConfig)
+	b.settle(t, bundle.Guest, Namespace)
+	b.fake.Guest.ClearActions()
+	b.fake.Controller.ClearActions()
+	err := b.Sync(t.Context(), factory.NewSyncContext("test", b.events))
+	if b.fake.Guest != b.fake.Controller && len(b.fake.Controller.Actions()) > 0 {
+		t.Errorf("requests to the management cluster: %v", b.fake.Controller.Actions())
+	}
+	var requests []string
+	for _, action := range b.fake.Guest.Actions() {
+		if action.GetNamespace() != Namespace || action.GetResource().Resource != "configmaps" {
+			t.Errorf("the guest is asked to %s %s in %q", action.GetVerb(), action.GetResource().Resource, action.GetNamespace())
+		}
+		if action.GetVerb() != "get" { // before each write, by library-go
+			requests = append(requests, action.GetVerb())
+		}
+	}
+	if settled := len(b.fake.Guest.Actions()) == 0; settled != (len(requests) == 0) {
+		t.Errorf("requests %v without a write", b.fake.Guest.Actions())
+	}
+	return requests, err
+}
+
+// settle waits until the cache of a side has what its API server has.
+func (b copyBench) settle(t *testing.T, side bundle.Side, namespace string) {
+	t.Helper()
+	served := func() ([]*corev1.ConfigMap, error) {
+		list, err := b.fake.Side(side).Kube.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
+		var ret []*corev1.ConfigMap
+		for i := range list.Items {
+			ret = append(ret, &list.Items[i])
+		}
+		return ret, err
+	}
+	cached := b.fake.Side(side).Informers.InformersFor(namespace).Core().V1().ConfigMaps().Lister()
+	settle(t, served, func() ([]*corev1.ConfigMap, error) { return cached.ConfigMaps(namespace).List(labels.Everything()) })
+}
+
+// data is what the copy holds, nil if there is none.
+func (b copyBench) data(t *testing.T) map[string]string {
+	t.Helper()
+	found, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Data
+}
+
+// TestCACopy goes through the life of a source and its copy. Standalone it has all that the source has, and the hosted cluster
+// gets the CA alone (31).
+func TestCACopy(t *testing.T) {
+	t.Parallel()
+	type data = map[string]string
+	for _, f := range flavour.All() {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			b := newCopyBench(t, clustertest.Seed{Flavour: f})
+			source := func(d data) func() { return func() { b.put(t, bundle.Controller, sourceOf(f, d)) } }
+			copied := func(d data) func() { return func() { b.put(t, bundle.Guest, copyWith(d)) } }
+			nothing := func() {}
+			for _, step := range []struct {
+				name     string
+				do       func()
+				requests []string
+				want     data
+				hosted   data // of the hosted cluster, where that is another
+			}{
+				{"no source", nothing, nil, nil, nil},
+				{"foreign copy", copied(data{"a": "b"}), []string{"delete"}, nil, nil},
+				{"source", source(data{"ca-bundle.pem": "A", "config": "x"}), []string{"create"}, data{"ca-bundle.pem": "A", "config": "x"}, data{"ca-bundle.pem": "A"}},
+				{"settled", nothing, nil, data{"ca-bundle.pem": "A", "config": "x"}, data{"ca-bundle.pem": "A"}},
+				{"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
+				{"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
+				{"foreign key", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}), []string{"update"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
+				{"no copy", copied(nil), []string{"create"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
+				{"source gone", source(nil), []string{"delete"}, nil, nil},
+				{"settled without", nothing, nil, nil, nil},
+			} {
+				step.do()
+				requests, err := b.run(t)
+				if diff := cmp.Diff(step.requests, requests); err != nil || diff != "" {
+					t.Errorf("%s: %v; requests (-want +got):\n%s", step.name, err, diff)
+				}
+				if f == flavour.HyperShift {
+					step.want = step.hosted
+				}
+				if diff := cmp.Diff(step.want, b.data(t)); diff != "" {
+					t.Errorf("%s: the copy (-want +got):\n%s", step.name, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestCopyOfASourceWithoutCA is none in a hosted cluster, which has nothing else to learn from it.
+func TestCopyOfASourceWithoutCA(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[flavour.Flavour][]string{flavour.Standalone: {"update"}, flavour.HyperShift: {"delete"}} {
+		for _, data := range []map[string]string{{"cloud.conf": "x"}, {"cloud.conf": "x", "ca-bundle.pem": ""}} {
+			b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, data)}, []runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "A"})}))
+			requests, err := b.run(t)
+			if diff := cmp.Diff(want, requests); err != nil || diff != "" {
+				t.Errorf("%s: %v; requests for %v (-want +got):\n%s", f, err, data, diff)
+			}
+		}
+	}
+}
+
+// TestCopyHasBinaryKeys standalone, and none of the source's metadata, which is addressed to others.
+func TestCopyHasBinaryKeys(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[flavour.Flavour]map[string][]byte{flavour.Standalone: {"b": {1}}, flavour.HyperShift: nil} {
+		source := sourceOf(f, map[string]string{"ca-bundle.pem": "A"})
+		source.BinaryData, source.Labels = map[string][]byte{"b": {1}}, map[string]string{"for": "others"}
+		b := newCopyBench(t, seedWith(f, []runtime.Object{source}, nil))
+		for _, wantRequests := range [][]string{{"create"}, nil} {
+			requests, err := b.run(t)
+			if diff := cmp.Diff(wantRequests, requests); err != nil || diff != "" {
+				t.Errorf("%s: %v; requests (-want +got):\n%s", f, err, diff)
+			}
+		}
+		got, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.BinaryData); diff != "" || len(got.Labels) > 0 {
+			t.Errorf("%s: labels %v; binary data (-want +got):\n%s", f, got.Labels, diff)
+		}
+	}
+}
+
+func TestCopyOfAnUnmanagedOperator(t *testing.T) {
+	t.Parallel()
+	edited := []runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "mine"})}
+	for _, f := range flavour.All() {
+		source := []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "A"})}
+		for name, seed := range map[string]clustertest.Seed{
+			"no copy": seedWith(f, source, nil), "edited copy": seedWith(f, source, edited), "no source": seedWith(f, nil, edited),
+		} {
+			b := newCopyBench(t, seed)
+			b.fake.State.Set(t, csiDriver(opv1.Unmanaged, opv1.ManagedStorageClass))
+			if requests, err := b.run(t); err != nil || requests != nil {
+				t.Errorf("%s, %s: got %v, %v; want neither request nor error", f, name, requests, err)
+			}
+		}
+	}
+}
+
+// TestCopierIsWoken by what happens to source and copy, and tells in its condition what it cannot do.
+func TestCopierIsWoken(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[flavour.Flavour]string{
+		flavour.Standalone: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config a copy of " +
+			"ConfigMap openshift-config/cloud-provider-config: refused",
+		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config of the hosted cluster a copy of " +
+			"ConfigMap clusters-a/openstack-cloud-config of the management cluster: refused",
+	} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			b := newCopyBench(t, clustertest.Seed{Flavour: f})
+			refuseUpdates(b.fake)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go b.Run(ctx, 1)
+			has := func(ca string) { eventually(t, func() bool { return b.data(t)["ca-bundle.pem"] == ca }) }
+			b.put(t, bundle.Controller, sourceOf(f, map[string]string{"ca-bundle.pem": "A"}))
+			has("A")
+			b.put(t, bundle.Guest, copyWith(nil))
+			has("A")
+			eventually(t, func() bool { return b.condition(t) == "False " })
+			b.put(t, bundle.Controller, sourceOf(f, map[string]string{"ca-bundle.pem": "refused"}))
+			eventually(t, func() bool { return b.condition(t) == "True "+want })
+			b.put(t, bundle.Controller, sourceOf(f, map[string]string{"ca-bundle.pem": "B"}))
+			has("B")
+			eventually(t, func() bool { return b.condition(t) == "False " })
+			b.put(t, bundle.Controller, sourceOf(f, nil))
+			has("")
+		})
+	}
+}
+
+// refuseUpdates of the guest's copy to a CA of that name.
+func refuseUpdates(fake *clustertest.Fake) {
+	fake.Guest.PrependReactor("update", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		update, ok := action.(clienttesting.UpdateAction)
+		if !ok || action.GetNamespace() != Namespace {
+			return false, nil, nil
+		}
+		object, ok := update.GetObject().(*corev1.ConfigMap)
+		return ok && strings.Contains(object.Data["ca-bundle.pem"], "refused"), nil, errors.New("refused")
+	})
+}
+
+// condition is status and message of the condition that users know (0008).
+func (b copyBench) condition(t *testing.T) string {
+	t.Helper()
+	found := v1helpers.FindOperatorCondition(b.fake.State.Conditions(t), "ResourceSyncControllerDegraded")
+	if found == nil {
+		return ""
+	}
+	return string(found.Status) + " " + found.Message
+}

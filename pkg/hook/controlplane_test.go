@@ -1,0 +1,279 @@
+package hook_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+// manifest is a fresh Deployment of a control plane.
+func manifest() *appsv1.Deployment {
+	labels := func() map[string]string { return map[string]string{"app": "driver", "component": "controller"} }
+	apart := corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: labels()}, TopologyKey: corev1.LabelHostname,
+	}}
+	together := corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname}}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: "controller", Labels: labels()},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels()},
+				Spec: corev1.PodSpec{
+					NodeSelector: map[string]string{"node-role.kubernetes.io/master": ""},
+					Tolerations:  []corev1.Toleration{{Key: "own", Operator: corev1.TolerationOpExists}},
+					Affinity: &corev1.Affinity{
+						PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{together}},
+						PodAntiAffinity: &corev1.PodAntiAffinity{
+							PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{apart},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+// applied returns a changed copy. It applies the hook to two, for the second must not differ.
+func applied(t *testing.T, h hook.Workload, d *appsv1.Deployment) *appsv1.Deployment {
+	t.Helper()
+	first, second := d.DeepCopy(), d.DeepCopy()
+	for _, fresh := range []*appsv1.Deployment{first, second} {
+		if err := h.Deployment(&opv1.OperatorSpec{}, fresh); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("a second Deployment is made another (-first +second):\n%s", diff)
+	}
+	if h.DaemonSet != nil {
+		t.Error("changes DaemonSets: nodes are in the guest")
+	}
+	return first
+}
+
+// inHosted is a fake management cluster with HostedControlPlanes of the given specs, and the hook that follows them.
+func inHosted(t *testing.T, specs ...cluster.HostedControlPlaneSpec) (*clustertest.Fake, hook.Workload) {
+	t.Helper()
+	seed := clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest}
+	for i, spec := range specs {
+		seed.HostedControlPlanes = append(seed.HostedControlPlanes, &cluster.HostedControlPlane{
+			ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: string(rune('a' + i))}, Spec: spec,
+		})
+	}
+	f := clustertest.New(t, seed)
+	h := hook.HostedControlPlane(f.Cluster)
+	f.Start(t)
+	return f, h
+}
+
+func TestHostedControlPlane(t *testing.T) {
+	t.Parallel()
+	added := corev1.Toleration{Key: "added", Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To[int64](5)}
+	own := manifest().Spec.Template.Spec.Tolerations[0]
+	for _, test := range []struct {
+		name string
+		spec cluster.HostedControlPlaneSpec
+		// want is what becomes of the manifest.
+		want func(*appsv1.Deployment)
+	}{
+		{"nothing said", cluster.HostedControlPlaneSpec{}, func(*appsv1.Deployment) {}},
+		{
+			"single replica", cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica}, func(*appsv1.Deployment) {},
+		},
+		{
+			"policy of a later release", cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: "MoreThanAvailable"}, func(*appsv1.Deployment) {},
+		},
+		{
+			"highly available",
+			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.HighlyAvailable},
+			func(d *appsv1.Deployment) {
+				d.Spec.Replicas = ptr.To[int32](2)
+				apart := d.Spec.Template.Spec.Affinity.PodAntiAffinity
+				apart.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{
+					apart.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm,
+				}
+				apart.PreferredDuringSchedulingIgnoredDuringExecution = nil
+			},
+		},
+		{
+			"node selector",
+			cluster.HostedControlPlaneSpec{NodeSelector: map[string]string{"role": "infra"}},
+			func(d *appsv1.Deployment) { d.Spec.Template.Spec.NodeSelector = map[string]string{"role": "infra"} },
+		},
+		{
+			"tolerations",
+			cluster.HostedControlPlaneSpec{Tolerations: []corev1.Toleration{added, own, added}},
+			func(d *appsv1.Deployment) { d.Spec.Template.Spec.Tolerations = []corev1.Toleration{own, added} },
+		},
+		{
+			"labels, of which one selects",
+			cluster.HostedControlPlaneSpec{Labels: map[string]string{"app": "other", "component": "", "team": "a"}},
+			func(d *appsv1.Deployment) { d.Spec.Template.Labels["team"] = "a" },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f, h := inHosted(t, test.spec)
+			want := manifest()
+			want.Spec.Replicas = ptr.To[int32](1)
+			want.Spec.Template.Spec.NodeSelector = nil // the guest's nodes have nothing to do with it
+			test.want(want)
+			if diff := cmp.Diff(want, applied(t, h, manifest())); diff != "" {
+				t.Errorf("Deployment (-want +got):\n%s", diff)
+			}
+			got, err := f.HostedControlPlane()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.spec.Labels, got.Spec.Labels); diff != "" {
+				t.Errorf("the hook changes the cache (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHostedControlPlaneOnBareDeployment(t *testing.T) {
+	t.Parallel()
+	_, h := inHosted(t, cluster.HostedControlPlaneSpec{
+		ControllerAvailabilityPolicy: cluster.HighlyAvailable, Labels: map[string]string{"team": "a"},
+	})
+	want := &appsv1.Deployment{}
+	want.Spec.Replicas = ptr.To[int32](2)
+	want.Spec.Template.Labels = map[string]string{"team": "a"}
+	if diff := cmp.Diff(want, applied(t, h, &appsv1.Deployment{})); diff != "" {
+		t.Errorf("Deployment (-want +got):\n%s", diff)
+	}
+}
+
+func TestHostedControlPlaneChanges(t *testing.T) {
+	t.Parallel()
+	f, h := inHosted(t, cluster.HostedControlPlaneSpec{})
+	if !slices.Contains(h.Informers, factory.Informer(f.HostedControlPlanes)) {
+		t.Fatal("a change repeats nothing: the hook does not name the informer")
+	}
+	if got := *applied(t, h, manifest()).Spec.Replicas; got != 1 {
+		t.Fatalf("%d replicas at first", got)
+	}
+	client := f.Side(bundle.Controller).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(hosted)
+	object, err := client.Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(object.Object, "HighlyAvailable", "spec", "controllerAvailabilityPolicy"); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		// Again and again: an update between an informer's list and its watch is lost by the fake.
+		_, err := client.Update(t.Context(), object, metav1.UpdateOptions{})
+		return *applied(t, h, manifest()).Spec.Replicas == 2, err
+	})
+	if err != nil {
+		t.Errorf("the change is not seen: %v", err)
+	}
+}
+
+func TestNotOneHostedControlPlane(t *testing.T) {
+	t.Parallel()
+	for want, specs := range map[string][]cluster.HostedControlPlaneSpec{
+		"no HostedControlPlane":  nil,
+		"2 HostedControlPlanes ": {{NodeSelector: map[string]string{"role": "infra"}}, {ControllerAvailabilityPolicy: cluster.HighlyAvailable}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			_, h := inHosted(t, specs...)
+			d := manifest()
+			if err := h.Deployment(&opv1.OperatorSpec{}, d); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if diff := cmp.Diff(manifest(), d); diff != "" {
+				t.Errorf("Deployment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	variable := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+	from := corev1.EnvVar{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}
+	proxy := []corev1.EnvVar{variable("HTTPS_PROXY", "http://p:1"), variable("NO_PROXY", ".svc")}
+	for _, test := range []struct {
+		name                   string
+		variables, given, want []corev1.EnvVar
+	}{
+		{"no proxy", nil, []corev1.EnvVar{from, variable("HTTPS_PROXY", "old")}, []corev1.EnvVar{from, variable("HTTPS_PROXY", "old")}},
+		{"no proxy, no variables", nil, nil, nil},
+		{"no variables", proxy, nil, proxy},
+		{"others", proxy, []corev1.EnvVar{variable("Z", "z"), from}, append([]corev1.EnvVar{variable("Z", "z"), from}, proxy...)},
+		{
+			"the same, one of them twice", proxy,
+			[]corev1.EnvVar{variable("NO_PROXY", "a"), from, variable("HTTPS_PROXY", ""), variable("NO_PROXY", "b"), variable("HTTP_PROXY", "c")},
+			append([]corev1.EnvVar{from, variable("HTTP_PROXY", "c")}, proxy...),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := &appsv1.Deployment{}
+			for _, containers := range []*[]corev1.Container{&d.Spec.Template.Spec.InitContainers, &d.Spec.Template.Spec.Containers} {
+				*containers = []corev1.Container{{Name: "a", Env: test.given}, {Name: "b", Env: slices.Clone(test.given)}}
+			}
+			got := applied(t, hook.Proxy(test.variables), d)
+			again := applied(t, hook.Proxy(test.variables), got)
+			if diff := cmp.Diff(got, again); diff != "" {
+				t.Errorf("repeated (-once +twice):\n%s", diff)
+			}
+			for _, c := range slices.Concat(got.Spec.Template.Spec.InitContainers, got.Spec.Template.Spec.Containers) {
+				if diff := cmp.Diff(test.want, c.Env); diff != "" {
+					t.Errorf("environment of %s (-want +got):\n%s", c.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestRunAsUser(t *testing.T) {
+	t.Parallel()
+	other := corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), FSGroup: ptr.To[int64](7)}
+	both := other
+	both.RunAsUser = ptr.To[int64](1001)
+	for _, test := range []struct {
+		name        string
+		id          *int64
+		given, want *corev1.PodSecurityContext
+	}{
+		{"nobody says", nil, nil, nil},
+		{"nobody says, others set", nil, &other, &other},
+		{"set", ptr.To[int64](1001), nil, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)}},
+		{"set beside others", ptr.To[int64](1001), &other, &both},
+		{"set in place of another", ptr.To[int64](1001), &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1)}, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d, want := manifest(), manifest()
+			d.Spec.Template.Spec.SecurityContext, want.Spec.Template.Spec.SecurityContext = test.given, test.want
+			if diff := cmp.Diff(want, applied(t, hook.RunAsUser(test.id), d)); diff != "" {
+				t.Errorf("Deployment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

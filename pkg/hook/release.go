@@ -1,0 +1,93 @@
+package hook
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+)
+
+// What HyperShift looks for on Deployments of a control plane to learn when a release has been rolled out.
+const (
+	// DesiredVersionAnnotation has the release that the Deployment is to be at.
+	DesiredVersionAnnotation = "release.openshift.io/desired-version"
+	// VersionAnnotation has the release that the Deployment is at.
+	VersionAnnotation = "release.openshift.io/version"
+)
+
+// newReplicaSetAvailable is the reason of a Deployment's Progressing condition when its rollout is complete, see
+// https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#complete-deployment.
+const newReplicaSetAvailable = "NewReplicaSetAvailable"
+
+// Release reports to which release the Deployment is to be rolled out, and when that is done. version is what the operator has been
+// told; where it has been told nothing, "", it is what cluster-storage-operator says on the operator's own Deployment, which is
+// called operatorName. Where that says nothing either, nothing is reported: a wrong version would be waited for in vain.
+func Release(c *cluster.Cluster, operatorName, version string) Workload {
+	p := c.Placement
+	deployments := c.Side(bundle.Controller).Informers.InformersFor(p.Controller).Apps().V1().Deployments()
+	r := release{deployments.Lister().Deployments(p.Controller), operatorName, version}
+	return Workload{
+		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error { return r.report(d) },
+		Informers:  []factory.Informer{deployments.Informer()},
+	}
+}
+
+type release struct {
+	deployments           appslisters.DeploymentNamespaceLister
+	operatorName, version string
+}
+
+func (r release) report(d *appsv1.Deployment) error {
+	desired, err := r.desired()
+	if err != nil {
+		return err
+	}
+	before, err := r.deployments.Get(d.Name)
+	if ignoreNotFound(err) != nil {
+		return fmt.Errorf("reading Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	delete(d.Annotations, DesiredVersionAnnotation)
+	if desired == "" {
+		return nil
+	}
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, DesiredVersionAnnotation, desired)
+	if err != nil { // there is none yet
+		return nil
+	}
+	if before.Annotations[DesiredVersionAnnotation] == desired && rolledOut(before) {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, VersionAnnotation, desired)
+	}
+	return nil
+}
+
+// desired is the release that the Deployment is to be at, "" if nobody says.
+func (r release) desired() (string, error) {
+	if r.version != "" {
+		return r.version, nil
+	}
+	operator, err := r.deployments.Get(r.operatorName)
+	if err != nil {
+		return "", ignoreNotFound(err)
+	}
+	return operator.Annotations[DesiredVersionAnnotation], nil
+}
+
+func rolledOut(d *appsv1.Deployment) bool {
+	if d.Status.ObservedGeneration != d.Generation {
+		return false // the status is of an earlier Deployment
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing {
+			return c.Status == corev1.ConditionTrue && c.Reason == newReplicaSetAvailable
+		}
+	}
+	return false
+}

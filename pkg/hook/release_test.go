@@ -1,0 +1,163 @@
+package hook_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/resource/resourcemerge"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+const operatorName = "driver-operator"
+
+// versions are the annotations of a Deployment that is to be at a release, and is at one.
+func versions(desired, at string) map[string]string {
+	annotations := map[string]string{}
+	if desired != "" {
+		annotations[hook.DesiredVersionAnnotation] = desired
+	}
+	if at != "" {
+		annotations[hook.VersionAnnotation] = at
+	}
+	return annotations
+}
+
+// complete is the status of a Deployment of generation 2 whose rollout is done.
+func complete() appsv1.DeploymentStatus {
+	return appsv1.DeploymentStatus{
+		ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+		Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+		},
+	}
+}
+
+// deployment is one of a management cluster.
+func deployment(name string, annotations map[string]string, status appsv1.DeploymentStatus) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: name, Generation: 2, Annotations: annotations}, Status: status,
+	}
+}
+
+// released returns the annotations that the hook gives to a manifest, and what these make of those in the cluster.
+func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (given, merged map[string]string) {
+	t.Helper()
+	live := &appsv1.Deployment{}
+	var objects []runtime.Object
+	for _, d := range cluster {
+		objects = append(objects, d)
+		if d.Name == "controller" {
+			live = d.DeepCopy()
+		}
+	}
+	f := clustertest.New(t, clustertest.Seed{
+		Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest, Controller: objects,
+		// The guest's are not looked at.
+		Guest: []runtime.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
+		}}},
+	})
+	h := hook.Release(f.Cluster, operatorName, version)
+	informer := f.Side(bundle.Controller).Informers.InformersFor(hosted).Apps().V1().Deployments().Informer()
+	if !slices.Contains(h.Informers, factory.Informer(informer)) {
+		t.Error("a Deployment that has rolled out repeats nothing: the hook does not name the informer")
+	}
+	f.Start(t)
+	fresh := manifest()
+	fresh.Annotations = map[string]string{hook.DesiredVersionAnnotation: "unknown", "other": "kept"}
+	got := applied(t, h, fresh)
+	if got.Annotations["other"] != "kept" {
+		t.Error("another annotation is lost")
+	}
+	delete(got.Annotations, "other")
+	var modified bool
+	resourcemerge.EnsureObjectMeta(&modified, &live.ObjectMeta, metav1.ObjectMeta{Annotations: got.Annotations})
+	return got.Annotations, live.Annotations
+}
+
+func TestDesiredVersion(t *testing.T) {
+	t.Parallel()
+	operator := func(annotations map[string]string) *appsv1.Deployment {
+		return deployment(operatorName, annotations, complete())
+	}
+	for _, test := range []struct {
+		name, version string
+		cluster       []*appsv1.Deployment
+		want          map[string]string
+	}{
+		{"told", "4.21", nil, versions("4.21", "")},
+		{"told otherwise than the operator's Deployment", "4.21", []*appsv1.Deployment{operator(versions("4.20", "4.20"))}, versions("4.21", "")},
+		{"the operator's Deployment says it", "", []*appsv1.Deployment{operator(versions("4.21", ""))}, versions("4.21", "")},
+		{"another Deployment says it", "", []*appsv1.Deployment{deployment("other", versions("4.21", ""), complete())}, versions("", "")},
+		{"the operator's Deployment says nothing", "", []*appsv1.Deployment{operator(nil)}, versions("", "")},
+		{"no Deployment of the operator", "", nil, versions("", "")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, _ := released(t, test.version, test.cluster...)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestVersionFollowsTheRollout is of an upgrade from 4.20 to 4.21.
+func TestVersionFollowsTheRollout(t *testing.T) {
+	t.Parallel()
+	progressing := func(status corev1.ConditionStatus, reason string) appsv1.DeploymentStatus {
+		s := complete()
+		s.Conditions[1].Status, s.Conditions[1].Reason = status, reason
+		return s
+	}
+	observed := complete()
+	observed.ObservedGeneration = 1
+	unconditional := complete()
+	unconditional.Conditions = nil
+	for _, test := range []struct {
+		name  string
+		live  *appsv1.Deployment
+		given map[string]string
+		want  map[string]string
+	}{
+		{"at the old release", deployment("controller", versions("4.20", "4.20"), complete()), versions("4.21", ""), versions("4.21", "4.20")},
+		{"just changed", deployment("controller", versions("4.21", "4.20"), observed), versions("4.21", ""), versions("4.21", "4.20")},
+		{
+			"rolling out", deployment("controller", versions("4.21", "4.20"), progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
+			versions("4.21", ""), versions("4.21", "4.20"),
+		},
+		{
+			"stuck", deployment("controller", versions("4.21", "4.20"), progressing(corev1.ConditionFalse, "ProgressDeadlineExceeded")),
+			versions("4.21", ""), versions("4.21", "4.20"),
+		},
+		{"of unknown progress", deployment("controller", versions("4.21", "4.20"), unconditional), versions("4.21", ""), versions("4.21", "4.20")},
+		{"rolled out", deployment("controller", versions("4.21", "4.20"), complete()), versions("4.21", "4.21"), versions("4.21", "4.21")},
+		{"new and rolling out", deployment("controller", versions("4.21", ""), observed), versions("4.21", ""), versions("4.21", "")},
+		{"new and rolled out", deployment("controller", versions("4.21", ""), complete()), versions("4.21", "4.21"), versions("4.21", "4.21")},
+		{
+			"rolling out for another reason", deployment("controller", versions("4.21", "4.21"), progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
+			versions("4.21", ""), versions("4.21", "4.21"),
+		},
+		{"of a release that did not report", deployment("controller", nil, complete()), versions("4.21", ""), versions("4.21", "")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			given, merged := released(t, "4.21", test.live)
+			if diff := cmp.Diff([]map[string]string{test.given, test.want}, []map[string]string{given, merged}); diff != "" {
+				t.Errorf("annotations of the manifest and in the cluster (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

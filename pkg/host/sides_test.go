@@ -1,0 +1,298 @@
+package host
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"github.com/openshift/library-go/pkg/crypto"
+)
+
+// sides are a process in one cluster that works for another.
+func sides(t *testing.T) (own, served *apiServer, o Options) {
+	t.Helper()
+	own, served = newAPIServer(t), newAPIServer(t)
+	o = own.options()
+	o.Served, o.EventNamespace = served.config(), "guest"
+	return own, served, o
+}
+
+// until polls within a bound.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		t.Errorf("waiting for %s: %v", what, err)
+	}
+}
+
+// aboutWorkloads are requests about what the process runs in.
+func aboutWorkloads(request string) bool {
+	return strings.Contains(request, "/pods") || strings.Contains(request, "/replicasets") || strings.Contains(request, "/deployments")
+}
+
+func TestEventsAndLeaseOfTwoClusters(t *testing.T) {
+	t.Parallel()
+	own, served, o := sides(t)
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	err := Run(ctx, o, func(ctx context.Context, p Process) error {
+		if p.Config != o.Config || p.Served != o.Served {
+			t.Error("the work is given other clusters")
+		}
+		p.Events.Eventf("Tested", "by %s", "a test")
+		until(t, "the event", func() bool { return len(served.eventsOfTheWork()) > 0 })
+		cancel()
+		<-ctx.Done()
+		return nil
+	})
+	if err != nil {
+		t.Errorf("got %v, want none", err)
+	}
+	if diff := cmp.Diff([]string{"lease taken", "lease released"}, own.notes()); diff != "" {
+		t.Errorf("lease in the process's own cluster (-want +got):\n%s", diff)
+	}
+	if served.notes() != nil {
+		t.Errorf("lease in the served cluster: %q", served.notes())
+	}
+	for _, event := range served.eventsOfTheWork() {
+		want := corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: "guest", Name: "guest"}
+		if diff := cmp.Diff(want, event.InvolvedObject); diff != "" || event.Namespace != "guest" || event.Reason != "Tested" {
+			t.Errorf("event %s/%s about (-want +got):\n%s", event.Namespace, event.Reason, diff)
+		}
+	}
+	for _, request := range served.asked() {
+		if request != "POST /api/v1/namespaces/guest/events" {
+			t.Errorf("the served cluster is asked: %s", request)
+		}
+	}
+	for _, request := range own.asked() {
+		// Leader election itself has an event about its lease.
+		if request != "POST /api/v1/namespaces/ns/events" {
+			t.Errorf("the process's own cluster is asked: %s", request)
+		}
+	}
+	if events := own.eventsOfTheWork(); len(events) > 0 {
+		t.Errorf("the process's own cluster gets events: %v", events)
+	}
+}
+
+// TestEventsOfOneCluster: standalone events are about the operator's Deployment, so its pod is looked for, or else about its namespace.
+func TestEventsOfOneCluster(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	err := Run(ctx, server.options(), func(ctx context.Context, p Process) error {
+		p.Events.Event("Tested", "by a test")
+		until(t, "the event", func() bool { return len(server.eventsOfTheWork()) > 0 })
+		cancel()
+		<-ctx.Done()
+		return nil
+	})
+	if err != nil {
+		t.Errorf("got %v, want none", err)
+	}
+	if !slices.ContainsFunc(server.asked(), aboutWorkloads) {
+		t.Errorf("no pod was looked for: %q", server.asked())
+	}
+	for _, event := range server.eventsOfTheWork() {
+		if event.Namespace != "ns" || event.InvolvedObject.Name != "ns" {
+			t.Errorf("event in %s about %s", event.Namespace, event.InvolvedObject.Name)
+		}
+	}
+}
+
+// TestDurationsOfTwoClusters: the topology is that of the served cluster.
+func TestDurationsOfTwoClusters(t *testing.T) {
+	t.Parallel()
+	infrastructure := func(topology configv1.TopologyMode) string {
+		return `{"kind": "Infrastructure", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "cluster"},
+			"status": {"controlPlaneTopology": "` + string(topology) + `"}}`
+	}
+	for topology, want := range map[configv1.TopologyMode]time.Duration{
+		configv1.ExternalTopologyMode: 137 * time.Second, configv1.SingleReplicaTopologyMode: 270 * time.Second,
+	} {
+		t.Run(string(topology), func(t *testing.T) {
+			t.Parallel()
+			own, served, o := sides(t)
+			own.infrastructure, served.infrastructure = infrastructure(configv1.SingleReplicaTopologyMode), infrastructure(topology)
+			o.Operator.LeaderElection = configv1.LeaderElection{}
+			got, err := o.election(t.Context())
+			if err != nil || got.LeaseDuration != want {
+				t.Errorf("lease of %v, %v; want %v", got.LeaseDuration, err, want)
+			}
+			if asked := own.asked(); asked != nil {
+				t.Errorf("the process's own cluster is asked: %q", asked)
+			}
+			if lock := got.Lock.Describe(); lock != "ns/test-lock" {
+				t.Errorf("lock is %s", lock)
+			}
+		})
+	}
+}
+
+// hanging is a cluster that takes requests and never answers.
+type hanging struct{}
+
+func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestTopologyIsWaitedForWithinABound takes no time: in the bubble it passes when all wait. Leader election, which would start
+// goroutines that outlive the bubble, fails then for its own reason.
+func TestTopologyIsWaitedForWithinABound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{
+			Name: "test", Namespace: "ns",
+			Config: &rest.Config{Host: "https://[no address"},
+			Served: &rest.Config{Host: "https://guest.invalid", Transport: hanging{}},
+		}
+		start := time.Now()
+		_, err := o.election(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), "preparing leader election: ") {
+			t.Errorf("got %v, want the fault of what comes after", err)
+		}
+		if waited := time.Since(start); waited != topologyBound {
+			t.Errorf("waited %v, want %v", waited, topologyBound)
+		}
+	})
+}
+
+// TestLeadsWhileTheServedClusterHangs: nothing else before the work waits for the served cluster.
+func TestLeadsWhileTheServedClusterHangs(t *testing.T) {
+	t.Parallel()
+	own, _, o := sides(t)
+	o.Served = &rest.Config{Host: "https://guest.invalid", Transport: hanging{}}
+	o.Operator.Authentication.Disabled = false // the CA of client certificates is the served cluster's
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	worked := false
+	err := Run(ctx, o, func(_ context.Context, p Process) error {
+		worked = true
+		p.Events.Event("Tested", "without anybody to hear of it")
+		cancel()
+		return nil
+	})
+	if err != nil || !worked {
+		t.Errorf("got %v, worked: %t", err, worked)
+	}
+	if diff := cmp.Diff([]string{"lease taken", "lease released"}, own.notes()); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// access answers like a cluster with a CA of client certificates that knows the token of Prometheus.
+func access(t *testing.T, ca *crypto.CA) http.Handler {
+	t.Helper()
+	bundle, _ := pemOf(t, ca.Config)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+			return
+		}
+		review.Status.Authenticated = review.Spec.Token == "scraper"
+		review.Status.User.Username = prometheus
+		_ = json.NewEncoder(w).Encode(review)
+	})
+	mux.HandleFunc("GET /api/v1/namespaces/"+clientCANamespace+"/configmaps", func(w http.ResponseWriter, r *http.Request) {
+		switch query := r.URL.Query(); {
+		case query.Get("sendInitialEvents") != "":
+			fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+		case query.Get("watch") != "":
+			<-r.Context().Done()
+		default:
+			_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{
+				TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+				Items: []corev1.ConfigMap{{
+					ObjectMeta: metav1.ObjectMeta{Namespace: clientCANamespace, Name: clientCAName, ResourceVersion: "1"},
+					Data:       map[string]string{clientCAKey: string(bundle)},
+				}},
+			})
+		}
+	})
+	return mux
+}
+
+// scrape asks for metrics at a Unix socket.
+func scrape(ctx context.Context, socket, token string, certificate *tls.Certificate) int {
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // who serves is not the question
+	if certificate != nil {
+		config.Certificates = []tls.Certificate{*certificate}
+	}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost/metrics", http.NoBody)
+	if err != nil {
+		return 0
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+// TestAccessOfTheServedCluster: the process has no rights in its own cluster to ask who somebody is.
+func TestAccessOfTheServedCluster(t *testing.T) {
+	t.Parallel()
+	own, served, o := sides(t)
+	ownCA, servedCA := newCA(t, "own"), newCA(t, "served")
+	own.others, served.others = access(t, ownCA), access(t, servedCA)
+	o.Operator.Authentication.Disabled = false
+	o.Operator.ServingInfo.BindNetwork, o.Operator.ServingInfo.BindAddress = "unix", filepath.Join(t.TempDir(), "s")
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	err := Run(ctx, o, func(ctx context.Context, _ Process) error {
+		defer cancel()
+		socket := o.Operator.ServingInfo.BindAddress
+		mine, foreign := clientCertificate(t, servedCA, prometheus), clientCertificate(t, ownCA, prometheus)
+		until(t, "a client certificate of the served cluster", func() bool { return scrape(ctx, socket, "", mine) == http.StatusOK })
+		if got := scrape(ctx, socket, "", foreign); got != http.StatusUnauthorized {
+			t.Errorf("a client certificate of the process's own cluster: %d", got)
+		}
+		if got := scrape(ctx, socket, "scraper", nil); got != http.StatusOK {
+			t.Errorf("a token: %d", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("got %v, want none", err)
+	}
+	if !slices.Contains(served.asked(), "POST /apis/authentication.k8s.io/v1/tokenreviews") {
+		t.Errorf("no token was reviewed by the served cluster: %q", served.asked())
+	}
+	for _, request := range own.asked() {
+		if request != "POST /api/v1/namespaces/ns/events" {
+			t.Errorf("the process's own cluster is asked: %s", request)
+		}
+	}
+}

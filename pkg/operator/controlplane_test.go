@@ -1,0 +1,294 @@
+package operator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+
+	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+// proxied are the names of proxy variables.
+func proxied() []string { return []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"} }
+
+// observedProxy is a spec with the cluster's proxy, as the configuration observer leaves it.
+func observedProxy() *opv1.OperatorSpec {
+	return &opv1.OperatorSpec{ObservedConfig: runtime.RawExtension{Raw: []byte(
+		`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://cluster:1", "HTTP_PROXY": "http://cluster:1", "NO_PROXY": ".cluster"}}}`,
+	)}}
+}
+
+// fitted returns the Deployment as the hooks of the flavour leave it: the generated one of the driver, or the given.
+func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Deployment) *appsv1.Deployment {
+	t.Helper()
+	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	infrastructure.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode
+	seed := clustertest.Seed{
+		Flavour: f, OperatorNamespace: "operators", DriverNamespace: p.Namespace, Config: []runtime.Object{infrastructure},
+	}
+	if f == flavour.HyperShift {
+		infrastructure.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
+		seed.HostedControlPlanes = []*cluster.HostedControlPlane{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "a"},
+			Spec: cluster.HostedControlPlaneSpec{
+				NodeSelector:                 map[string]string{"role": "infra"},
+				Tolerations:                  []corev1.Toleration{{Key: "role", Operator: corev1.TolerationOpExists}},
+				Labels:                       map[string]string{"team": "a", "app": "other"},
+				ControllerAvailabilityPolicy: cluster.HighlyAvailable,
+			},
+		}}
+	}
+	d := assembled(t, f, p)[0]
+	d.settings.RunAsUser = ptr.To[int64](1001)
+	for _, name := range proxied() {
+		d.settings.Proxy = append(d.settings.Proxy, corev1.EnvVar{Name: name, Value: "management"})
+	}
+	fake := clustertest.New(t, seed)
+	d.cluster = fake.Cluster
+	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks())
+	fake.Start(t)
+	if given == nil {
+		given = generated(t, d)
+	}
+	for _, change := range changes {
+		if err := change(observedProxy(), given); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return given
+}
+
+func generated(t *testing.T, d *driver) *appsv1.Deployment {
+	t.Helper()
+	asset, found, err := d.only(bundle.ControllerWorkload, bundle.Controller)
+	if err != nil || !found {
+		t.Fatalf("%t, %v", found, err)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict(asset.Data, deployment); err != nil {
+		t.Fatal(err)
+	}
+	return deployment
+}
+
+// environment returns the values of a container's variables of a name.
+func environment(c *corev1.Container, name string) (values []string) {
+	for _, variable := range c.Env {
+		if variable.Name == name {
+			values = append(values, variable.Value)
+		}
+	}
+	return values
+}
+
+// withControllers are the drivers that have a Deployment.
+func withControllers() map[string]plugin.Driver {
+	return map[string]plugin.Driver{
+		"Manila": plugins()[0],
+		"Cinder": {Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(), Removable: true},
+	}
+}
+
+func TestControlPlaneOfHyperShift(t *testing.T) {
+	t.Parallel()
+	for name, p := range withControllers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := generated(t, assembled(t, flavour.HyperShift, p)[0])
+			after := fitted(t, flavour.HyperShift, p, nil)
+			pod := after.Spec.Template.Spec
+			got := []any{*after.Spec.Replicas, pod.NodeSelector, *pod.SecurityContext.RunAsUser, after.Annotations[hook.DesiredVersionAnnotation]}
+			if diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got); diff != "" {
+				t.Errorf("replicas, node selector, user, release (-want +got):\n%s", diff)
+			}
+			apart := pod.Affinity.PodAntiAffinity
+			if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) != 1 || apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
+				t.Errorf("anti-affinity is %+v, want it to be required", apart)
+			}
+			if diff := cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity); diff != "" {
+				t.Errorf("co-location (-before +after):\n%s", diff)
+			}
+			tolerations := append(before.Spec.Template.Spec.Tolerations, corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists})
+			if diff := cmp.Diff(tolerations, pod.Tolerations); diff != "" {
+				t.Errorf("tolerations (-want +got):\n%s", diff)
+			}
+			labels := before.Spec.Template.Labels
+			labels["team"] = "a"
+			if diff := cmp.Diff(labels, after.Spec.Template.Labels); diff != "" {
+				t.Errorf("labels of pods (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before.Spec.Selector, after.Spec.Selector); diff != "" {
+				t.Errorf("selector (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestProxyOfTheManagementCluster is in each container once, whatever the guest's proxy is (faults 51, 1.11-12).
+func TestProxyOfTheManagementCluster(t *testing.T) {
+	t.Parallel()
+	for name, p := range withControllers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := fitted(t, flavour.HyperShift, p, nil).Spec.Template.Spec
+			containers := slices.Concat(pod.InitContainers, pod.Containers)
+			for i := range containers {
+				for _, variable := range proxied() {
+					if diff := cmp.Diff([]string{"management"}, environment(&containers[i], variable)); diff != "" {
+						t.Errorf("%s in %s (-want +got):\n%s", variable, containers[i].Name, diff)
+					}
+				}
+			}
+			named := func(c corev1.Container) bool { return c.Name == "csi-driver-nfs" }
+			if hasNFS := slices.ContainsFunc(pod.InitContainers, named); hasNFS != (name == "Manila") {
+				t.Errorf("has the init container csi-driver-nfs: %t", hasNFS)
+			}
+		})
+	}
+}
+
+func TestControlPlaneOfStandalone(t *testing.T) {
+	t.Parallel()
+	for name, p := range withControllers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := generated(t, assembled(t, flavour.Standalone, p)[0])
+			want.Spec.Replicas = ptr.To[int32](2)
+			driver := want.Annotations["config.openshift.io/inject-proxy"]
+			for i := range want.Spec.Template.Spec.Containers {
+				c := &want.Spec.Template.Spec.Containers[i]
+				if c.Name == driver {
+					c.Env = append(c.Env, corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://cluster:1"},
+						corev1.EnvVar{Name: "HTTP_PROXY", Value: "http://cluster:1"}, corev1.EnvVar{Name: "NO_PROXY", Value: ".cluster"})
+				}
+			}
+			if diff := cmp.Diff(want, fitted(t, flavour.Standalone, p, nil)); diff != "" {
+				t.Errorf("Deployment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestControlPlaneOfABareDeployment has nothing that the hooks could build on.
+func TestControlPlaneOfABareDeployment(t *testing.T) {
+	t.Parallel()
+	bare := func() *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "bare"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "csi-driver"}}
+		return d
+	}
+	for f, want := range map[flavour.Flavour]func(*appsv1.Deployment){
+		flavour.Standalone: func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) },
+		flavour.HyperShift: func(d *appsv1.Deployment) {
+			d.Annotations = map[string]string{hook.DesiredVersionAnnotation: "4.21"}
+			d.Spec.Replicas = ptr.To[int32](2)
+			d.Spec.Template.Labels = map[string]string{"team": "a", "app": "other"}
+			pod := &d.Spec.Template.Spec
+			pod.NodeSelector = map[string]string{"role": "infra"}
+			pod.Tolerations = []corev1.Toleration{{Key: "role", Operator: corev1.TolerationOpExists}}
+			pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)}
+			for _, name := range proxied() {
+				pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: name, Value: "management"})
+			}
+		},
+	} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			d := bare()
+			want(d)
+			if diff := cmp.Diff(d, fitted(t, f, plugins()[0], bare())); diff != "" {
+				t.Errorf("Deployment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDriversHooksComeLast: what a driver wants wins over the core (fault 153).
+func TestDriversHooksComeLast(t *testing.T) {
+	t.Parallel()
+	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
+		p := plugins()[0]
+		p.Wire = func(plugin.Surroundings) (plugin.Wiring, error) {
+			return plugin.Wiring{Controller: []hook.Workload{{Inputs: []hook.Input{{Kind: "Driver", Name: "own"}}}}}, nil
+		}
+		hooks, err := assembled(t, f, p)[0].controllerHooks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// After it only the one that explains, which has no inputs of its own.
+		last := hooks[len(hooks)-2]
+		if len(last.Inputs) != 1 || last.Inputs[0].Name != "own" {
+			t.Errorf("%s: the driver's own is not last, but a hook with inputs %v", f, last.Inputs)
+		}
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[flavour.Flavour]map[bundle.Side]map[string]string{
+		flavour.Standalone: {
+			bundle.Controller: {
+				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_IMAGE",
+				bundle.ProvisionerImage: "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE", bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
+			},
+			bundle.Guest: {
+				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
+			},
+		},
+		flavour.HyperShift: {
+			bundle.Controller: {
+				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage: "DRIVER_CONTROL_PLANE_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_CONTROL_PLANE_IMAGE",
+				bundle.LivenessProbeImage: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE", bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE",
+				bundle.ProvisionerImage: "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE", bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
+			},
+			bundle.Guest: {
+				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
+			},
+		},
+	} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			o := newTestOperator(t, f, plugins()...)
+			for _, values := range want {
+				for name, value := range values {
+					if strings.HasSuffix(name, imageSuffix) {
+						values[name] = "registry.example/" + strings.ToLower(value)
+					}
+				}
+			}
+			if diff := cmp.Diff(want, placeholders(o.bundles, o.settings, o.placement)); diff != "" {
+				t.Errorf("placeholders (-want +got):\n%s", diff)
+			}
+			o.settings.ReleaseVersion = ""
+			for side, values := range placeholders(o.bundles, o.settings, o.placement) {
+				if values[bundle.ReleaseVersion] != unknownRelease {
+					t.Errorf("release of the %s side is %q where nobody says", side, values[bundle.ReleaseVersion])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package operator
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// imageSuffix ends the names of placeholders of images, and of the variables that hold them.
+const imageSuffix = "_IMAGE"
+
+// imageNames returns the placeholders of images that the bundles have on each side, sorted.
+func imageNames(bundles []*bundle.Bundle) map[bundle.Side][]string {
+	names := map[bundle.Side][]string{}
+	for _, side := range bundle.Sides() {
+		names[side] = []string{}
+	}
+	for _, b := range bundles {
+		for _, asset := range b.Assets() {
+			for _, name := range bundle.Placeholders(asset.Data) {
+				if strings.HasSuffix(name, imageSuffix) {
+					names[asset.Side] = append(names[asset.Side], name)
+				}
+			}
+		}
+	}
+	for side := range names {
+		slices.Sort(names[side])
+		names[side] = slices.Compact(names[side])
+	}
+	return names
+}
+
+// imageVariables returns the environment variables that may hold the image of a placeholder, the best first.
+//
+// On HyperShift some variables hold images of the guest's release, for its nodes. What runs in the management cluster is of the
+// control plane's release, and has variables of its own. cluster-storage-operator passes two of them; where one of the others is
+// missing, the guest's image is better than none.
+func imageVariables(f flavour.Flavour, side bundle.Side, placeholder string) []string {
+	if f != flavour.HyperShift || side != bundle.Controller {
+		return []string{placeholder}
+	}
+	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
+	switch placeholder {
+	case bundle.DriverImage, bundle.LivenessProbeImage:
+		return []string{own}
+	case bundle.NFSDriverImage, bundle.KubeRBACProxyImage:
+		return []string{own, placeholder}
+	}
+	return []string{placeholder}
+}
+
+// allImageVariables returns the variables for each image that the bundles need.
+func allImageVariables(f flavour.Flavour, bundles []*bundle.Bundle) [][]string {
+	var all [][]string
+	names := imageNames(bundles)
+	for _, side := range bundle.Sides() {
+		for _, name := range names[side] {
+			variables := imageVariables(f, side, name)
+			if !slices.ContainsFunc(all, func(known []string) bool { return known[0] == variables[0] }) {
+				all = append(all, variables)
+			}
+		}
+	}
+	return all
+}
