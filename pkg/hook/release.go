@@ -59,10 +59,8 @@ func (r release) report(d *appsv1.Deployment) error {
 		return nil
 	}
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, DesiredVersionAnnotation, desired)
-	if err != nil { // there is none yet
-		return nil
-	}
-	if before.Annotations[DesiredVersionAnnotation] == desired && rolledOut(before) {
+	exists := err == nil
+	if exists && before.Annotations[DesiredVersionAnnotation] == desired && rolledOut(before) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, VersionAnnotation, desired)
 	}
 	return nil
