@@ -111,7 +111,7 @@ func Connect(t Target) (*Cluster, error) {
 	}
 	guest, err := newClients(t.Guest, namespaces...)
 	if err != nil {
-		return nil, fmt.Errorf("making clients of the guest cluster: %w", err)
+		return nil, fmt.Errorf("making clients of the nodes' cluster: %w", err)
 	}
 	controller := guest
 	if t.Flavour == flavour.HyperShift {

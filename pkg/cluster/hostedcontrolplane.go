@@ -65,23 +65,23 @@ func withoutStatus(obj any) (any, error) {
 	return withoutManagedFields(obj)
 }
 
-// HostedControlPlane returns the one that the operator belongs to, from the cache. There not being exactly one is an error, and so
-// is its deletion: what is taken down must not be changed any more.
+// HostedControlPlane returns the one that the operator belongs to, from the cache; HyperShift only. There not being exactly one is an
+// error, and so is its deletion: what it asks for no longer counts.
 func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
 	place := fmt.Sprintf("namespace %s of the management cluster", c.Placement.Controller)
 	switch found := c.HostedControlPlanes.GetStore().List(); len(found) {
 	case 0:
-		return nil, fmt.Errorf("no HostedControlPlane is in %s: the workloads stay as they are until there is one again; "+
+		return nil, fmt.Errorf("no HostedControlPlane is in %s: Deployments stay as they are until there is one again; "+
 			"an operator that was left behind is to be removed", place)
 	case 1:
 		hosted, err := decodeHostedControlPlane(found[0])
 		if err == nil && hosted.DeletionTimestamp != nil {
-			err = fmt.Errorf("HostedControlPlane %s in %s is being deleted: the workloads stay as they are until they go with it", hosted.Name, place)
+			return nil, fmt.Errorf("HostedControlPlane %s in %s is being deleted: Deployments stay as they are until they go with it", hosted.Name, place)
 		}
 		return hosted, err
 	default:
-		return nil, fmt.Errorf("%d HostedControlPlanes are in %s (%s), where one is expected: the workloads stay as they are; "+
-			"delete those that do not belong there", len(found), place, names(found))
+		return nil, fmt.Errorf("%d HostedControlPlanes are in %s (%s), where one is expected: Deployments stay as they are; "+
+			"delete those that do not belong there", len(found), place, namesOf(found))
 	}
 }
 
@@ -98,7 +98,7 @@ func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
 	return hosted, nil
 }
 
-func names(objects []any) string {
+func namesOf(objects []any) string {
 	var names []string
 	for _, obj := range objects {
 		if object, ok := obj.(metav1.Object); ok {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -29,11 +30,17 @@ const newReplicaSetAvailable = "NewReplicaSetAvailable"
 
 // Release reports to which release the Deployment is to be rolled out, and when that is done. version is what the operator has been
 // told; where it has been told nothing, "", it is what cluster-storage-operator says on the operator's own Deployment, which is
-// called operatorName. Where that says nothing either, nothing is reported: a wrong version would be waited for in vain.
+// called operatorName. Where that says nothing either, nothing is added to what the Deployment says: a wrong version would be
+// waited for in vain.
 func Release(c *cluster.Cluster, operatorName, version string) Workload {
 	p := c.Placement
 	deployments := c.Side(bundle.Controller).Informers.InformersFor(p.Controller).Apps().V1().Deployments()
-	r := release{deployments.Lister().Deployments(p.Controller), operatorName, version}
+	r := release{
+		deployments: deployments.Lister().Deployments(p.Controller),
+		operators:   deployments.Lister().Deployments(p.Operator),
+		operator:    operatorName,
+		version:     version,
+	}
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error { return r.report(d) },
 		Informers:  []factory.Informer{deployments.Informer()},
@@ -41,8 +48,8 @@ func Release(c *cluster.Cluster, operatorName, version string) Workload {
 }
 
 type release struct {
-	deployments           appslisters.DeploymentNamespaceLister
-	operatorName, version string
+	deployments, operators appslisters.DeploymentNamespaceLister
+	operator, version      string
 }
 
 func (r release) report(d *appsv1.Deployment) error {
@@ -66,21 +73,24 @@ func (r release) report(d *appsv1.Deployment) error {
 	return nil
 }
 
-// desired is the release that the Deployment is to be at, "" if nobody says.
+// desired is the release that the Deployment is to be at, "" if nobody says. An operator that is being replaced must not take the
+// word that is meant for its successor: it would report the new release with the old images.
 func (r release) desired() (string, error) {
 	if r.version != "" {
 		return r.version, nil
 	}
-	operator, err := r.deployments.Get(r.operatorName)
-	if err != nil {
+	operator, err := r.operators.Get(r.operator)
+	if err != nil || !rolledOut(operator) {
 		return "", ignoreNotFound(err)
 	}
 	return operator.Annotations[DesiredVersionAnnotation], nil
 }
 
+// rolledOut tells whether all pods are of the Deployment as it is now. The condition alone does not say so: it is that of an earlier
+// rollout for a moment when replicas and pods are changed at once.
 func rolledOut(d *appsv1.Deployment) bool {
-	if d.Status.ObservedGeneration != d.Generation {
-		return false // the status is of an earlier Deployment
+	if d.Status.ObservedGeneration != d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) {
+		return false
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing {

@@ -89,6 +89,8 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 
 func TestDesiredVersion(t *testing.T) {
 	t.Parallel()
+	before := complete()
+	before.ObservedGeneration = 1
 	operator := func(annotations map[string]string) *appsv1.Deployment {
 		return deployment(operatorName, annotations, complete())
 	}
@@ -103,6 +105,9 @@ func TestDesiredVersion(t *testing.T) {
 		{"another Deployment says it", "", []*appsv1.Deployment{deployment("other", versions("4.21", ""), complete())}, versions("", "")},
 		{"the operator's Deployment says nothing", "", []*appsv1.Deployment{operator(nil)}, versions("", "")},
 		{"no Deployment of the operator", "", nil, versions("", "")},
+		{
+			"the operator is being replaced", "", []*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)}, versions("", ""),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +129,8 @@ func TestVersionFollowsTheRollout(t *testing.T) {
 	}
 	observed := complete()
 	observed.ObservedGeneration = 1
+	scaled := complete()
+	scaled.UpdatedReplicas = 0
 	unconditional := complete()
 	unconditional.Conditions = nil
 	for _, test := range []struct {
@@ -134,6 +141,9 @@ func TestVersionFollowsTheRollout(t *testing.T) {
 	}{
 		{"at the old release", deployment("controller", versions("4.20", "4.20"), complete()), versions("4.21", ""), versions("4.21", "4.20")},
 		{"just changed", deployment("controller", versions("4.21", "4.20"), observed), versions("4.21", ""), versions("4.21", "4.20")},
+		{
+			"changed and scaled at once", deployment("controller", versions("4.21", "4.20"), scaled), versions("4.21", ""), versions("4.21", "4.20"),
+		},
 		{
 			"rolling out", deployment("controller", versions("4.21", "4.20"), progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
 			versions("4.21", ""), versions("4.21", "4.20"),

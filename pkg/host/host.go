@@ -36,7 +36,8 @@ type Options struct {
 	// Config reaches the API server of the cluster that the process runs in.
 	Config *rest.Config
 	// Served reaches the API server of the cluster that the operator works for, which may be another. That one gets the events and
-	// says who may read metrics: an operator in a hosted control plane has no rights in the management cluster to ask.
+	// says who may read metrics: an operator in a hosted control plane has no rights in the management cluster to ask. Only the event
+	// that a process leads is beside its Lease.
 	Served *rest.Config
 	// EventNamespace is where events go, in the served cluster.
 	EventNamespace string

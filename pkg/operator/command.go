@@ -103,7 +103,7 @@ func (o *operator) start(ctx context.Context) error {
 	build, log := version.Get(), klog.FromContext(ctx)
 	log.Info("Starting", "operator", o.name, "flavour", o.settings.Flavour, "version", build.GitVersion, "commit", build.GitCommit)
 	for _, warning := range o.settings.Warnings {
-		log.Info("Warning: " + warning)
+		log.Info("A setting could be better", "warning", warning)
 	}
 	return host.Run(ctx, host.Options{
 		Name:           o.name,

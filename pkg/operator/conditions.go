@@ -82,9 +82,13 @@ var (
 	resourceVersion = regexp.MustCompile(`(ResourceVersion: )\d+/\d+`)
 )
 
+// hookIndex is what library-go puts before the error of a hook. It says nothing to who reads the condition.
+var hookIndex = regexp.MustCompile(`error running hook function \(index=\d+\): `)
+
 // stable returns the message without what changes from one occurrence to the next, and its lines sorted: they are errors of
 // independent objects, collected in any order.
 func stable(message string) string {
+	message = hookIndex.ReplaceAllString(message, "")
 	message = localEnd.ReplaceAllString(message, "")
 	message = requestID.ReplaceAllString(message, "")
 	message = timestamp.ReplaceAllString(message, "(time)")

@@ -25,6 +25,7 @@ func TestStable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ message, want string }{
 		"nothing": {"", ""},
+		"hook":    {"error running hook function (index=12): no HostedControlPlane is here", "no HostedControlPlane is here"},
 		"as it is": {
 			`Get "https://keystone.example:5000/v3": dial tcp 10.0.0.2:5000: connect: connection refused`,
 			`Get "https://keystone.example:5000/v3": dial tcp 10.0.0.2:5000: connect: connection refused`,
