@@ -1,4 +1,4 @@
-// Package cluster puts a devcluster together: control plane, OpenStack, seeded
+// Package cluster puts a devcluster together: control planes, OpenStack, seeded
 // objects, and the files an operator needs. Package command runs it, in the
 // foreground or under the supervisor.
 package cluster
@@ -10,14 +10,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
-	"github.com/openstack-csi/csi-operator/test/devcluster/build"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
-	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
 	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -34,41 +30,46 @@ type Options struct {
 	TLS   bool
 	// Operators that will run, one at least.
 	Operators []seed.Operator
+	// Guests is how many hosted clusters there are, each with operators of its own.
+	// Without any, the operators work for the cluster that they run in.
+	Guests int
 	// Progress receives lines for people.
 	Progress io.Writer
 }
 
 // Cluster is a running devcluster.
 type Cluster struct {
-	opts   Options
-	plane  *controlplane.ControlPlane
-	cloud  *simulator.Simulator // nil without a cloud
-	client kubernetes.Interface
-	writer seed.Writer
-	values seed.Values
-	failed chan error
-	cancel context.CancelFunc
-	start  time.Time
+	opts       Options
+	management *plane
+	sites      []*Site
+	cloud      *simulator.Simulator // nil without a cloud
+	openstack  *seed.Cloud          // what is said of it
+	failed     chan error
+	cancel     context.CancelFunc // ends the projection
+	stopped    chan struct{}
+	start      time.Time
 }
 
 // Start starts everything. When it fails, what was started is stopped again. The
 // cluster then runs until Stop is called, whatever happens to ctx.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	c := &Cluster{opts: o, failed: make(chan error, 1), start: time.Now()}
-	c.values.InfrastructureName, c.values.Operators = seed.InfrastructureName, o.Operators
+	c := &Cluster{opts: o, failed: make(chan error, 1), stopped: make(chan struct{}), start: time.Now()}
 	steps := []struct {
 		name string
 		run  func(context.Context) error
 	}{
 		{"clearing " + string(o.Dir), c.clear},
 		{"starting the OpenStack simulator", c.startCloud},
-		{"starting the Kubernetes control plane", c.startPlane},
+		{"starting the Kubernetes control plane", c.startManagement},
+		{c.startingGuests(), c.startSites},
 		{"creating the objects OpenShift would create", c.seed},
 		{"writing kubeconfigs and the operators' files", c.writeFiles},
 		{"waiting for nodes", c.waitForNodes},
 	}
 	for _, step := range steps {
-		c.say("%s", step.name)
+		if step.name != "" {
+			c.say("%s", step.name)
+		}
 		if err := step.run(ctx); err != nil {
 			c.Stop()
 			return nil, fmt.Errorf("%s: %w", step.name, err)
@@ -78,8 +79,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Config is the client configuration of a cluster administrator.
-func (c *Cluster) Config() *rest.Config { return c.plane.Config() }
+// Sites are where operators are to run, in the order of the hosted clusters.
+func (c *Cluster) Sites() []*Site { return c.sites }
 
 // Cloud drives the simulator. It is nil without a cloud.
 func (c *Cluster) Cloud() *simulator.Client {
@@ -94,21 +95,30 @@ func (c *Cluster) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-c.plane.Failed():
-		return err
 	case err := <-c.failed:
 		return err
 	}
 }
 
-// Stop stops everything.
+// fail keeps the first failure; what follows is mostly its consequence.
+func (c *Cluster) fail(err error) {
+	select {
+	case c.failed <- err:
+	default:
+	}
+}
+
+// Stop stops everything. It must be called once.
 func (c *Cluster) Stop() {
+	close(c.stopped)
 	if c.cancel != nil {
 		c.cancel()
 	}
-	if c.plane != nil {
-		c.plane.Stop()
+	var ending sync.WaitGroup
+	for _, p := range c.planes() {
+		ending.Go(p.Stop)
 	}
+	ending.Wait()
 	if c.cloud != nil {
 		// It closes listeners that are gone with this process anyway.
 		_ = c.cloud.Close()
@@ -117,29 +127,32 @@ func (c *Cluster) Stop() {
 	_ = os.Remove(c.opts.Dir.CloudControl())
 }
 
+// planes are all that run, the hosted ones first.
+func (c *Cluster) planes() []*plane {
+	var all []*plane
+	for _, s := range c.sites {
+		if s.target != nil && s.target != c.management {
+			all = append(all, s.target)
+		}
+	}
+	if c.management != nil {
+		all = append(all, c.management)
+	}
+	return all
+}
+
 func (c *Cluster) say(format string, args ...any) {
 	fmt.Fprintf(c.opts.Progress, "%6.1fs %s\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// clear removes what an earlier cluster, of other operators perhaps, left in the
-// folder, but nothing of which it does not know that it is its own.
 func (c *Cluster) clear(context.Context) error {
-	operators, err := seed.AllOperators()
+	guests, err := c.opts.Dir.Guests()
 	if err != nil {
 		return err
 	}
-	d := c.opts.Dir
-	paths := []string{
-		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(),
-		d.FirstOperatorEnv(), d.AdminKubeconfig(),
-	}
-	for _, o := range operators {
-		paths = append(paths, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)), d.Kubeconfig(o.Name),
-			d.OperatorLog(o.Program))
-	}
-	var errs []error
-	for _, path := range paths {
-		errs = append(errs, os.RemoveAll(path))
+	errs := clearFiles(c.opts.Dir)
+	for _, guest := range guests {
+		errs = append(errs, clearFiles(c.opts.Dir.Guest(guest))...)
 	}
 	return errors.Join(errs...)
 }
@@ -159,24 +172,34 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	if err := cloud.Save(c.opts.Dir.CloudControl(), c.cloud.Info()); err != nil {
 		return err
 	}
-	c.values.Cloud, err = cloud.Describe(ctx, c.cloud.Client())
+	described, err := cloud.Describe(ctx, c.cloud.Client())
+	c.openstack = &described
 	return err
 }
 
-func (c *Cluster) startPlane(ctx context.Context) error {
-	plane, err := controlplane.Start(ctx, controlplane.Options{
-		Binaries: c.opts.Binaries,
-		Dir:      filepath.Join(c.opts.Dir.ControlPlanes(), "main"),
-		Logs:     c.opts.Dir.Logs(),
-		AuditLog: c.opts.Dir.AuditLog(),
-		CRDs:     []string{build.CRDs(c.opts.Binaries)},
-	})
-	if err != nil {
+// startManagement starts the cluster in which the operators run.
+func (c *Cluster) startManagement(ctx context.Context) error {
+	var definitions []string
+	if c.opts.Guests > 0 {
+		folder := c.opts.Dir.Definitions()
+		if err := writeFile(filepath.Join(folder, "hostedcontrolplanes.yaml"), seed.HostedControlPlanes()); err != nil {
+			return err
+		}
+		definitions = append(definitions, folder)
+	}
+	var err error
+	if c.management, err = startPlane(ctx, c.opts.Binaries, c.opts.Dir, definitions...); err != nil {
 		return err
 	}
-	c.plane = plane
-	if c.client, err = kubernetes.NewForConfig(plane.Config()); err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
+	go c.watch(c.management)
 	return nil
+}
+
+// watch passes on the failure of a control plane.
+func (c *Cluster) watch(p *plane) {
+	select {
+	case err := <-p.Failed():
+		c.fail(err)
+	case <-c.stopped:
+	}
 }

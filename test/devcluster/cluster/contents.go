@@ -2,11 +2,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,29 +19,85 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
 )
 
-func (c *Cluster) seed(ctx context.Context) error {
-	var err error
-	if c.writer, err = seed.NewWriter(c.plane.Config()); err != nil {
-		return err
+const (
+	// startsAtOnce limits how many control planes start side by side: more would only
+	// make each too slow for its time limit.
+	startsAtOnce = 3
+	nodesTimeout = time.Minute
+)
+
+// startingGuests tells of startSites, if it takes time.
+func (c *Cluster) startingGuests() string {
+	if c.opts.Guests == 0 {
+		return ""
 	}
-	if err := seed.Apply(ctx, c.writer, seed.ClusterFolder, c.values); err != nil {
-		return err
+	return fmt.Sprintf("starting the control planes of hosted clusters (%d)", c.opts.Guests)
+}
+
+// startSites starts the hosted clusters, and prepares what operators will run where.
+func (c *Cluster) startSites(ctx context.Context) error {
+	c.planSites()
+	return c.everySite(func(s *Site) error {
+		if !s.isHosted() {
+			s.target = c.management
+			return nil
+		}
+		var err error
+		if s.target, err = startPlane(ctx, c.opts.Binaries, s.Dir); err != nil {
+			return fmt.Errorf("starting %s: %w", s.Guest, err)
+		}
+		go c.watch(s.target)
+		return nil
+	})
+}
+
+// planSites gives each operator its place.
+func (c *Cluster) planSites() {
+	if c.opts.Guests == 0 {
+		c.sites = []*Site{{Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management}}
+		return
 	}
-	addresses, err := freeAddresses(ctx, len(c.opts.Operators))
+	for i := range c.opts.Guests {
+		guest := "guest-" + strconv.Itoa(i+1)
+		site := &Site{Guest: guest, Dir: c.opts.Dir.Guest(guest), control: c.management}
+		for _, o := range c.opts.Operators {
+			site.Operators = append(site.Operators, o.Hosted(guest))
+		}
+		c.sites = append(c.sites, site)
+	}
+}
+
+// assignAddresses comes after all control planes have started, which might take an
+// address that is free before.
+func (c *Cluster) assignAddresses(ctx context.Context) error {
+	free, err := freeAddresses(ctx, len(c.sites)*len(c.opts.Operators))
 	if err != nil {
 		return err
 	}
-	for i, o := range c.opts.Operators {
-		values := c.values
-		values.OperatorAddress = addresses[i]
-		if err := seed.Apply(ctx, c.writer, o.Name, values); err != nil {
-			return err
+	for _, s := range c.sites {
+		for i := range s.Operators {
+			s.Operators[i].Address, free = free[0], free[1:]
 		}
 	}
-	if c.cloud == nil {
-		return nil
+	return nil
+}
+
+// everySite works on some sites at a time.
+func (c *Cluster) everySite(work func(*Site) error) error {
+	var (
+		all   sync.WaitGroup
+		slots = make(chan struct{}, startsAtOnce)
+		errs  = make([]error, len(c.sites))
+	)
+	for i, site := range c.sites {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = work(site)
+		})
 	}
-	return seed.Apply(ctx, c.writer, seed.OpenStackFolder, c.values)
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // freeAddresses are on loopback, so that operators serve nobody else. No port is
@@ -64,82 +121,39 @@ func freeAddresses(ctx context.Context, count int) ([]string, error) {
 	return free, nil
 }
 
-// writeFiles writes all that the operators find in their pods, and the kubeconfigs.
-func (c *Cluster) writeFiles(ctx context.Context) error {
-	d := c.opts.Dir
-	admin, err := seed.AdminKubeconfig(c.plane.Config())
-	if err != nil {
+func (c *Cluster) seed(ctx context.Context) error {
+	if err := c.assignAddresses(ctx); err != nil {
 		return err
 	}
-	files := map[string][]byte{d.AdminKubeconfig(): admin}
-	for _, o := range c.opts.Operators {
-		if files[d.Kubeconfig(o.Name)], err = seed.ServiceAccountKubeconfig(ctx, c.plane.Config(), o); err != nil {
+	if c.opts.Guests > 0 {
+		if err := populate(ctx, c.management, seed.Management(), nil); err != nil {
 			return err
 		}
-		files[d.OperatorEnv(o.Name)] = []byte(strings.Join(c.OperatorEnv(o), "\n") + "\n")
 	}
-	for path, content := range files {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return fmt.Errorf("writing %q: %w", path, err)
-		}
-	}
-	first := filepath.Base(d.OperatorEnv(c.opts.Operators[0].Name))
-	if err := os.Symlink(first, d.FirstOperatorEnv()); err != nil {
-		return fmt.Errorf("naming the environment of the first operator: %w", err)
-	}
-	return c.project(context.WithoutCancel(ctx))
+	return c.everySite(func(s *Site) error { return s.populate(ctx, c.openstack) })
 }
 
-// OperatorEnv is the environment of an operator.
-func (c *Cluster) OperatorEnv(o seed.Operator) []string {
-	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+c.opts.Dir.OpenStackClouds())
-}
-
-func (c *Cluster) project(ctx context.Context) error {
-	ctx, c.cancel = context.WithCancel(ctx)
-	return projection.Run(ctx, c.client, c.volumes(), func(err error) {
-		select {
-		case c.failed <- err:
-		default:
-		}
-	})
-}
-
-// volumes are those of the operators' Deployments. All of them mount the same
-// credentials, and the same ConfigMap with the CA.
-func (c *Cluster) volumes() []projection.Volume {
-	d := c.opts.Dir
+// writeFiles writes all that the operators find in their pods.
+func (c *Cluster) writeFiles(ctx context.Context) error {
+	if err := c.everySite(func(s *Site) error { return s.writeFiles(ctx) }); err != nil {
+		return err
+	}
 	var volumes []projection.Volume
-	for _, o := range c.opts.Operators {
-		volumes = append(volumes, projection.Volume{
-			Kind: projection.ConfigMap, Namespace: o.Namespace, Name: o.Name + "-config",
-			Files: map[string]string{"config.yaml": d.OperatorConfig(o.Name)},
-		})
+	for _, s := range c.sites {
+		volumes = append(volumes, s.volumes(c.cloud != nil)...)
 	}
-	if c.cloud == nil {
-		return volumes
-	}
-	namespace := c.opts.Operators[0].Namespace
-	return append(volumes, projection.Volume{
-		Kind: projection.Secret, Namespace: namespace, Name: "openstack-cloud-credentials",
-		Files: map[string]string{
-			"clouds.yaml": d.OpenStackClouds(),
-			"cacert":      filepath.Join(d.OpenStack(), "ca.crt"),
-		},
-	}, projection.Volume{
-		Kind: projection.ConfigMap, Namespace: namespace, Name: "cloud-provider-config",
-		Files: map[string]string{"ca-bundle.pem": filepath.Join(d.OpenStackCA(), "ca-bundle.pem")},
-	})
+	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return projection.Run(ctx, c.management.client, volumes, c.fail)
 }
 
-// waitForNodes proves that kwok and the controller manager work.
+// waitForNodes proves that kwok and the controller manager work everywhere.
 func (c *Cluster) waitForNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("not ready within a minute"))
+	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout, fmt.Errorf("not ready within %s", nodesTimeout))
 	defer cancel()
 	var missing string
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		select {
-		case err := <-c.plane.Failed():
+		case err := <-c.failed:
 			return false, err
 		default:
 		}
@@ -154,7 +168,23 @@ func (c *Cluster) waitForNodes(ctx context.Context) error {
 }
 
 func (c *Cluster) missing(ctx context.Context) (string, error) {
-	nodes, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	for _, p := range c.planes() {
+		if missing, err := p.missingNodes(ctx); err != nil || missing != "" {
+			return missing, err
+		}
+	}
+	for _, s := range c.sites {
+		for _, namespace := range s.operandNamespaces() {
+			if missing, err := s.target.missingAccount(ctx, namespace); err != nil || missing != "" {
+				return missing, err
+			}
+		}
+	}
+	return "", nil
+}
+
+func (p *plane) missingNodes(ctx context.Context) (string, error) {
+	nodes, err := p.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", fmt.Errorf("listing nodes: %w", err)
 	}
@@ -163,14 +193,16 @@ func (c *Cluster) missing(ctx context.Context) (string, error) {
 			return "node " + node.Name + " is not ready", nil
 		}
 	}
-	for _, o := range c.opts.Operators {
-		_, err = c.client.CoreV1().ServiceAccounts(o.OperandNamespace).Get(ctx, "default", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return "the controller manager has made no service accounts yet", nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("looking for a service account: %w", err)
-		}
+	return "", nil
+}
+
+func (p *plane) missingAccount(ctx context.Context, namespace string) (string, error) {
+	_, err := p.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "the controller manager has made no service accounts yet", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("looking for a service account: %w", err)
 	}
 	return "", nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
+	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
 	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -130,7 +131,8 @@ func newRotate(f *flags) *cobra.Command {
 	}
 }
 
-// rotate changes the Secrets of all operators; the running cluster shows them in
+// rotate changes the Secrets of all operators and drivers, as
+// cloud-credential-operator or HyperShift would; the running cluster shows them in
 // the operators' files.
 func rotate(ctx context.Context, p places, client *simulator.Client) error {
 	if _, err := client.RotateCredentials(ctx, simulator.Rotation{}); err != nil {
@@ -140,7 +142,35 @@ func rotate(ctx context.Context, p places, client *simulator.Client) error {
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", p.dir.AdminKubeconfig())
+	guests, err := p.dir.Guests()
+	if err != nil {
+		return err
+	}
+	if len(guests) == 0 {
+		operators, err := operatorsIn(p.dir)
+		if err != nil {
+			return err
+		}
+		return renew(ctx, p.dir, seed.Standalone(operators), described)
+	}
+	for _, guest := range guests {
+		operators, err := operatorsIn(p.dir.Guest(guest))
+		if err != nil {
+			return err
+		}
+		if err := renew(ctx, p.dir, seed.ControlPlane(guest, operators), described); err != nil {
+			return err
+		}
+		if err := renew(ctx, p.dir.Guest(guest), seed.Guest(guest, operators), described); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew changes the Secrets of one side in the cluster that has its files in dir.
+func renew(ctx context.Context, dir layout.Dir, side seed.Side, described seed.Cloud) error {
+	config, err := clientcmd.BuildConfigFromFlags("", dir.AdminKubeconfig())
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -148,23 +178,18 @@ func rotate(ctx context.Context, p places, client *simulator.Client) error {
 	if err != nil {
 		return err
 	}
-	operators, err := p.operators()
-	if err != nil {
-		return err
-	}
-	// The ConfigMaps, which people may have changed, have no credentials.
-	values := seed.Values{Operators: operators, Cloud: described}
-	return seed.Apply(ctx, writer, seed.OpenStackFolder, values, "Secret")
+	side.Values.Cloud = described
+	return side.RenewCredentials(ctx, writer)
 }
 
-// operators are those that the running cluster is for: they have kubeconfigs.
-func (p places) operators() ([]seed.Operator, error) {
+// operatorsIn are those that a running cluster is for: they have kubeconfigs.
+func operatorsIn(dir layout.Dir) ([]seed.Operator, error) {
 	all, err := seed.AllOperators()
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(o seed.Operator) bool {
-		_, err := os.Stat(p.dir.Kubeconfig(o.Name))
+		_, err := os.Stat(dir.Kubeconfig(o.Name))
 		return err != nil
 	}), nil
 }

@@ -18,13 +18,18 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/build"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/control"
 	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
 )
 
-// stopGrace is how long a cluster may take to stop.
-const stopGrace = 45 * time.Second
+const (
+	// stopGrace is how long a cluster may take to stop, and stopGraceOfGuest how much
+	// longer with each hosted one.
+	stopGrace        = 45 * time.Second
+	stopGraceOfGuest = 5 * time.Second
+)
 
 // Main runs the command and returns its exit code. SIGINT, SIGTERM and
 // SIGHUP end it in an orderly way.
@@ -55,7 +60,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&f.binaries, "binaries", "", "cache of Kubernetes binaries (default bin/k8s in the source tree)")
 	root.PersistentFlags().StringVar(&f.bin, "bin", "", "folder of the operators' programs (default bin in the source tree)")
 	root.AddCommand(
-		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f),
+		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f), newAPI(f), newGuest(f),
 	)
 	return root
 }
@@ -66,12 +71,23 @@ type flags struct {
 	cloud              string
 	tls                bool
 	drivers            []string
+	flavour            string
+	guests             int
 }
+
+// Flavours of a cluster.
+const (
+	standalone = "standalone"
+	hypershift = "hypershift"
+)
 
 // addCluster adds the flags that describe a cluster.
 func (f *flags) addCluster(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.cloud, "cloud", cloud.Simulator, "OpenStack to use: "+cloud.Simulator+" or "+cloud.None)
 	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
+	cmd.Flags().StringVar(&f.flavour, "flavour", standalone,
+		standalone+": the operators run in the cluster that they serve; "+hypershift+": they run in a management cluster")
+	cmd.Flags().IntVar(&f.guests, "guests", 1, "how many hosted clusters flavour "+hypershift+" has, each with operators of its own")
 	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"}, "drivers whose operators run, such as manila,cinder")
 }
 
@@ -128,10 +144,43 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 	if len(operators) == 0 {
 		return cluster.Options{}, errors.New("no driver is given")
 	}
+	guests, err := f.hosted()
+	if err != nil {
+		return cluster.Options{}, err
+	}
 	return cluster.Options{
 		Dir: p.dir, Binaries: p.binaries, Cloud: f.cloud, TLS: f.tls,
-		Operators: operators, Progress: progress,
+		Operators: operators, Guests: guests, Progress: progress,
 	}, nil
+}
+
+// hosted is the number of hosted clusters, which only one flavour has.
+func (f *flags) hosted() (int, error) {
+	switch {
+	case f.flavour == standalone && f.guests == 1:
+		return 0, nil
+	case f.flavour == standalone:
+		return 0, fmt.Errorf("flavour %s has no guests", standalone)
+	case f.flavour != hypershift:
+		return 0, fmt.Errorf("flavour %q is not known, only %s and %s", f.flavour, standalone, hypershift)
+	case f.guests < 1:
+		return 0, fmt.Errorf("flavour %s needs a guest", hypershift)
+	}
+	return f.guests, nil
+}
+
+// start starts a cluster that takes orders. The function it returns ends both.
+func start(ctx context.Context, o cluster.Options) (*cluster.Cluster, func(), error) {
+	c, err := cluster.Start(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	refuse, err := control.Serve(ctx, o.Dir.Control(), c)
+	if err != nil {
+		c.Stop()
+		return nil, nil, err
+	}
+	return c, func() { refuse(); c.Stop() }, nil
 }
 
 func newBuild(f *flags) *cobra.Command {

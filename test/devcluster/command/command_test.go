@@ -261,20 +261,27 @@ func checkDeath(t *testing.T, dir layout.Dir) {
 	eventually(t, "all processes are gone", func(context.Context) (bool, error) { return len(processes(t, dir)) == 0, nil })
 }
 
-// It runs beside the cluster of TestUpAndDown.
-func TestRunExitsWhenReady(t *testing.T) {
-	t.Parallel()
-	dir, bin := newDir(t), t.TempDir()
+// fakeBin is a folder in which the test binary has the names of the operators.
+func fakeBin(t *testing.T) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	bin := t.TempDir()
 	for program := range fakes() {
 		if err := os.Symlink(self, filepath.Join(bin, program)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	out, code := devcluster(dir, "run", "--exit-when-ready", "--drivers=manila,cinder", "--bin="+bin)
+	return bin
+}
+
+// It runs beside the cluster of TestUpAndDown.
+func TestRunExitsWhenReady(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	out, code := devcluster(dir, "run", "--exit-when-ready", "--drivers=manila,cinder", "--bin="+fakeBin(t))
 	for _, want := range []string{
 		"export KUBECONFIG=" + dir.AdminKubeconfig(), "ready after",
 		"starting manila-operator, which logs to " + dir.OperatorLog(fakeManila),
@@ -329,6 +336,11 @@ func TestUsageErrors(t *testing.T) {
 		"no cloud":           {"cloud", "recover"},
 		"not running":        {"status"},
 		"operator not built": {"run", "--bin=" + t.TempDir()},
+		"unknown flavour":    {"up", "--flavour=vanilla"},
+		"guests of nobody":   {"up", "--guests=2"},
+		"no guest":           {"up", "--flavour=hypershift", "--guests=0"},
+		"no API server":      {"api", "stop"},
+		"no hosted cluster":  {"guest", "rotate-kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,8 +45,8 @@ func fakes() map[string]fake {
 	}
 }
 
-// fakeObjects are filled with a namespace, two names and an image.
-const fakeObjects = `
+// fakeDeployment and fakeDaemonSet are filled with a namespace, a name and an image.
+const fakeDeployment = `---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: %[2]s, namespace: %[1]s}
@@ -58,18 +58,20 @@ spec:
     spec:
       nodeSelector: {node-role.kubernetes.io/master: ""}
       tolerations: [{operator: Exists}]
-      containers: [{name: csi-driver, image: "%[4]s"}]
----
+      containers: [{name: csi-driver, image: "%[3]s"}]
+`
+
+const fakeDaemonSet = `---
 apiVersion: apps/v1
 kind: DaemonSet
-metadata: {name: %[3]s, namespace: %[1]s}
+metadata: {name: %[2]s, namespace: %[1]s}
 spec:
-  selector: {matchLabels: {app: %[3]s}}
+  selector: {matchLabels: {app: %[2]s}}
   template:
-    metadata: {labels: {app: %[3]s}}
+    metadata: {labels: {app: %[2]s}}
     spec:
       tolerations: [{operator: Exists}]
-      containers: [{name: csi-driver, image: "%[4]s"}]
+      containers: [{name: csi-driver, image: "%[3]s"}]
 `
 
 const fakeClass = `---
@@ -80,46 +82,66 @@ provisioner: %s
 parameters: {type: %q}
 `
 
-// manifests are in the order of creation.
-func (f fake) manifests(image string) string {
-	text := fmt.Sprintf(fakeObjects, f.namespace, f.deployment, f.daemonSet, image)
+// served is what the driver has in the cluster with its nodes.
+func (f fake) served() string {
+	text := fmt.Sprintf(fakeDaemonSet, f.namespace, f.daemonSet, os.Getenv("DRIVER_IMAGE"))
 	for name, shareType := range f.classes {
 		text += fmt.Sprintf(fakeClass, name, f.driver, shareType)
 	}
 	return text
 }
 
-// play creates the objects with the rights of the service account.
+// play creates the objects with the rights of the service account. In a hosted
+// control plane there is another kubeconfig for what is in the guest.
 func (f fake) play(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	config, err := clientcmd.BuildConfigFromFlags("", argument(args, "--kubeconfig="))
-	if err != nil {
-		return err
-	}
-	writer, err := seed.NewWriter(config)
-	if err != nil {
-		return err
-	}
 	for _, file := range []string{argument(args, "--config="), os.Getenv("OS_CLIENT_CONFIG_FILE")} {
 		if _, err := os.Stat(file); err != nil {
 			return err
 		}
 	}
-	for _, document := range strings.Split(f.manifests(os.Getenv("DRIVER_IMAGE")), "---\n") {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-			return err
-		}
-		if err := writer.Write(ctx, object); err != nil {
-			return err
-		}
+	control, target := argument(args, "--kubeconfig="), argument(args, "--guest-kubeconfig=")
+	namespace, image := argument(args, "--namespace="), os.Getenv("DRIVER_CONTROL_PLANE_IMAGE")
+	if target == "" {
+		target, namespace, image = control, f.namespace, os.Getenv("DRIVER_IMAGE")
+	}
+	if _, err := writeAll(ctx, control, fmt.Sprintf(fakeDeployment, namespace, f.deployment, image)); err != nil {
+		return err
+	}
+	writer, err := writeAll(ctx, target, f.served())
+	if err != nil {
+		return err
 	}
 	if err := f.reportAvailable(ctx, writer); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
+}
+
+func writeAll(ctx context.Context, kubeconfig, documents string) (seed.Writer, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := seed.NewWriter(config)
+	if err != nil {
+		return nil, err
+	}
+	for _, document := range strings.Split(documents, "---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			return nil, err
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		if err := writer.Write(ctx, object); err != nil {
+			return nil, err
+		}
+	}
+	return writer, nil
 }
 
 func (f fake) reportAvailable(ctx context.Context, w seed.Writer) error {

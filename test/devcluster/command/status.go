@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,22 @@ func showStatus(cmd *cobra.Command, p places, state supervisor.State) error {
 		}
 		cmd.Printf("  OpenStack  %s, control %s\n", info.AuthURL, info.Control)
 	}
-	cmd.Printf("export KUBECONFIG=%s\n", p.dir.AdminKubeconfig())
+	return p.showAccess(cmd.OutOrStdout())
+}
+
+// showAccess says how to reach the cluster, and each hosted cluster.
+func (p places) showAccess(out io.Writer) error {
+	guests, err := p.dir.Guests()
+	if err != nil {
+		return err
+	}
+	var management string
+	if len(guests) > 0 {
+		management = "  # the management cluster"
+	}
+	fmt.Fprintf(out, "export KUBECONFIG=%s%s\n", p.dir.AdminKubeconfig(), management)
+	for _, guest := range guests {
+		fmt.Fprintf(out, "export KUBECONFIG=%s  # hosted cluster %s\n", p.dir.Guest(guest).AdminKubeconfig(), guest)
+	}
 	return nil
 }

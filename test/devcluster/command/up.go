@@ -3,10 +3,10 @@ package command
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
 )
 
@@ -37,12 +37,12 @@ func newUp(f *flags) *cobra.Command {
 			args := []string{
 				superviseCommand, "--dir=" + string(p.dir), "--binaries=" + p.binaries, "--cloud=" + f.cloud,
 				fmt.Sprintf("--tls=%t", f.tls), "--drivers=" + strings.Join(f.drivers, ","),
+				"--flavour=" + f.flavour, fmt.Sprintf("--guests=%d", f.guests),
 			}
 			if err := supervisor.Background(cmd.Context(), p.dir, args, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			cmd.Printf("export KUBECONFIG=%s\n", p.dir.AdminKubeconfig())
-			return nil
+			return p.showAccess(cmd.OutOrStdout())
 		},
 	}
 	f.addCluster(cmd)
@@ -67,11 +67,11 @@ func newSupervise(f *flags) *cobra.Command {
 			}
 			return supervisor.Serve(p.dir, func(ready func() error) error {
 				p.killLeftovers(cmd.OutOrStdout())
-				c, err := cluster.Start(cmd.Context(), options)
+				c, stop, err := start(cmd.Context(), options)
 				if err != nil {
 					return err
 				}
-				defer c.Stop()
+				defer stop()
 				if err := ready(); err != nil {
 					return err
 				}
@@ -93,7 +93,12 @@ func newDown(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := supervisor.Stop(cmd.Context(), p.dir, stopGrace)
+			guests, err := p.dir.Guests()
+			if err != nil {
+				return err
+			}
+			grace := stopGrace + time.Duration(len(guests))*stopGraceOfGuest
+			found, err := supervisor.Stop(cmd.Context(), p.dir, grace)
 			if err != nil {
 				return err
 			}

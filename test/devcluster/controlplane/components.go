@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
@@ -64,19 +65,38 @@ func (c *ControlPlane) components() []component {
 	}
 }
 
-func (c *ControlPlane) startComponents(context.Context) error {
+// startWatched starts the components, and reports from then on whatever ends by
+// itself.
+func (c *ControlPlane) startWatched(ctx context.Context) error {
+	var watch context.Context
+	watch, c.expected = context.WithCancel(context.WithoutCancel(ctx))
 	if err := os.WriteFile(c.opts.kwokConfig(), []byte(kwokStages()), 0o600); err != nil {
 		return fmt.Errorf("writing the kwok configuration: %w", err)
 	}
 	for _, component := range c.components() {
-		if err := c.startComponent(component); err != nil {
+		if err := c.startComponent(watch, component); err != nil {
 			return err
 		}
 	}
+	go c.watchAPIServer(watch)
 	return nil
 }
 
-func (c *ControlPlane) startComponent(what component) error {
+// stopComponents ends all clients of the API server that belong to the control
+// plane, together.
+func (c *ControlPlane) stopComponents() {
+	if c.expected != nil {
+		c.expected()
+	}
+	var ending sync.WaitGroup
+	for _, p := range c.children {
+		ending.Go(func() { p.Stop(stopTimeout) })
+	}
+	ending.Wait()
+	c.children = nil
+}
+
+func (c *ControlPlane) startComponent(watch context.Context, what component) error {
 	kubeconfig, err := c.addUser(what)
 	if err != nil {
 		return err
@@ -93,7 +113,9 @@ func (c *ControlPlane) startComponent(what component) error {
 	c.children = append(c.children, p)
 	go func() {
 		<-p.Done()
-		c.report(p.ExitError())
+		if watch.Err() == nil {
+			c.report(p.ExitError())
+		}
 	}()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -26,12 +27,17 @@ var auditPolicy []byte
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
-	opts     Options
-	plane    *envtest.ControlPlane
-	admin    *envtest.AuthenticatedUser
+	opts   Options
+	plane  *envtest.ControlPlane
+	admin  *envtest.AuthenticatedUser
+	failed chan error
+
+	mu       sync.Mutex // for what changes with an outage
 	children []*process.Process
-	failed   chan error
-	cancel   context.CancelFunc // ends the watch over the API server
+	// expected ends the watch over children and API server: what happens to them from
+	// then on is wanted.
+	expected context.CancelFunc
+	outage   *outage // nil while the API server is there
 }
 
 // Start starts all components and installs the CRDs. When it fails, what was
@@ -40,7 +46,7 @@ type ControlPlane struct {
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{opts: o, failed: make(chan error, 1)}
 	steps := []func(context.Context) error{
-		c.writeFiles, c.startAPIServer, c.startComponents, c.installCRDs,
+		c.writeFiles, c.startAPIServer, c.startWatched, c.installCRDs,
 	}
 	for _, step := range steps {
 		err := ctx.Err()
@@ -52,9 +58,6 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 			return nil, err
 		}
 	}
-	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.cancel = cancel
-	go c.watchAPIServer(watch)
 	return c, nil
 }
 
@@ -64,20 +67,24 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin.Co
 // Failed delivers the first unexpected end of a component.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
+// Issue returns a client configuration of a member of system:masters, with a new
+// certificate each time.
+func (c *ControlPlane) Issue(user string) (*rest.Config, error) {
+	issued, err := c.plane.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("adding user %q: %w", user, err)
+	}
+	return issued.Config(), nil
+}
+
 // Stop stops all components, clients of the API server first.
 func (c *ControlPlane) Stop() {
-	if c.cancel != nil {
-		c.cancel()
-	}
-	done := make(chan struct{})
-	for _, p := range c.children {
-		go func() {
-			p.Stop(stopTimeout)
-			done <- struct{}{}
-		}()
-	}
-	for range c.children {
-		<-done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopComponents()
+	if c.outage != nil {
+		// What is frozen would not listen. What is gone stays so.
+		_ = c.outage.end()
 	}
 	if c.plane != nil {
 		// envtest kills what does not stop in time, and reports only that.

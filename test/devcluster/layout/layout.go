@@ -4,10 +4,12 @@
 package layout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Repository is the root of the source tree.
@@ -48,7 +50,9 @@ func (r Repository) Kubernetes() string { return filepath.Join(r.Bin(), "k8s") }
 // DefaultDir is where a devcluster keeps its state unless told otherwise.
 func (r Repository) DefaultDir() Dir { return Dir(filepath.Join(string(r), ".devcluster")) }
 
-// Dir is the folder with all state of one devcluster.
+// Dir is the folder with all state of one devcluster. A hosted cluster has a
+// folder of the same kind inside of it, with the files of its API server and of the
+// operators that work for it.
 type Dir string
 
 // NewDir makes a folder name absolute, as the processes started with it need.
@@ -100,6 +104,40 @@ func (d Dir) OpenStackClouds() string { return d.in("openstack", "clouds.yaml") 
 
 // OpenStackCA stands for where an operator mounts ConfigMap cloud-provider-config.
 func (d Dir) OpenStackCA() string { return d.in("openstack-ca") }
+
+// GuestKubeconfig stands for where a hosted cluster's operators mount the admin
+// kubeconfig of that cluster.
+func (d Dir) GuestKubeconfig() string { return d.in("guest-kubeconfig", "kubeconfig") }
+
+// Definitions holds CustomResourceDefinitions that are in no module.
+func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
+
+// Guest is the folder of a hosted cluster.
+func (d Dir) Guest(name string) Dir { return Dir(d.in("guests", name)) }
+
+// Guests are the names of the hosted clusters that have a folder, sorted by number.
+func (d Dir) Guests() ([]string, error) {
+	entries, err := os.ReadDir(d.in("guests"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for hosted clusters: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if _, err := os.Stat(d.Guest(e.Name()).AdminKubeconfig()); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	return names, nil
+}
+
+// Control is a file with the address at which the running devcluster takes orders.
+func (d Dir) Control() string { return d.in("control.json") }
 
 // CloudControl is a file with the address of the simulator's control interface.
 func (d Dir) CloudControl() string { return d.in("cloud.json") }

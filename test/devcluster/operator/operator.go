@@ -18,16 +18,21 @@ import (
 const (
 	// stopGrace is the termination grace period of a pod.
 	stopGrace = 30 * time.Second
-	// An operator that ends sooner than healthyAfter crashes. It gets crashLimit
+	// An operator that fails sooner than healthyAfter crashes. It gets crashLimit
 	// attempts, restartDelay apart.
 	healthyAfter = 10 * time.Second
 	crashLimit   = 3
 	restartDelay = time.Second
+	// One that ends without failure is no crash, but waits twice as long each time, up
+	// to delayLimit, while it ends soon after its start.
+	delayLimit = 16 * time.Second
 )
 
 // Runner runs one operator.
 type Runner struct {
 	Operator seed.Operator
+	// Guest is the hosted cluster it works for, empty if it works for its own.
+	Guest string
 	// Bin is the folder of its program.
 	Bin string
 	Dir layout.Dir
@@ -40,13 +45,26 @@ type Runner struct {
 // Args are the arguments of the operator's Deployment, with files of this
 // machine.
 func (r Runner) Args() []string {
-	return []string{
+	args := []string{
 		"start", "-v=2",
 		"--config=" + r.Dir.OperatorConfig(r.Operator.Name),
 		"--terminate-on-files=" + r.Dir.OperatorConfig(r.Operator.Name),
-		"--kubeconfig=" + r.Dir.Kubeconfig(r.Operator.Name),
-		"--namespace=" + r.Operator.Namespace,
 	}
+	if r.Guest != "" {
+		args = append(args, "--guest-kubeconfig="+r.Dir.GuestKubeconfig())
+	}
+	return append(args,
+		"--kubeconfig="+r.Dir.Kubeconfig(r.Operator.Name),
+		"--namespace="+r.Operator.Namespace,
+	)
+}
+
+// Name is for people.
+func (r Runner) Name() string {
+	if r.Guest == "" {
+		return r.Operator.Program
+	}
+	return r.Operator.Program + " of " + r.Guest
 }
 
 // Path is the operator's program.
@@ -62,36 +80,54 @@ func (r Runner) Check() error {
 
 // Run starts the operator, and again whenever it ends by itself: it does so to
 // take over a new configuration. It returns nil when ctx ends, and an error when
-// the operator keeps ending at once.
+// the operator keeps failing at once.
 func (r Runner) Run(ctx context.Context) error {
-	for crashes := 0; ; {
+	crashes, delay := 0, restartDelay
+	for {
 		start := time.Now()
-		p, err := process.Start(process.Options{
-			Name: r.Operator.Program, Path: r.Path(), Args: r.Args(), Env: r.environment(), Log: r.log(),
-		})
-		if err != nil {
+		p, err := r.runOnce(ctx)
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			p.Stop(stopGrace)
-			return nil
-		case <-p.Done():
-		}
-		crashes++
 		if time.Since(start) > healthyAfter {
-			crashes = 1
+			crashes, delay = 0, restartDelay
+		}
+		if !p.Succeeded() {
+			crashes++
 		}
 		if crashes == crashLimit {
 			return p.ExitError()
 		}
-		fmt.Fprintf(r.Progress, "%s ended; starting it again\n", r.Operator.Program)
+		how := "failed"
+		if p.Succeeded() {
+			how = "ended by itself"
+		}
+		fmt.Fprintf(r.Progress, "%s %s; starting it again in %s\n", r.Name(), how, delay)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(restartDelay):
+		case <-time.After(delay):
+		}
+		if p.Succeeded() {
+			delay = min(2*delay, delayLimit)
 		}
 	}
+}
+
+// runOnce returns the ended process, which it stops when ctx ends.
+func (r Runner) runOnce(ctx context.Context) (*process.Process, error) {
+	p, err := process.Start(process.Options{
+		Name: r.Name(), Path: r.Path(), Args: r.Args(), Env: r.environment(), Log: r.log(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		p.Stop(stopGrace)
+	case <-p.Done():
+	}
+	return p, nil
 }
 
 // environment is as small as in a pod: OS_CLOUD or KUBECONFIG of the user's shell

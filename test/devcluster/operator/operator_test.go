@@ -42,6 +42,50 @@ func TestRunGivesUpOnCrashes(t *testing.T) {
 	}
 }
 
+// An operator that ends without failure has taken over something new.
+func TestRunRestartsWithoutLimit(t *testing.T) {
+	t.Parallel()
+	r, progress := newRunner(t, `echo "$@" >>"$0.starts"
+if [ $(wc -l <"$0.starts") -lt 3 ]; then exit 0; fi
+trap 'exit 0' TERM; while :; do sleep 0.05; done`)
+	r.Guest = "guest-1"
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	var starts string
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+		content, err := os.ReadFile(r.Path() + ".starts")
+		starts = string(content)
+		return strings.Count(starts, "\n") == 3, ignoreMissing(err)
+	})
+	if err != nil {
+		t.Fatalf("not started three times: %v\n%s", err, starts)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if want := "--guest-kubeconfig=" + r.Dir.GuestKubeconfig() + " "; !strings.Contains(starts, want) {
+		t.Errorf("the arguments lack %s:\n%s", want, starts)
+	}
+	for _, want := range []string{
+		"the-operator of guest-1 ended by itself; starting it again in 1s\n",
+		"the-operator of guest-1 ended by itself; starting it again in 2s\n",
+	} {
+		if !strings.Contains(progress.String(), want) {
+			t.Errorf("%q was not said in %q", want, progress)
+		}
+	}
+}
+
+func ignoreMissing(err error) error {
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	r, _ := newRunner(t, `trap 'echo bye; exit 0' TERM; touch "$0.running"; while :; do sleep 0.05; done`)

@@ -14,16 +14,8 @@ import (
 // remain when their parent was killed without a chance to stop them. Where there
 // is no /proc it finds none.
 func KillLeftovers(dir string, bins ...string) int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0
-	}
 	killed := 0
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || !isLeftover(pid, dir, bins) {
-			continue
-		}
+	for _, pid := range find(dir, func(exe string) bool { return isIn(filepath.Dir(exe), bins) }) {
 		if syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed++
 		}
@@ -31,19 +23,39 @@ func KillLeftovers(dir string, bins ...string) int {
 	return killed
 }
 
-func isLeftover(pid int, dir string, bins []string) bool {
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	exe, err := os.Readlink(filepath.Join(proc, "exe"))
+// Find returns the ids of processes of a program that have an argument inside of
+// dir. Where there is no /proc it finds none.
+func Find(dir, program string) []int {
+	resolved, err := filepath.EvalSymlinks(program)
 	if err != nil {
-		return false
+		return nil
 	}
-	// The kernel adds this to the name of a program that was rebuilt meanwhile.
-	exe = strings.TrimSuffix(exe, " (deleted)")
-	if !isIn(filepath.Dir(exe), bins) {
-		return false
+	return find(dir, func(exe string) bool { return exe == resolved })
+}
+
+func find(dir string, isWanted func(exe string) bool) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
 	}
-	args, err := os.ReadFile(filepath.Join(proc, "cmdline"))
-	return err == nil && bytes.Contains(args, []byte(strings.TrimSuffix(dir, "/")+"/"))
+	var found []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		proc := filepath.Join("/proc", e.Name())
+		exe, err := os.Readlink(filepath.Join(proc, "exe"))
+		// The kernel adds this to the name of a program that was rebuilt meanwhile.
+		if err != nil || !isWanted(strings.TrimSuffix(exe, " (deleted)")) {
+			continue
+		}
+		args, err := os.ReadFile(filepath.Join(proc, "cmdline"))
+		if err == nil && bytes.Contains(args, []byte(strings.TrimSuffix(dir, "/")+"/")) {
+			found = append(found, pid)
+		}
+	}
+	return found
 }
 
 func isIn(folder string, folders []string) bool {

@@ -78,6 +78,10 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Succeeded tells whether the process ended with status 0. It must be called only
+// after Done is closed.
+func (p *Process) Succeeded() bool { return p.err == nil }
+
 // ExitError says how the process ended, with the end of its log. It must be
 // called only after Done is closed.
 func (p *Process) ExitError() error {

@@ -87,6 +87,9 @@ func TestKillLeftovers(t *testing.T) {
 	mine := start(program, dir)
 	other := start(program, dir+"-other")
 	foreign := start("/bin/sleep", dir)
+	if got := Find(dir, program); len(got) != 1 || got[0] != mine.Process.Pid {
+		t.Errorf("found %d, want %d", got, mine.Process.Pid)
+	}
 	if got := KillLeftovers(dir, bin); got != 1 {
 		t.Errorf("killed %d processes, want 1", got)
 	}

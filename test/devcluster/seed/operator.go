@@ -31,8 +31,15 @@ type Operator struct {
 	OperandNamespace string `json:"operandNamespace"`
 	// ClusterCSIDriver is the object it reports to.
 	ClusterCSIDriver string `json:"clusterCSIDriver"`
-	// Images has the name of an image by environment variable.
-	Images map[string]string `json:"images"`
+	// Address is the host and port on which it serves metrics.
+	Address string `json:"-"`
+	// Images has the name of an image by environment variable. ControlPlaneImages are
+	// further ones, of the management cluster's release, which it has only in a hosted
+	// control plane.
+	Images             map[string]string `json:"images"`
+	ControlPlaneImages map[string]string `json:"controlPlaneImages"`
+	// Controller is the Deployment it makes in the namespace of a hosted control plane.
+	Controller string `json:"controller"`
 	// Credentials are the Secrets that the operator and its driver mount.
 	Credentials []Credential `json:"credentials"`
 	// CloudConfigCopies are the namespaces to which cluster-storage-operator copies
@@ -42,6 +49,8 @@ type Operator struct {
 	// also be one for each share type of OpenStack.
 	StorageClasses    []string `json:"storageClasses"`
 	ClassPerShareType bool     `json:"classPerShareType"`
+
+	hosted bool
 }
 
 // Credential is a Secret that cloud-credential-operator makes.
@@ -88,11 +97,22 @@ func knownDrivers() []string {
 	return names
 }
 
+// Hosted is the operator as it runs in a hosted control plane.
+func (o Operator) Hosted(guest string) Operator {
+	o.Namespace, o.hosted = ControlPlaneNamespace(guest), true
+	return o
+}
+
 // Env is the environment the operator's Deployment gives it, sorted.
 func (o Operator) Env() []string {
 	env := []string{"POD_NAME=" + o.Name + "-7d9c5b6f4-x2x7z"}
 	for variable, image := range o.Images {
 		env = append(env, variable+"="+registry+image+":latest")
+	}
+	if o.hosted {
+		for variable, image := range o.ControlPlaneImages {
+			env = append(env, variable+"="+registry+image+":control-plane")
+		}
 	}
 	sort.Strings(env)
 	return env

@@ -1,6 +1,6 @@
-// Package seed fills a fresh cluster as the installer, cluster-storage-operator
-// and cloud-credential-operator would: manifests are data, in the folder of the
-// same name. Packages cluster and cloud use it.
+// Package seed fills a fresh cluster as the installer, cluster-storage-operator,
+// cloud-credential-operator and HyperShift would: manifests are data, in the folder
+// of the same name. Packages cluster, cloud and command use it.
 package seed
 
 import (
@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,74 +21,23 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// Folders of manifests, beside one for each operator.
-const (
-	ClusterFolder   = "cluster"
-	OpenStackFolder = "openstack"
-)
+// hostedControlPlanes is apart from the manifests since it must be served before any
+// of them is written.
+//
+//go:embed definitions/hostedcontrolplanes.yaml
+var hostedControlPlanes []byte
 
-// InfrastructureName is the unique name the installer would give the cluster.
-const InfrastructureName = "devcluster-x7k2p"
+// HostedControlPlanes is the CustomResourceDefinition of HyperShift's objects.
+func HostedControlPlanes() []byte { return bytes.Clone(hostedControlPlanes) }
 
-// Cloud is what the manifests say about OpenStack.
-type Cloud struct {
-	// Clouds is the content of clouds.yaml.
-	Clouds string
-	// CA is the private CA, empty if there is none.
-	CA string
-	// Region of the services.
-	Region string
-}
-
-// Values fill the placeholders of manifests.
-type Values struct {
-	InfrastructureName string
-	// OperatorAddress is the host and port on which the operator serves metrics; only
-	// the manifests of operators have it.
-	OperatorAddress string
-	// Operators are those that the cluster is for.
-	Operators []Operator
-	Cloud     Cloud
-}
-
-// Credentials returns the Secrets that the operators need, each once.
-func (v Values) Credentials() []Credential {
-	var all []Credential
-	for _, o := range v.Operators {
-		for _, one := range o.Credentials {
-			if !slices.Contains(all, one) {
-				all = append(all, one)
-			}
-		}
-	}
-	return all
-}
-
-// CloudConfigs returns the namespaces that have ConfigMap cloud-provider-config:
-// where the installer puts it, and where the operators need it.
-func (v Values) CloudConfigs() []string {
-	all := []string{"openshift-config"}
-	for _, o := range v.Operators {
-		for _, namespace := range o.CloudConfigCopies {
-			if !slices.Contains(all, namespace) {
-				all = append(all, namespace)
-			}
-		}
-	}
-	return all
-}
-
-// Apply renders all manifests of a folder and creates or replaces their objects
-// in the order of the file names; of the given kinds, or of all if none is given.
-func Apply(ctx context.Context, w Writer, folder string, v Values, kinds ...string) error {
+// apply renders all manifests of a folder and creates or replaces their objects in
+// the order of the file names.
+func apply(ctx context.Context, w Writer, folder string, v Values) error {
 	objects, err := Render(folder, v)
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
-		if len(kinds) > 0 && !slices.Contains(kinds, object.GetKind()) {
-			continue
-		}
 		if err := w.Write(ctx, object); err != nil {
 			return err
 		}

@@ -51,8 +51,16 @@ func (s State) missingConditions() []string {
 
 func (s State) missingWorkloads() []string {
 	var missing []string
-	if len(s.Workloads) == 0 {
+	in := func(side Side) bool {
+		return slices.ContainsFunc(s.Workloads, func(w Workload) bool { return w.Side == side })
+	}
+	switch {
+	case len(s.Workloads) == 0:
 		missing = append(missing, "there are no workloads")
+	case s.Driver.isHosted() && !in(Management):
+		missing = append(missing, "no Deployment "+s.Driver.Controller+" in the management cluster")
+	case s.Driver.isHosted() && !in(Guest):
+		missing = append(missing, "there are no workloads in the hosted cluster")
 	}
 	for _, w := range s.Workloads {
 		if !w.RolledOut {

@@ -12,11 +12,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Display shows one snapshot after the other. What is written to it stays above
-// the present snapshot. It is safe for concurrent use.
+// Display shows one frame after the other. What is written to it stays above the
+// present frame. It is safe for concurrent use.
 type Display interface {
 	io.Writer
-	Show(Snapshot)
+	Show(Frame)
+}
+
+// Frame is what can be shown: a Snapshot or an Overview.
+type Frame interface {
+	// lines tell one thing each, and begin with two words of what they are about.
+	lines() []string
+	// table has aligned rows.
+	table() []string
 }
 
 // NewDisplay returns a table that is redrawn in place if out is a terminal, and
@@ -42,10 +50,10 @@ func (l *lines) Write(text []byte) (int, error) {
 	return l.out.Write(text)
 }
 
-func (l *lines) Show(s Snapshot) {
+func (l *lines) Show(f Frame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := s.lines()
+	now := f.lines()
 	at := fmt.Sprintf("%6.1fs ", time.Since(l.start).Seconds())
 	for _, line := range now {
 		if !slices.Contains(l.last, line) {
@@ -115,10 +123,10 @@ func (t *table) Write(text []byte) (int, error) {
 	return n, err
 }
 
-func (t *table) Show(s Snapshot) {
+func (t *table) Show(f Frame) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rows := s.table()
+	rows := f.table()
 	if width, height, err := t.size(); err == nil {
 		rows = clip(rows, width, height)
 	}

@@ -21,7 +21,18 @@ type Workload struct {
 	Ready, Desired int32
 	// RolledOut is set when all pods are up to date and available.
 	RolledOut bool
+	// Side is the cluster it is in, empty if there is only one.
+	Side Side
 }
+
+// Side is a cluster in the eyes of a hosted control plane.
+type Side string
+
+// The sides.
+const (
+	Management Side = "management"
+	Guest      Side = "guest"
+)
 
 // Class is a StorageClass of a driver. ShareType is empty if it is for none.
 type Class struct {
@@ -35,9 +46,23 @@ type Driver struct {
 	Title, Name string
 	// Namespace has its workloads, and those of no other driver.
 	Namespace string
+	// Controller is a Deployment of it in the management cluster, and
+	// ControlPlaneNamespace where it is, beside many others. Both are empty if nothing
+	// is hosted.
+	Controller, ControlPlaneNamespace string
 	// Classes must exist, and one for each share type if PerShareType is set.
 	Classes      []string
 	PerShareType bool
+}
+
+func (d Driver) isHosted() bool { return d.Controller != "" }
+
+// side is that of the cluster whose nodes the driver serves.
+func (d Driver) side() Side {
+	if d.isHosted() {
+		return Guest
+	}
+	return ""
 }
 
 // State is that of one driver, each part sorted.
@@ -74,6 +99,9 @@ func (w Workload) String() string {
 	text := fmt.Sprintf("%s %s %d/%d", w.Kind, w.Name, w.Ready, w.Desired)
 	if !w.RolledOut {
 		text += " rolling out"
+	}
+	if w.Side != "" {
+		text += fmt.Sprintf(" (%s)", w.Side)
 	}
 	return text
 }

@@ -18,13 +18,17 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// Source watches a cluster.
+// Source watches a cluster, and what drivers have of a hosted control plane in
+// another.
 type Source struct {
 	// Drivers to tell of.
 	Drivers []Driver
+	// Notify is called, from any goroutine, when Snapshot has something new.
+	Notify func()
 
-	caches  map[schema.GroupVersionResource]cache.Store
-	changed chan struct{}
+	caches map[schema.GroupVersionResource]cache.Store
+	// controlPlanes has the Deployments of namespaces in the management cluster.
+	controlPlanes map[string]cache.Store
 }
 
 func clusterCSIDrivers() schema.GroupVersionResource {
@@ -43,44 +47,59 @@ func storageClasses() schema.GroupVersionResource {
 	return storagev1.SchemeGroupVersion.WithResource("storageclasses")
 }
 
-// Start begins to watch, until ctx ends.
-func (s *Source) Start(ctx context.Context, config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
+// Start begins to watch, until ctx ends. The management cluster is not asked if
+// nothing is hosted.
+func (s *Source) Start(ctx context.Context, config, management *rest.Config) error {
+	var err error
+	s.caches, err = s.watch(ctx, config, "", clusterCSIDrivers(), deployments(), daemonSets(), storageClasses())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return err
 	}
-	s.changed = make(chan struct{}, 1)
-	s.caches = map[schema.GroupVersionResource]cache.Store{}
-	notify := func() {
-		select {
-		case s.changed <- struct{}{}:
-		default: // a change is announced already
+	s.controlPlanes = map[string]cache.Store{}
+	for _, driver := range s.Drivers {
+		namespace := driver.ControlPlaneNamespace
+		if _, watched := s.controlPlanes[namespace]; watched || !driver.isHosted() {
+			continue
 		}
-	}
-	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, time.Duration(0))
-	for _, resource := range []schema.GroupVersionResource{clusterCSIDrivers(), deployments(), daemonSets(), storageClasses()} {
-		informer := factory.ForResource(resource).Informer()
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { notify() },
-			UpdateFunc: func(any, any) { notify() },
-			DeleteFunc: func(any) { notify() },
-		})
+		stores, err := s.watch(ctx, management, namespace, deployments())
 		if err != nil {
-			return fmt.Errorf("watching %s: %w", resource.Resource, err)
+			return err
 		}
-		s.caches[resource] = informer.GetStore()
-	}
-	factory.Start(ctx.Done())
-	for resource, synced := range factory.WaitForCacheSync(ctx.Done()) {
-		if !synced {
-			return fmt.Errorf("watching %s: %w", resource.Resource, context.Cause(ctx))
-		}
+		s.controlPlanes[namespace] = stores[deployments()]
 	}
 	return nil
 }
 
-// Changed announces that Snapshot has something new.
-func (s *Source) Changed() <-chan struct{} { return s.changed }
+// watch fills stores with objects of a namespace, or of all if it is empty.
+func (s *Source) watch(
+	ctx context.Context, config *rest.Config, namespace string, resources ...schema.GroupVersionResource,
+) (map[schema.GroupVersionResource]cache.Store, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	stores := map[schema.GroupVersionResource]cache.Store{}
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, time.Duration(0), namespace, nil)
+	for _, resource := range resources {
+		informer := factory.ForResource(resource).Informer()
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { s.Notify() },
+			UpdateFunc: func(any, any) { s.Notify() },
+			DeleteFunc: func(any) { s.Notify() },
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watching %s: %w", resource.Resource, err)
+		}
+		stores[resource] = informer.GetStore()
+	}
+	factory.Start(ctx.Done())
+	for resource, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil, fmt.Errorf("watching %s: %w", resource.Resource, context.Cause(ctx))
+		}
+	}
+	return stores, nil
+}
 
 // Snapshot is the state as of now, in the order of the drivers.
 func (s *Source) Snapshot() (Snapshot, error) {
@@ -104,18 +123,30 @@ func (s *Source) state(driver Driver) (State, error) {
 		storageClasses():    now.readClass,
 	}
 	for resource, read := range readers {
-		for _, item := range s.caches[resource].List() {
-			object, ok := item.(*unstructured.Unstructured)
-			if !ok {
-				return State{}, fmt.Errorf("reading %s: unexpected %T", resource.Resource, item)
-			}
-			if err := read(object); err != nil {
-				return State{}, fmt.Errorf("reading %s %q: %w", resource.Resource, object.GetName(), err)
-			}
+		if err := readAll(s.caches[resource], read); err != nil {
+			return State{}, fmt.Errorf("reading %s: %w", resource.Resource, err)
+		}
+	}
+	if driver.isHosted() {
+		if err := readAll(s.controlPlanes[driver.ControlPlaneNamespace], now.readController); err != nil {
+			return State{}, fmt.Errorf("reading the management cluster: %w", err)
 		}
 	}
 	now.sort()
 	return now, nil
+}
+
+func readAll(store cache.Store, read func(*unstructured.Unstructured) error) error {
+	for _, item := range store.List() {
+		object, ok := item.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("unexpected %T", item)
+		}
+		if err := read(object); err != nil {
+			return fmt.Errorf("decoding %q: %w", object.GetName(), err)
+		}
+	}
+	return nil
 }
 
 func (s *State) readDriver(object *unstructured.Unstructured) error {
@@ -135,10 +166,21 @@ func (s *State) readDriver(object *unstructured.Unstructured) error {
 }
 
 func (s *State) readDeployment(object *unstructured.Unstructured) error {
-	var d appsv1.Deployment
 	if object.GetNamespace() != s.Driver.Namespace {
 		return nil
 	}
+	return s.addDeployment(object, s.Driver.side())
+}
+
+func (s *State) readController(object *unstructured.Unstructured) error {
+	if object.GetName() != s.Driver.Controller {
+		return nil
+	}
+	return s.addDeployment(object, Management)
+}
+
+func (s *State) addDeployment(object *unstructured.Unstructured, side Side) error {
+	var d appsv1.Deployment
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &d); err != nil {
 		return err
 	}
@@ -147,7 +189,7 @@ func (s *State) readDeployment(object *unstructured.Unstructured) error {
 		desired = *d.Spec.Replicas
 	}
 	s.Workloads = append(s.Workloads, Workload{
-		Kind: "Deployment", Name: d.Name, Ready: d.Status.ReadyReplicas, Desired: desired,
+		Kind: "Deployment", Name: d.Name, Ready: d.Status.ReadyReplicas, Desired: desired, Side: side,
 		RolledOut: d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == desired &&
 			d.Status.UpdatedReplicas == desired && d.Status.AvailableReplicas == desired,
 	})
@@ -164,7 +206,7 @@ func (s *State) readDaemonSet(object *unstructured.Unstructured) error {
 	}
 	desired := d.Status.DesiredNumberScheduled
 	s.Workloads = append(s.Workloads, Workload{
-		Kind: "DaemonSet", Name: d.Name, Ready: d.Status.NumberReady, Desired: desired,
+		Kind: "DaemonSet", Name: d.Name, Ready: d.Status.NumberReady, Desired: desired, Side: s.Driver.side(),
 		RolledOut: d.Status.ObservedGeneration >= d.Generation && desired > 0 &&
 			d.Status.UpdatedNumberScheduled == desired && d.Status.NumberAvailable == desired,
 	})

@@ -36,15 +36,7 @@ func (s State) write(out io.Writer) {
 	none(w, len(s.Conditions))
 	// Flush starts new columns.
 	w.Flush()
-	fmt.Fprintln(w, "\nWORKLOAD\tNAME\tREADY\t")
-	for _, l := range s.Workloads {
-		state := "rolling out"
-		if l.RolledOut {
-			state = ""
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\n", l.Kind, l.Name, l.Ready, l.Desired, state)
-	}
-	none(w, len(s.Workloads))
+	s.writeWorkloads(w)
 	w.Flush()
 	fmt.Fprintln(w, "\nSTORAGECLASS\tSHARE TYPE")
 	for _, c := range s.Classes {
@@ -52,6 +44,26 @@ func (s State) write(out io.Writer) {
 	}
 	none(w, len(s.Classes))
 	w.Flush()
+}
+
+// writeWorkloads has a column for the side only if there are two.
+func (s State) writeWorkloads(w io.Writer) {
+	header := "\nWORKLOAD\tNAME\tREADY\t"
+	if s.Driver.isHosted() {
+		header += "CLUSTER\t"
+	}
+	fmt.Fprintln(w, header)
+	for _, l := range s.Workloads {
+		state := "rolling out"
+		if l.RolledOut {
+			state = ""
+		}
+		if l.Side != "" {
+			state = string(l.Side) + "\t" + state
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\n", l.Kind, l.Name, l.Ready, l.Desired, state)
+	}
+	none(w, len(s.Workloads))
 }
 
 func none(w io.Writer, rows int) {

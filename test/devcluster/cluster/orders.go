@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
+)
+
+// Side is a cluster in the eyes of a hosted control plane.
+type Side string
+
+// The sides.
+const (
+	Management Side = "management"
+	Guest      Side = "guest"
+)
+
+// StopAPI takes the API server of a side away. The guest matters only to the side of
+// guests.
+func (c *Cluster) StopAPI(ctx context.Context, side Side, guest string, how controlplane.How) error {
+	p, err := c.find(side, guest)
+	if err != nil {
+		return err
+	}
+	return p.Suspend(ctx, how)
+}
+
+// StartAPI brings it back. It returns when the API server answers.
+func (c *Cluster) StartAPI(ctx context.Context, side Side, guest string) error {
+	p, err := c.find(side, guest)
+	if err != nil {
+		return err
+	}
+	return p.Resume(ctx)
+}
+
+// RotateGuestKubeconfig gives a hosted control plane another certificate for its
+// cluster.
+func (c *Cluster) RotateGuestKubeconfig(ctx context.Context, guest string) error {
+	s, err := c.site(guest)
+	if err != nil {
+		return err
+	}
+	return s.renewGuestKubeconfig(ctx)
+}
+
+func (c *Cluster) find(side Side, guest string) (*plane, error) {
+	switch side {
+	case Management:
+		return c.management, nil
+	case Guest:
+		s, err := c.site(guest)
+		if err != nil {
+			return nil, err
+		}
+		return s.target, nil
+	}
+	return nil, fmt.Errorf("side %q is not known, only %s and %s", side, Management, Guest)
+}
+
+func (c *Cluster) site(guest string) (*Site, error) {
+	if c.opts.Guests == 0 {
+		return nil, errors.New("there are no hosted clusters")
+	}
+	i := slices.IndexFunc(c.sites, func(s *Site) bool { return s.Guest == guest })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no hosted cluster %q", guest)
+	}
+	return c.sites[i], nil
+}

@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/projection"
+	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+)
+
+// Site is where operators are at work: the cluster itself, or the control plane of a
+// hosted cluster.
+type Site struct {
+	// Guest is the hosted cluster. It is empty if nothing is hosted.
+	Guest string
+	// Dir has the files that the operators would find in their pods.
+	Dir layout.Dir
+	// Operators are those that run here, with their namespace and address.
+	Operators []seed.Operator
+
+	// control is where the operators run, target has the nodes that the drivers serve.
+	// They are the same if nothing is hosted.
+	control, target *plane
+}
+
+// userOfOperators has another name than the user of people and tests, so that audit
+// logs tell them apart.
+const userOfOperators = "system:admin"
+
+// Config is that of an administrator of the cluster that the drivers serve.
+func (s *Site) Config() *rest.Config { return s.target.Config() }
+
+// ControlConfig is that of an administrator of the cluster that the operators run in.
+func (s *Site) ControlConfig() *rest.Config { return s.control.Config() }
+
+// OperatorEnv is the environment of an operator.
+func (s *Site) OperatorEnv(o seed.Operator) []string {
+	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+s.Dir.OpenStackClouds())
+}
+
+func (s *Site) isHosted() bool { return s.Guest != "" }
+
+// populate creates all objects of the site.
+func (s *Site) populate(ctx context.Context, openstack *seed.Cloud) error {
+	if !s.isHosted() {
+		return populate(ctx, s.target, seed.Standalone(s.Operators), openstack)
+	}
+	if err := populate(ctx, s.target, seed.Guest(s.Guest, s.Operators), openstack); err != nil {
+		return err
+	}
+	if err := populate(ctx, s.control, seed.ControlPlane(s.Guest, s.Operators), openstack); err != nil {
+		return err
+	}
+	return s.renewGuestKubeconfig(ctx)
+}
+
+// populate fills one side. The cloud may be missing.
+func populate(ctx context.Context, p *plane, side seed.Side, openstack *seed.Cloud) error {
+	if openstack != nil {
+		side.Values.Cloud = *openstack
+	}
+	return side.Populate(ctx, p.writer, openstack != nil)
+}
+
+// renewGuestKubeconfig gives the hosted control plane a new certificate for its
+// cluster.
+func (s *Site) renewGuestKubeconfig(ctx context.Context) error {
+	config, err := s.target.Issue(userOfOperators)
+	if err != nil {
+		return err
+	}
+	content, err := seed.AdminKubeconfig(config)
+	if err != nil {
+		return err
+	}
+	side := seed.ControlPlane(s.Guest, s.Operators)
+	side.Values.GuestKubeconfig = string(content)
+	return side.WriteGuestKubeconfig(ctx, s.control.writer)
+}
+
+// writeFiles writes what the operators would have in their pods and what does not
+// change.
+func (s *Site) writeFiles(ctx context.Context) error {
+	for _, o := range s.Operators {
+		kubeconfig, err := seed.ServiceAccountKubeconfig(ctx, s.control.Config(), o)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(s.Dir.Kubeconfig(o.Name), kubeconfig); err != nil {
+			return err
+		}
+		env := strings.Join(s.OperatorEnv(o), "\n") + "\n"
+		if err := writeFile(s.Dir.OperatorEnv(o.Name), []byte(env)); err != nil {
+			return err
+		}
+	}
+	first := filepath.Base(s.Dir.OperatorEnv(s.Operators[0].Name))
+	if err := os.Symlink(first, s.Dir.FirstOperatorEnv()); err != nil {
+		return fmt.Errorf("naming the environment of the first operator: %w", err)
+	}
+	return nil
+}
+
+// volumes are those of the operators' Deployments. All of them mount the same
+// credentials, and the same ConfigMap with the CA.
+func (s *Site) volumes(withCloud bool) []projection.Volume {
+	var volumes []projection.Volume
+	for _, o := range s.Operators {
+		volumes = append(volumes, projection.Volume{
+			Kind: projection.ConfigMap, Namespace: o.Namespace, Name: o.Name + "-config",
+			Files: map[string]string{"config.yaml": s.Dir.OperatorConfig(o.Name)},
+		})
+	}
+	namespace, caConfig := s.Operators[0].Namespace, "cloud-provider-config"
+	if s.isHosted() {
+		caConfig = "openstack-cloud-config"
+		volumes = append(volumes, projection.Volume{
+			Kind: projection.Secret, Namespace: namespace, Name: "service-network-admin-kubeconfig",
+			Files: map[string]string{"kubeconfig": s.Dir.GuestKubeconfig()},
+		})
+	}
+	if !withCloud {
+		return volumes
+	}
+	return append(volumes, projection.Volume{
+		Kind: projection.Secret, Namespace: namespace, Name: "openstack-cloud-credentials",
+		Files: map[string]string{
+			"clouds.yaml": s.Dir.OpenStackClouds(),
+			"cacert":      filepath.Join(s.Dir.OpenStack(), "ca.crt"),
+		},
+	}, projection.Volume{
+		Kind: projection.ConfigMap, Namespace: namespace, Name: caConfig,
+		Files: map[string]string{"ca-bundle.pem": filepath.Join(s.Dir.OpenStackCA(), "ca-bundle.pem")},
+	})
+}
+
+// operandNamespaces are where the drivers' pods run in the target cluster.
+func (s *Site) operandNamespaces() []string {
+	var names []string
+	for _, o := range s.Operators {
+		names = append(names, o.OperandNamespace)
+	}
+	return names
+}
+
+// clearFiles removes what an earlier cluster, of other operators perhaps, left in a
+// folder, but nothing of which it does not know that it is its own.
+func clearFiles(d layout.Dir) []error {
+	operators, err := seed.AllOperators()
+	if err != nil {
+		return []error{err}
+	}
+	paths := []string{
+		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(), d.Control(),
+		d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
+	}
+	for _, o := range operators {
+		paths = append(paths, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)), d.Kubeconfig(o.Name),
+			d.OperatorLog(o.Program))
+	}
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errs
+}

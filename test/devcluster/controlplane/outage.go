@@ -1,0 +1,207 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+)
+
+// How an API server is away.
+type How string
+
+// The ways.
+const (
+	// Refuse ends the API server, so that connections are refused.
+	Refuse How = "refuse"
+	// Hang stops the API server in its tracks, so that nothing is answered.
+	Hang How = "hang"
+)
+
+// Ways lists them for people.
+func Ways() string { return strings.Join([]string{string(Refuse), string(Hang)}, "|") }
+
+// outage is an API server that is away.
+type outage struct {
+	how How
+	// frozen is the process that hangs, port the reserved port of one that is gone.
+	frozen int
+	port   reservation
+}
+
+// Suspend takes the API server away. The other components are stopped meanwhile, as
+// if the whole control plane was away: they would take the silence of nodes for
+// their death.
+func (c *ControlPlane) Suspend(ctx context.Context, how How) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outage != nil {
+		return fmt.Errorf("the API server is away already (%s)", c.outage.how)
+	}
+	if how != Refuse && how != Hang {
+		return fmt.Errorf("an API server cannot %q, only %s", how, Ways())
+	}
+	found := process.Find(c.opts.Dir, c.opts.binary("kube-apiserver"))
+	if len(found) != 1 {
+		return fmt.Errorf("found %d processes of kube-apiserver instead of one", len(found))
+	}
+	c.stopComponents()
+	c.outage = &outage{how: how, frozen: found[0], port: none}
+	if how == Refuse {
+		return c.refuse(ctx, found[0])
+	}
+	if err := syscall.Kill(found[0], syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("freezing kube-apiserver: %w", err)
+	}
+	return nil
+}
+
+// refuse kills the API server. In an orderly end it would wait for its clients.
+func (c *ControlPlane) refuse(ctx context.Context, pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing kube-apiserver: %w", err)
+	}
+	// envtest cannot stop what has ended until it knows that it has.
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, stopTimeout, true, func(context.Context) (bool, error) {
+		return c.plane.APIServer.Stop() == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the end of kube-apiserver: %w", err)
+	}
+	serving := c.plane.APIServer.SecureServing
+	c.outage.port, err = reserve(serving.Address, serving.Port)
+	return err
+}
+
+// Resume brings the API server back, on the same address and with the same data.
+func (c *ControlPlane) Resume(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outage == nil {
+		return errors.New("the API server is not away")
+	}
+	if err := c.outage.end(); err != nil {
+		return err
+	}
+	if c.outage.how == Refuse {
+		if err := c.restartAPIServer(); err != nil {
+			return err
+		}
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := waitForAnswer(ctx, client); err != nil {
+		return err
+	}
+	if err := freeNodes(ctx, client); err != nil {
+		return err
+	}
+	c.outage = nil
+	return c.startWatched(ctx)
+}
+
+func (o *outage) end() error {
+	if o.how == Refuse {
+		return o.port.free()
+	}
+	if err := syscall.Kill(o.frozen, syscall.SIGCONT); err != nil {
+		return fmt.Errorf("thawing kube-apiserver: %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) restartAPIServer() error {
+	log, err := process.OpenLog(c.opts.log("kube-apiserver"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.plane.APIServer.Out, c.plane.APIServer.Err = log, log
+	if err := c.plane.APIServer.Start(); err != nil {
+		return c.startError(err)
+	}
+	return nil
+}
+
+func waitForAnswer(ctx context.Context, client kubernetes.Interface) error {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true, func(ctx context.Context) (bool, error) {
+		request, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(request).Error() == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for kube-apiserver to answer: %w", err)
+	}
+	return nil
+}
+
+// freeNodes removes the leases of nodes: another kwok would not touch the nodes and
+// their pods before those of its predecessor have run out.
+func freeNodes(ctx context.Context, client kubernetes.Interface) error {
+	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("removing the leases of nodes: %w", err)
+	}
+	return nil
+}
+
+// reservation is a socket that is bound but does not listen: connections are
+// refused, and nobody else gets the port by chance.
+type reservation int
+
+const (
+	// none is no socket.
+	none          = -1
+	pollInterval  = 20 * time.Millisecond
+	answerTimeout = 5 * time.Second
+)
+
+func reserve(host, port string) (reservation, error) {
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return none, fmt.Errorf("decoding port %q: %w", port, err)
+	}
+	ip := net.ParseIP(host).To4()
+	if ip == nil {
+		return none, fmt.Errorf("the API server's host %q is no IPv4 address", host)
+	}
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return none, fmt.Errorf("making a socket: %w", err)
+	}
+	// Connections of the API server that has ended may linger.
+	err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	if err == nil {
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{Port: number, Addr: [4]byte(ip)})
+	}
+	if err != nil {
+		return none, errors.Join(fmt.Errorf("reserving port %s: %w", port, err), syscall.Close(socket))
+	}
+	return reservation(socket), nil
+}
+
+// free does nothing to what is free already.
+func (r *reservation) free() error {
+	socket := int(*r)
+	if socket == none {
+		return nil
+	}
+	*r = none
+	if err := syscall.Close(socket); err != nil {
+		return fmt.Errorf("freeing the API server's port: %w", err)
+	}
+	return nil
+}
