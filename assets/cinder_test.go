@@ -181,6 +181,8 @@ func TestCinderNames(t *testing.T) {
 		}
 		if f == flavour.Standalone { // the operator may not write ServiceMonitors into a management cluster
 			want["servicemonitor.yaml"] = "ServiceMonitor ${NAMESPACE}/openstack-cinder-csi-driver-controller-monitor serviceMonitor"
+		} else { // the nodes are of another cluster, which has trusted CAs of its own
+			want["node_cabundle_cm.yaml"] = "ConfigMap ${NODE_NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static"
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("objects (-want +got):\n%s", diff)
