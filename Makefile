@@ -80,6 +80,10 @@ test-devcluster: k8s ## Run the tests of the devcluster, which is a module of it
 test-integration: k8s ## Run the programs of bin/ on a real control plane with a simulated OpenStack
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -v $(TESTFLAGS) ./test/integration/...
 
+.PHONY: bench
+bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS hosted clusters (20: some minutes, 12 GB)
+	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m $(TESTFLAGS) ./test/bench/
+
 .PHONY: image-manila
 image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL
 	$(CONTAINER_TOOL) build -f Dockerfile.manila -t $(or $(IMAGE),manila-csi-driver-operator) .
