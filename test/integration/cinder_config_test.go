@@ -21,75 +21,111 @@ func configMaps() schema.GroupVersionResource {
 
 // TestCinderConfIsRepaired: whatever is done to cloud-conf, it becomes what it was.
 func TestCinderConfIsRepaired(t *testing.T) {
-	e := newCinder(t, options{})
+	newCinder(t, options{}).mustRepairConf()
+}
+
+// mustRepairConf spoils cloud-conf wherever it is.
+func (e *env) mustRepairConf() {
+	e.t.Helper()
 	e.awaitAvailable()
 	want := map[string]string{confKey: generatedConf, topologyKey: "true"}
-	for name, harm := range map[string]func(){
-		"changed": func() { e.patch(configMaps(), operatorNamespace, cloudConf, `{"data":{"cloud.conf":"[Global]\n"}}`) },
-		"lacking": func() { e.patch(configMaps(), operatorNamespace, cloudConf, `{"data":{"enable_topology":null}}`) },
-		"surplus": func() { e.patch(configMaps(), operatorNamespace, cloudConf, `{"data":{"ca-bundle.pem":"a leftover"}}`) },
-		"deleted": func() {
-			e.must(e.kube.CoreV1().ConfigMaps(operatorNamespace).Delete(e.ctx(), cloudConf, metav1.DeleteOptions{}))
+	for _, s := range e.confSpots() {
+		patch := func(text string) func() error {
+			return func() error { return s.side.patch(e.ctx(), place{configMaps(), s.namespace}, cloudConf, text) }
+		}
+		for name, harm := range map[string]func() error{
+			"changed": patch(`{"data":{"cloud.conf":"[Global]\n"}}`),
+			"lacking": patch(`{"data":{"enable_topology":null}}`),
+			"surplus": patch(`{"data":{"ca-bundle.pem":"a leftover"}}`),
+			"deleted": func() error {
+				return s.side.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), cloudConf, metav1.DeleteOptions{})
+			},
+		} {
+			e.sub(s.side.name+" "+name, func(*testing.T) {
+				e.must(harm())
+				e.within(prompt, func() error { return e.hasCloudConf(want) })
+				e.awaitAvailable()
+			})
+		}
+	}
+}
+
+// configStep is a change of what may configure the driver, with the outcome: what follows the generated part of cloud.conf.
+type configStep struct {
+	name           string
+	change         func(e *env)
+	conf, topology string
+}
+
+// attachLimit is what many of the steps ask for.
+const attachLimit = "\n[BlockStorage]\nnode-volume-attach-limit = 25\n"
+
+// ownConfig puts data into the driver's own ConfigMap.
+func ownConfig(data map[string]string) func(e *env) {
+	return func(e *env) {
+		e.t.Helper()
+		e.putUserConfig(data)
+	}
+}
+
+func ownConfigSteps() []configStep {
+	return []configStep{
+		{"config alone", ownConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"}), attachLimit, "true"},
+		{"topology alone", ownConfig(map[string]string{topologyKey: "false"}), "", "false"},
+		{"neither", ownConfig(map[string]string{"another": "key"}), "", "true"},
+		{"case", ownConfig(map[string]string{"config": "[blockSTORAGE]\nNode-Volume-Attach-Limit = 25\n"}), "\n[BlockStorage]\nNode-Volume-Attach-Limit = 25\n", "true"},
+		{"quotes", ownConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = \"25\" ; why\n"}), "\n[BlockStorage]\nnode-volume-attach-limit = \"25\"\n", "true"},
+		{
+			"repeated", ownConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = false\n[Metadata]\n[BlockStorage]\nrescan-on-resize = true\n"}),
+			"\n[BlockStorage]\nrescan-on-resize = false\nrescan-on-resize = true\n", "true",
 		},
-	} {
-		e.sub(name, func(*testing.T) {
-			harm()
-			e.within(prompt, func() error { return e.hasCloudConf(want) })
-			e.awaitAvailable()
-		})
+		{
+			"leftovers", ownConfig(map[string]string{"config": "[Global]\nsecret-name = openstack-credentials\nsecret-namespace = kube-system\n" +
+				"[BlockStorage]\ntrust-device-path = true\nnode-volume-attach-limit = 25\n[Metadata]\nsearch-order = configDrive\n"}),
+			attachLimit, "true",
+		},
+	}
+}
+
+// referTo has the cluster say that it was installed with a key of the installer's ConfigMap.
+func (e *env) referTo(key string) {
+	e.t.Helper()
+	e.patch(configResource("infrastructures"), "", "cluster", `{"spec":{"cloudConfig":{"name":"cloud-provider-config","key":"`+key+`"}}}`)
+}
+
+// installedConfigSteps follow those of the driver's own ConfigMap.
+func installedConfigSteps() []configStep {
+	return []configStep{
+		{"both places", func(e *env) {
+			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"config":"[BlockStorage]\nrescan-on-resize = true\n"}}`)
+		}, attachLimit, "true"},
+		{"the installer's place", func(e *env) {
+			e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
+		}, "\n[BlockStorage]\nrescan-on-resize = true\n", "true"},
+		{"another key", func(e *env) {
+			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"cloud.conf":"[BlockStorage]\nnode-volume-attach-limit = 25\n"}}`)
+			e.referTo("cloud.conf")
+		}, attachLimit, "true"},
+		{"a key that is missing", func(e *env) { e.referTo("nothing") }, "", "true"},
+		{"no ConfigMap at all", func(e *env) {
+			e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+			e.referTo("config")
+		}, "", "true"},
 	}
 }
 
 // TestCinderUserConfig: the administrator's [BlockStorage] is what the driver gets, from either place, and nothing else of the
 // text (faults 54, 56 to 58, 1.11-11).
 func TestCinderUserConfig(t *testing.T) {
-	const limit = "\n[BlockStorage]\nnode-volume-attach-limit = 25\n"
-	e := newCinder(t, options{})
+	newCinder(t, options{}).mustFollow(append(ownConfigSteps(), installedConfigSteps()...))
+}
+
+func (e *env) mustFollow(steps []configStep) {
+	e.t.Helper()
 	e.awaitAvailable()
-	reference := func(key string) {
-		e.patch(configResource("infrastructures"), "", "cluster", `{"spec":{"cloudConfig":{"name":"cloud-provider-config","key":"`+key+`"}}}`)
-	}
-	own := func(data map[string]string) func() {
-		return func() { e.putConfigMap(openshiftConfig, cinderUserConfig, data) }
-	}
-	for _, step := range []struct {
-		name     string
-		change   func()
-		conf     string
-		topology string
-	}{
-		{"config alone", own(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"}), limit, "true"},
-		{"topology alone", own(map[string]string{topologyKey: "false"}), "", "false"},
-		{"neither", own(map[string]string{"another": "key"}), "", "true"},
-		{"case", own(map[string]string{"config": "[blockSTORAGE]\nNode-Volume-Attach-Limit = 25\n"}), "\n[BlockStorage]\nNode-Volume-Attach-Limit = 25\n", "true"},
-		{"quotes", own(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = \"25\" ; why\n"}), "\n[BlockStorage]\nnode-volume-attach-limit = \"25\"\n", "true"},
-		{
-			"repeated", own(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = false\n[Metadata]\n[BlockStorage]\nrescan-on-resize = true\n"}),
-			"\n[BlockStorage]\nrescan-on-resize = false\nrescan-on-resize = true\n", "true",
-		},
-		{
-			"leftovers", own(map[string]string{"config": "[Global]\nsecret-name = openstack-credentials\nsecret-namespace = kube-system\n" +
-				"[BlockStorage]\ntrust-device-path = true\nnode-volume-attach-limit = 25\n[Metadata]\nsearch-order = configDrive\n"}),
-			limit, "true",
-		},
-		{"both places", func() {
-			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"config":"[BlockStorage]\nrescan-on-resize = true\n"}}`)
-		}, limit, "true"},
-		{"the installer's place", func() {
-			e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
-		}, "\n[BlockStorage]\nrescan-on-resize = true\n", "true"},
-		{"another key", func() {
-			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"cloud.conf":"[BlockStorage]\nnode-volume-attach-limit = 25\n"}}`)
-			reference("cloud.conf")
-		}, limit, "true"},
-		{"a key that is missing", func() { reference("nothing") }, "", "true"},
-		{"no ConfigMap at all", func() {
-			e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
-			reference("config")
-		}, "", "true"},
-	} {
+	for _, step := range steps {
 		e.sub(step.name, func(*testing.T) {
-			step.change()
+			step.change(e)
 			want := map[string]string{confKey: generatedConf + step.conf, topologyKey: step.topology}
 			e.within(prompt, func() error { return e.hasCloudConf(want) })
 			e.eventually(soon, e.notDegraded)
@@ -109,44 +145,73 @@ func TestCinderUserConfigAtStart(t *testing.T) {
 	}
 }
 
+// unusable is a content of the driver's own ConfigMap that cannot be used.
+type unusable struct {
+	key, text, says string
+}
+
+const secretOfAdministrator = "leaked-by-the-administrator"
+
+func unusables() map[string]unusable {
+	return map[string]unusable{
+		"no section":      {"config", "[BlockStorage]\n\n]" + secretOfAdministrator + "\n", "line 3"},
+		"open quote":      {"config", "[BlockStorage]\nrescan-on-resize = \"" + secretOfAdministrator + "\n", "line 2"},
+		"no number":       {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + secretOfAdministrator + "\n", "line 3"},
+		"not a switch":    {topologyKey, "perhaps", "neither true nor false"},
+		"before a header": {"config", "password = " + secretOfAdministrator + "\n", "line 1"},
+	}
+}
+
 // TestCinderUnusableConfig: a text that cannot be used is named by ConfigMap, key and line; the last good configuration stays
 // until the text is mended, and nothing is written meanwhile.
 func TestCinderUnusableConfig(t *testing.T) {
-	const secret, good = "leaked-by-the-administrator", "[BlockStorage]\nrescan-on-resize = true\n"
+	const good = "[BlockStorage]\nrescan-on-resize = true\n"
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": good})
 	}})
-	e.secrets = append(e.secrets, secret)
+	e.mustRefuse(openshiftConfig+"/"+cinderUserConfig, unusables())
+	e.sub("installer's", func(*testing.T) {
+		before := e.untouched()
+		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "[Global\n"})
+		e.refuses(before, "line 1", openshiftConfig+"/"+cloudProviderConfig, "key config")
+		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": good})
+		e.recovers(before)
+	})
+}
+
+// mustRefuse checks what becomes of unusable contents of the driver's own ConfigMap, which messages call so.
+func (e *env) mustRefuse(configMap string, contents map[string]unusable) {
+	e.t.Helper()
+	e.secrets = append(e.secrets, secretOfAdministrator)
 	e.awaitAvailable()
 	e.rest()
 	before := e.untouched()
-	for name, bad := range map[string]struct {
-		configMap, key, text string
-		says                 []string
-	}{
-		"no section":      {cinderUserConfig, "config", "[BlockStorage]\n\n]" + secret + "\n", []string{"line 3"}},
-		"open quote":      {cinderUserConfig, "config", "[BlockStorage]\nrescan-on-resize = \"" + secret + "\n", []string{"line 2"}},
-		"no number":       {cinderUserConfig, "config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + secret + "\n", []string{"line 3"}},
-		"installer's":     {cloudProviderConfig, "config", "[Global\n", []string{"line 1"}},
-		"not a switch":    {cinderUserConfig, topologyKey, "perhaps", []string{"neither true nor false"}},
-		"before a header": {cinderUserConfig, "config", "password = " + secret + "\n", []string{"line 1"}},
-	} {
+	for name, bad := range contents {
 		e.sub(name, func(*testing.T) {
-			e.putConfigMap(openshiftConfig, bad.configMap, map[string]string{bad.key: bad.text})
-			says := append(bad.says, openshiftConfig+"/"+bad.configMap, "key "+bad.key)
-			e.within(prompt, func() error { return e.says(cinderDegraded, says...) })
-			e.checkObjects(e.ctx()) // of the secret in this very condition
-			e.must(e.hasOnly(cinderDegraded))
-			e.rest()
-			e.idle(time.Second)
-			e.must(e.isAs(before))
-			mended := map[string]map[string]string{cinderUserConfig: {}, cloudProviderConfig: {"config": good}}
-			e.putConfigMap(openshiftConfig, bad.configMap, mended[bad.configMap])
-			e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
-			e.awaitAvailable()
-			e.must(e.isAs(before))
+			e.putUserConfig(map[string]string{bad.key: bad.text})
+			e.refuses(before, bad.says, configMap, "key "+bad.key)
+			e.putUserConfig(map[string]string{})
+			e.recovers(before)
 		})
 	}
+}
+
+// refuses waits until the condition says all the texts, and checks that nothing else happens.
+func (e *env) refuses(before untouched, says ...string) {
+	e.t.Helper()
+	e.within(prompt, func() error { return e.says(cinderDegraded, says...) })
+	e.checkObjects(e.ctx()) // of the secret in this very condition
+	e.must(e.hasOnly(cinderDegraded))
+	e.rest()
+	e.idle(time.Second)
+	e.must(e.isAs(before))
+}
+
+func (e *env) recovers(before untouched) {
+	e.t.Helper()
+	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+	e.awaitAvailable()
+	e.must(e.isAs(before))
 }
 
 // TestCinderUnusableConfigAtFirst: with a text that never could be used there is no configuration; mended, the driver comes up.
@@ -167,8 +232,12 @@ func TestCinderUnusableConfigAtFirst(t *testing.T) {
 // TestCinderCA: the CA is that of the credentials, else that of the installer's ConfigMap; it is in cloud-conf, and cloud.conf
 // names the file (faults 33, 52, 59). Both operator and driver find it.
 func TestCinderCA(t *testing.T) {
+	newCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustFollowCA()
+}
+
+func (e *env) mustFollowCA() {
+	e.t.Helper()
 	const caFile = "ca-file = /etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem\n"
-	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
 	with := func(ca string) map[string]string {
 		return map[string]string{confKey: generatedConf + caFile, topologyKey: "true", caKeyOfCloudProvider: ca}
 	}
@@ -176,23 +245,23 @@ func TestCinderCA(t *testing.T) {
 	e.must(e.hasCloudConf(with(string(e.ca))))
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
 
-	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: "the installer's"})
+	e.putCloudCA("the installer's")
 	e.lookAgain()
 	e.idle(2 * time.Second)
 	e.must(e.hasCloudConf(with(string(e.ca))))
 
-	e.patch(secrets(), operatorNamespace, cinderCredentials, `{"data":{"cacert":null}}`)
+	e.patchBeside(secrets(), cinderCredentials, `{"data":{"cacert":null}}`)
 	e.within(prompt, func() error { return e.hasCloudConf(with("the installer's")) })
-	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: "another"})
+	e.putCloudCA("another")
 	e.within(prompt, func() error { return e.hasCloudConf(with("another")) })
-	e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+	e.putCloudCA("")
 	e.within(prompt, func() error {
 		return e.hasCloudConf(map[string]string{confKey: generatedConf, topologyKey: "true"})
 	})
 	e.awaitAvailable()
 	for name, w := range e.workloads() {
 		if got := strings.Join(sourcesOf(w.Pod, "cacert"), " "); got != "configMap cloud-conf optional ca-bundle.pem->ca-bundle.pem" {
-			t.Errorf("the CA of %s is from %q", name, got)
+			e.t.Errorf("the CA of %s is from %q", name, got)
 		}
 	}
 }

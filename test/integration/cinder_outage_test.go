@@ -200,7 +200,7 @@ func TestCinderRestartDuringOutage(t *testing.T) {
 		t.Errorf("a restart during an outage writes:\n%s", list(writes))
 	}
 	for time.Since(began) < grace {
-		pause(t, pollEvery)
+		pause(t)
 	}
 	e.stopOperator()
 	e.options.Args = shortGrace()

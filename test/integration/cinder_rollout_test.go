@@ -204,7 +204,7 @@ func TestCinderMountsTrustedCA(t *testing.T) {
 	e.awaitAvailable()
 	mounts := func(want string) error {
 		for name, w := range e.workloads() {
-			if got := mountedAt(w, "csi-driver", path); got != want {
+			if got := mountedAt(w, path); got != want {
 				return fmt.Errorf("csi-driver of %s has %q at %s, want %q", name, got, path, want)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 // request is one request that the API server answered, from its audit log.
 type request struct {
+	Side                                                    *side
 	User, Verb, Resource, Subresource, Namespace, Name, URI string
 	Code                                                    int
 	Time                                                    time.Time
@@ -26,7 +28,7 @@ func (r request) String() string {
 	if r.Subresource != "" {
 		resource += "/" + r.Subresource
 	}
-	return fmt.Sprintf("%s %s %s %s/%s: %d (%s)", r.Time.Format("15:04:05.000"), r.Verb, resource, r.Namespace, r.Name, r.Code, r.URI)
+	return fmt.Sprintf("%s %s: %s %s %s/%s: %d (%s)", r.Time.Format("15:04:05.000"), r.Side.name, r.Verb, resource, r.Namespace, r.Name, r.Code, r.URI)
 }
 
 // isWrite tells whether it changes something, apart from the lease that a leader renews and reviews, which change nothing.
@@ -35,10 +37,10 @@ func (r request) isWrite() bool {
 		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.Resource)
 }
 
-// auditMark is a moment, and its place in the audit log.
+// auditMark is a moment, and its place in the audit logs.
 type auditMark struct {
-	offset int64
-	time   time.Time
+	offsets map[*side]int64
+	time    time.Time
 }
 
 // isBelated tells an event that was made before the mark: the operator's client sends events late, a few a second. The name
@@ -56,6 +58,7 @@ type auditEvent struct {
 	Stage      string `json:"stage"`
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
+	UserAgent  string `json:"userAgent"`
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
@@ -71,23 +74,25 @@ type auditEvent struct {
 	Received time.Time `json:"requestReceivedTimestamp"`
 }
 
-// markAudit returns the present end of the audit log.
-func (c *devcluster) markAudit() (auditMark, error) {
-	info, err := os.Stat(c.auditLog())
-	if err != nil {
-		return auditMark{}, err
+// sender is who sends requests: a user, or a program whose credentials are refused.
+type sender struct{ user, program string }
+
+// isOf tells whether the request was sent by the sender. To who is refused the API server gives no name.
+func (e auditEvent) isOf(s sender) bool {
+	if e.ResponseStatus.Code == http.StatusUnauthorized {
+		return strings.HasPrefix(e.UserAgent, s.program+"/")
 	}
-	return auditMark{info.Size(), time.Now()}, nil
+	return e.User.Username == s.user && e.Stage == "ResponseComplete"
 }
 
-// requestsSince returns the requests of a user that ended after the mark.
-func (c *devcluster) requestsSince(mark auditMark, user string) ([]request, error) {
-	file, err := os.Open(c.auditLog())
+// requestsSince returns the requests of a sender that ended after a place in the audit log.
+func (s *side) requestsSince(offset int64, from sender) ([]request, error) {
+	file, err := os.Open(s.auditLog())
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(mark.offset, io.SeekStart); err != nil {
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
 		return nil, err
 	}
 	var requests []request
@@ -100,39 +105,46 @@ func (c *devcluster) requestsSince(mark auditMark, user string) ([]request, erro
 		if err != nil {
 			return nil, err
 		}
-		if !strings.Contains(line, user) || !strings.Contains(line, `"stage":"ResponseComplete"`) {
+		if !strings.Contains(line, from.user) && !strings.Contains(line, from.program) {
 			continue
 		}
 		var e auditEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
 		}
-		if e.User.Username != user {
-			continue
+		if e.isOf(from) {
+			requests = append(requests, request{
+				Side: s, User: e.User.Username, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+				Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code, Time: e.Received,
+			})
 		}
-		requests = append(requests, request{
-			User: e.User.Username, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
-			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code, Time: e.Received,
-		})
 	}
 }
 
-// mark returns the present end of the audit log.
+// mark returns the present end of the audit logs.
 func (e *env) mark() auditMark {
 	e.t.Helper()
-	mark, err := shared.markAudit()
-	if err != nil {
-		e.t.Fatalf("finding the end of the audit log: %v", err)
+	mark := auditMark{map[*side]int64{}, time.Now()}
+	for _, s := range e.sides() {
+		info, err := os.Stat(s.auditLog())
+		if err != nil {
+			e.t.Fatalf("finding the end of the audit log: %v", err)
+		}
+		mark.offsets[s] = info.Size()
 	}
 	return mark
 }
 
-// requests returns the operator's requests since the mark that all the filters accept.
+// requests returns the operator's requests since the mark that all the filters accept, of one side after the other.
 func (e *env) requests(since auditMark, filters ...func(request) bool) []request {
 	e.t.Helper()
-	all, err := shared.requestsSince(since, e.subject.user())
-	if err != nil {
-		e.t.Fatalf("reading the audit log: %v", err)
+	var all []request
+	for _, s := range e.sides() {
+		some, err := s.requestsSince(since.offsets[s], sender{s.user(e.subject.name), e.subject.program})
+		if err != nil {
+			e.t.Fatalf("reading the audit log: %v", err)
+		}
+		all = append(all, some...)
 	}
 	return slices.DeleteFunc(all, func(r request) bool {
 		return slices.ContainsFunc(filters, func(accept func(request) bool) bool { return !accept(r) })
@@ -143,6 +155,11 @@ func (e *env) requests(since auditMark, filters ...func(request) bool) []request
 func (e *env) writes(since auditMark) []request {
 	e.t.Helper()
 	return e.requests(since, request.isWrite, func(r request) bool { return !r.isBelated(since) })
+}
+
+// on accepts requests to one cluster.
+func on(s *side) func(request) bool {
+	return func(r request) bool { return r.Side == s }
 }
 
 // ofResource accepts requests on a resource, such as "storageclasses".

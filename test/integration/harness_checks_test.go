@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (e *env) checkRequests() {
 		if found := e.leaked(r.URI); len(found) > 0 {
 			e.t.Errorf("a request of the operator has secrets %v in its address: %s", found, r)
 		}
-		if r.Code == 403 && (e.allowed == nil || !e.allowed(r)) {
+		if (r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized) && (e.allowed == nil || !e.allowed(r)) {
 			e.t.Errorf("the operator has no right to do what it did: %s", r)
 		}
 	}
@@ -67,7 +68,7 @@ func (e *env) checkObjects(ctx context.Context) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	deployments, err := e.kube.AppsV1().Deployments(e.subject.operandNamespace).List(ctx, metav1.ListOptions{})
+	deployments, err := e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		e.t.Error(err)
 	}
@@ -75,8 +76,12 @@ func (e *env) checkObjects(ctx context.Context) {
 	if err != nil {
 		e.t.Error(err)
 	}
+	leases, err := e.management.kube.CoreV1().Events(e.management.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		e.t.Error(err)
+	}
 	for what, object := range map[string]any{
-		"events": events, "the ClusterCSIDriver": driver, "Deployments": deployments, "DaemonSets": daemonSets,
+		"events": events, "events beside the operator": leases, "the ClusterCSIDriver": driver, "Deployments": deployments, "DaemonSets": daemonSets,
 	} {
 		text, err := json.Marshal(object)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -46,13 +47,60 @@ func newCinder(t *testing.T, o options) *env {
 	return newEnv(t, o)
 }
 
-// cloudConf returns what the driver reads.
+// spot is a namespace of a cluster.
+type spot struct {
+	side      *side
+	namespace string
+}
+
+// confSpots are where the driver finds its configuration: beside its controllers and beside its node plugins.
+func (e *env) confSpots() []spot {
+	return slices.Compact([]spot{{e.side, e.subject.operandNamespace}, {e.management, e.subject.controllerNamespace}})
+}
+
+// cloudConf returns what the driver reads, which must be the same wherever it is.
 func (e *env) cloudConf() (map[string]string, error) {
-	config, err := e.kube.CoreV1().ConfigMaps(operatorNamespace).Get(e.ctx(), cloudConf, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
+	var data map[string]string
+	for i, s := range e.confSpots() {
+		config, err := s.side.kube.CoreV1().ConfigMaps(s.namespace).Get(e.ctx(), cloudConf, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if diff := cmp.Diff(data, config.Data); i > 0 && diff != "" {
+			return nil, fmt.Errorf("%s is not the same in both clusters (-guest +management):\n%s", cloudConf, diff)
+		}
+		data = config.Data
 	}
-	return config.Data, nil
+	return data, nil
+}
+
+// userSpot is where those who own the control plane configure the driver.
+func (e *env) userSpot() spot {
+	if e.flavour == flavour.HyperShift {
+		return spot{e.management, hostedNamespace}
+	}
+	return spot{e.side, openshiftConfig}
+}
+
+// putUserConfig writes the ConfigMap with which the driver is configured.
+func (e *env) putUserConfig(data map[string]string) {
+	e.t.Helper()
+	s := e.userSpot()
+	e.must(s.side.putConfigMap(e.ctx(), s.namespace, cinderUserConfig, data))
+}
+
+// putCloudCA writes the CA into the ConfigMap about the cloud; "" deletes that.
+func (e *env) putCloudCA(ca string) {
+	e.t.Helper()
+	s, name := e.userSpot(), cloudProviderConfig
+	if e.flavour == flavour.HyperShift {
+		name = hostedCloudCA
+	}
+	if ca == "" {
+		e.must(s.side.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), name, metav1.DeleteOptions{}))
+		return
+	}
+	e.must(s.side.putConfigMap(e.ctx(), s.namespace, name, map[string]string{caKeyOfCloudProvider: ca}))
 }
 
 // hasCloudConf returns nil if the driver's configuration is exactly this.
@@ -91,7 +139,7 @@ func (e *env) hasTopology(want string) error {
 // lookAgain has the operator look at the zones: its credentials are written, with the content that they have.
 func (e *env) lookAgain() {
 	e.t.Helper()
-	e.patch(secrets(), operatorNamespace, cinderCredentials, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano()))
+	e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano()))
 }
 
 // zone is an availability zone; a leading ! makes it unavailable.

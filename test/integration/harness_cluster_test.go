@@ -6,8 +6,9 @@
 // BIN_DIR is the folder with the programs, bin of the source tree by default; K8S_BIN_DIR is the cache of Kubernetes binaries.
 // A test begins with newEnv, which gives it a cluster as cluster-storage-operator leaves it, a cloud of its own and a running
 // operator, and which looks afterwards for what no test may leave: a crash, a secret in a log, a request that was refused.
-// There is one cluster, with one ClusterCSIDriver of each operator, so that tests run one after the other. The operator under
-// test is Manila's unless the options name another subject.
+// There is one cluster of each flavour, with one ClusterCSIDriver of each operator, so that tests run one after the other. The
+// flavour is standalone and the operator under test Manila's, unless the options say otherwise. With HyperShift there are two API
+// servers: what a test does without saying where, it does in the cluster that the drivers serve.
 package integration
 
 import (
@@ -15,20 +16,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -42,35 +40,30 @@ const (
 	nfsNodeName       = "csi-nodeplugin-nfsplugin"
 )
 
-// devcluster is the cluster that all tests share.
-type devcluster struct {
-	dir      string // all state, the logs of the operators too
-	bin      string // the programs
-	config   *rest.Config
-	kube     kubernetes.Interface
-	openst   operatorclient.Interface
-	dynamic  dynamic.Interface
-	baseline baseline
+// clusters are those that all tests share. Each comes up when a test first needs it.
+type clusters struct {
+	dir string // all state, the logs of the operators too
+	bin string // the programs
+	up  map[flavour.Flavour]*devcluster
 }
 
 // shared is set by TestMain before any test runs.
-var shared *devcluster //nolint:gochecknoglobals // TestMain has no other way to hand something to tests.
+var shared *clusters //nolint:gochecknoglobals // TestMain has no other way to hand something to tests.
 
 func TestMain(m *testing.M) {
-	os.Exit(withCluster(m.Run))
+	os.Exit(withClusters(m.Run))
 }
 
-// withCluster runs tests on a cluster, which it removes if they pass.
-func withCluster(run func() int) int {
-	ctx := context.Background()
-	c, err := upCluster(ctx)
+// withClusters runs tests on clusters, which it removes if they pass.
+func withClusters(run func() int) int {
+	c, err := newClusters()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "devcluster:", err)
 		return 1
 	}
 	shared = c
 	code := run()
-	if err := c.command(ctx, "down"); err != nil {
+	if err := c.down(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "devcluster:", err)
 		code = 1
 	}
@@ -82,12 +75,7 @@ func withCluster(run func() int) int {
 	return code
 }
 
-// kubernetesBinaries is the cache that the devcluster runs from; kubectl is in it too.
-func kubernetesBinaries() string {
-	return cmp.Or(os.Getenv("K8S_BIN_DIR"), filepath.Join("..", "..", "bin", "k8s"))
-}
-
-func upCluster(ctx context.Context) (*devcluster, error) {
+func newClusters() (*clusters, error) {
 	bin := os.Getenv("BIN_DIR")
 	if bin == "" {
 		bin = filepath.Join("..", "..", "bin")
@@ -100,16 +88,54 @@ func upCluster(ctx context.Context) (*devcluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &devcluster{dir: dir, bin: bin}
-	args := []string{"up", "--cloud=none", "--drivers=manila,cinder"}
-	args = append(args, "--binaries="+kubernetesBinaries())
-	if err := c.command(ctx, args...); err != nil {
+	return &clusters{dir: dir, bin: bin, up: map[flavour.Flavour]*devcluster{}}, nil
+}
+
+// of returns the cluster of a flavour.
+func (c *clusters) of(ctx context.Context, f flavour.Flavour) (*devcluster, error) {
+	if found := c.up[f]; found != nil {
+		return found, nil
+	}
+	d := &devcluster{flavour: f, dir: filepath.Join(c.dir, string(f)), bin: c.bin}
+	args := []string{"up", "--cloud=none", "--drivers=manila,cinder", "--flavour=" + string(f), "--binaries=" + kubernetesBinaries()}
+	if err := d.command(ctx, args...); err != nil {
 		return nil, err
 	}
-	if err := c.connect(ctx); err != nil {
-		return nil, fmt.Errorf("%w (and %w)", err, c.command(ctx, "down"))
+	if err := d.connect(ctx); err != nil {
+		return nil, fmt.Errorf("%w (and %w)", err, d.command(ctx, "down"))
 	}
-	return c, nil
+	c.up[f] = d
+	return d, nil
+}
+
+func (c *clusters) down(ctx context.Context) error {
+	var errs []error
+	for _, d := range c.up {
+		errs = append(errs, d.command(ctx, "down"))
+	}
+	return errors.Join(errs...)
+}
+
+// kubernetesBinaries is the cache that the devcluster runs from; kubectl is in it too.
+func kubernetesBinaries() string {
+	return cmp.Or(os.Getenv("K8S_BIN_DIR"), filepath.Join("..", "..", "bin", "k8s"))
+}
+
+// devcluster is what operators and drivers run in: a cluster, or two of them.
+type devcluster struct {
+	*side // of the cluster that the drivers serve: the guest
+
+	// management is the cluster that the operators and the drivers' controllers run in; standalone it is the same.
+	management *side
+	flavour    flavour.Flavour
+	// dir has all state, site what the operators find in their pods.
+	dir, site string
+	bin       string
+}
+
+// sides are the clusters, each once.
+func (c *devcluster) sides() []*side {
+	return slices.Compact([]*side{c.side, c.management})
 }
 
 // command runs a devcluster command on this cluster.
@@ -126,36 +152,29 @@ func (c *devcluster) command(ctx context.Context, args ...string) error {
 }
 
 func (c *devcluster) connect(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "admin.kubeconfig"))
-	if err != nil {
-		return err
+	c.site = c.dir
+	c.management = &side{name: "management", dir: c.dir, namespace: operatorNamespace, restored: configuration()}
+	c.side = c.management
+	if c.flavour == flavour.HyperShift {
+		c.site = filepath.Join(c.dir, "guests", guestName)
+		c.management.namespace, c.management.restored = hostedNamespace, controlPlane()
+		c.side = &side{name: "guest", dir: c.site, namespace: operatorNamespace, admin: guestAdmin, restored: configuration()}
 	}
-	config.QPS, config.UserAgent = -1, "integration-test"
-	c.config = config
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return err
+	var errs []error
+	for _, s := range c.sides() {
+		errs = append(errs, s.connect(ctx))
 	}
-	if c.openst, err = operatorclient.NewForConfig(config); err != nil {
-		return err
-	}
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return err
-	}
-	c.baseline, err = c.takeBaseline(ctx)
-	return err
+	return errors.Join(errs...)
 }
-
-// auditLog is the path of the API server's.
-func (c *devcluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 
 // kubeconfig is the path of an operator's.
 func (c *devcluster) kubeconfig(operator string) string {
-	return filepath.Join(c.dir, operator+".kubeconfig")
+	return filepath.Join(c.site, operator+".kubeconfig")
 }
 
 // environment is that of an operator's Deployment.
 func (c *devcluster) environment(operator string) ([]string, error) {
-	return readLines(filepath.Join(c.dir, operator+".env"))
+	return readLines(filepath.Join(c.site, operator+".env"))
 }
 
 func readLines(path string) ([]string, error) {

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -16,11 +17,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // options say how a test's surroundings differ from a good cloud with one share type, found by an operator that polls fast.
 type options struct {
+	// Flavour is standalone unless given.
+	Flavour flavour.Flavour
 	// Subject is the operator, Manila's unless given.
 	Subject subject
 	// Cloud is the OpenStack. Its secrets are recognisable whatever is given here.
@@ -31,6 +35,8 @@ type options struct {
 	Clouds simulator.Clouds
 	// NoCA keeps the CA of a TLS cloud from the cluster and from the operator's files.
 	NoCA bool
+	// CAInConfig leaves the CA of a TLS cloud out of the credentials: only the ConfigMap about the cloud has it.
+	CAInConfig bool
 	// NoCredentials leaves out all Secrets and ConfigMaps about the cloud, and the operator's files.
 	NoCredentials bool
 	// PollInterval is 300 ms unless given, and not passed at all if negative.
@@ -62,7 +68,7 @@ type env struct {
 	// began is the place in the audit log where the test begins.
 	began auditMark
 	// dir has the operator's files and log; they are removed with the cluster.
-	dir, cloudsPath, caPath, configPath string
+	dir, cloudsPath, caPath, caBundlePath, configPath string
 	// listen is where the operator serves.
 	listen string
 	// ca is the cloud's, nil without TLS.
@@ -78,16 +84,23 @@ type env struct {
 // newEnv resets the cluster, starts a cloud and the operator, and has all checked at the test's end.
 func newEnv(t *testing.T, o options) *env {
 	t.Helper()
-	e := &env{devcluster: shared, t: t, options: o.withDefaults()}
-	e.subject = e.options.Subject
+	e := &env{t: t, options: o.withDefaults()}
+	var err error
+	e.devcluster, err = shared.of(t.Context(), e.options.Flavour)
+	e.must(err)
+	e.subject = e.options.Subject.in(e.devcluster)
 	e.dir = filepath.Join(shared.dir, "tests", strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
 	e.cloudsPath = filepath.Join(e.dir, "openstack", "clouds.yaml")
 	e.caPath = filepath.Join(e.dir, "openstack", "ca.crt")
+	e.caBundlePath = filepath.Join(e.dir, "cloud-ca", "ca-bundle.pem")
 	e.configPath = filepath.Join(e.dir, "operator-config", "config.yaml")
-	for _, path := range []string{e.cloudsPath, e.configPath} {
+	for _, path := range []string{e.cloudsPath, e.caBundlePath, e.configPath} {
 		e.must(os.MkdirAll(filepath.Dir(path), 0o700))
 	}
-	e.must(shared.reset(t.Context()))
+	e.must(e.reset(t.Context()))
+	if e.flavour == flavour.HyperShift {
+		e.awaitGuestKubeconfig()
+	}
 	e.startCloud()
 	e.listen = freeAddress(t)
 	e.setConfig("")
@@ -107,6 +120,7 @@ func newEnv(t *testing.T, o options) *env {
 }
 
 func (o options) withDefaults() options {
+	o.Flavour = cmp.Or(o.Flavour, flavour.Standalone)
 	if o.Subject.name == "" {
 		o.Subject = manila()
 	}
@@ -191,47 +205,63 @@ func (e *env) cloudsYAML(o simulator.Clouds) []byte {
 // setClouds gives clouds.yaml to the operator and to the credentials Secrets.
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
-	withCA := len(e.ca) > 0 && !e.options.NoCA
+	data := map[string][]byte{"clouds.yaml": text}
 	e.must(writeFile(e.cloudsPath, text))
-	if withCA {
+	if len(e.ca) > 0 && !e.options.NoCA && !e.options.CAInConfig {
 		e.must(writeFile(e.caPath, e.ca))
+		data["cacert"] = e.ca
 	}
 	for _, name := range e.subject.credentials {
-		data := map[string][]byte{"clouds.yaml": text}
-		if withCA {
-			data["cacert"] = e.ca
-		}
 		e.putSecret(name[0], name[1], data)
+		if e.flavour == flavour.HyperShift {
+			e.must(e.management.putSecret(e.ctx(), hostedNamespace, name[1], data))
+		}
 	}
 }
 
 // putSecret creates or replaces a Secret.
 func (e *env) putSecret(namespace, name string, data map[string][]byte) {
 	e.t.Helper()
+	e.must(e.side.putSecret(e.ctx(), namespace, name, data))
+}
+
+func (s *side) putSecret(ctx context.Context, namespace, name string, data map[string][]byte) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-	_, err := e.kube.CoreV1().Secrets(namespace).Update(e.ctx(), secret, metav1.UpdateOptions{})
+	_, err := s.kube.CoreV1().Secrets(namespace).Update(ctx, secret, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = e.kube.CoreV1().Secrets(namespace).Create(e.ctx(), secret, metav1.CreateOptions{})
+		_, err = s.kube.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
 	}
-	e.must(err)
+	return err
 }
 
 // putConfigMap creates or replaces a ConfigMap.
 func (e *env) putConfigMap(namespace, name string, data map[string]string) {
 	e.t.Helper()
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-	_, err := e.kube.CoreV1().ConfigMaps(namespace).Update(e.ctx(), config, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = e.kube.CoreV1().ConfigMaps(namespace).Create(e.ctx(), config, metav1.CreateOptions{})
-	}
-	e.must(err)
+	e.must(e.side.putConfigMap(e.ctx(), namespace, name, data))
 }
 
-// seedCloudConfig makes the installer's ConfigMap and the copies that cluster-storage-operator keeps of it for the operator.
+func (s *side) putConfigMap(ctx context.Context, namespace, name string, data map[string]string) error {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+	_, err := s.kube.CoreV1().ConfigMaps(namespace).Update(ctx, config, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = s.kube.CoreV1().ConfigMaps(namespace).Create(ctx, config, metav1.CreateOptions{})
+	}
+	return err
+}
+
+// seedCloudConfig makes the ConfigMap about the cloud: the installer's, with the copies that cluster-storage-operator keeps of it
+// for the operator, or that of a hosted control plane, which has a CA only.
 func (e *env) seedCloudConfig() {
 	e.t.Helper()
+	withCA := len(e.ca) > 0 && !e.options.NoCA
+	if e.flavour == flavour.HyperShift {
+		if withCA {
+			e.setHostedCA(e.ca)
+		}
+		return
+	}
 	data := map[string]string{"config": fmt.Sprintf("[Global]\nregion = %s\n", simulator.DefaultRegion)}
-	if len(e.ca) > 0 && !e.options.NoCA {
+	if withCA {
 		data["ca-bundle.pem"] = string(e.ca)
 	}
 	for _, namespace := range append([]string{"openshift-config"}, e.subject.cloudConfigCopies...) {

@@ -66,8 +66,9 @@ func (e *env) workload(name string) (workload, error) {
 	return newWorkload(daemonSet.ObjectMeta, daemonSet.Spec.Template), nil
 }
 
+// deployment returns that of the driver's controllers, wherever it is.
 func (e *env) deployment() (*appsv1.Deployment, error) {
-	return e.kube.AppsV1().Deployments(e.subject.operandNamespace).Get(e.ctx(), e.subject.workloads[0], metav1.GetOptions{})
+	return e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).Get(e.ctx(), e.subject.workloads[0], metav1.GetOptions{})
 }
 
 // workloadNames are the names of Manila's workloads.
@@ -123,7 +124,7 @@ func (e *env) sub(name string, part func(t *testing.T)) {
 // throughout fails the test as soon as check returns an error within the time.
 func (e *env) throughout(d time.Duration, check func() error) {
 	e.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); pause(e.t, pollEvery) {
+	for end := time.Now().Add(d); time.Now().Before(end); pause(e.t) {
 		if err := check(); err != nil {
 			e.t.Fatal(err)
 		}

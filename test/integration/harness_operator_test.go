@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // stopBound is how long the operator may take to end after SIGTERM; its pod would get 30 s.
@@ -33,8 +35,11 @@ func (e *env) operatorArgs() []string {
 		"start", "-v=2",
 		"--config=" + e.configPath,
 		"--terminate-on-files=" + e.configPath,
-		"--kubeconfig=" + shared.kubeconfig(e.subject.name),
-		"--namespace=" + operatorNamespace,
+		"--kubeconfig=" + e.kubeconfig(e.subject.name),
+		"--namespace=" + e.management.namespace,
+	}
+	if e.flavour == flavour.HyperShift {
+		args = append(args, "--guest-kubeconfig="+e.guestKubeconfig(), "--cloud-ca-file="+e.caBundlePath)
 	}
 	if e.options.PollInterval != 0 {
 		args = append(args, "--poll-interval="+e.options.PollInterval.String())
@@ -44,7 +49,7 @@ func (e *env) operatorArgs() []string {
 
 // operatorEnv is the environment of the operator's Deployment, and what a program needs to run at all. Later entries win.
 func (e *env) operatorEnv() []string {
-	variables, err := shared.environment(e.subject.name)
+	variables, err := e.environment(e.subject.name)
 	e.must(err)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
 		if value, found := os.LookupEnv(name); found {
@@ -72,7 +77,7 @@ func (e *env) launch(args, environment []string) *process {
 		e.t.Fatalf("opening the operator's log: %v", err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(filepath.Join(shared.bin, e.subject.program), args...) //nolint:noctx // it ends by SIGTERM, after the test's context.
+	p.cmd = exec.Command(filepath.Join(e.bin, e.subject.program), args...) //nolint:noctx // it ends by SIGTERM, after the test's context.
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, environment
 	p.started = time.Now()
 	if err := p.cmd.Start(); err != nil {
@@ -145,6 +150,25 @@ func (e *env) restartOperator() {
 	e.startOperator()
 }
 
+// awaitEnd waits until the operator ends by itself and well, as it does when a file that it has read changes.
+func (e *env) awaitEnd(bound time.Duration) {
+	e.t.Helper()
+	p := e.operator
+	e.operator = nil // its end is wanted
+	code, err := p.wait(bound)
+	e.must(err)
+	if code != 0 {
+		e.t.Errorf("the operator ended with code %d, want 0", code)
+	}
+}
+
+// awaitRestart is awaitEnd, and has the operator run again, as the kubelet does.
+func (e *env) awaitRestart(bound time.Duration) {
+	e.t.Helper()
+	e.awaitEnd(bound)
+	e.startOperator()
+}
+
 // log returns all that the operators of this test have logged.
 func (e *env) log() string {
 	text, err := os.ReadFile(e.logPath())
@@ -156,11 +180,17 @@ func (e *env) log() string {
 
 func (e *env) logPath() string { return filepath.Join(e.dir, "operator.log") }
 
-// runOperator runs the operator's program to its end, which must come by itself, and returns its exit code and output.
+// runOperator is runProgram of Manila's operator.
 func runOperator(t *testing.T, bound time.Duration, environment []string, args ...string) (int, string) {
 	t.Helper()
+	return runProgram(t, manila().program, bound, environment, args...)
+}
+
+// runProgram runs an operator's program to its end, which must come by itself, and returns its exit code and output.
+func runProgram(t *testing.T, program string, bound time.Duration, environment []string, args ...string) (int, string) {
+	t.Helper()
 	var output bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.bin, "manila-operator"), args...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.bin, program), args...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = &output, &output, environment
 	cmd.WaitDelay = time.Second
 	timer := time.AfterFunc(bound, func() { _ = cmd.Process.Kill() })

@@ -44,17 +44,24 @@ func emptied() []schema.GroupVersionResource {
 		{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+		hostedControlPlanes(),
 		{Version: "v1", Resource: "events"},
 	}
 }
 
-// restored are the resources whose objects get back the content that they had at the beginning.
-func restored() []schema.GroupVersionResource {
-	return []schema.GroupVersionResource{
-		{Group: "config.openshift.io", Version: "v1", Resource: "infrastructures"},
-		{Group: "config.openshift.io", Version: "v1", Resource: "proxies"},
-		{Group: "config.openshift.io", Version: "v1", Resource: "apiservers"},
-		{Group: "operator.openshift.io", Version: "v1", Resource: "storages"},
+// place is where objects of a resource are; namespace "" is all of them, or none.
+type place struct {
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// configuration is what describes a cluster.
+func configuration() []place {
+	return []place{
+		{configResource("infrastructures"), ""},
+		{configResource("proxies"), ""},
+		{configResource("apiservers"), ""},
+		{resource("operator.openshift.io", "storages"), ""},
 	}
 }
 
@@ -65,82 +72,99 @@ func clusterCSIDrivers() schema.GroupVersionResource {
 // baseline is the cluster as the devcluster made it.
 type baseline struct {
 	present map[schema.GroupVersionResource]map[string]bool
-	content map[schema.GroupVersionResource][]unstructured.Unstructured
+	content map[place][]unstructured.Unstructured
 }
 
 func key(o unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
 
-func (c *devcluster) takeBaseline(ctx context.Context) (baseline, error) {
-	b := baseline{map[schema.GroupVersionResource]map[string]bool{}, map[schema.GroupVersionResource][]unstructured.Unstructured{}}
+// list returns no objects of a resource that the cluster does not have.
+func (s *side) list(ctx context.Context, p place) ([]unstructured.Unstructured, error) {
+	list, err := s.dynamic.Resource(p.resource).Namespace(p.namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", p.resource.Resource, err)
+	}
+	return list.Items, nil
+}
+
+func (s *side) takeBaseline(ctx context.Context) (baseline, error) {
+	b := baseline{map[schema.GroupVersionResource]map[string]bool{}, map[place][]unstructured.Unstructured{}}
 	for _, resource := range emptied() {
 		b.present[resource] = map[string]bool{}
-		list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+		objects, err := s.list(ctx, place{resource, ""})
 		if err != nil {
-			return b, fmt.Errorf("listing %s: %w", resource.Resource, err)
+			return b, err
 		}
-		for _, object := range list.Items {
+		for _, object := range objects {
 			b.present[resource][key(object)] = true
 		}
 	}
-	for _, resource := range append(restored(), clusterCSIDrivers()) {
-		list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+	for _, p := range append(s.restored, place{clusterCSIDrivers(), ""}) {
+		objects, err := s.list(ctx, p)
 		if err != nil {
-			return b, fmt.Errorf("listing %s: %w", resource.Resource, err)
+			return b, err
 		}
-		b.content[resource] = list.Items
+		b.content[p] = objects
 	}
 	return b, nil
 }
 
-// reset makes the cluster what it was at the beginning.
+// reset makes the clusters what they were at the beginning.
 func (c *devcluster) reset(ctx context.Context) error {
+	var errs []error
+	for _, s := range c.sides() {
+		errs = append(errs, s.reset(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *side) reset(ctx context.Context) error {
 	for _, resource := range emptied() {
-		if err := c.empty(ctx, resource); err != nil {
+		if err := s.empty(ctx, resource); err != nil {
 			return err
 		}
 	}
-	for _, resource := range restored() {
-		if err := c.restore(ctx, resource); err != nil {
+	for _, p := range s.restored {
+		if err := s.restore(ctx, p); err != nil {
 			return err
 		}
 	}
-	if err := c.renewDriver(ctx); err != nil {
+	if err := s.renewDriver(ctx); err != nil {
 		return err
 	}
-	return c.awaitEmpty(ctx)
+	return s.awaitEmpty(ctx)
 }
 
 // surplus are the objects that were not there at the beginning and do not come by themselves.
-func (c *devcluster) surplus(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
-	}
-	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool {
-		return c.baseline.present[resource][key(o)] || strings.HasPrefix(o.GetNamespace(), "kube-") ||
+func (s *side) surplus(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	objects, err := s.list(ctx, place{resource, ""})
+	return slices.DeleteFunc(objects, func(o unstructured.Unstructured) bool {
+		return s.baseline.present[resource][key(o)] || strings.HasPrefix(o.GetNamespace(), "kube-") ||
 			resource.Resource == "configmaps" && o.GetName() == "kube-root-ca.crt" ||
 			resource.Resource == "serviceaccounts" && o.GetName() == "default"
-	}), nil
+	}), err
 }
 
-func (c *devcluster) empty(ctx context.Context, resource schema.GroupVersionResource) error {
+func (s *side) empty(ctx context.Context, resource schema.GroupVersionResource) error {
 	if resource.Resource == "events" {
-		return c.dynamic.Resource(resource).Namespace(operatorNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		return s.dynamic.Resource(resource).Namespace(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	}
-	objects, err := c.surplus(ctx, resource)
+	objects, err := s.surplus(ctx, resource)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, object := range objects {
-		errs = append(errs, c.remove(ctx, resource, object))
+		errs = append(errs, s.remove(ctx, resource, object))
 	}
 	return errors.Join(errs...)
 }
 
 // remove deletes an object at once, whatever finalizers it has.
-func (c *devcluster) remove(ctx context.Context, resource schema.GroupVersionResource, object unstructured.Unstructured) error {
-	client := c.dynamic.Resource(resource).Namespace(object.GetNamespace())
+func (s *side) remove(ctx context.Context, resource schema.GroupVersionResource, object unstructured.Unstructured) error {
+	client := s.dynamic.Resource(resource).Namespace(object.GetNamespace())
 	if len(object.GetFinalizers()) > 0 {
 		patch := []byte(`{"metadata":{"finalizers":null}}`)
 		_, err := client.Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
@@ -158,55 +182,72 @@ func (c *devcluster) remove(ctx context.Context, resource schema.GroupVersionRes
 }
 
 // restore gives objects their first content back, and creates those that are gone.
-func (c *devcluster) restore(ctx context.Context, resource schema.GroupVersionResource) error {
-	client := c.dynamic.Resource(resource)
-	for _, first := range c.baseline.content[resource] {
+func (s *side) restore(ctx context.Context, p place) error {
+	client := s.dynamic.Resource(p.resource).Namespace(p.namespace)
+	for _, first := range s.baseline.content[p] {
 		now, err := client.Get(ctx, first.GetName(), metav1.GetOptions{})
+		if err == nil && now.GetDeletionTimestamp() != nil {
+			if err := s.remove(ctx, p.resource, *now); err != nil {
+				return err
+			}
+			now, err = client.Get(ctx, first.GetName(), metav1.GetOptions{})
+		}
 		switch {
 		case apierrors.IsNotFound(err):
-			now, err = c.create(ctx, resource, first)
-		case err == nil && now.GetGeneration() != first.GetGeneration():
+			now, err = s.create(ctx, p.resource, first)
+		case err == nil && now.GetResourceVersion() != first.GetResourceVersion():
 			wanted := first.DeepCopy()
+			wanted.SetUID(now.GetUID())
 			wanted.SetResourceVersion(now.GetResourceVersion())
 			now, err = client.Update(ctx, wanted, metav1.UpdateOptions{})
 		}
+		if err == nil {
+			err = s.restoreStatus(ctx, p, first, now)
+		}
 		if err != nil {
-			return fmt.Errorf("restoring %s %q: %w", resource.Resource, first.GetName(), err)
-		}
-		if first.Object["status"] == nil {
-			continue
-		}
-		wanted := now.DeepCopy()
-		wanted.Object["status"] = first.Object["status"]
-		if _, err := client.UpdateStatus(ctx, wanted, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("restoring the status of %s %q: %w", resource.Resource, first.GetName(), err)
+			return fmt.Errorf("restoring %s %q: %w", p.resource.Resource, key(first), err)
 		}
 	}
 	return nil
 }
 
-func (c *devcluster) create(ctx context.Context, resource schema.GroupVersionResource, first unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// restoreStatus does so where nobody else but tests writes it.
+func (s *side) restoreStatus(ctx context.Context, p place, first unstructured.Unstructured, now *unstructured.Unstructured) error {
+	none := first.Object["status"] == nil
+	if !strings.HasSuffix(p.resource.Group, ".openshift.io") || none && now.Object["status"] == nil {
+		return nil
+	}
+	wanted := now.DeepCopy()
+	wanted.Object["status"] = first.Object["status"]
+	if none {
+		wanted.Object["status"] = map[string]any{}
+	}
+	_, err := s.dynamic.Resource(p.resource).Namespace(p.namespace).UpdateStatus(ctx, wanted, metav1.UpdateOptions{})
+	return ignoreNotFound(err)
+}
+
+func (s *side) create(ctx context.Context, resource schema.GroupVersionResource, first unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object := first.DeepCopy()
 	object.SetResourceVersion("")
 	object.SetUID("")
 	object.SetManagedFields(nil)
-	return c.dynamic.Resource(resource).Create(ctx, object, metav1.CreateOptions{})
+	return s.dynamic.Resource(resource).Namespace(first.GetNamespace()).Create(ctx, object, metav1.CreateOptions{})
 }
 
 // renewDriver replaces the ClusterCSIDriver by a new one, without status.
-func (c *devcluster) renewDriver(ctx context.Context) error {
-	resource := clusterCSIDrivers()
-	list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+func (s *side) renewDriver(ctx context.Context) error {
+	drivers := place{clusterCSIDrivers(), ""}
+	objects, err := s.list(ctx, drivers)
 	if err != nil {
-		return fmt.Errorf("listing %s: %w", resource.Resource, err)
+		return err
 	}
-	for _, object := range list.Items {
-		if err := c.remove(ctx, resource, object); err != nil {
+	for _, object := range objects {
+		if err := s.remove(ctx, drivers.resource, object); err != nil {
 			return err
 		}
 	}
-	for _, first := range c.baseline.content[resource] {
-		if _, err := c.create(ctx, resource, first); err != nil {
+	for _, first := range s.baseline.content[drivers] {
+		if _, err := s.create(ctx, drivers.resource, first); err != nil {
 			return fmt.Errorf("creating ClusterCSIDriver %q: %w", first.GetName(), err)
 		}
 	}
@@ -214,7 +255,7 @@ func (c *devcluster) renewDriver(ctx context.Context) error {
 }
 
 // awaitEmpty waits until deleted objects are gone and nothing that they owned comes back.
-func (c *devcluster) awaitEmpty(ctx context.Context) error {
+func (s *side) awaitEmpty(ctx context.Context) error {
 	var left []string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
 		left = nil
@@ -222,13 +263,13 @@ func (c *devcluster) awaitEmpty(ctx context.Context) error {
 			if resource.Resource == "events" {
 				continue
 			}
-			objects, err := c.surplus(ctx, resource)
+			objects, err := s.surplus(ctx, resource)
 			if err != nil {
 				return false, err
 			}
 			for _, object := range objects {
 				left = append(left, resource.Resource+" "+key(object))
-				if err := c.remove(ctx, resource, object); err != nil {
+				if err := s.remove(ctx, resource, object); err != nil {
 					return false, err
 				}
 			}
@@ -236,7 +277,7 @@ func (c *devcluster) awaitEmpty(ctx context.Context) error {
 		return len(left) == 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("emptying the cluster: %w; left: %s", err, strings.Join(left, ", "))
+		return fmt.Errorf("emptying the %s cluster: %w; left: %s", s.name, err, strings.Join(left, ", "))
 	}
 	return nil
 }

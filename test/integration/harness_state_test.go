@@ -48,15 +48,15 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 		if time.Now().After(deadline) {
 			e.t.Fatalf("not within %v: %v", bound, err)
 		}
-		pause(e.t, pollEvery)
+		pause(e.t)
 	}
 }
 
 // pause lets time pass between two looks.
-func pause(t *testing.T, d time.Duration) {
+func pause(t *testing.T) {
 	t.Helper()
 	select {
-	case <-time.After(d):
+	case <-time.After(pollEvery):
 	case <-t.Context().Done():
 		t.Fatal(t.Context().Err())
 	}
@@ -275,16 +275,20 @@ func (e *env) hasClasses(names ...string) error {
 
 // lacksWorkloads returns nil if nothing of the driver has been deployed.
 func (e *env) lacksWorkloads() error {
-	deployments, err := e.kube.AppsV1().Deployments(e.subject.operandNamespace).List(e.ctx(), metav1.ListOptions{})
-	if err != nil {
-		return err
+	var surplus []string
+	for _, s := range e.sides() {
+		for _, kind := range []string{"deployments", "daemonsets"} {
+			objects, err := s.surplus(e.ctx(), resource("apps", kind))
+			if err != nil {
+				return err
+			}
+			for _, object := range objects {
+				surplus = append(surplus, kind+" "+key(object))
+			}
+		}
 	}
-	daemonSets, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).List(e.ctx(), metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	if n := len(deployments.Items) + len(daemonSets.Items); n > 0 {
-		return fmt.Errorf("there are %d Deployments and DaemonSets, want none", n)
+	if len(surplus) > 0 {
+		return fmt.Errorf("there are %v, want no workloads", surplus)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@
 
 package integration
 
+import "github.com/openstack-csi/csi-operator/pkg/flavour"
+
 // subject is an operator under test: what differs between the operators.
 type subject struct {
 	// name is that of its Deployment and of its service account.
@@ -10,10 +12,14 @@ type subject struct {
 	program string
 	// driver is the name of its ClusterCSIDriver.
 	driver string
-	// operandNamespace is where its workloads are.
+	// operandNamespace is where its workloads are, apart from the controllers of a hosted control plane.
 	operandNamespace string
+	// controllerNamespace is where, in the management cluster, its Deployment is.
+	controllerNamespace string
 	// workloads are their names, the Deployment first.
 	workloads []string
+	// trustedCA is the ConfigMap for the CAs that a cluster trusts, certificate the Secret with which the metrics are served.
+	trustedCA, certificate string
 	// credentials are the Secrets that the cloud credential operator makes for it: namespace and name.
 	credentials [][2]string
 	// cloudConfigCopies are the namespaces in which cluster-storage-operator keeps a copy of ConfigMap cloud-provider-config.
@@ -27,6 +33,8 @@ func manila() subject {
 		driver:           driverName,
 		operandNamespace: operandNamespace,
 		workloads:        []string{controllerName, nodeName, nfsNodeName},
+		trustedCA:        trustedCABundle,
+		certificate:      servingCertificate,
 		credentials: [][2]string{
 			{operatorNamespace, "openstack-cloud-credentials"},
 			{operatorNamespace, "manila-cloud-credentials"},
@@ -43,9 +51,17 @@ func cinder() subject {
 		driver:           "cinder.csi.openstack.org",
 		operandNamespace: operatorNamespace,
 		workloads:        []string{cinderController, cinderNode},
+		trustedCA:        cinderTrustedCA,
+		certificate:      cinderCertificate,
 		credentials:      [][2]string{{operatorNamespace, cinderCredentials}},
 	}
 }
 
-// user is whom the operator is to the API server.
-func (s subject) user() string { return "system:serviceaccount:" + operatorNamespace + ":" + s.name }
+// in returns the subject as it is in a cluster.
+func (s subject) in(c *devcluster) subject {
+	s.controllerNamespace = s.operandNamespace
+	if c.flavour == flavour.HyperShift {
+		s.controllerNamespace = hostedNamespace
+	}
+	return s
+}

@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
@@ -71,11 +69,6 @@ func hasVariables(c corev1.Container, want map[string]string) error {
 // 41, 42), not to what dials sockets only (fault 40); it comes once, however often it is synced, and goes.
 func TestProxyReachesDrivers(t *testing.T) {
 	e := newEnv(t, options{})
-	e.afterwards(func(ctx context.Context) error {
-		_, err := e.dynamic.Resource(configResource("proxies")).
-			Patch(ctx, "cluster", types.MergePatchType, []byte(`{"status":null}`), metav1.PatchOptions{}, "status")
-		return err
-	})
 	e.awaitAvailable()
 	e.must(e.hasProxy(map[string]string{}))
 

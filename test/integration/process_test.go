@@ -43,7 +43,7 @@ func TestMissingImagesEndTheProcess(t *testing.T) {
 
 // leaseHolder returns who leads, "" for nobody.
 func (e *env) leaseHolder() (string, error) {
-	lease, err := e.kube.CoordinationV1().Leases(operatorNamespace).Get(e.ctx(), operatorName+"-lock", metav1.GetOptions{})
+	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).Get(e.ctx(), e.subject.name+"-lock", metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -89,14 +89,8 @@ func TestEndGivesTheLeaseBack(t *testing.T) {
 func TestChangedConfigEndsTheProcess(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	p := e.operator
-	e.operator = nil // its end is wanted
 	e.setConfig("  minTLSVersion: VersionTLS13\n")
-	code, err := p.wait(15 * time.Second)
-	e.must(err)
-	if code != 0 {
-		t.Errorf("the operator ended with code %d, want 0", code)
-	}
+	e.awaitEnd(soon)
 	e.must(e.isNotLed())
 	e.startOperator()
 	e.awaitAvailable()
@@ -127,16 +121,23 @@ func (e *env) tlsVersion(highest uint16) (uint16, error) {
 
 // TestServesHealthToAllAndMetricsToPrometheus: the kubelet has no credentials; metrics are for those who may read them.
 func TestServesHealthToAllAndMetricsToPrometheus(t *testing.T) {
-	e := newEnv(t, options{})
+	newEnv(t, options{}).mustServe()
+}
+
+// asking is a request to the operator and the status of its answer.
+type asking struct {
+	path, token string
+	want        int
+}
+
+func (e *env) mustServe(more ...asking) {
+	e.t.Helper()
 	e.awaitAvailable()
 	prometheus, err := e.prometheusToken()
 	e.must(err)
 	foreign, err := e.kube.CoreV1().ServiceAccounts(operandNamespace).CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
-	for _, c := range []struct {
-		path, token string
-		want        int
-	}{
+	for _, c := range append([]asking{
 		{"/healthz", "", http.StatusOK},
 		{"/readyz", "", http.StatusOK},
 		{"/livez", "", http.StatusOK},
@@ -144,9 +145,9 @@ func TestServesHealthToAllAndMetricsToPrometheus(t *testing.T) {
 		{"/metrics", "no-token", http.StatusUnauthorized},
 		{"/metrics", foreign.Status.Token, http.StatusForbidden},
 		{"/metrics", prometheus, http.StatusOK},
-	} {
+	}, more...) {
 		if got, err := e.ask(c.path, c.token); err != nil || got != c.want {
-			t.Errorf("%s answers %d (%v), want %d", c.path, got, err, c.want)
+			e.t.Errorf("%s answers %d (%v), want %d", c.path, got, err, c.want)
 		}
 	}
 }
@@ -175,24 +176,40 @@ func (e *env) ask(path, token string) (int, error) {
 // TestSettledOperatorIsQuiet: with nothing to do nothing is written, and next to nothing is read, poll after poll.
 func TestSettledOperatorIsQuiet(t *testing.T) {
 	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
+	e.mustBeQuiet()
+}
+
+// mustBeQuiet waits until the driver is there and checks that the operator leaves the clusters alone from then on.
+func (e *env) mustBeQuiet() {
+	e.t.Helper()
 	e.awaitAvailable()
 	since := e.rest()
-	e.awaitPolls(5)
+	e.awaitLooks(5)
 	if writes := e.requests(since, request.isWrite); len(writes) > 0 {
-		t.Errorf("the operator wrote:\n%s", list(writes))
+		e.t.Errorf("the operator wrote:\n%s", list(writes))
 	}
 	reads := map[string]int{}
 	for _, r := range e.requests(since, ofVerb("get"), func(r request) bool { return r.Resource != "leases" }) {
-		reads[r.Resource+" "+r.Namespace+"/"+r.Name]++
+		reads[r.Side.name+": "+r.Resource+" "+r.Namespace+"/"+r.Name]++
 	}
 	for object, n := range reads {
 		if n > 1 {
-			t.Errorf("%s was read %d times in 5 polls, want once a minute at most", object, n)
+			e.t.Errorf("%s was read %d times in 5 polls, want once a minute at most", object, n)
 		}
 	}
 	if lists := e.requests(since, ofVerb("list")); len(lists) > 0 {
-		t.Errorf("the operator listed what it watches:\n%s", list(lists))
+		e.t.Errorf("the operator listed what it watches:\n%s", list(lists))
 	}
+}
+
+// awaitLooks lets the time of so many polls pass.
+func (e *env) awaitLooks(n int) {
+	e.t.Helper()
+	if e.subject.name == operatorName {
+		e.awaitPolls(n)
+		return
+	}
+	e.idle(time.Duration(n) * e.options.PollInterval) // Cinder's operator looks when something has changed
 }
 
 // staleConditions are those of earlier operators: csi-driver-manila-operator up to 4.17, csi-operator from 4.18.

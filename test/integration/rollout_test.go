@@ -119,12 +119,16 @@ func (e *env) awaitRollout(before map[string]workload, rolled []string) {
 
 // hasNewPods returns nil if each pod of the workloads has the present hashes.
 func (e *env) hasNewPods(names []string) error {
-	pods, err := e.kube.CoreV1().Pods(operandNamespace).List(e.ctx(), metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
 	for _, name := range names {
 		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		side, namespace := e.side, e.subject.operandNamespace
+		if name == e.subject.workloads[0] {
+			side, namespace = e.management, e.subject.controllerNamespace
+		}
+		pods, err := side.kube.CoreV1().Pods(namespace).List(e.ctx(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -251,7 +255,7 @@ func TestMountsTrustedCA(t *testing.T) {
 // mountsTrustedCA returns nil if the driver's container has the bundle where programs look for CAs.
 func mountsTrustedCA(w workload) error {
 	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	if got, want := mountedAt(w, "csi-driver", path), "configMap "+trustedCABundle+" ca-bundle.crt->tls-ca-bundle.pem"; got != want {
+	if got, want := mountedAt(w, path), "configMap "+trustedCABundle+" ca-bundle.crt->tls-ca-bundle.pem"; got != want {
 		return fmt.Errorf("csi-driver of %s has %s at %s, want %s", w.Name, got, path, want)
 	}
 	return nil

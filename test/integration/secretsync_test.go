@@ -230,7 +230,7 @@ func TestCopiesCA(t *testing.T) {
 			caFromConfigMap:   "configMap " + cloudProviderConfig + " optional ca-bundle.pem->ca-bundle.pem",
 			caFromCredentials: "secret " + credentialsSecret + " optional cacert->ca.crt",
 		} {
-			if got := mountedAt(w, "csi-driver", path); got != source {
+			if got := mountedAt(w, path); got != source {
 				t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)
 			}
 		}
@@ -242,9 +242,9 @@ func TestCopiesCA(t *testing.T) {
 	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
 }
 
-// mountedAt says what a container finds at a path: kind, name, whether it may be missing, key and file.
-func mountedAt(w workload, container, path string) string {
-	c, err := w.container(container)
+// mountedAt says what the driver's container finds at a path: kind, name, whether it may be missing, key and file.
+func mountedAt(w workload, path string) string {
+	c, err := w.container("csi-driver")
 	if err != nil {
 		return err.Error()
 	}

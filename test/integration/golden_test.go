@@ -1,0 +1,175 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// Refresh what is wanted with `go test -tags integration ./test/integration -run Golden -update`, and read the difference.
+var update = flag.Bool("update", false, "write the workloads as they are to testdata/workloads")
+
+// TestGoldenWorkloads: the workloads, when all hooks have done their part, are those of testdata/workloads/standalone.
+func TestGoldenWorkloads(t *testing.T) {
+	eachGolden(t, options{})
+}
+
+// TestHyperShiftGoldenWorkloads: the same with testdata/workloads/hypershift, where controllers and nodes are in two clusters.
+func TestHyperShiftGoldenWorkloads(t *testing.T) {
+	eachGolden(t, options{
+		Flavour: flavour.HyperShift,
+		Env: []string{
+			"HTTP_PROXY=http://management:3128", "HTTPS_PROXY=http://management:3129", "NO_PROXY=.svc,127.0.0.1", "RUN_AS_USER=1001",
+			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=kube-rbac-proxy:control-plane", "NFS_DRIVER_CONTROL_PLANE_IMAGE=csi-driver-nfs:control-plane",
+		},
+		Before: func(e *env) {
+			e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable","labels":{"team":"storage"},` +
+				`"nodeSelector":{"kubernetes.io/os":"linux"},"tolerations":[{"key":"dedicated","operator":"Exists"}]}`)
+		},
+	})
+}
+
+// eachGolden gives every hook something to do.
+func eachGolden(t *testing.T, o options) {
+	t.Helper()
+	for _, s := range []subject{manila(), cinder()} {
+		t.Run(s.program, func(t *testing.T) {
+			o.Subject = s
+			e := newEnv(t, o)
+			e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://cluster:3128", HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local"})
+			e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, s.certificate, map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")}))
+			e.awaitAvailable()
+			for _, at := range e.confSpots() {
+				e.must(at.side.patch(e.ctx(), place{configMaps(), at.namespace}, s.trustedCA, fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
+			}
+			e.eventually(prompt, e.allTrust)
+			e.awaitAvailable()
+			e.rest()
+			for _, name := range s.workloads {
+				e.mustBeGolden(name)
+			}
+		})
+	}
+}
+
+// allTrust returns nil if csi-driver of each workload has the CAs that its cluster trusts.
+func (e *env) allTrust() error {
+	for _, name := range e.subject.workloads {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		if got := mountedAt(w, "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"); got == "nothing" {
+			return fmt.Errorf("%s does not mount %s yet", name, e.subject.trustedCA)
+		}
+	}
+	return nil
+}
+
+// mustBeGolden compares a workload, as the API server has it, with the file of its name.
+func (e *env) mustBeGolden(name string) {
+	e.t.Helper()
+	var workload any
+	var err error
+	if name == e.subject.workloads[0] {
+		workload, err = e.deployment()
+	} else {
+		workload, err = e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+	}
+	e.must(err)
+	got, err := normalised(workload)
+	e.must(err)
+	path := filepath.Join("testdata", "workloads", string(e.flavour), name+".yaml")
+	if *update {
+		e.must(os.MkdirAll(filepath.Dir(path), 0o755))
+		e.must(os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	e.must(err)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		e.t.Errorf("%s differs from %s (-want +got):\n%s", name, path, diff)
+	}
+}
+
+// normalised is a workload in YAML without what differs from run to run.
+func normalised(workload any) ([]byte, error) {
+	text, err := json.Marshal(workload)
+	if err != nil {
+		return nil, err
+	}
+	var object struct {
+		Metadata map[string]any `json:"metadata"`
+		Spec     map[string]any `json:"spec"`
+	}
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(object.Metadata, func(key string, _ any) bool {
+		return !slices.Contains([]string{"name", "namespace", "labels", "annotations"}, key)
+	})
+	template, _, err := unstructured.NestedFieldNoCopy(object.Spec, "template", "metadata")
+	if err != nil {
+		return nil, err
+	}
+	for _, metadata := range []any{object.Metadata, template} {
+		if fields, ok := metadata.(map[string]any); ok {
+			delete(fields, "creationTimestamp")
+			normaliseAnnotations(fields["annotations"])
+		}
+	}
+	return yaml.Marshal(object)
+}
+
+// normaliseAnnotations replaces hashes, and numbers that count changes. Which inputs the hashes are of is listed in another
+// annotation.
+func normaliseAnnotations(of any) {
+	annotations, ok := of.(map[string]any)
+	if !ok {
+		return
+	}
+	hashes := 0
+	for key, value := range annotations {
+		switch {
+		case strings.HasPrefix(key, dependencyPrefix):
+			hashes++
+			delete(annotations, key)
+		case key == inputsAnnotation:
+			annotations[key] = withoutHashes(fmt.Sprint(value))
+		case key == "operator.openshift.io/spec-hash":
+			annotations[key] = "(hash)"
+		case strings.HasSuffix(key, "generation"), strings.HasSuffix(key, "/revision"):
+			annotations[key] = "(number)"
+		}
+	}
+	if hashes > 0 {
+		annotations[dependencyPrefix+"..."] = fmt.Sprintf("(%d hashes)", hashes)
+	}
+}
+
+// withoutHashes leaves of kind/name=hash,... what the inputs are, and which of them are absent.
+func withoutHashes(inputs string) string {
+	all := strings.Split(inputs, ",")
+	for i, input := range all {
+		if name, hash, _ := strings.Cut(input, "="); hash != "absent" {
+			all[i] = name + "=(hash)"
+		}
+	}
+	return strings.Join(all, ",")
+}

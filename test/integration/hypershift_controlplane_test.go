@@ -1,0 +1,217 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// placeHosted is what messages call the control plane's namespace.
+const placeHosted = "namespace " + hostedNamespace + " of the management cluster"
+
+// wish is something that a HostedControlPlane can ask of the pods of its control plane.
+type wish struct {
+	name, asked, withdrawn string
+	granted                func(before, after *appsv1.Deployment) error
+}
+
+func wishes() []wish {
+	storage := corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "storage", Effect: corev1.TaintEffectNoSchedule}
+	return []wish{
+		{
+			"nodeSelector", `{"nodeSelector":{"kubernetes.io/os":"linux","kubernetes.io/arch":"amd64"}}`, `{"nodeSelector":null}`,
+			func(_, after *appsv1.Deployment) error {
+				return same(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, after.Spec.Template.Spec.NodeSelector)
+			},
+		},
+		{
+			"tolerations", `{"tolerations":[{"key":"dedicated","operator":"Equal","value":"storage","effect":"NoSchedule"}]}`, `{"tolerations":null}`,
+			func(before, after *appsv1.Deployment) error {
+				return same(append(slices.Clone(before.Spec.Template.Spec.Tolerations), storage), after.Spec.Template.Spec.Tolerations)
+			},
+		},
+		{
+			"labels", `{"labels":{"team":"storage","app":"of-another","hypershift.openshift.io/hosted-control-plane":"of-another"}}`, `{"labels":null}`,
+			func(before, after *appsv1.Deployment) error {
+				want := map[string]string{"team": "storage"}
+				for key, value := range before.Spec.Template.Labels { // those that the pods have already are not for others to set
+					want[key] = value
+				}
+				return same(want, after.Spec.Template.Labels)
+			},
+		},
+		{
+			"availability", `{"controllerAvailabilityPolicy":"HighlyAvailable"}`, `{"controllerAvailabilityPolicy":"SingleReplica"}`,
+			func(_, after *appsv1.Deployment) error {
+				if *after.Spec.Replicas != 2 {
+					return fmt.Errorf("there are to be %d replicas, want 2", *after.Spec.Replicas)
+				}
+				return keptApart(after)
+			},
+		},
+	}
+}
+
+func same[T any](want, got T) error {
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("not as wished (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+// keptApart returns nil if the pods cannot be on one node.
+func keptApart(d *appsv1.Deployment) error {
+	apart := d.Spec.Template.Spec.Affinity.PodAntiAffinity
+	want := []corev1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: d.Spec.Selector.MatchLabels}, TopologyKey: "kubernetes.io/hostname",
+	}}
+	return same(want, apart.RequiredDuringSchedulingIgnoredDuringExecution)
+}
+
+// TestHyperShiftFollowsControlPlane: what the HostedControlPlane says of its pods is so for the driver's too (faults 151, 152, 153,
+// 1.11-12): a change is one rollout, and when it is withdrawn the pods are what they were.
+func TestHyperShiftFollowsControlPlane(t *testing.T) {
+	eachHosted(t, options{}, func(_ *testing.T, e *env) {
+		e.awaitAvailable()
+		e.must(e.hasReplicas(1))
+		for _, w := range wishes() {
+			e.sub(w.name, func(t *testing.T) {
+				e.rest()
+				before, err := e.deployment()
+				e.must(err)
+				e.patchControlPlane(w.asked)
+				e.within(prompt, func() error { return e.deploymentHas(before, w.granted) })
+				e.awaitAvailable()
+				e.must(e.deploymentHas(before, w.granted))
+				e.rest()
+				after, err := e.deployment()
+				e.must(err)
+				if after.Generation != before.Generation+1 {
+					t.Errorf("the Deployment has generation %d after %d, want one change", after.Generation, before.Generation)
+				}
+				e.patchControlPlane(w.withdrawn)
+				e.within(prompt, func() error {
+					return e.deploymentHas(before, func(before, after *appsv1.Deployment) error { return same(before.Spec, after.Spec) })
+				})
+				e.awaitAvailable()
+			})
+		}
+	})
+}
+
+func (e *env) deploymentHas(before *appsv1.Deployment, check func(before, after *appsv1.Deployment) error) error {
+	after, err := e.deployment()
+	if err != nil {
+		return err
+	}
+	return check(before, after)
+}
+
+// TestHyperShiftHighlyAvailable: two pods are on two nodes.
+func TestHyperShiftHighlyAvailable(t *testing.T) {
+	e := newHosted(t, manila(), options{Before: func(e *env) { e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`) }})
+	e.awaitAvailable()
+	e.eventually(soon, func() error {
+		pods, err := e.management.kube.CoreV1().Pods(hostedNamespace).List(e.ctx(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		nodes := map[string]bool{}
+		for _, pod := range pods.Items {
+			nodes[pod.Spec.NodeName] = true
+		}
+		if len(pods.Items) != 2 || len(nodes) != 2 {
+			return fmt.Errorf("%d pods are on the nodes %v, want two on two", len(pods.Items), nodes)
+		}
+		return nil
+	})
+}
+
+// degradedSaying returns nil if one *Degraded condition is True and says all the texts.
+func (e *env) degradedSaying(texts ...string) error {
+	degraded, err := e.ofSuffix(opv1.OperatorStatusTypeDegraded)
+	if err != nil {
+		return err
+	}
+	degraded = slices.DeleteFunc(degraded, func(c opv1.OperatorCondition) bool { return c.Status != opv1.ConditionTrue })
+	if len(degraded) != 1 {
+		return fmt.Errorf("degraded are %v, want one condition", degraded)
+	}
+	for _, text := range texts {
+		if !strings.Contains(degraded[0].Message, text) {
+			return fmt.Errorf("%s says %q, want it to say %q", degraded[0].Type, degraded[0].Message, text)
+		}
+	}
+	return nil
+}
+
+// TestHyperShiftWithoutControlPlane: without exactly one HostedControlPlane, or with one that is being deleted, a condition says so,
+// where, and what becomes of the driver; nothing is changed, the operator lives on and recovers.
+func TestHyperShiftWithoutControlPlane(t *testing.T) {
+	eachHosted(t, options{}, func(t *testing.T, e *env) {
+		e.awaitAvailable()
+		since, before := e.rest(), e.workloads()
+		p := e.operator
+		stays := func(texts ...string) {
+			t.Helper()
+			e.eventually(soon, func() error { return e.degradedSaying(append(texts, placeHosted)...) })
+			e.rest()
+			e.must(e.unchanged(before))
+		}
+		e.addControlPlane("second")
+		stays("2 HostedControlPlanes", guestName+", second", "delete those that do not belong there")
+
+		e.deleteControlPlane("second")
+		e.eventually(soon, e.available)
+		e.patchBeside(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":["example.com/slow"]}}`)
+		e.deleteControlPlane(guestName)
+		stays("HostedControlPlane "+guestName, "is being deleted")
+		e.patchControlPlane(`{"labels":{"too":"late"}}`)
+		e.throughout(time.Second, func() error { return e.unchanged(before) })
+
+		e.patchBeside(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":null}}`)
+		stays("no HostedControlPlane", "until there is one again")
+
+		e.addControlPlane(guestName)
+		e.awaitAvailable()
+		e.must(e.unchanged(before))
+		if deletions := e.requests(since, ofVerb("delete", "deletecollection")); len(deletions) > 0 {
+			t.Errorf("the operator deleted:\n%s", list(deletions))
+		}
+		if p != e.operator || !p.running() {
+			t.Error("another process did that")
+		}
+	})
+}
+
+// TestHyperShiftStartsWithoutControlPlane: the operator may be there first.
+func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
+	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }}, func(_ *testing.T, e *env) {
+		e.eventually(installed, func() error { return e.degradedSaying("no HostedControlPlane", placeHosted) })
+		_, err := e.deployment()
+		if ignoreNotFound(err) != nil || err == nil {
+			e.t.Errorf("the Deployment is there, or cannot be asked for (%v), before it is known how it should be", err)
+		}
+		e.addControlPlane(guestName)
+		e.patchControlPlane(`{"labels":{"team":"storage"}}`)
+		e.awaitAvailable()
+		e.eventually(prompt, func() error {
+			d, err := e.deployment()
+			if err == nil && d.Spec.Template.Labels["team"] != "storage" {
+				err = fmt.Errorf("the pods have the labels %v, want the control plane's too", d.Spec.Template.Labels)
+			}
+			return err
+		})
+	})
+}

@@ -1,0 +1,208 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// placed are all objects of a driver in the two clusters: resource, namespace and name.
+type placed struct {
+	management, guest []string
+}
+
+func placedOf(s subject) placed {
+	if s.program == cinder().program {
+		return cinderPlaced()
+	}
+	return manilaPlaced()
+}
+
+func manilaPlaced() placed {
+	const node = operandNamespace + "/"
+	return placed{
+		management: []string{
+			"configmaps " + hostedNamespace + "/" + trustedCABundle,
+			"deployments " + hostedNamespace + "/" + controllerName,
+			"poddisruptionbudgets " + hostedNamespace + "/" + disruptionLimit,
+			"serviceaccounts " + hostedNamespace + "/manila-csi-driver-controller-sa",
+			"services " + hostedNamespace + "/" + metricsService,
+		},
+		guest: []string{
+			"clusterrolebindings /openstack-manila-csi-main-provisioner-binding",
+			"clusterrolebindings /openstack-manila-csi-main-resizer-binding",
+			"clusterrolebindings /openstack-manila-csi-main-snapshotter-binding",
+			"clusterrolebindings /openstack-manila-csi-secret-reader-provisioner-binding",
+			"clusterrolebindings /openstack-manila-csi-storageclass-reader-resizer-binding",
+			"clusterrolebindings /openstack-manila-csi-volumesnapshot-reader-provisioner-binding",
+			"clusterrolebindings /openstack-manila-kube-rbac-proxy-binding",
+			"clusterrolebindings /" + nodeRightBinding,
+			"clusterroles /openstack-manila-kube-rbac-proxy-role",
+			"clusterroles /openstack-manila-privileged-role",
+			"configmaps " + node + trustedCABundle,
+			"csidrivers /" + driverName,
+			"daemonsets " + node + nfsNodeName,
+			"daemonsets " + node + nodeName,
+			"rolebindings " + node + "manila-csi-driver-lease-leader-election",
+			"rolebindings " + node + "manila-csi-driver-prometheus",
+			"roles " + node + "manila-csi-driver-lease-leader-election",
+			"roles " + node + "manila-csi-driver-prometheus",
+			"secrets " + node + driverSecret,
+			"serviceaccounts " + node + nodeAccount,
+			"storageclasses /csi-manila-default",
+			"volumesnapshotclasses /csi-manila-standard",
+		},
+	}
+}
+
+func cinderPlaced() placed {
+	const node = operatorNamespace + "/"
+	return placed{
+		management: []string{
+			"configmaps " + hostedNamespace + "/" + cloudConf,
+			"configmaps " + hostedNamespace + "/" + cinderTrustedCA,
+			"deployments " + hostedNamespace + "/" + cinderController,
+			"poddisruptionbudgets " + hostedNamespace + "/" + cinderController + "-pdb",
+			"serviceaccounts " + hostedNamespace + "/" + cinderController + "-sa",
+			"services " + hostedNamespace + "/" + cinderController + "-metrics",
+		},
+		guest: []string{
+			"clusterrolebindings /openstack-cinder-csi-main-attacher-binding",
+			"clusterrolebindings /openstack-cinder-csi-main-provisioner-binding",
+			"clusterrolebindings /openstack-cinder-csi-main-resizer-binding",
+			"clusterrolebindings /openstack-cinder-csi-main-snapshotter-binding",
+			"clusterrolebindings /openstack-cinder-csi-storageclass-reader-resizer-binding",
+			"clusterrolebindings /openstack-cinder-csi-volumesnapshot-reader-provisioner-binding",
+			"clusterrolebindings /openstack-cinder-kube-rbac-proxy-binding",
+			"clusterrolebindings /openstack-cinder-node-privileged-binding",
+			"clusterroles /openstack-cinder-kube-rbac-proxy-role",
+			"clusterroles /openstack-cinder-privileged-role",
+			"configmaps " + node + cloudConf,
+			"configmaps " + node + cinderTrustedCA,
+			"csidrivers /" + cinder().driver,
+			"daemonsets " + node + cinderNode,
+			"rolebindings " + node + "openstack-cinder-csi-driver-lease-leader-election",
+			"rolebindings " + node + "openstack-cinder-csi-driver-prometheus",
+			"roles " + node + "openstack-cinder-csi-driver-lease-leader-election",
+			"roles " + node + "openstack-cinder-csi-driver-prometheus",
+			"serviceaccounts " + node + cinderNode + "-sa",
+			"storageclasses /" + standardClass,
+			"volumesnapshotclasses /" + standardClass,
+		},
+	}
+}
+
+// created are the objects that the operator has created on a side, without lease and events.
+func (e *env) created(s *side) []string {
+	e.t.Helper()
+	var created []string
+	for _, r := range e.requests(e.began, on(s), request.isWrite, successful, ofVerb("create"), ofNeither("events")) {
+		created = append(created, r.Resource+" "+r.Namespace+"/"+r.Name)
+	}
+	slices.Sort(created)
+	return created
+}
+
+// TestHyperShiftPlacement: what controls is in the control plane's namespace of the management cluster, what serves nodes is in
+// the guest; there is nothing else on either side, and nothing else has been written to.
+func TestHyperShiftPlacement(t *testing.T) {
+	eachHosted(t, options{}, func(t *testing.T, e *env) {
+		e.awaitAvailable()
+		e.rest()
+		want := placedOf(e.subject)
+		for s, objects := range map[*side][]string{e.management: want.management, e.side: want.guest} {
+			if diff := cmp.Diff(objects, e.created(s)); diff != "" {
+				t.Errorf("objects in the %s cluster differ (-want +got):\n%s", s.name, diff)
+			}
+			for _, r := range e.requests(e.began, on(s), request.isWrite, ofNeither("events", "clustercsidrivers")) {
+				if object := r.Resource + " " + r.Namespace + "/" + r.Name; !slices.Contains(objects, object) {
+					t.Errorf("the operator wrote to what is not its own: %s", r)
+				}
+			}
+		}
+		e.mustPullImages()
+		e.mustSelectController()
+		if elsewhere := e.requests(e.began, on(e.management), func(r request) bool { return r.Namespace != hostedNamespace }); len(elsewhere) > 0 {
+			t.Errorf("the operator looked into other namespaces of the management cluster:\n%s", list(elsewhere))
+		}
+	})
+}
+
+// mustPullImages checks that the controllers' account has the secret without which no image of a release can be pulled (fault 158).
+func (e *env) mustPullImages() {
+	e.t.Helper()
+	d, err := e.deployment()
+	e.must(err)
+	account, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).Get(e.ctx(), d.Spec.Template.Spec.ServiceAccountName, metav1.GetOptions{})
+	e.must(err)
+	if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: "pull-secret"}}, account.ImagePullSecrets); diff != "" {
+		e.t.Errorf("imagePullSecrets of %s differ (-want +got):\n%s", account.Name, diff)
+	}
+}
+
+// mustSelectController checks that Service and PodDisruptionBudget select the pods of the Deployment.
+func (e *env) mustSelectController() {
+	e.t.Helper()
+	d, err := e.deployment()
+	e.must(err)
+	for resource, path := range map[schema.GroupVersionResource][]string{
+		resource("", "services"):                   {"spec", "selector"},
+		resource("policy", "poddisruptionbudgets"): {"spec", "selector", "matchLabels"},
+	} {
+		objects, err := e.management.surplus(e.ctx(), resource)
+		e.must(err)
+		if len(objects) != 1 {
+			e.t.Fatalf("there are %d %s, want one", len(objects), resource.Resource)
+		}
+		got, _, err := unstructured.NestedStringMap(objects[0].Object, path...)
+		e.must(err)
+		if diff := cmp.Diff(d.Spec.Selector.MatchLabels, got); diff != "" {
+			e.t.Errorf("%s %s does not select the Deployment's pods (-want +got):\n%s", resource.Resource, objects[0].GetName(), diff)
+		}
+	}
+}
+
+// TestHyperShiftEvents: what the operator has to tell, it tells in the guest, about the guest's namespace; beside its pod only the
+// election is told of.
+func TestHyperShiftEvents(t *testing.T) {
+	eachHosted(t, options{}, func(t *testing.T, e *env) {
+		e.awaitAvailable()
+		e.rest()
+		e.must(e.hasEvent("DeploymentCreated"))
+		for _, s := range e.sides() {
+			written := e.requests(e.began, on(s), ofResource("events"), request.isWrite)
+			if len(written) == 0 {
+				t.Errorf("there are no events in the %s cluster", s.name)
+			}
+			for _, r := range written {
+				lease := strings.HasPrefix(r.Name, e.subject.name+"-lock.")
+				if r.Namespace != s.namespace || lease != (s == e.management) {
+					t.Errorf("unexpected event: %s", r)
+				}
+			}
+		}
+	})
+}
+
+// TestHyperShiftSettledOperatorIsQuiet: with nothing to do nothing is written to either cluster, and next to nothing is read.
+func TestHyperShiftSettledOperatorIsQuiet(t *testing.T) {
+	eachHosted(t, options{}, func(_ *testing.T, e *env) { e.mustBeQuiet() })
+}
+
+// hasReplicas returns nil if the Deployment is to have so many pods.
+func (e *env) hasReplicas(want int32) error {
+	d, err := e.deployment()
+	if err == nil && *d.Spec.Replicas != want {
+		err = fmt.Errorf("there are to be %d replicas, want %d", *d.Spec.Replicas, want)
+	}
+	return err
+}

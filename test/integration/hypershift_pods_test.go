@@ -1,0 +1,308 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+// Registries of the two releases whose images a hosted control plane has to do with.
+const (
+	ofGuest        = "guest.example.com/"
+	ofControlPlane = "management.example.com/"
+)
+
+// releases are the variables of images as cluster-storage-operator passes them: of the guest's release and of the other's.
+func releases() []string {
+	var variables []string
+	for _, name := range []string{"DRIVER", "NFS_DRIVER", "LIVENESS_PROBE", "KUBE_RBAC_PROXY", "NODE_DRIVER_REGISTRAR"} {
+		variables = append(variables, name+"_IMAGE="+ofGuest+strings.ToLower(name))
+	}
+	for _, name := range []string{"PROVISIONER", "ATTACHER", "RESIZER", "SNAPSHOTTER", "DRIVER_CONTROL_PLANE", "LIVENESS_PROBE_CONTROL_PLANE"} {
+		variables = append(variables, name+"_IMAGE="+ofControlPlane+strings.ToLower(name))
+	}
+	return variables
+}
+
+// imagesFrom returns nil if all containers of a workload have images of the registry, apart from those excepted.
+func imagesFrom(w workload, registry string, except func(container string) bool) error {
+	for _, c := range w.containers() {
+		if strings.HasPrefix(c.Image, registry) == (except != nil && except(c.Name)) {
+			return fmt.Errorf("container %s of %s has image %s", c.Name, w.Name, c.Image)
+		}
+	}
+	return nil
+}
+
+// TestHyperShiftImages: what runs in the management cluster is of its release, each container and each that starts first
+// (faults 155, 1.11-12), and what runs on the guest's nodes is of the guest's. Where cluster-storage-operator passes no image of the
+// management cluster's release, the guest's is used, and the log says so.
+func TestHyperShiftImages(t *testing.T) {
+	fallsBack := func(container string) bool {
+		return container == "csi-driver-nfs" || strings.Contains(container, "kube-rbac-proxy")
+	}
+	const warning = "_CONTROL_PLANE_IMAGE is missing"
+	for name, test := range map[string]struct {
+		more   []string
+		except func(string) bool
+		warned []string
+	}{
+		"all passed": {more: []string{
+			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + ofControlPlane + "proxy", "NFS_DRIVER_CONTROL_PLANE_IMAGE=" + ofControlPlane + "nfs",
+		}},
+		"as passed today": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachHosted(t, options{Env: append(releases(), test.more...)}, func(t *testing.T, e *env) {
+				e.awaitAvailable()
+				for i, name := range e.subject.workloads {
+					w, err := e.workload(name)
+					e.must(err)
+					registry, except := ofGuest, func(string) bool { return false }
+					if i == 0 && test.except != nil {
+						registry, except = ofControlPlane, test.except
+					} else if i == 0 {
+						registry = ofControlPlane
+					}
+					if err := imagesFrom(w, registry, except); err != nil {
+						t.Error(err)
+					}
+				}
+				for _, image := range test.warned {
+					wanted := e.subject.name == operatorName || image != "NFS_DRIVER"
+					if found := strings.Contains(e.log(), image+warning); found != wanted {
+						t.Errorf("the log warns of %s%s: %t, want %t", image, warning, found, wanted)
+					}
+				}
+				if len(test.warned) == 0 && strings.Contains(e.log(), warning) {
+					t.Error("the log warns of images, although all were passed")
+				}
+			})
+		})
+	}
+}
+
+// TestHyperShiftWrongSettings: what must be given and is not, or is nonsense, ends the process with one line that names it.
+func TestHyperShiftWrongSettings(t *testing.T) {
+	eachHosted(t, options{Idle: true}, func(t *testing.T, e *env) {
+		for _, c := range []struct{ remove, add, says string }{
+			{remove: "DRIVER_CONTROL_PLANE_IMAGE", says: "DRIVER_CONTROL_PLANE_IMAGE is missing"},
+			{remove: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE", says: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE is missing"},
+			{add: "RUN_AS_USER=0", says: "RUN_AS_USER"},
+			{add: "RUN_AS_USER=root", says: "RUN_AS_USER"},
+			{add: "RUN_AS_USER=-5", says: "RUN_AS_USER"},
+		} {
+			environment := slices.DeleteFunc(e.operatorEnv(), func(v string) bool { return strings.HasPrefix(v, c.remove+"=") })
+			code, output := runProgram(t, e.subject.program, soon, append(environment, c.add), e.operatorArgs()...)
+			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 || !strings.Contains(output, c.says) {
+				t.Errorf("without %q and with %q the operator ends with %d and says\n%s\nwant one line with %q", c.remove, c.add, code, output, c.says)
+			}
+		}
+		code, output := runProgram(t, e.subject.program, soon, e.operatorEnv(), append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath)...)
+		if code == 0 || !strings.Contains(output, "--guest-kubeconfig") {
+			t.Errorf("with a file that is no kubeconfig the operator ends with %d and says\n%s", code, output)
+		}
+	})
+}
+
+// TestHyperShiftRunAsUser: a management cluster that assigns no users is told one (fault 154); it is not for the guest's nodes.
+func TestHyperShiftRunAsUser(t *testing.T) {
+	e := newHosted(t, cinder(), options{Env: []string{"RUN_AS_USER=1001"}})
+	e.awaitAvailable()
+	for i, name := range e.subject.workloads {
+		w, err := e.workload(name)
+		e.must(err)
+		if got, want := userOf(w), int64(1001); i == 0 && got != want || i > 0 && got != 0 {
+			t.Errorf("the pods of %s run as user %d, want %d for the controllers alone", name, got, want)
+		}
+	}
+}
+
+// userOf is whom the pods run as, 0 if that is left to the cluster.
+func userOf(w workload) int64 {
+	if c := w.Pod.SecurityContext; c != nil && c.RunAsUser != nil {
+		return *c.RunAsUser
+	}
+	return 0
+}
+
+// TestHyperShiftProxy: the management cluster's proxy, which the operator is given itself, is for all that runs there, once for each
+// container; the guest's Proxy is for the guest's nodes alone (faults 51, 1.11-12).
+func TestHyperShiftProxy(t *testing.T) {
+	own := map[string]string{"HTTP_PROXY": "http://management:3128", "HTTPS_PROXY": "http://management:3129", "NO_PROXY": ".svc,127.0.0.1"}
+	guests := map[string]string{"HTTP_PROXY": "http://guest:3128", "HTTPS_PROXY": "http://guest:3129", "NO_PROXY": ".guest"}
+	var environment []string
+	for name, value := range own {
+		environment = append(environment, name+"="+value)
+	}
+	e := newHosted(t, manila(), options{Env: environment})
+	e.awaitAvailable()
+	e.must(e.hasProxies(own, nil))
+	e.rest()
+	before, err := e.deployment()
+	e.must(err)
+	e.setProxy(&configv1.ProxyStatus{HTTPProxy: guests["HTTP_PROXY"], HTTPSProxy: guests["HTTPS_PROXY"], NoProxy: guests["NO_PROXY"]})
+	e.within(prompt, func() error { return e.hasProxies(own, guests) })
+	e.awaitAvailable()
+	e.rest()
+	after, err := e.deployment()
+	e.must(err)
+	e.must(same(before.Spec, after.Spec))
+	e.setProxy(nil)
+	e.within(prompt, func() error { return e.hasProxies(own, nil) })
+}
+
+// hasProxies returns nil if all containers of the Deployment have the one proxy, and csi-driver of the DaemonSets the other.
+func (e *env) hasProxies(controllers, nodes map[string]string) error {
+	for i, name := range e.subject.workloads {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.containers() {
+			want := map[string]string{}
+			if i == 0 {
+				want = controllers
+			} else if c.Name == "csi-driver" && nodes != nil {
+				want = nodes
+			}
+			if err := hasVariables(c, want); err != nil {
+				return fmt.Errorf("container %s of %s: %w", c.Name, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// The annotations from which HyperShift learns how far a release has come.
+const (
+	desiredVersion = "release.openshift.io/desired-version"
+	presentVersion = "release.openshift.io/version"
+)
+
+// hasVersions returns nil if the Deployment has these versions, "" for none, and the DaemonSets none.
+func (e *env) hasVersions(desired, present string) error {
+	d, err := e.deployment()
+	if err != nil {
+		return err
+	}
+	want := map[string]string{}
+	for key, value := range map[string]string{desiredVersion: desired, presentVersion: present} {
+		if value != "" {
+			want[key] = value
+		}
+	}
+	all := []map[string]string{d.Annotations}
+	for _, name := range e.subject.workloads[1:] {
+		daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		all = append(all, daemonSet.Annotations)
+	}
+	for _, annotations := range all {
+		got := maps.Clone(annotations)
+		maps.DeleteFunc(got, func(key, _ string) bool { return key != desiredVersion && key != presentVersion })
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("the versions differ (-want +got):\n%s", diff)
+		}
+		want = map[string]string{}
+	}
+	return nil
+}
+
+// setOwnVersion changes what cluster-storage-operator says on the operator's own Deployment; "null" is nothing.
+func (e *env) setOwnVersion(version string) {
+	e.t.Helper()
+	e.patchBeside(resource("apps", "deployments"), e.subject.name, `{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
+}
+
+// TestHyperShiftVersion: the release that the operator is told, else the one on its own Deployment, is what the Deployment is to be
+// at, and is at once it is rolled out; where nobody says, nothing is reported (faults 159, 1.11-8).
+func TestHyperShiftVersion(t *testing.T) {
+	t.Run("told", func(t *testing.T) {
+		e := newHosted(t, manila(), options{Env: []string{"OPERATOR_IMAGE_VERSION=4.99.7"}})
+		e.eventually(installed, func() error { return e.hasVersions("4.99.7", "4.99.7") })
+		e.awaitAvailable()
+		e.setOwnVersion(`"4.99.8"`)
+		e.throughout(time.Second, func() error { return e.hasVersions("4.99.7", "4.99.7") })
+	})
+	t.Run("nobody says", func(t *testing.T) {
+		e := newHosted(t, cinder(), options{Before: func(e *env) { e.setOwnVersion("null") }})
+		e.awaitAvailable()
+		e.rest()
+		e.must(e.hasVersions("", ""))
+		e.setOwnVersion(`"4.99.8"`)
+		e.within(prompt, func() error { return e.hasVersions("4.99.8", "4.99.8") })
+	})
+	t.Run("own Deployment", func(t *testing.T) {
+		e := newHosted(t, manila(), options{})
+		e.eventually(installed, func() error { return e.hasVersions("4.99.0-guest", "4.99.0-guest") })
+		e.awaitAvailable()
+		e.patchControlPlane(`{"nodeSelector":{"no-such":"node"}}`)
+		e.eventually(soon, e.isRollingOut)
+		e.setOwnVersion(`"4.99.1-guest"`)
+		e.eventually(prompt, func() error { return e.hasVersions("4.99.1-guest", "4.99.0-guest") })
+		e.throughout(time.Second, func() error { return e.hasVersions("4.99.1-guest", "4.99.0-guest") })
+		e.patchControlPlane(`{"nodeSelector":null}`)
+		e.eventually(soon, func() error { return e.hasVersions("4.99.1-guest", "4.99.1-guest") })
+		e.awaitAvailable()
+	})
+}
+
+// isRollingOut returns nil if the Deployment's new pods are not there yet.
+func (e *env) isRollingOut() error {
+	d, err := e.deployment()
+	if err == nil && (d.Status.ObservedGeneration != d.Generation || d.Status.UnavailableReplicas == 0) {
+		err = fmt.Errorf("the Deployment has %d unavailable pods at generation %d of %d", d.Status.UnavailableReplicas, d.Status.ObservedGeneration, d.Generation)
+	}
+	return err
+}
+
+// TestHyperShiftScheduling: the controllers are where the other pods of their control plane are, with its priority (fault 153).
+func TestHyperShiftScheduling(t *testing.T) {
+	eachHosted(t, options{}, func(t *testing.T, e *env) {
+		e.awaitAvailable()
+		d, err := e.deployment()
+		e.must(err)
+		pod := d.Spec.Template.Spec
+		if got := pod.PriorityClassName; got != "hypershift-control-plane" {
+			t.Errorf("the priority is %s", got)
+		}
+		if len(pod.NodeSelector) > 0 {
+			t.Errorf("the node selector is %v, want none that the control plane does not have", pod.NodeSelector)
+		}
+		e.must(same([]corev1.Toleration{
+			{Key: "hypershift.openshift.io/control-plane", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+			{Key: "hypershift.openshift.io/cluster", Operator: corev1.TolerationOpEqual, Value: hostedNamespace, Effect: corev1.TaintEffectNoSchedule},
+		}, pod.Tolerations))
+		node := func(weight int32, key, value string) corev1.PreferredSchedulingTerm {
+			return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+			}}
+		}
+		e.must(same([]corev1.PreferredSchedulingTerm{
+			node(50, "hypershift.openshift.io/control-plane", "true"), node(100, "hypershift.openshift.io/cluster", hostedNamespace),
+		}, pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
+		beside := map[string]string{"hypershift.openshift.io/hosted-control-plane": hostedNamespace}
+		e.must(same([]corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: beside}, TopologyKey: "kubernetes.io/hostname",
+		}}}, pod.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
+		for key, value := range beside {
+			if got := d.Spec.Template.Labels[key]; got != value {
+				t.Errorf("label %s is %q, want %q", key, got, value)
+			}
+		}
+	})
+}
