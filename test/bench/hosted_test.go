@@ -34,29 +34,50 @@ const (
 func operators() []string { return []string{"manila-operator", "cinder-operator"} }
 
 // BenchmarkHostedClusters has the operators of many hosted clusters side by side on this machine, settled, and reports what one of
-// each costs. BENCH_GUESTS is the number of hosted clusters, 20 unless given.
+// each costs: alone in the namespaces of their control planes, among the objects of others, and while these change. BENCH_GUESTS is
+// the number of hosted clusters, 20 unless given.
 func BenchmarkHostedClusters(b *testing.B) {
 	guests, err := strconv.Atoi(cmp.Or(os.Getenv("BENCH_GUESTS"), "20"))
 	must(b, err)
-	dir := b.TempDir()
+	s := site{dir: b.TempDir(), guests: guests}
 	start := time.Now()
-	run(b, dir, guests)
+	s.run(b)
 	b.Logf("%d hosted clusters ready after %v", guests, time.Since(start).Round(time.Second))
+	others := newNeighbours(b, s)
+	b.Run("alone", s.measure)
+	others.create(b)
+	b.Run("crowded", s.measure)
+	end := others.keepChanging(b)
+	b.Run("busy", s.measure)
+	end()
+}
+
+// site is where hosted clusters and operators run.
+type site struct {
+	dir    string
+	guests int
+}
+
+// clusters is the folder that the devcluster keeps its files in.
+func (s site) clusters() string { return filepath.Join(s.dir, "clusters") }
+
+// measure reports the medians of the operators' memory, and their requests in a window of time.
+func (s site) measure(b *testing.B) {
 	for b.Loop() {
 		pause(b, settling)
 		before := time.Now()
 		pause(b, window)
-		requests := countRequests(b, dir, before)
+		requests := s.countRequests(b, before)
 		for _, operator := range operators() {
-			processes := processesOf(b, dir, operator)
-			if len(processes) != guests {
-				b.Fatalf("%d processes of %s run, want %d", len(processes), operator, guests)
+			processes := s.processesOf(b, operator)
+			if len(processes) != s.guests {
+				b.Fatalf("%d processes of %s run, want %d", len(processes), operator, s.guests)
 			}
 			for _, field := range []string{"Rss", "Pss", "Anonymous"} {
 				b.ReportMetric(median(b, processes, field), operator+"-"+field+"-MB")
 			}
 			for _, side := range []string{"management", "guest"} {
-				perMinute := float64(requests[operator+side]) / float64(guests) / window.Minutes()
+				perMinute := float64(requests[operator+side]) / float64(s.guests) / window.Minutes()
 				b.ReportMetric(perMinute, operator+"-"+side+"-requests/min")
 			}
 		}
@@ -74,13 +95,13 @@ func pause(b *testing.B, d time.Duration) {
 }
 
 // run runs clusters and operators until the benchmark ends, and returns when all are ready.
-func run(b *testing.B, dir string, guests int) {
+func (s site) run(b *testing.B) {
 	b.Helper()
-	log, err := os.Create(filepath.Join(dir, "run.log"))
+	log, err := os.Create(filepath.Join(s.dir, "run.log"))
 	must(b, err)
 	devcluster := filepath.Join(cmp.Or(os.Getenv("BIN_DIR"), "../../bin"), "devcluster")
-	cmd := exec.Command(devcluster, "run", "--flavour=hypershift", "--drivers=manila,cinder", "--guests="+strconv.Itoa(guests), //nolint:noctx // ends by a signal
-		"--binaries="+os.Getenv("K8S_BIN_DIR"), "--dir="+filepath.Join(dir, "clusters"))
+	cmd := exec.Command(devcluster, "run", "--flavour=hypershift", "--drivers=manila,cinder", "--guests="+strconv.Itoa(s.guests), //nolint:noctx // ends by a signal
+		"--binaries="+os.Getenv("K8S_BIN_DIR"), "--dir="+s.clusters())
 	cmd.Stdout, cmd.Stderr = log, log
 	must(b, cmd.Start())
 	ended := make(chan struct{})
@@ -109,8 +130,8 @@ func run(b *testing.B, dir string, guests int) {
 	}
 }
 
-// processesOf returns the process numbers of an operator whose files are in the folder.
-func processesOf(b *testing.B, dir, operator string) []string {
+// processesOf returns the process numbers of an operator.
+func (s site) processesOf(b *testing.B, operator string) []string {
 	b.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(b, err)
@@ -121,7 +142,7 @@ func processesOf(b *testing.B, dir, operator string) []string {
 			continue // it has ended
 		}
 		args := strings.Split(string(text), "\x00")
-		if filepath.Base(args[0]) == operator && strings.Contains(string(text), dir) {
+		if filepath.Base(args[0]) == operator && strings.Contains(string(text), s.dir) {
 			found = append(found, filepath.Base(filepath.Dir(file)))
 		}
 	}
@@ -148,17 +169,16 @@ func median(b *testing.B, processes []string, field string) float64 {
 }
 
 // countRequests counts the operators' requests since a time, by operator and side. Watches that are renewed do not count.
-func countRequests(b *testing.B, dir string, since time.Time) map[string]int {
+func (s site) countRequests(b *testing.B, since time.Time) map[string]int {
 	b.Helper()
 	counts := map[string]int{}
-	guests, err := filepath.Glob(filepath.Join(dir, "clusters", "guests", "*", "audit.log"))
-	must(b, err)
-	for _, file := range append(guests, filepath.Join(dir, "clusters", "audit.log")) {
-		side := "management"
-		if slices.Contains(guests, file) {
-			side = "guest"
+	for side, folder := range map[string]string{"management": ".", "guest": "guests/*"} {
+		// More than one: the API server begins a new file when one is full.
+		files, err := filepath.Glob(filepath.Join(s.clusters(), folder, "audit*.log"))
+		must(b, err)
+		for _, file := range files {
+			must(b, countIn(file, side, since, counts))
 		}
-		must(b, countIn(file, side, since, counts))
 	}
 	return counts
 }

@@ -1,0 +1,145 @@
+//go:build bench
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+)
+
+// What else the namespace of a hosted control plane holds: assumed, about that of a small hosted cluster.
+const (
+	otherDeployments = 60
+	otherSecrets     = 120
+	otherConfigMaps  = 80
+	// bundles are ConfigMaps with the CAs that the management cluster trusts.
+	bundles = 8
+
+	kilobyte = 1000
+	// documentSize is that of a Secret or ConfigMap, such as a key with its certificate or a configuration file.
+	documentSize = 5 * kilobyte
+	bundleSize   = 220 * kilobyte
+	// templateSize is that of the arguments of a Deployment's container.
+	templateSize = 8 * kilobyte
+	// changing is how often an object of each kind changes while the others are busy.
+	changing = 5 * time.Second
+)
+
+// neighbours are the objects of others in the namespaces of the hosted control planes.
+type neighbours struct {
+	kube       kubernetes.Interface
+	namespaces []string
+}
+
+func newNeighbours(b *testing.B, s site) neighbours {
+	b.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.clusters(), "admin.kubeconfig"))
+	must(b, err)
+	config.QPS = -1
+	kube, err := kubernetes.NewForConfig(config)
+	must(b, err)
+	n := neighbours{kube: kube}
+	for i := range s.guests {
+		n.namespaces = append(n.namespaces, fmt.Sprintf("clusters-guest-%d", i+1))
+	}
+	return n
+}
+
+func (n neighbours) create(b *testing.B) {
+	b.Helper()
+	for _, namespace := range n.namespaces {
+		for i := range otherDeployments {
+			_, err := n.kube.AppsV1().Deployments(namespace).Create(b.Context(), otherDeployment(name(i)), metav1.CreateOptions{})
+			must(b, err)
+		}
+		for i := range otherSecrets {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name(i)}, Data: map[string][]byte{"tls.key": []byte(text(documentSize))}}
+			_, err := n.kube.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{})
+			must(b, err)
+		}
+		for i := range otherConfigMaps + bundles {
+			size := documentSize
+			if i >= otherConfigMaps {
+				size = bundleSize
+			}
+			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name(i)}, Data: map[string]string{"content": text(size)}}
+			_, err := n.kube.CoreV1().ConfigMaps(namespace).Create(b.Context(), configMap, metav1.CreateOptions{})
+			must(b, err)
+		}
+	}
+}
+
+// keepChanging has an object of each kind change in each namespace, again and again, until the function that it returns is called.
+func (n neighbours) keepChanging(b *testing.B) (end func()) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ticker := time.NewTicker(changing)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				ended <- nil
+				return
+			case now := <-ticker.C:
+				if err := n.change(ctx, now); err != nil && ctx.Err() == nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		must(b, <-ended)
+	}
+}
+
+func (n neighbours) change(ctx context.Context, now time.Time) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"changed":%q}}}`, now)
+	for _, namespace := range n.namespaces {
+		if _, err := n.kube.AppsV1().Deployments(namespace).Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if _, err := n.kube.CoreV1().Secrets(namespace).Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if _, err := n.kube.CoreV1().ConfigMaps(namespace).Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func name(i int) string { return fmt.Sprintf("other-%d", i) }
+
+func text(size int) string { return strings.Repeat("x", size) }
+
+// otherDeployment has no pods: the operators do not look at pods.
+func otherDeployment(name string) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](0),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/other", Args: []string{text(templateSize)}}}},
+			},
+		},
+	}
+}
