@@ -29,9 +29,16 @@ type Clients struct {
 	Kube          kubernetes.Interface
 	Dynamic       dynamic.Interface
 	APIExtensions apiextensions.Interface
-	// Informers exist for the operand namespace, on the controller side also for Placement.UserConfig, and on the guest side, as
-	// "", for objects without a namespace.
+	// Named has the informers of objects whose name is known.
+	Named *NamedInformers
+	// Informers exist in the cluster of the nodes, as "", for objects without a namespace, and standalone for Placement.UserConfig.
 	Informers v1helpers.KubeInformersForNamespaces
+}
+
+// Start starts the informers that have been asked for.
+func (c *Clients) Start(stop <-chan struct{}) {
+	c.Named.Start(stop)
+	c.Informers.Start(stop)
 }
 
 // Cluster is where one driver and its companions are operated. Nothing in it runs before Start.
@@ -61,9 +68,9 @@ func (f starterFunc) Start(stop <-chan struct{}) { go f(stop) }
 // New joins the clients of the two sides, which standalone are the same. Operator and Config are the caller's to set.
 func New(f flavour.Flavour, p Placement, controller, guest *Clients) *Cluster {
 	c := &Cluster{Flavour: f, Placement: p, controller: controller, guest: guest}
-	c.AddStarter(guest.Informers)
+	c.AddStarter(guest)
 	if controller != guest {
-		c.AddStarter(controller.Informers)
+		c.AddStarter(controller)
 	}
 	if f == flavour.HyperShift {
 		c.HostedControlPlanes = newHostedControlPlanes(controller.Dynamic, p.Controller)
@@ -105,7 +112,7 @@ type Target struct {
 
 // Connect makes clients and informers. It sends nothing.
 func Connect(t Target) (*Cluster, error) {
-	namespaces := []string{"", t.Placement.Node}
+	namespaces := []string{""}
 	if t.Flavour == flavour.Standalone {
 		namespaces = append(namespaces, t.Placement.UserConfig)
 	}
@@ -115,7 +122,7 @@ func Connect(t Target) (*Cluster, error) {
 	}
 	controller := guest
 	if t.Flavour == flavour.HyperShift {
-		if controller, err = newClients(t.Controller, t.Placement.Controller, t.Placement.UserConfig); err != nil {
+		if controller, err = newClients(t.Controller); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
 	}
@@ -146,22 +153,24 @@ func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clients{Kube: kube, Dynamic: dyn, APIExtensions: extensions, Informers: newInformers(kube, namespaces...)}, nil
-}
-
-func newInformers(kube kubernetes.Interface, namespaces ...string) v1helpers.KubeInformersForNamespaces {
 	factories := map[string]informers.SharedInformerFactory{}
 	for _, namespace := range namespaces {
-		// No resync: it repeats work that the controllers' own intervals cover.
-		factories[namespace] = informers.NewSharedInformerFactoryWithOptions(kube, 0,
-			informers.WithNamespace(namespace), informers.WithTransform(withoutManagedFields))
+		factories[namespace] = newInformers(kube, namespace)
 	}
-	// It is no fake: library-go has this name for factories that somebody else made.
-	return v1helpers.NewFakeKubeInformersForNamespaces(factories)
+	return &Clients{
+		Kube: kube, Dynamic: dyn, APIExtensions: extensions, Named: NewNamedInformers(kube),
+		// It is no fake: library-go has this name for factories that somebody else made.
+		Informers: v1helpers.NewFakeKubeInformersForNamespaces(factories),
+	}, nil
 }
 
-// withoutManagedFields keeps out of memory what nobody asks for: the namespace of a hosted control plane holds hundreds of objects of
-// others.
+// newInformers has no resync: it repeats work that the controllers' own intervals cover.
+func newInformers(kube kubernetes.Interface, namespace string, options ...informers.SharedInformerOption) informers.SharedInformerFactory {
+	options = append(options, informers.WithNamespace(namespace), informers.WithTransform(withoutManagedFields))
+	return informers.NewSharedInformerFactoryWithOptions(kube, 0, options...)
+}
+
+// withoutManagedFields keeps out of memory what nobody asks for.
 func withoutManagedFields(obj any) (any, error) {
 	if object, err := meta.Accessor(obj); err == nil {
 		object.SetManagedFields(nil)

@@ -25,8 +25,8 @@ func TestConnect(t *testing.T) {
 		flavour           flavour.Flavour
 		guest, controller []string
 	}{
-		{flavour.Standalone, []string{"", "driver", "openshift-config"}, []string{"", "driver", "openshift-config"}},
-		{flavour.HyperShift, []string{"", "driver"}, []string{"operator"}},
+		{flavour.Standalone, []string{"", "openshift-config"}, []string{"", "openshift-config"}},
+		{flavour.HyperShift, []string{""}, nil},
 	} {
 		t.Run(string(test.flavour), func(t *testing.T) {
 			t.Parallel()

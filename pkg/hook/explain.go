@@ -9,14 +9,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehash"
-
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 // InputsAnnotation is on the workload itself, not on its pods: a list of `kind/name=hash`, one for each input.
@@ -61,13 +59,12 @@ func ignoreNotFound(err error) error {
 }
 
 // ExplainDeployment lets people see why pods rolled out: it lists the inputs of hooks in an annotation of the Deployment, and
-// makes an event that names the input when one changes. The hashes in library-go's own annotations tell neither.
-func ExplainDeployment(c *cluster.Cluster, recorder events.Recorder, hooks []Workload) Workload {
-	namespace := c.Placement.Namespace(bundle.Controller)
-	deployments := c.Side(bundle.Controller).Informers.InformersFor(namespace).Apps().V1().Deployments().Lister()
+// makes an event that names the input when one changes. The hashes in library-go's own annotations tell neither. deployments must
+// have the Deployment as it is in the cluster.
+func ExplainDeployment(deployments appslisters.DeploymentLister, recorder events.Recorder, hooks []Workload) Workload {
 	e := newExplainer("Deployment", recorder, hooks)
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		before, err := deployments.Deployments(namespace).Get(d.Name)
+		before, err := deployments.Deployments(d.Namespace).Get(d.Name)
 		if err != nil {
 			return e.explain(&d.ObjectMeta, nil, err)
 		}
@@ -76,12 +73,10 @@ func ExplainDeployment(c *cluster.Cluster, recorder events.Recorder, hooks []Wor
 }
 
 // ExplainDaemonSet is the same for a DaemonSet.
-func ExplainDaemonSet(c *cluster.Cluster, recorder events.Recorder, hooks []Workload) Workload {
-	namespace := c.Placement.Namespace(bundle.Guest)
-	daemonSets := c.Side(bundle.Guest).Informers.InformersFor(namespace).Apps().V1().DaemonSets().Lister()
+func ExplainDaemonSet(daemonSets appslisters.DaemonSetLister, recorder events.Recorder, hooks []Workload) Workload {
 	e := newExplainer("DaemonSet", recorder, hooks)
 	return Workload{DaemonSet: func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
-		before, err := daemonSets.DaemonSets(namespace).Get(d.Name)
+		before, err := daemonSets.DaemonSets(d.Namespace).Get(d.Name)
 		if err != nil {
 			return e.explain(&d.ObjectMeta, nil, err)
 		}

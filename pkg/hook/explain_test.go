@@ -31,7 +31,8 @@ func TestExplanation(t *testing.T) {
 		hook.ConfigMapHash(f.Cluster, bundle.Controller, "conf"),
 		hook.ObservedProxy(),
 	}
-	explain := hook.ExplainDeployment(f.Cluster, recorder, inputs)
+	deployments := f.Side(bundle.Controller).Named.For(guest, "driver").Apps().V1().Deployments().Lister()
+	explain := hook.ExplainDeployment(deployments, recorder, inputs)
 	f.Start(t)
 
 	deployed, _ := workloads()
@@ -71,9 +72,8 @@ func TestExplanation(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		lister := f.Side(bundle.Controller).Informers.InformersFor(guest).Apps().V1().Deployments().Lister().Deployments(guest)
 		err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-			cached, err := lister.Get("driver")
+			cached, err := deployments.Deployments(guest).Get("driver")
 			return err == nil && cached.Annotations[hook.InputsAnnotation] == deployed.Annotations[hook.InputsAnnotation], nil
 		})
 		if err != nil {
@@ -141,8 +141,10 @@ func TestDaemonSetExplanation(t *testing.T) {
 			}
 			f := clustertest.New(t, seed)
 			recorder := events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-			explain := hook.ExplainDaemonSet(f.Cluster, recorder, []hook.Workload{hook.SecretHash(f.Cluster, bundle.Guest, "credentials")})
-			hosting := hook.ExplainDeployment(f.Cluster, recorder, []hook.Workload{hook.SecretHash(f.Cluster, bundle.Controller, "credentials")})
+			daemonSets := f.Side(bundle.Guest).Named.For(guest, "driver").Apps().V1().DaemonSets().Lister()
+			deployments := f.Side(bundle.Controller).Named.For(hosted, "driver").Apps().V1().Deployments().Lister()
+			explain := hook.ExplainDaemonSet(daemonSets, recorder, []hook.Workload{hook.SecretHash(f.Cluster, bundle.Guest, "credentials")})
+			hosting := hook.ExplainDeployment(deployments, recorder, []hook.Workload{hook.SecretHash(f.Cluster, bundle.Controller, "credentials")})
 			f.Start(t)
 			deployment, daemonSet := workloads()
 			deployment.Namespace, deployment.Name = hosted, "driver"

@@ -237,18 +237,18 @@ func TestSplitting(t *testing.T) {
 	hooks := []hook.Workload{
 		hook.ConfigMapHash(f.Cluster, bundle.Guest, "a"),
 		hook.ConfigMapHash(f.Cluster, bundle.Controller, "b"),
-		hook.TrustedCABundle(f.Cluster, bundle.Guest, "c"),
-		hook.SecretHash(f.Cluster, bundle.Guest, "d"),
+		hook.TrustedCABundle(f.Cluster, bundle.Guest, "a"),
+		hook.SecretHash(f.Cluster, bundle.Guest, "a"),
 		hook.Replicas(f.Cluster),
 		hook.ObservedProxy(),
 		{},
 	}
 	deployment, informers := hook.DeploymentHooks(hooks)
-	if len(deployment) != 6 || len(informers) != 3 {
-		t.Errorf("%d changes of Deployments and %d informers, want 6 and 3: ConfigMaps, Secrets, Infrastructures", len(deployment), len(informers))
+	if len(deployment) != 6 || len(informers) != 4 {
+		t.Errorf("%d changes of Deployments and %d informers, want 6 and 4: two ConfigMaps, a Secret, Infrastructures", len(deployment), len(informers))
 	}
 	daemonSet, informers := hook.DaemonSetHooks(hooks)
-	if len(daemonSet) != 5 || len(informers) != 3 {
-		t.Errorf("%d changes of DaemonSets and %d informers, want 5 and 3", len(daemonSet), len(informers))
+	if len(daemonSet) != 5 || len(informers) != 4 {
+		t.Errorf("%d changes of DaemonSets and %d informers, want 5 and 4", len(daemonSet), len(informers))
 	}
 }

@@ -15,7 +15,7 @@ import (
 // is a change.
 func SecretHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 	namespace := c.Placement.Namespace(side)
-	secrets := c.Side(side).Informers.InformersFor(namespace).Core().V1().Secrets()
+	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets()
 	return Workload{
 		Deployment: controllerservice.WithSecretHashAnnotationHook(namespace, name, secrets),
 		DaemonSet:  nodeservice.WithSecretHashAnnotationHook(namespace, name, secrets),
@@ -28,7 +28,7 @@ func SecretHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 // arrival is a change.
 func ConfigMapHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 	namespace := c.Placement.Namespace(side)
-	configMaps := c.Side(side).Informers.InformersFor(namespace).Core().V1().ConfigMaps()
+	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
 	return Workload{
 		Deployment: controllerservice.WithConfigMapHashAnnotationHook(namespace, name, configMaps),
 		DaemonSet:  nodeservice.WithConfigMapHashAnnotationHook(namespace, name, configMaps),
@@ -42,7 +42,7 @@ func ConfigMapHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 // called name once the cluster network operator has put it there; until then nothing is mounted.
 func TrustedCABundle(c *cluster.Cluster, side bundle.Side, name string) Workload {
 	namespace := c.Placement.Namespace(side)
-	configMaps := c.Side(side).Informers.InformersFor(namespace).Core().V1().ConfigMaps()
+	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
 	return Workload{
 		Deployment: controllerservice.WithCABundleDeploymentHook(namespace, name, configMaps),
 		DaemonSet:  nodeservice.WithCABundleDaemonSetHook(namespace, name, configMaps),

@@ -31,25 +31,26 @@ const newReplicaSetAvailable = "NewReplicaSetAvailable"
 // Release reports to which release the Deployment is to be rolled out, and when that is done. version is what the operator has been
 // told; where it has been told nothing, "", it is what cluster-storage-operator says on the operator's own Deployment, which is
 // called operatorName. Where that says nothing either, nothing is added to what the Deployment says: a wrong version would be
-// waited for in vain.
-func Release(c *cluster.Cluster, operatorName, version string) Workload {
-	p := c.Placement
-	deployments := c.Side(bundle.Controller).Informers.InformersFor(p.Controller).Apps().V1().Deployments()
+// waited for in vain. deployments must have the Deployment as it is in the cluster, and its changes must repeat the hook.
+func Release(c *cluster.Cluster, deployments appslisters.DeploymentLister, operatorName, version string) Workload {
+	namespace := c.Placement.Operator
+	operator := c.Side(bundle.Controller).Named.For(namespace, operatorName).Apps().V1().Deployments()
 	r := release{
-		deployments: deployments.Lister().Deployments(p.Controller),
-		operators:   deployments.Lister().Deployments(p.Operator),
+		deployments: deployments,
+		operators:   operator.Lister().Deployments(namespace),
 		operator:    operatorName,
 		version:     version,
 	}
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error { return r.report(d) },
-		Informers:  []factory.Informer{deployments.Informer()},
+		Informers:  []factory.Informer{operator.Informer()},
 	}
 }
 
 type release struct {
-	deployments, operators appslisters.DeploymentNamespaceLister
-	operator, version      string
+	deployments       appslisters.DeploymentLister
+	operators         appslisters.DeploymentNamespaceLister
+	operator, version string
 }
 
 func (r release) report(d *appsv1.Deployment) error {
@@ -57,7 +58,7 @@ func (r release) report(d *appsv1.Deployment) error {
 	if err != nil {
 		return err
 	}
-	before, err := r.deployments.Get(d.Name)
+	before, err := r.deployments.Deployments(d.Namespace).Get(d.Name)
 	if ignoreNotFound(err) != nil {
 		return fmt.Errorf("reading Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}

@@ -69,10 +69,11 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
 		}}},
 	})
-	h := hook.Release(f.Cluster, operatorName, version)
-	informer := f.Side(bundle.Controller).Informers.InformersFor(hosted).Apps().V1().Deployments().Informer()
+	named := f.Side(bundle.Controller).Named
+	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(), operatorName, version)
+	informer := named.For(hosted, operatorName).Apps().V1().Deployments().Informer()
 	if !slices.Contains(h.Informers, factory.Informer(informer)) {
-		t.Error("a Deployment that has rolled out repeats nothing: the hook does not name the informer")
+		t.Error("an operator that has rolled out repeats nothing: the hook does not name the informer")
 	}
 	f.Start(t)
 	fresh := manifest()

@@ -145,7 +145,7 @@ func describe(err error) string {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == proxyConnect {
-		return "the proxy cannot be used. Check Proxy/cluster and the route to the proxy"
+		return "the proxy cannot be used. Check Proxy/cluster (on HyperShift the management cluster's) and the route to the proxy"
 	}
 	for _, d := range []func(error) string{describeTLS, describeNetwork, describeAnswer} {
 		if text := d(err); text != "" {
@@ -192,7 +192,7 @@ func describeNetwork(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused. Check that the service runs and auth_url is right"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no route. Check the route between cluster and cloud, and Proxy/cluster"
+		return "there is no route. Check the route between cluster and cloud, and Proxy/cluster (on HyperShift the management cluster's)"
 	// A peer that drops connections shows as any of these, depending on who was first.
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, http.ErrServerClosed):

@@ -62,7 +62,8 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 	}
 	fake := clustertest.New(t, seed)
 	d.cluster = fake.Cluster
-	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks())
+	deployments := d.cluster.Side(bundle.Controller).Named.For(d.cluster.Placement.Controller, "driver").Apps().V1().Deployments().Lister()
+	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
 	fake.Start(t)
 	if given == nil {
 		given = generated(t, d)
@@ -228,7 +229,7 @@ func TestDriversHooksComeLast(t *testing.T) {
 		p.Wire = func(plugin.Surroundings) (plugin.Wiring, error) {
 			return plugin.Wiring{Controller: []hook.Workload{{Inputs: []hook.Input{{Kind: "Driver", Name: "own"}}}}}, nil
 		}
-		hooks, err := assembled(t, f, p)[0].controllerHooks()
+		hooks, err := assembled(t, f, p)[0].controllerHooks(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

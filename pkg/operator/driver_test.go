@@ -81,10 +81,13 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 	}
 	client := newFakeClient()
 	for _, side := range bundle.Sides() {
-		kube := fake.NewClientset()
+		kube, namespaces := fake.NewClientset(), []string{""}
+		if side == bundle.Controller && f == flavour.HyperShift {
+			namespaces = nil
+		}
 		*drivers[0].cluster.Side(side) = cluster.Clients{
 			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), APIExtensions: apiextensionsfake.NewClientset(),
-			Informers: v1helpers.NewKubeInformersForNamespaces(kube, "", drivers[0].cluster.Placement.Namespace(side)),
+			Named: cluster.NewNamedInformers(kube), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
 		}
 	}
 	for _, d := range drivers {

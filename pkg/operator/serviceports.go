@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -22,16 +23,21 @@ import (
 // servicePorts repairs the ports of Services. library-go compares a Service's metadata, selector and type only: ports that
 // somebody edited would stay, and Prometheus would find nobody.
 type servicePorts struct {
-	operator  v1helpers.OperatorClient
-	kube      kubernetes.Interface
-	informers v1helpers.KubeInformersForNamespaces
-	required  []*corev1.Service
+	operator v1helpers.OperatorClient
+	kube     kubernetes.Interface
+	required []requiredService
+}
+
+// requiredService is a Service as it should be, and what finds it as it is.
+type requiredService struct {
+	*corev1.Service
+	lister corelisters.ServiceLister
 }
 
 // newServicePorts takes the Services among the assets.
 func (d *driver) newServicePorts(side bundle.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
-	s := &servicePorts{operator: d.operator, kube: clients.Kube, informers: clients.Informers}
+	s := &servicePorts{operator: d.operator, kube: clients.Kube}
 	for _, asset := range assets {
 		var service corev1.Service
 		kind, err := metadata(asset)
@@ -44,7 +50,8 @@ func (d *driver) newServicePorts(side bundle.Side, assets []bundle.Asset) (*serv
 		if err := yaml.UnmarshalStrict(asset.Data, &service); err != nil {
 			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
 		}
-		s.required = append(s.required, &service)
+		lister := clients.Named.For(service.Namespace, service.Name).Core().V1().Services().Lister()
+		s.required = append(s.required, requiredService{&service, lister})
 	}
 	return s, nil
 }
@@ -68,9 +75,8 @@ func (s *servicePorts) sync(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *servicePorts) repair(ctx context.Context, required *corev1.Service) error {
-	services := s.informers.InformersFor(required.Namespace).Core().V1().Services().Lister()
-	existing, err := services.Services(required.Namespace).Get(required.Name)
+func (s *servicePorts) repair(ctx context.Context, required requiredService) error {
+	existing, err := required.lister.Services(required.Namespace).Get(required.Name)
 	if apierrors.IsNotFound(err) || err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, required.Spec.Ports) {
 		return nil // one that is missing comes back as a whole
 	}

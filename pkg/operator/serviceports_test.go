@@ -42,12 +42,13 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 			}
 			fake := clustertest.New(t, seed)
 			clients := fake.Side(bundle.Guest)
-			clients.Informers.InformersFor(namespace).Core().V1().Services().Informer()
+			services := clients.Named.For(namespace, name).Core().V1().Services()
+			services.Informer()
 			fake.Operator.Informer()
 			fake.Start(t)
 			required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			required.Spec.Ports = wanted
-			s := &servicePorts{fake.Operator, clients.Kube, clients.Informers, []*corev1.Service{required}}
+			s := &servicePorts{fake.Operator, clients.Kube, []requiredService{{required, services.Lister()}}}
 			if err := s.sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}

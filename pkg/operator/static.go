@@ -69,7 +69,7 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 	name := d.conditionName(group.name)
 	files, read := assetFunc(assets)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, files,
-		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithKubernetesInformers(clients.Informers).WithDynamicClient(clients.Dynamic),
+		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
 		d.operator, d.events)
 	ports, err := d.newServicePorts(group.side, assets)
 	if err != nil {
@@ -82,8 +82,10 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 	return f.ToController(static.Name(), d.events), nil
 }
 
-// watchStatic has the objects' own informers wake the controller.
+// watchStatic has the objects' own informers wake the controller. Those without a namespace share an informer for each kind: there
+// are many, and few of others.
 func (d *driver) watchStatic(f *factory.Factory, side bundle.Side, assets []bundle.Asset) error {
+	clients := d.cluster.Side(side)
 	names := map[factory.Informer]sets.Set[string]{}
 	for _, asset := range assets {
 		obj, err := resourceread.ReadGenericWithUnstructured(asset.Data)
@@ -95,9 +97,12 @@ func (d *driver) watchStatic(f *factory.Factory, side bundle.Side, assets []bund
 			return fmt.Errorf("reading metadata of asset %q: %w", asset.Name, err)
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(obj.GetObjectKind().GroupVersionKind())
-		factory := d.cluster.Side(side).Informers.InformersFor(object.GetNamespace())
+		factory := clients.Informers.InformersFor("")
+		if object.GetNamespace() != "" {
+			factory = clients.Named.For(object.GetNamespace(), object.GetName())
+		}
 		if factory == nil {
-			return fmt.Errorf("asset %q is in namespace %q, which the operator does not watch", asset.Name, object.GetNamespace())
+			return fmt.Errorf("asset %q has no namespace: of such objects the operator may see only those in the cluster of the nodes", asset.Name)
 		}
 		informer, err := factory.ForResource(resource)
 		if err != nil {

@@ -54,7 +54,9 @@ func TestRightsAreAppliedFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, c := range controllers {
-				syncStatic(t, c, d)
+				if err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			got := map[bundle.Side][]string{}
 			for side := range want {
@@ -77,37 +79,22 @@ func TestRightsAreAppliedFirst(t *testing.T) {
 	}
 }
 
-// syncStatic runs a sync with filled informers: the appliers read ConfigMaps from them.
-func syncStatic(t *testing.T, c factory.Controller, d *driver) {
-	t.Helper()
-	for _, side := range bundle.Sides() {
-		informers := d.cluster.Side(side).Informers
-		informers.Start(t.Context().Done())
-		for namespace := range informers.Namespaces() {
-			informers.InformersFor(namespace).WaitForCacheSync(t.Context().Done())
-		}
-	}
-	if err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestUnwatchedAssets(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ text, want string }{
-		"namespace": {
-			`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "elsewhere"}}`,
-			`asset "odd.yaml" is in namespace "elsewhere", which the operator does not watch`,
+		"no namespace": {
+			`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}`,
+			`asset "odd.yaml" has no namespace: of such objects the operator may see only those in the cluster of the nodes`,
 		},
-		"kind":   {`{"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "a"}}`, `watching the kind of asset "odd.yaml"`},
+		"kind":   {`{"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "a", "namespace": "b"}}`, `watching the kind of asset "odd.yaml"`},
 		"object": {"{", `decoding asset "odd.yaml"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := assembled(t, flavour.Standalone, plugins()...)[1]
+			d := assembled(t, flavour.HyperShift, plugins()...)[1]
 			var err error
-			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: bundle.Guest, Data: []byte(tt.text)}}); err != nil {
+			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: bundle.Controller, Data: []byte(tt.text)}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err = d.gated(); err == nil || !strings.Contains(err.Error(), tt.want) {

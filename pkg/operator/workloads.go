@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	appslisters "k8s.io/client-go/listers/apps/v1"
+
 	"github.com/openshift/library-go/pkg/controller/factory"
 	controllerservice "github.com/openshift/library-go/pkg/operator/csi/csidrivercontrollerservicecontroller"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
@@ -33,8 +35,13 @@ func (d *driver) controllerService() (factory.Controller, error) {
 	if err != nil || !found {
 		return nil, err
 	}
+	object, err := metadata(asset)
+	if err != nil {
+		return nil, err
+	}
 	clients := d.cluster.Side(bundle.Controller)
-	hooks, err := d.controllerHooks()
+	deployments := clients.Named.For(object.Namespace, object.Name).Apps().V1().Deployments()
+	hooks, err := d.controllerHooks(deployments.Lister())
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +52,7 @@ func (d *driver) controllerService() (factory.Controller, error) {
 		d.events,
 		d.operator,
 		clients.Kube,
-		clients.Informers.InformersFor(d.cluster.Placement.Controller).Apps().V1().Deployments(),
+		deployments,
 		d.cluster.Config,
 		informers,
 		changes...,
@@ -57,8 +64,13 @@ func (d *driver) nodeService() (factory.Controller, error) {
 	if err != nil || !found {
 		return nil, err
 	}
+	object, err := metadata(asset)
+	if err != nil {
+		return nil, err
+	}
 	clients := d.cluster.Side(bundle.Guest)
-	hooks, err := d.nodeHooks()
+	daemonSets := clients.Named.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
+	hooks, err := d.nodeHooks(daemonSets.Lister())
 	if err != nil {
 		return nil, err
 	}
@@ -69,21 +81,21 @@ func (d *driver) nodeService() (factory.Controller, error) {
 		d.events,
 		d.operator,
 		clients.Kube,
-		clients.Informers.InformersFor(d.cluster.Placement.Node).Apps().V1().DaemonSets(),
+		daemonSets,
 		informers,
 		changes...,
 	), nil
 }
 
 // controllerHooks have the driver's own last: they win.
-func (d *driver) controllerHooks() ([]hook.Workload, error) {
+func (d *driver) controllerHooks(deployments appslisters.DeploymentLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
-	hooks := slices.Concat(d.controlPlaneHooks(), d.trustedCAHooks(bundle.Controller), certificates, d.wiring.Controller)
-	return append(hooks, hook.ExplainDeployment(d.cluster, d.events, hooks)), err
+	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(bundle.Controller), certificates, d.wiring.Controller)
+	return append(hooks, hook.ExplainDeployment(deployments, d.events, hooks)), err
 }
 
 // nodeHooks are the same for nodes. The certificates are not in the cluster of the nodes where that is another one.
-func (d *driver) nodeHooks() ([]hook.Workload, error) {
+func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
 	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(bundle.Guest)...)
 	if d.cluster.Flavour == flavour.Standalone {
 		certificates, err := d.certificateHooks()
@@ -93,17 +105,17 @@ func (d *driver) nodeHooks() ([]hook.Workload, error) {
 		hooks = append(hooks, certificates...)
 	}
 	hooks = append(hooks, d.wiring.Node...)
-	return append(hooks, hook.ExplainDaemonSet(d.cluster, d.events, hooks)), nil
+	return append(hooks, hook.ExplainDaemonSet(daemonSets, d.events, hooks)), nil
 }
 
 // controlPlaneHooks fit the Deployment to where it runs.
-func (d *driver) controlPlaneHooks() []hook.Workload {
+func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []hook.Workload {
 	if d.cluster.Flavour == flavour.HyperShift {
 		return []hook.Workload{
 			hook.HostedControlPlane(d.cluster),
 			hook.Proxy(d.settings.Proxy),
 			hook.RunAsUser(d.settings.RunAsUser),
-			hook.Release(d.cluster, d.operatorName, d.settings.ReleaseVersion),
+			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
 		}
 	}
 	return []hook.Workload{hook.Replicas(d.cluster), hook.ObservedProxy()}

@@ -77,7 +77,7 @@ type Verdict struct {
 }
 
 // NotAnsweredYet is the message while the first answer of the cloud is awaited.
-const NotAnsweredYet = "OpenStack has not answered yet. If this stays, check the route between cluster and cloud, and Proxy/cluster"
+const NotAnsweredYet = "OpenStack has not answered yet. If this stays, check the route between cluster and cloud, and Proxy/cluster (on HyperShift the management cluster's)"
 
 // UnknownError is an error of Check with a reason for its condition.
 type UnknownError struct {

@@ -38,6 +38,11 @@ func (r request) isWrite() bool {
 		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.Resource)
 }
 
+// isOfNamespace tells whether it is for all objects of a kind in a namespace.
+func (r request) isOfNamespace() bool {
+	return r.Namespace != "" && r.Name == "" && (r.Verb == "list" || r.Verb == "watch") && !strings.Contains(r.URI, "metadata.name")
+}
+
 // auditMark is a moment, and its place in the audit logs.
 type auditMark struct {
 	offsets map[*side]int64

@@ -55,7 +55,17 @@ func (e *env) checkRequests() {
 		if (r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized) && (e.allowed == nil || !e.allowed(r)) {
 			e.t.Errorf("the operator has no right to do what it did: %s", r)
 		}
+		if r.isOfNamespace() && !e.mayListAll(r) {
+			e.t.Errorf("the operator reads all objects of a namespace, with those of others: %s", r)
+		}
 	}
+}
+
+// mayListAll tells whether nobody knows the names of these objects: Infrastructure may name any ConfigMap, and there is no name for a
+// HostedControlPlane.
+func (e *env) mayListAll(r request) bool {
+	return r.Resource == "hostedcontrolplanes" ||
+		r.Resource == "configmaps" && r.Namespace == openshiftConfig && e.management == e.side
 }
 
 // checkObjects looks for secrets in what people read without having rights on Secrets.

@@ -61,7 +61,7 @@ func New(tb testing.TB, seed Seed) *Fake {
 	}
 	placement := cluster.Place(seed.Flavour, seed.OperatorNamespace, seed.DriverNamespace)
 	f := &Fake{Guest: kubefake.NewClientset(seed.Guest...)}
-	guestNamespaces := []string{"", placement.Node}
+	guestNamespaces := []string{""}
 	if seed.Flavour == flavour.Standalone {
 		guestNamespaces = append(guestNamespaces, placement.UserConfig)
 	}
@@ -70,7 +70,7 @@ func New(tb testing.TB, seed Seed) *Fake {
 	controller := guest
 	if seed.Flavour == flavour.HyperShift {
 		f.Controller = kubefake.NewClientset(seed.Controller...)
-		controller = newClients(f.Controller, placement.Controller)
+		controller = newClients(f.Controller)
 	}
 	for _, hosted := range seed.HostedControlPlanes {
 		putHostedControlPlane(tb, controller.Dynamic, hosted)
@@ -99,6 +99,13 @@ func (f *Fake) Start(tb testing.TB) {
 			for kind, synced := range types {
 				if !synced {
 					tb.Fatalf("informer of %s in namespace %q has not synced", kind, namespace)
+				}
+			}
+		}
+		for object, types := range f.Side(side).Named.WaitForCacheSync(stop) {
+			for kind, synced := range types {
+				if !synced {
+					tb.Fatalf("informer of %s %s has not synced", kind, object)
 				}
 			}
 		}
@@ -138,6 +145,7 @@ func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients
 		Kube:          kube,
 		Dynamic:       dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
 		APIExtensions: apiextensionsfake.NewClientset(),
+		Named:         cluster.NewNamedInformers(kube),
 		Informers:     v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -55,9 +56,6 @@ type configSync struct {
 }
 
 func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher) *configSync {
-	controller, placement := s.Cluster.Side(bundle.Controller).Informers, s.Cluster.Placement
-	user := controller.InformersFor(placement.UserConfig).Core().V1().ConfigMaps()
-	secrets := controller.InformersFor(placement.Controller).Core().V1().Secrets()
 	c := &configSync{
 		cluster: s.Cluster,
 		sources: sources,
@@ -69,24 +67,22 @@ func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher) 
 	zones.heard = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer()).
 		WithInformers(sources.informers...).
-		WithFilteredEventsInformers(sources.isUserConfig, user.Informer()).
-		WithFilteredEventsInformers(isCredentials, secrets.Informer()).
+		WithFilteredEventsInformers(sources.isInstalledWith, sources.installed.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
 	for _, side := range c.sides() {
-		informer := s.Cluster.Side(side).Informers.InformersFor(placement.Namespace(side)).Core().V1().ConfigMaps().Informer()
-		f.WithFilteredEventsInformers(isCloudConf, informer)
+		f.WithInformers(c.cloudConf(side).Informer())
 	}
 	c.Controller = f.ToController(configSyncName, s.Events)
 	return c
 }
 
-func isCloudConf(obj any) bool {
-	object, ok := obj.(*corev1.ConfigMap)
-	return !ok || object.Name == configMap
+// cloudConf has what the controller writes to a side.
+func (c *configSync) cloudConf(side bundle.Side) coreinformers.ConfigMapInformer {
+	return c.cluster.Side(side).Named.For(c.cluster.Placement.Namespace(side), configMap).Core().V1().ConfigMaps()
 }
 
 // sides are where cloud-conf is needed: once where both sides are one cluster.
@@ -215,9 +211,7 @@ func (c *configSync) content(user userConfig, enabled bool) (map[string]string, 
 
 // existing is the cached cloud-conf of a side, nil if there is none.
 func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
-	namespace := c.cluster.Placement.Namespace(side)
-	informers := c.cluster.Side(side).Informers.InformersFor(namespace)
-	found, err := informers.Core().V1().ConfigMaps().Lister().ConfigMaps(namespace).Get(configMap)
+	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Placement.Namespace(side)).Get(configMap)
 	if err != nil {
 		return nil
 	}

@@ -245,7 +245,11 @@ func (b *bench) putConfigMap(t *testing.T, name string, data map[string]string) 
 		t.Fatal(err)
 	}
 	b.await(t, name, func() bool {
-		cached, err := b.config.sources.configMaps.ConfigMaps(namespace).Get(name)
+		configMaps := b.config.sources.installed
+		if name == userConfigMap {
+			configMaps = b.config.sources.own
+		}
+		cached, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
 		return data == nil && apierrors.IsNotFound(err) || err == nil && maps.Equal(cached.Data, data)
 	})
 }
@@ -265,7 +269,7 @@ func (b *bench) putCredentials(t *testing.T, data map[string]string) {
 		t.Fatal(err)
 	}
 	b.await(t, secret.Name, func() bool {
-		cached, err := b.config.sources.secrets.Secrets(secret.Namespace).Get(secret.Name)
+		cached, err := b.config.sources.credentials.Lister().Secrets(secret.Namespace).Get(secret.Name)
 		return data == nil && apierrors.IsNotFound(err) || err == nil && len(cached.Data) == len(data) && string(cached.Data[cloudsKey]) == data[cloudsKey]
 	})
 }

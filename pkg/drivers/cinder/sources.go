@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	configlisters "github.com/openshift/client-go/config/listers/config/v1"
@@ -24,9 +24,10 @@ const infrastructure = "cluster"
 // sources are where the content of cloud-conf comes from. All are on the controller side. On HyperShift nothing in the hosted
 // cluster is among them: its administrator must not configure what runs in the management cluster.
 type sources struct {
-	cluster    *cluster.Cluster
-	secrets    corelisters.SecretLister
-	configMaps corelisters.ConfigMapLister
+	cluster     *cluster.Cluster
+	credentials coreinformers.SecretInformer
+	// own is the ConfigMap made for this driver. installed has the one that the cluster was installed with, and may have others.
+	own, installed coreinformers.ConfigMapInformer
 	// infrastructures say what the cluster was installed with. The one that a hosted cluster has is its administrator's to
 	// change, so it is nil on HyperShift.
 	infrastructures configlisters.InfrastructureLister
@@ -35,24 +36,28 @@ type sources struct {
 }
 
 func newSources(c *cluster.Cluster) *sources {
-	informers := c.Side(bundle.Controller).Informers
+	clients, p := c.Side(bundle.Controller), c.Placement
 	s := &sources{
-		cluster:    c,
-		secrets:    informers.InformersFor(c.Placement.Controller).Core().V1().Secrets().Lister(),
-		configMaps: informers.InformersFor(c.Placement.UserConfig).Core().V1().ConfigMaps().Lister(),
+		cluster:     c,
+		credentials: clients.Named.For(p.Controller, credentialsSecret).Core().V1().Secrets(),
+		own:         clients.Named.For(p.UserConfig, userConfigMap).Core().V1().ConfigMaps(),
 	}
-	if c.Flavour == flavour.Standalone {
-		infrastructures := c.Config.Config().V1().Infrastructures()
-		s.infrastructures, s.informers = infrastructures.Lister(), []factory.Informer{infrastructures.Informer()}
+	if c.Flavour == flavour.HyperShift {
+		s.installed = clients.Named.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
+		return s
 	}
+	// Infrastructure may name any.
+	s.installed = clients.Informers.InformersFor(p.UserConfig).Core().V1().ConfigMaps()
+	infrastructures := c.Config.Config().V1().Infrastructures()
+	s.infrastructures, s.informers = infrastructures.Lister(), []factory.Informer{infrastructures.Informer()}
 	return s
 }
 
-// isUserConfig lets events of the ConfigMaps pass that user reads.
-func (s *sources) isUserConfig(obj any) bool {
+// isInstalledWith lets events of the ConfigMap pass that the cluster was installed with.
+func (s *sources) isInstalledWith(obj any) bool {
 	config, ok := obj.(*corev1.ConfigMap)
-	if !ok || config.Name == userConfigMap {
-		return true // a tombstone passes too: better a look too many
+	if !ok {
+		return true // a tombstone: better a look too many
 	}
 	installed, err := s.installedWith()
 	return err == nil && config.Name == installed.Name
@@ -77,7 +82,7 @@ type userConfig struct {
 // installed with.
 func (s *sources) user() (userConfig, error) {
 	var user userConfig
-	own, err := s.data(userConfigMap)
+	own, err := s.data(s.own, userConfigMap)
 	if err != nil {
 		return user, err
 	}
@@ -86,7 +91,7 @@ func (s *sources) user() (userConfig, error) {
 	if err != nil || reference.Name == "" {
 		return user, err
 	}
-	installed, err := s.data(reference.Name)
+	installed, err := s.data(s.installed, reference.Name)
 	if err != nil {
 		return user, err
 	}
@@ -119,10 +124,10 @@ type contents struct {
 	data  map[string]string
 }
 
-func (s *sources) data(name string) (contents, error) {
+func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) (contents, error) {
 	namespace := s.cluster.Placement.UserConfig
 	c := contents{place: s.cluster.Name(bundle.Controller, "ConfigMap", namespace, name)}
-	found, err := s.configMaps.ConfigMaps(namespace).Get(name)
+	found, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return c, nil
 	}
@@ -141,7 +146,7 @@ func (c contents) text(key string) text {
 func (s *sources) access() (cloud, ca string, err error) {
 	namespace, advice := s.cluster.Placement.Controller, adviceFor(s.cluster.Flavour)
 	secret := s.cluster.Name(bundle.Controller, "Secret", namespace, credentialsSecret)
-	credentials, err := s.secrets.Secrets(namespace).Get(credentialsSecret)
+	credentials, err := s.credentials.Lister().Secrets(namespace).Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return "", "", fmt.Errorf("%s is missing: %s", secret, advice.missing)
 	}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -75,13 +73,10 @@ func newZoneWatcher(s plugin.Surroundings, sources *sources, cloud zoneLister) *
 		clock:    clock.RealClock{},
 		maxAge:   zonesInterval - s.Settings.PollInterval,
 	}
-	controller, placement := s.Cluster.Side(bundle.Controller).Informers, s.Cluster.Placement
-	secrets := controller.InformersFor(placement.Controller).Core().V1().Secrets()
-	user := controller.InformersFor(placement.UserConfig).Core().V1().ConfigMaps()
 	w.Controller = factory.New().
 		WithBareInformers(s.Cluster.Operator.Informer()).
-		WithFilteredEventsInformersQueueKeyFunc(changed, isCredentials, secrets.Informer()).
-		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isUserConfig, user.Informer()).
+		WithInformersQueueKeyFunc(changed, sources.credentials.Informer(), sources.own.Informer()).
+		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isInstalledWith, sources.installed.Informer()).
 		WithSync(w.sync).
 		ResyncEvery(s.Settings.PollInterval).
 		ToController(zoneWatcherName, s.Events)
@@ -89,11 +84,6 @@ func newZoneWatcher(s plugin.Surroundings, sources *sources, cloud zoneLister) *
 }
 
 func changed(runtime.Object) string { return changedKey }
-
-func isCredentials(obj any) bool {
-	secret, ok := obj.(*corev1.Secret)
-	return !ok || secret.Name == credentialsSecret // a tombstone passes: better a look too many
-}
 
 // current returns the last answer.
 func (w *zoneWatcher) current() zoneAnswer {

@@ -6,14 +6,12 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -211,34 +209,6 @@ func TestSecretEvents(t *testing.T) {
 	b.await(t, "the Secret's change", func() bool { return looks() > before })
 }
 
-func TestIsCredentials(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		object any
-		want   bool
-	}{
-		{credentials(cluster.DefaultNamespace, nil), true},
-		{&corev1.Secret{}, false},
-		{cache.DeletedFinalStateUnknown{Obj: credentials(cluster.DefaultNamespace, nil)}, true},
-	} {
-		if got := isCredentials(test.object); got != test.want {
-			t.Errorf("isCredentials(%T) is %v", test.object, got)
-		}
-	}
-	for _, test := range []struct {
-		object any
-		want   bool
-	}{
-		{&corev1.ConfigMap{}, false},
-		{userObject(configMap, nil), true},
-		{cache.DeletedFinalStateUnknown{Obj: userObject(configMap, nil)}, true},
-	} {
-		if got := isCloudConf(test.object); got != test.want {
-			t.Errorf("isCloudConf(%T) is %v", test.object, got)
-		}
-	}
-}
-
 // TestUserConfigEvents has the real controller hear of what those who own the control plane configure, and of no other ConfigMap.
 func TestUserConfigEvents(t *testing.T) {
 	t.Parallel()
@@ -251,14 +221,13 @@ func TestUserConfigEvents(t *testing.T) {
 				object any
 				want   bool
 			}{
-				{userObject(userConfigMap, nil), true},
 				{userObject("installed-with", nil), f == flavour.Standalone},
 				{userObject("openstack-cloud-config", nil), f == flavour.HyperShift},
 				{userObject("another", nil), false},
-				{cache.DeletedFinalStateUnknown{Obj: userObject(userConfigMap, nil)}, true},
+				{cache.DeletedFinalStateUnknown{Obj: userObject("another", nil)}, true},
 			} {
-				if got := b.config.sources.isUserConfig(test.object); got != test.want {
-					t.Errorf("isUserConfig(%v) is %v", test.object, got)
+				if got := b.config.sources.isInstalledWith(test.object); got != test.want {
+					t.Errorf("isInstalledWith(%v) is %v", test.object, got)
 				}
 			}
 			go b.zones.Run(t.Context(), 1)

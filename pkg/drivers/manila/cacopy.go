@@ -33,7 +33,7 @@ type caSource struct {
 
 func newCASource(c *cluster.Cluster) caSource {
 	namespace := c.Placement.UserConfig
-	configMaps := c.Side(bundle.Controller).Informers.InformersFor(namespace).Core().V1().ConfigMaps()
+	configMaps := c.Side(bundle.Controller).Named.For(namespace, c.Placement.CloudConfig).Core().V1().ConfigMaps()
 	return caSource{cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer()}
 }
 
@@ -68,16 +68,14 @@ type caCopier struct {
 
 func newCACopier(s plugin.Surroundings) factory.Controller {
 	namespace := s.Cluster.Placement.Node
-	copies := s.Cluster.Side(bundle.Guest).Informers.InformersFor(namespace).Core().V1().ConfigMaps()
+	copies := s.Cluster.Side(bundle.Guest).Named.For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{
 		cluster: s.Cluster,
 		source:  newCASource(s.Cluster),
 		copies:  copies.Lister().ConfigMaps(namespace),
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer()).
-		WithFilteredEventsInformers(named(s.Cluster.Placement.CloudConfig), c.source.informer).
-		WithFilteredEventsInformers(named(caConfigMap), copies.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), c.source.informer, copies.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -62,8 +61,8 @@ func (b copyBench) put(t *testing.T, side bundle.Side, object *corev1.ConfigMap)
 // run syncs once, and returns all requests to the guest and whatever was written to a management cluster.
 func (b copyBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
-	b.settle(t, bundle.Controller, b.fake.Placement.UserConfig)
-	b.settle(t, bundle.Guest, Namespace)
+	b.settle(t, bundle.Controller, b.fake.Placement.UserConfig, b.fake.Placement.CloudConfig)
+	b.settle(t, bundle.Guest, Namespace, "cloud-provider-config")
 	b.fake.Guest.ClearActions()
 	b.fake.Controller.ClearActions()
 	err := b.Sync(t.Context(), factory.NewSyncContext("test", b.events))
@@ -85,19 +84,16 @@ func (b copyBench) run(t *testing.T) ([]string, error) {
 	return requests, err
 }
 
-// settle waits until the cache of a side has what its API server has.
-func (b copyBench) settle(t *testing.T, side bundle.Side, namespace string) {
+// settle waits until the cache of a side has the ConfigMap that its API server has.
+func (b copyBench) settle(t *testing.T, side bundle.Side, namespace, name string) {
 	t.Helper()
-	served := func() ([]*corev1.ConfigMap, error) {
-		list, err := b.fake.Side(side).Kube.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
-		var ret []*corev1.ConfigMap
-		for i := range list.Items {
-			ret = append(ret, &list.Items[i])
-		}
-		return ret, err
-	}
-	cached := b.fake.Side(side).Informers.InformersFor(namespace).Core().V1().ConfigMaps().Lister()
-	settle(t, served, func() ([]*corev1.ConfigMap, error) { return cached.ConfigMaps(namespace).List(labels.Everything()) })
+	clients := b.fake.Side(side)
+	cached := clients.Named.For(namespace, name).Core().V1().ConfigMaps().Lister()
+	settleOne(t,
+		func() (*corev1.ConfigMap, error) {
+			return clients.Kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		},
+		func() (*corev1.ConfigMap, error) { return cached.ConfigMaps(namespace).Get(name) })
 }
 
 // data is what the copy holds, nil if there is none.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -69,6 +70,27 @@ func csiDriver(management opv1.ManagementState, classes opv1.StorageClassStateNa
 			StorageClassState: classes,
 		},
 	}
+}
+
+// settleOne waits until the object that an informer has is the one that the API server has, but for managed fields, or none is.
+func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) {
+	t.Helper()
+	listed := func(object T, err error) ([]T, error) {
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		return []T{object}, nil
+	}
+	settle(t, func() ([]T, error) {
+		object, err := served()
+		if err == nil {
+			object.SetManagedFields(nil)
+		}
+		return listed(object, err)
+	}, func() ([]T, error) { return listed(cached()) })
 }
 
 // settle waits until what an informer has is what the API server has.

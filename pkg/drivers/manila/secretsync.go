@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
@@ -31,46 +30,31 @@ const (
 // secretSyncController keeps the driver's Secret a translation of the credentials. When these cannot be understood, the last
 // translation stays: the driver goes on with it as long as the cloud accepts it. Both Secrets are beside the nodes.
 type secretSyncController struct {
-	cluster   *cluster.Cluster
-	namespace string
-	secrets   corelisters.SecretLister
+	cluster              *cluster.Cluster
+	namespace            string
+	credentials, drivers corelisters.SecretNamespaceLister
 	// ca is the source and not its copy, for which the first translation would have to wait.
 	ca caSource
 }
 
 func newSecretSyncController(s plugin.Surroundings) factory.Controller {
 	namespace := s.Cluster.Placement.Node
-	secrets := s.Cluster.Side(bundle.Guest).Informers.InformersFor(namespace).Core().V1().Secrets()
+	guest := s.Cluster.Side(bundle.Guest).Named
+	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
+	drivers := guest.For(namespace, driverSecret).Core().V1().Secrets()
 	c := &secretSyncController{
-		cluster:   s.Cluster,
-		namespace: namespace,
-		secrets:   secrets.Lister(),
-		ca:        newCASource(s.Cluster),
+		cluster:     s.Cluster,
+		namespace:   namespace,
+		credentials: credentials.Lister().Secrets(namespace),
+		drivers:     drivers.Lister().Secrets(namespace),
+		ca:          newCASource(s.Cluster),
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer()).
-		WithFilteredEventsInformers(named(credentialsSecret, driverSecret), secrets.Informer()).
-		WithFilteredEventsInformers(named(s.Cluster.Placement.CloudConfig), c.ca.informer).
+		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), drivers.Informer(), c.ca.informer).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
 		ToController("ManilaSecretSyncController", s.Events)
-}
-
-// named lets the events of some objects pass.
-func named(names ...string) factory.EventFilterFunc {
-	return func(obj any) bool {
-		object, err := meta.Accessor(obj)
-		if err != nil {
-			return true // a tombstone: better a sync too many
-		}
-		for _, name := range names {
-			if object.GetName() == name {
-				return true
-			}
-		}
-		return false
-	}
 }
 
 func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncContext) error {
@@ -96,7 +80,7 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 // translation is what the driver's Secret is to hold.
 func (c *secretSyncController) translation() (map[string]string, error) {
 	secret, advice := c.cluster.Name(bundle.Guest, "Secret", c.namespace, credentialsSecret), adviceFor(c.cluster)
-	credentials, err := c.secrets.Secrets(c.namespace).Get(credentialsSecret)
+	credentials, err := c.credentials.Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%s is missing: %s", secret, advice.missing)
 	}
@@ -131,7 +115,7 @@ func (c *secretSyncController) caPath(credentials *corev1.Secret) (string, error
 // apply writes the Secret when it differs from the cached one, foreign keys included: the driver refuses keys that exclude each
 // other, which is what remains of a change from password to application credential.
 func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret) error {
-	existing, err := c.secrets.Secrets(c.namespace).Get(driverSecret)
+	existing, err := c.drivers.Get(driverSecret)
 	if err == nil && equalData(existing.Data, required.Data) {
 		return nil
 	}

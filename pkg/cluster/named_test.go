@@ -1,0 +1,62 @@
+package cluster_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+)
+
+// TestNamedInformers has what is sent tell what is asked for: the fake does not look at field selectors.
+func TestNamedInformers(t *testing.T) {
+	t.Parallel()
+	kube := kubefake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "x", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+	}})
+	named := cluster.NewNamedInformers(kube)
+	secrets := named.For("a", "x").Core().V1().Secrets()
+	secrets.Informer()
+	named.For("b", "y").Core().V1().ConfigMaps().Informer()
+	if named.For("a", "x").Core().V1().Secrets().Informer() != secrets.Informer() {
+		t.Error("the same object has two informers")
+	}
+	if len(kube.Actions()) > 0 {
+		t.Errorf("sent before Start: %v", kube.Actions())
+	}
+	named.Start(t.Context().Done())
+	for object, types := range named.WaitForCacheSync(t.Context().Done()) {
+		for kind, synced := range types {
+			if !synced {
+				t.Errorf("informer of %s %s has not synced", kind, object)
+			}
+		}
+	}
+	got := map[string]bool{}
+	for _, action := range kube.Actions() {
+		request := action.GetVerb() + " " + action.GetNamespace() + "/" + action.GetResource().Resource
+		switch a := action.(type) {
+		case clienttesting.ListAction:
+			got[request+" "+a.GetListRestrictions().Fields.String()] = true
+		case clienttesting.WatchAction:
+			got[request+" "+a.GetWatchRestrictions().Fields.String()] = true
+		default:
+			t.Errorf("sent %s", request)
+		}
+	}
+	want := map[string]bool{
+		"list a/secrets metadata.name=x": true, "watch a/secrets metadata.name=x": true,
+		"list b/configmaps metadata.name=y": true, "watch b/configmaps metadata.name=y": true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	cached, err := secrets.Lister().Secrets("a").Get("x")
+	if err != nil || len(cached.ManagedFields) > 0 {
+		t.Errorf("cached is %v, %v; want the Secret without managed fields", cached, err)
+	}
+}
