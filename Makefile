@@ -81,7 +81,7 @@ test-integration: k8s ## Run the programs of bin/ on a real control plane with a
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -v $(TESTFLAGS) ./test/integration/...
 
 .PHONY: bench
-bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS hosted clusters (20: some minutes, 12 GB)
+bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS hosted clusters (20: 15 minutes, 10 GB)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m $(TESTFLAGS) ./test/bench/
 
 .PHONY: image-manila
