@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	configclient "github.com/openshift/client-go/config/clientset/versioned"
@@ -50,7 +49,7 @@ type Cluster struct {
 	// Config informs of the guest's config.openshift.io objects.
 	Config configinformers.SharedInformerFactory
 	// HostedControlPlanes informs of those in the control-plane namespace, of which there should be one; nil when standalone.
-	HostedControlPlanes cache.SharedIndexInformer
+	HostedControlPlanes *HostedControlPlaneInformer
 
 	controller, guest *Clients
 	starters          []starter

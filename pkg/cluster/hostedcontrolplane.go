@@ -2,11 +2,15 @@ package cluster
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,11 +54,43 @@ func HostedControlPlanes() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "hypershift.openshift.io", Version: "v1beta1", Resource: "hostedcontrolplanes"}
 }
 
-func newHostedControlPlanes(client dynamic.Interface, namespace string) cache.SharedIndexInformer {
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, HostedControlPlanes(), namespace, 0, cache.Indexers{}, nil).Informer()
-	// It fails only for an informer that runs already.
-	_ = informer.SetTransform(withoutStatus)
-	return informer
+// HostedControlPlaneInformer informs of the HostedControlPlanes of a namespace.
+type HostedControlPlaneInformer struct {
+	cache.SharedIndexInformer
+	// refusal is the API server's last, if any.
+	refusal atomic.Pointer[apierrors.StatusError]
+}
+
+func newHostedControlPlanes(client dynamic.Interface, namespace string) *HostedControlPlaneInformer {
+	i := &HostedControlPlaneInformer{
+		SharedIndexInformer: dynamicinformer.NewFilteredDynamicInformer(client, HostedControlPlanes(), namespace, 0, cache.Indexers{}, nil).Informer(),
+	}
+	// Both fail only for an informer that runs already.
+	_ = i.SetTransform(withoutStatus)
+	_ = i.SetWatchErrorHandlerWithContext(i.failed)
+	return i
+}
+
+// failed remembers an error that does not pass by itself: there are no rights, or no such resource.
+func (i *HostedControlPlaneInformer) failed(ctx context.Context, r *cache.Reflector, err error) {
+	var status *apierrors.StatusError
+	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && errors.As(err, &status) {
+		i.refusal.Store(status)
+	}
+	cache.DefaultWatchErrorHandler(ctx, r, err)
+}
+
+// HasSynced is true also when the API server has refused: who waited then hears why, instead of waiting for ever.
+func (i *HostedControlPlaneInformer) HasSynced() bool {
+	return i.SharedIndexInformer.HasSynced() || i.refusal.Load() != nil
+}
+
+// refused is why there is no word of the API server yet, nil if there is one: later refusals leave the cache as it is.
+func (i *HostedControlPlaneInformer) refused() error {
+	if status := i.refusal.Load(); status != nil && !i.SharedIndexInformer.HasSynced() {
+		return status
+	}
+	return nil
 }
 
 // withoutStatus keeps what nobody asks for out of memory.
@@ -69,6 +105,10 @@ func withoutStatus(obj any) (any, error) {
 // error, and so is its deletion: what it asks for no longer counts.
 func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
 	place := fmt.Sprintf("namespace %s of the management cluster", c.Placement.Controller)
+	if err := c.HostedControlPlanes.refused(); err != nil {
+		return nil, fmt.Errorf("reading HostedControlPlanes in %s: %w: Deployments stay as they are; "+
+			"look at the operator's Role there, and for the CustomResourceDefinition of HyperShift", place, err)
+	}
 	switch found := c.HostedControlPlanes.GetStore().List(); len(found) {
 	case 0:
 		return nil, fmt.Errorf("no HostedControlPlane is in %s: Deployments stay as they are until there is one again; "+

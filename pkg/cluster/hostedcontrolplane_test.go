@@ -2,14 +2,18 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -155,6 +159,53 @@ func TestNoUsableHostedControlPlane(t *testing.T) {
 				if _, err := f.HostedControlPlane(); err == nil || err.Error() != first.Error() {
 					t.Fatalf("first %q, then %q", first, err)
 				}
+			}
+		})
+	}
+}
+
+// TestRefusedHostedControlPlanes: who waits for the cache hears why it stays empty; when the API server answers, that is forgotten.
+func TestRefusedHostedControlPlanes(t *testing.T) {
+	t.Parallel()
+	resource := cluster.HostedControlPlanes().GroupResource()
+	for name, test := range map[string]struct {
+		refusal error
+		want    []string
+	}{
+		"no rights": {
+			apierrors.NewForbidden(resource, "", errors.New("account x may not list")),
+			[]string{"account x may not list", "namespace clusters-a of the management cluster", "stay as they are", "the operator's Role"},
+		},
+		"no such resource": {apierrors.NewNotFound(resource, ""), []string{"not found", "CustomResourceDefinition"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, clustertest.Seed{
+				Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver",
+				HostedControlPlanes: []*cluster.HostedControlPlane{{ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane, Name: "a"}}},
+			})
+			var granted atomic.Bool
+			client := f.Side(bundle.Controller).Dynamic.(*dynamicfake.FakeDynamicClient)
+			client.PrependReactor("list", resource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				return !granted.Load(), nil, test.refusal
+			})
+			f.Start(t)
+			_, err := f.HostedControlPlane()
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+			granted.Store(true)
+			last := err
+			if wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+				_, last = f.HostedControlPlane()
+				return last == nil, nil
+			}) != nil {
+				t.Errorf("with the rights it still says %q", last)
 			}
 		})
 	}

@@ -82,8 +82,8 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 	return f.ToController(static.Name(), d.events), nil
 }
 
-// watchStatic has the objects' own informers wake the controller. Those without a namespace share an informer for each kind: there
-// are many, and few of others.
+// watchStatic has the objects' own informers wake the controller. Those without a namespace share an informer for each kind: they
+// are many, and the others of their kinds small.
 func (d *driver) watchStatic(f *factory.Factory, side bundle.Side, assets []bundle.Asset) error {
 	clients := d.cluster.Side(side)
 	names := map[factory.Informer]sets.Set[string]{}

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -214,4 +217,51 @@ func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
 			return err
 		})
 	})
+}
+
+// TestHyperShiftMayNotReadControlPlane: an operator that is refused says so where people look, makes no Deployment of which it does not
+// know how it should be, and goes on when it is granted the right.
+func TestHyperShiftMayNotReadControlPlane(t *testing.T) {
+	e := newHosted(t, manila(), options{Idle: true})
+	roles := e.management.kube.RbacV1().Roles(hostedNamespace)
+	role, err := roles.Get(e.ctx(), operatorName+"-role", metav1.GetOptions{})
+	e.must(err)
+	write := func(ctx context.Context, rules []rbacv1.PolicyRule) error {
+		role.Rules = rules
+		role.ResourceVersion = ""
+		_, err := roles.Update(ctx, role, metav1.UpdateOptions{})
+		return err
+	}
+	all := role.Rules
+	e.afterwards(func(ctx context.Context) error { return write(ctx, all) })
+	e.must(write(e.ctx(), slices.DeleteFunc(slices.Clone(all), func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "hostedcontrolplanes")
+	})))
+	e.eventually(prompt, func() error { return e.mayReadControlPlanes(false) })
+	e.allowed = func(r request) bool { return r.Resource == "hostedcontrolplanes" }
+	e.startOperator()
+	e.eventually(installed, func() error {
+		return e.degradedSaying("reading HostedControlPlanes in "+placeHosted, "is forbidden", "the operator's Role")
+	})
+	if _, err := e.deployment(); ignoreNotFound(err) != nil || err == nil {
+		t.Errorf("the Deployment is there, or cannot be asked for (%v)", err)
+	}
+	e.must(write(e.ctx(), all))
+	e.awaitAvailable()
+}
+
+// mayReadControlPlanes returns nil if the API server says of the operator's right what is wanted.
+func (e *env) mayReadControlPlanes(want bool) error {
+	review, err := e.management.kube.AuthorizationV1().SubjectAccessReviews().Create(e.ctx(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: e.management.user(e.subject.name),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: hostedNamespace, Verb: "list", Group: hostedControlPlanes().Group, Resource: hostedControlPlanes().Resource,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err == nil && review.Status.Allowed != want {
+		err = fmt.Errorf("the operator may list HostedControlPlanes: %t, want %t", review.Status.Allowed, want)
+	}
+	return err
 }

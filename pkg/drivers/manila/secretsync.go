@@ -30,9 +30,9 @@ const (
 // secretSyncController keeps the driver's Secret a translation of the credentials. When these cannot be understood, the last
 // translation stays: the driver goes on with it as long as the cloud accepts it. Both Secrets are beside the nodes.
 type secretSyncController struct {
-	cluster              *cluster.Cluster
-	namespace            string
-	credentials, drivers corelisters.SecretNamespaceLister
+	cluster                 *cluster.Cluster
+	namespace               string
+	credentials, translated corelisters.SecretNamespaceLister
 	// ca is the source and not its copy, for which the first translation would have to wait.
 	ca caSource
 }
@@ -41,16 +41,16 @@ func newSecretSyncController(s plugin.Surroundings) factory.Controller {
 	namespace := s.Cluster.Placement.Node
 	guest := s.Cluster.Side(bundle.Guest).Named
 	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
-	drivers := guest.For(namespace, driverSecret).Core().V1().Secrets()
+	translated := guest.For(namespace, driverSecret).Core().V1().Secrets()
 	c := &secretSyncController{
 		cluster:     s.Cluster,
 		namespace:   namespace,
 		credentials: credentials.Lister().Secrets(namespace),
-		drivers:     drivers.Lister().Secrets(namespace),
+		translated:  translated.Lister().Secrets(namespace),
 		ca:          newCASource(s.Cluster),
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), drivers.Informer(), c.ca.informer).
+		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(), c.ca.informer).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -115,7 +115,7 @@ func (c *secretSyncController) caPath(credentials *corev1.Secret) (string, error
 // apply writes the Secret when it differs from the cached one, foreign keys included: the driver refuses keys that exclude each
 // other, which is what remains of a change from password to application credential.
 func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret) error {
-	existing, err := c.drivers.Get(driverSecret)
+	existing, err := c.translated.Get(driverSecret)
 	if err == nil && equalData(existing.Data, required.Data) {
 		return nil
 	}
