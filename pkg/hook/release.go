@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,11 @@ func (r release) desired() (string, error) {
 	if err != nil || !rolledOut(operator) {
 		return "", ignoreNotFound(err)
 	}
-	return operator.Annotations[DesiredVersionAnnotation], nil
+	version := operator.Annotations[DesiredVersionAnnotation]
+	if strings.Contains(version, "${") {
+		return "", nil // the placeholder of its manifest, which nobody has filled
+	}
+	return version, nil
 }
 
 // rolledOut tells whether all pods are of the Deployment as it is now. The condition alone does not say so: it is that of an earlier

@@ -105,6 +105,9 @@ func TestDesiredVersion(t *testing.T) {
 		{"the operator's Deployment says it", "", []*appsv1.Deployment{operator(versions("4.21", ""))}, versions("4.21", "")},
 		{"another Deployment says it", "", []*appsv1.Deployment{deployment("other", versions("4.21", ""), complete())}, versions("", "")},
 		{"the operator's Deployment says nothing", "", []*appsv1.Deployment{operator(nil)}, versions("", "")},
+		{
+			"nobody has filled the operator's Deployment", "", []*appsv1.Deployment{operator(versions("${RELEASE_VERSION}", ""))}, versions("", ""),
+		},
 		{"no Deployment of the operator", "", nil, versions("", "")},
 		{
 			"the operator is being replaced", "", []*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)}, versions("", ""),
