@@ -206,7 +206,7 @@ func TestNamesClustersAlreadyHave(t *testing.T) {
 	})
 }
 
-// TestWorkloads holds for each pod of each driver what earlier operators forgot for one or the other.
+// TestWorkloads holds for each pod of each driver what earlier operators forgot for one or the other (1.11-5).
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {

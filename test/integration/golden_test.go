@@ -31,7 +31,8 @@ func TestGoldenWorkloads(t *testing.T) {
 	eachGolden(t, options{})
 }
 
-// TestHyperShiftGoldenWorkloads: the same with testdata/workloads/hypershift, where controllers and nodes are in two clusters.
+// TestHyperShiftGoldenWorkloads: the same with testdata/workloads/hypershift, where controllers and nodes are in two clusters. The labels
+// by which network policies let pods of the control plane pass are among it (faults 156, 157).
 func TestHyperShiftGoldenWorkloads(t *testing.T) {
 	eachGolden(t, options{
 		Flavour: flavour.HyperShift,

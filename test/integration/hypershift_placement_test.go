@@ -113,7 +113,8 @@ func (e *env) created(s *side) []string {
 }
 
 // TestHyperShiftPlacement: what controls is in the control plane's namespace of the management cluster, what serves nodes is in
-// the guest; there is nothing else on either side, and nothing else has been written to.
+// the guest, with the rights of whoever reads metrics (fault 113); there is nothing else on either side, and nothing else has been
+// written to.
 func TestHyperShiftPlacement(t *testing.T) {
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		e.awaitAvailable()

@@ -33,7 +33,7 @@ func hostedRights(s subject) map[string][]string {
 }
 
 // TestHyperShiftSidesAreApart: neither cluster accepts the credentials of the other, and the operator asks each for what it has, and
-// is never refused: while it starts, when things change on either side, and when it starts again.
+// is never refused (fault 112): while it starts, when things change on either side, and when it starts again.
 func TestHyperShiftSidesAreApart(t *testing.T) {
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		management, err := clientcmd.BuildConfigFromFlags("", e.kubeconfig(e.subject.name))
@@ -63,6 +63,7 @@ func TestHyperShiftSidesAreApart(t *testing.T) {
 			t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
 		}
 		rights := hostedRights(e.subject)
+		foreign := map[string]string{manila().name: cinderCredentials, cinder().name: credentialsSecret}[e.subject.name]
 		for _, r := range all {
 			switch {
 			case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
@@ -71,6 +72,8 @@ func TestHyperShiftSidesAreApart(t *testing.T) {
 				t.Errorf("the operator has no right to this: %s", r)
 			case r.Side == e.side && (r.Namespace == hostedNamespace || slices.Contains(ofManagement(), r.Resource)):
 				t.Errorf("the operator looks for this on the wrong side: %s", r)
+			case r.Resource == "secrets" && r.Name == foreign:
+				t.Errorf("the operator reads the credentials of another driver (fault 160): %s", r)
 			}
 		}
 	})
