@@ -1,11 +1,14 @@
 package cluster_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -36,21 +39,17 @@ func TestNamedInformers(t *testing.T) {
 			}
 		}
 	}
-	got := map[string]bool{}
-	for _, action := range kube.Actions() {
-		request := action.GetVerb() + " " + action.GetNamespace() + "/" + action.GetResource().Resource
-		switch a := action.(type) {
-		case clienttesting.ListAction:
-			got[request+" "+a.GetListRestrictions().Fields.String()] = true
-		case clienttesting.WatchAction:
-			got[request+" "+a.GetWatchRestrictions().Fields.String()] = true
-		default:
-			t.Errorf("sent %s", request)
-		}
-	}
 	want := map[string]bool{
 		"list a/secrets metadata.name=x": true, "watch a/secrets metadata.name=x": true,
 		"list b/configmaps metadata.name=y": true, "watch b/configmaps metadata.name=y": true,
+	}
+	var got map[string]bool
+	// An informer has synced before it watches.
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		got = sent(t, kube.Actions())
+		return len(got) >= len(want), nil
+	}); err != nil {
+		t.Error(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -59,4 +58,22 @@ func TestNamedInformers(t *testing.T) {
 	if err != nil || len(cached.ManagedFields) > 0 {
 		t.Errorf("cached is %v, %v; want the Secret without managed fields", cached, err)
 	}
+}
+
+// sent tells of each list and watch what it asks for.
+func sent(t *testing.T, actions []clienttesting.Action) map[string]bool {
+	t.Helper()
+	requests := map[string]bool{}
+	for _, action := range actions {
+		request := action.GetVerb() + " " + action.GetNamespace() + "/" + action.GetResource().Resource
+		switch a := action.(type) {
+		case clienttesting.ListAction:
+			requests[request+" "+a.GetListRestrictions().Fields.String()] = true
+		case clienttesting.WatchAction:
+			requests[request+" "+a.GetWatchRestrictions().Fields.String()] = true
+		default:
+			t.Errorf("sent %s", request)
+		}
+	}
+	return requests
 }

@@ -184,11 +184,17 @@ func TestHostedControlPlaneChanges(t *testing.T) {
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		// Again and again: an update between an informer's list and its watch is lost by the fake.
-		_, err := client.Update(t.Context(), object, metav1.UpdateOptions{})
-		return *applied(t, h, manifest()).Spec.Replicas == 2, err
+		if _, err := client.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+			return false, err
+		}
+		cached, err := f.HostedControlPlane()
+		return err == nil && cached.Spec.ControllerAvailabilityPolicy == cluster.HighlyAvailable, err
 	})
 	if err != nil {
-		t.Errorf("the change is not seen: %v", err)
+		t.Fatalf("the change does not come into the cache: %v", err)
+	}
+	if got := *applied(t, h, manifest()).Spec.Replicas; got != 2 {
+		t.Errorf("%d replicas after the change", got)
 	}
 }
 
