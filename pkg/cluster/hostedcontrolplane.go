@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -115,10 +115,13 @@ func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
 			"an operator that was left behind is to be removed", place)
 	case 1:
 		hosted, err := decodeHostedControlPlane(found[0])
-		if err == nil && hosted.DeletionTimestamp != nil {
+		if err != nil {
+			return nil, fmt.Errorf("decoding the HostedControlPlane in %s: %w: Deployments stay as they are until it is corrected", place, err)
+		}
+		if hosted.DeletionTimestamp != nil {
 			return nil, fmt.Errorf("HostedControlPlane %s in %s is being deleted: Deployments stay as they are until they go with it", hosted.Name, place)
 		}
-		return hosted, err
+		return hosted, nil
 	default:
 		return nil, fmt.Errorf("%d HostedControlPlanes are in %s (%s), where one is expected: Deployments stay as they are; "+
 			"delete those that do not belong there", len(found), place, namesOf(found))
@@ -128,11 +131,16 @@ func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
 func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("the cache of HostedControlPlanes holds a %T", obj)
+		return nil, fmt.Errorf("the cache holds a %T", obj)
 	}
+	text, err := object.MarshalJSON()
 	hosted := &HostedControlPlane{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, hosted); err != nil {
-		return nil, fmt.Errorf("decoding HostedControlPlane %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	if err == nil {
+		// Unlike apimachinery's converter it names the field that is wrong.
+		err = json.Unmarshal(text, hosted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", object.GetName(), err)
 	}
 	hosted.Spec.ControllerAvailabilityPolicy = cmp.Or(hosted.Spec.ControllerAvailabilityPolicy, SingleReplica)
 	return hosted, nil

@@ -139,7 +139,7 @@ func TestNoUsableHostedControlPlane(t *testing.T) {
 		{
 			"not to be decoded",
 			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"nodeSelector": "master"})},
-			[]string{"decoding HostedControlPlane clusters-a/a: "},
+			[]string{"decoding the HostedControlPlane " + place + ": a: ", "spec.nodeSelector", "stay as they are until it is corrected"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
