@@ -244,6 +244,7 @@ func (e *env) mustFollowCA() {
 	e.awaitAvailable()
 	e.must(e.hasCloudConf(with(string(e.ca))))
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
+	e.rest() // an available driver's workloads may still get their annotation of the stable generation
 
 	e.putCloudCA("the installer's")
 	e.lookAgain()

@@ -1,0 +1,60 @@
+package operator
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/resource/resourcemerge"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+)
+
+// generationKeeper returns the generations that this process applied, even while the cache of the ClusterCSIDriver is older.
+// library-go updates a workload whose generation differs from the one in the status. With an older cache it would send an
+// update that changes nothing, and an event about it, after each change of a workload.
+type generationKeeper struct {
+	v1helpers.OperatorClientWithFinalizers
+
+	mu      sync.Mutex
+	applied []opv1.GenerationStatus
+}
+
+// ApplyOperatorStatus keeps the generations of the status. They are true whether or not the API server accepts the status.
+func (k *generationKeeper) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	if status != nil {
+		k.keep(status.Generations)
+	}
+	return k.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+}
+
+func (k *generationKeeper) keep(generations []applyopv1.GenerationStatusApplyConfiguration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, g := range generations {
+		resourcemerge.SetGeneration(&k.applied, opv1.GenerationStatus{
+			Group: ptr.Deref(g.Group, ""), Resource: ptr.Deref(g.Resource, ""),
+			Namespace: ptr.Deref(g.Namespace, ""), Name: ptr.Deref(g.Name, ""),
+			LastGeneration: ptr.Deref(g.LastGeneration, 0), Hash: ptr.Deref(g.Hash, ""),
+		})
+	}
+}
+
+// GetOperatorState returns the cached state with the kept generations.
+func (k *generationKeeper) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+	spec, cached, version, err := k.OperatorClientWithFinalizers.GetOperatorState()
+	if err != nil || cached == nil {
+		return spec, cached, version, err
+	}
+	status := *cached
+	status.Generations = slices.Clone(cached.Generations)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, g := range k.applied {
+		resourcemerge.SetGeneration(&status.Generations, g)
+	}
+	return spec, &status, version, nil
+}

@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
+	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
+	"github.com/openshift/library-go/pkg/operator/events"
+)
+
+// workloadManifest is a workload of a kind, with as little as library-go needs.
+func workloadManifest(kind string) []byte {
+	return []byte(`{"apiVersion": "apps/v1", "kind": "` + kind + `", "metadata": {"namespace": "ns", "name": "foo"},
+		"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}`)
+}
+
+// TestWorkloadIsNotUpdatedForAnOldCache has library-go's controllers reconcile twice before the cache of the ClusterCSIDriver,
+// here one that never catches up, holds the generation that the first reconciliation wrote.
+func TestWorkloadIsNotUpdatedForAnOldCache(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
+	for _, kind := range []string{"Deployment", "DaemonSet"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			kube := fake.NewClientset()
+			kube.PrependReactor("create", "*", generationOne)
+			apps := informers.NewSharedInformerFactory(kube, 0).Apps().V1()
+			client := &generationKeeper{OperatorClientWithFinalizers: newFakeClient()}
+			var controller factory.Controller
+			if kind == "Deployment" {
+				controller = deploymentcontroller.NewDeploymentController("Foo", workloadManifest(kind), recorder, client, kube, apps.Deployments(), nil, nil)
+			} else {
+				controller = csidrivernodeservicecontroller.NewCSIDriverNodeServiceController("Foo", workloadManifest(kind), recorder, client, kube, apps.DaemonSets(), nil)
+			}
+			for range 2 {
+				if err := controller.Sync(t.Context(), factory.NewSyncContext("Foo", recorder)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var writes []string
+			for _, action := range kube.Actions() {
+				if verb := action.GetVerb(); verb != "get" {
+					writes = append(writes, fmt.Sprintf("%s %s", verb, action.GetResource().Resource))
+				}
+			}
+			if got, want := strings.Join(writes, ", "), "create "+strings.ToLower(kind)+"s"; got != want {
+				t.Errorf("two reconciliations of the same manifest sent %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// generationOne does what the API server does and the fake does not: a workload starts with generation 1. It is complete at once.
+func generationOne(action clienttesting.Action) (bool, runtime.Object, error) {
+	create, ok := action.(clienttesting.CreateAction)
+	if !ok {
+		return false, nil, nil
+	}
+	switch workload := create.GetObject().(type) {
+	case *appsv1.DaemonSet:
+		workload.Generation, workload.Status.ObservedGeneration = 1, 1
+	case *appsv1.Deployment:
+		workload.Generation = 1
+		workload.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+	}
+	return false, nil, nil
+}
