@@ -3,7 +3,10 @@
 package assets_test
 
 import (
+	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,30 +21,72 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/assets/drivers/manila"
-	"github.com/openstack-csi/csi-operator/assets/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-func drivers() map[string]fs.FS {
-	return map[string]fs.FS{"cinder": cinder.Assets(), "manila": manila.Assets(), "nfs": nfs.Assets()}
+// drivers returns the asset folder of every driver there is, so that a new one is tested too.
+func drivers(t *testing.T) map[string]fs.FS {
+	t.Helper()
+	manifests, err := filepath.Glob("drivers/*/driver.yaml")
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("no drivers: %v", err)
+	}
+	found := map[string]fs.FS{}
+	for _, manifest := range manifests {
+		folder := filepath.Dir(manifest)
+		found[filepath.Base(folder)] = os.DirFS(folder)
+	}
+	return found
 }
 
-// eachBundle runs a test for every driver in every flavour.
+// bundles returns the bundles of every driver in a flavour.
+func bundles(t *testing.T, f flavour.Flavour) map[string]*bundle.Bundle {
+	t.Helper()
+	all := map[string]*bundle.Bundle{}
+	for driver, fsys := range drivers(t) {
+		if _, err := fs.Stat(fsys, bundle.Folder(f)); errors.Is(err, fs.ErrNotExist) {
+			continue // not a flavour of this driver
+		}
+		loaded, err := bundle.Load(fsys, f)
+		if err != nil {
+			t.Fatalf("%s: %v", driver, err)
+		}
+		all[driver] = loaded
+	}
+	return all
+}
+
+// eachBundle runs a test for every driver in every flavour it has.
 func eachBundle(t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, b *bundle.Bundle)) {
 	t.Helper()
-	for driver, fsys := range drivers() {
-		for _, f := range flavour.All() {
+	for _, f := range flavour.All() {
+		for driver, loaded := range bundles(t, f) {
 			t.Run(driver+"/"+string(f), func(t *testing.T) {
 				t.Parallel()
-				loaded, err := bundle.Load(fsys, f)
-				if err != nil {
-					t.Fatal(err)
-				}
 				test(t, driver, f, loaded)
 			})
+		}
+	}
+}
+
+// TestEveryDriverIsCovered: a driver that these tests pass by is one that nobody checks.
+func TestEveryDriverIsCovered(t *testing.T) {
+	t.Parallel()
+	folders, err := os.ReadDir("drivers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for _, f := range flavour.All() {
+		for driver := range bundles(t, f) {
+			covered[driver] = true
+		}
+	}
+	for _, folder := range folders {
+		if !covered[folder.Name()] {
+			t.Errorf("drivers/%s has no driver.yaml or nothing generated: run `make update`", folder.Name())
 		}
 	}
 }
@@ -140,11 +185,7 @@ func TestSingleWriter(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		writers := map[string]string{}
-		for driver, fsys := range drivers() {
-			loaded, err := bundle.Load(fsys, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for driver, loaded := range bundles(t, f) {
 			for _, asset := range loaded.Assets() {
 				var object unstructured.Unstructured
 				if err := yaml.Unmarshal(asset.Data, &object.Object); err != nil {

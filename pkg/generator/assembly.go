@@ -130,10 +130,9 @@ func (a *assembly) add(m *manifest, one addition, at Position, values map[string
 	if one.Role == "" {
 		one.Role = bundle.Static
 	}
-	made := &asset{Asset: bundle.Asset{Name: name, Role: one.Role, Side: one.Side, Data: data}, at: at}
-	made.madeFrom(m.beside(one.File), text)
+	made := &asset{Asset: bundle.Asset{Name: name, Role: one.Role, Side: one.Side}, at: at}
 	a.assets[name] = made
-	return nil
+	return a.change(made, origin{file: m.beside(one.File), text: text}, data)
 }
 
 // read returns a layer's text with its build-time placeholders settled.
@@ -142,7 +141,11 @@ func (a *assembly) read(file string, values map[string]string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading layer: %w", err)
 	}
-	return settle(file, text, values)
+	settled, err := settle(file, text, values)
+	if err != nil {
+		return nil, err
+	}
+	return settled, oneDocument(file, settled)
 }
 
 func (a *assembly) wanted(only []flavour.Flavour) bool {

@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"strconv"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
 
 // check reports finished assets which do not fit together.
 func (a *assembly) check() error {
-	var faults []error
+	faults := []error{a.checkServices()}
 	for part := range a.driver.content.parts() {
-		faults = append(faults, a.checkPorts(part))
+		faults = append(faults, a.checkContainers(part), a.checkPorts(part))
 	}
 	for _, one := range a.assets {
 		faults = append(faults, a.checkAsset(one))
@@ -28,28 +29,37 @@ func (a *assembly) check() error {
 }
 
 func (a *assembly) checkAsset(one *asset) error {
-	kind, err := one.kind()
-	if err != nil {
+	if err := checkRole(one, one.kind()); err != nil {
 		return err
 	}
-	if err := checkRole(one, kind); err != nil {
-		return err
-	}
-	switch kind {
-	case "Service":
-		return a.checkService(one)
-	case "PodDisruptionBudget":
-		return a.checkBudget(one)
+	switch object := one.object.(type) {
+	case *corev1.Service:
+		return a.checkService(one, object)
+	case *policyv1.PodDisruptionBudget:
+		return a.checkBudget(one, object)
+	case *storagev1.StorageClass:
+		return a.checkOwnName(one, "provisioner", object.Provisioner)
+	case *snapshotv1.VolumeSnapshotClass:
+		return a.checkOwnName(one, "driver", object.Driver)
+	case *storagev1.CSIDriver:
+		return a.checkOwnName(one, "metadata.name", object.Name)
 	}
 	return nil
 }
 
-// checkRole insists that kinds which have a writer of their own do not get a second one, and the other way round.
+// checkOwnName insists that an object which names a CSI driver names the one that it is installed with.
+func (a *assembly) checkOwnName(one *asset, field, name string) error {
+	if name != a.driver.content.Name {
+		return faultf(one.locate(name), "%q: %s is %q, but this driver is %q: write ${name}", one.Name, field, name, a.driver.content.Name)
+	}
+	return nil
+}
+
+// checkRole insists that kinds which have a writer of their own do not get a second one, and the other way round; and
+// that the writer looks for them on the side where they are.
 func checkRole(one *asset, kind string) error {
 	want := bundle.Static
 	switch kind {
-	case "":
-		return faultf(one.at, "%q has no kind", one.Name)
 	case "Deployment":
 		want = bundle.ControllerWorkload
 	case "DaemonSet":
@@ -66,15 +76,21 @@ func checkRole(one *asset, kind string) error {
 	if one.Role != want {
 		return faultf(one.at, "%q is a %s: its role is %q, not %q", one.Name, kind, want, one.Role)
 	}
+	side := one.Side
+	switch one.Role {
+	case bundle.ControllerWorkload, bundle.ServiceMonitor:
+		side = bundle.Controller
+	case bundle.NodeWorkload, bundle.StorageClass, bundle.SnapshotClass, bundle.CSIDriver:
+		side = bundle.Guest
+	}
+	if one.Side != side {
+		return faultf(one.at, "%q is a %s: its side is %q, not %q; nobody would create it there", one.Name, kind, side, one.Side)
+	}
 	return nil
 }
 
 // checkService insists that pods are behind a Service and serve its ports, under the same numbers.
-func (a *assembly) checkService(one *asset) error {
-	var service corev1.Service
-	if err := yaml.Unmarshal(one.Data, &service); err != nil {
-		return fmt.Errorf("reading service %q: %w", one.Name, err)
-	}
+func (a *assembly) checkService(one *asset, service *corev1.Service) error {
 	template, err := a.selected(labels.SelectorFromSet(service.Spec.Selector))
 	if err != nil {
 		return &Error{Position: one.locate("selector"), Err: fmt.Errorf("service %q: %w", one.Name, err)}
@@ -104,11 +120,7 @@ func exposes(spec corev1.PodSpec, port corev1.ServicePort) bool {
 }
 
 // checkBudget insists that pods are behind a PodDisruptionBudget.
-func (a *assembly) checkBudget(one *asset) error {
-	var budget policyv1.PodDisruptionBudget
-	if err := yaml.Unmarshal(one.Data, &budget); err != nil {
-		return fmt.Errorf("reading budget %q: %w", one.Name, err)
-	}
+func (a *assembly) checkBudget(one *asset, budget *policyv1.PodDisruptionBudget) error {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err == nil {
 		_, err = a.selected(selector)
@@ -122,10 +134,7 @@ func (a *assembly) checkBudget(one *asset) error {
 // selected returns the pod template which a selector matches.
 func (a *assembly) selected(selector labels.Selector) (corev1.PodTemplateSpec, error) {
 	for part := range a.driver.content.parts() {
-		template, err := podTemplate(a.workload(part))
-		if err != nil {
-			return template, err
-		}
+		template := podTemplate(a.workload(part))
 		if !selector.Empty() && selector.Matches(labels.Set(template.Labels)) {
 			return template, nil
 		}

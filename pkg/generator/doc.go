@@ -10,7 +10,8 @@
 //  5. driver patches, as written
 //
 // Text like ${prefix} or ${node.liveness} is settled here, from driver.yaml; text like ${NAMESPACE} is left to the
-// operator. Whatever is wrong is reported with the file and the line to mend: an unknown key, a patch without target or
-// without effect, a file nobody uses, two outputs of one name, ports that clash, a Service port nobody serves, an unknown
-// placeholder.
+// operator. Every object is decoded strictly into the type of its kind after each layer, so that a field that the kind
+// does not have is reported in the layer that brings it. Every fault is reported with its file and line: an unknown key or
+// field, a second YAML document, a patch without target or without effect, a container without image, a file nobody uses,
+// two outputs of one name, ports that clash or that nobody serves, an unknown placeholder, names of another driver.
 package generator

@@ -91,7 +91,7 @@ func patchMistakes() map[string]mistake {
 		},
 		"layer is not YAML": {
 			edits: []edit{{"base/pdb.yaml", "metadata:\n", "metadata: [\n"}},
-			want:  "base/pdb.yaml:3: parsing object: did not find expected ',' or ']'",
+			want:  "base/pdb.yaml:3: did not find expected ',' or ']'",
 		},
 	}
 }
@@ -138,7 +138,7 @@ func portMistakes() map[string]mistake {
 				one + ":11",
 		},
 		"port clash inside a pod, both written": {
-			edits: []edit{{"drivers/one/patches/node.yaml", "dnsPolicy", "containers: [{name: other, args: [':10301'], ports: [{containerPort: 10301}]}], dnsPolicy"}},
+			edits: []edit{{"drivers/one/patches/node.yaml", "dnsPolicy", "containers: [{name: other, image: x, args: [':10301'], ports: [{containerPort: 10301}]}], dnsPolicy"}},
 			want:  `sidecars/liveness-probe/container.yaml:3: port clash inside a pod: "csi-driver" and "other" both declare port 10301`,
 		},
 		"host port clash between drivers": {
@@ -223,6 +223,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	groups := []map[string]mistake{
 		manifestMistakes(), patchMistakes(), outputMistakes(), portMistakes(), nameMistakes(),
+		fieldMistakes(), serviceMistakes(), neighbourMistakes(),
 	}
 	for _, mistakes := range groups {
 		for name, made := range mistakes {

@@ -40,7 +40,7 @@ func Generate(assets fs.FS) ([]Output, error) {
 			faults = append(faults, err)
 		}
 	}
-	faults = append(faults, checkHosts(assemblies))
+	faults = append(faults, checkHosts(assemblies), checkNeighbours(assemblies))
 	if err := tidy(errors.Join(faults...)); err != nil {
 		return nil, err
 	}
@@ -77,12 +77,11 @@ func applyOrder(a, b *asset) int {
 }
 
 func rank(one *asset) int {
-	kind, _ := one.kind() // the check has read it already
 	order := []string{
 		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Secret", "Service",
 		"PodDisruptionBudget", "ServiceMonitor", "CSIDriver", "StorageClass", "VolumeSnapshotClass",
 	}
-	if at := slices.Index(order, kind); at >= 0 {
+	if at := slices.Index(order, one.kind()); at >= 0 {
 		return at
 	}
 	if one.Role == bundle.ControllerWorkload || one.Role == bundle.NodeWorkload {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
@@ -29,6 +31,7 @@ type reference struct {
 // layers is everything in the assets folder, decoded.
 type layers struct {
 	fsys     fs.FS
+	kinds    runtime.Decoder
 	base     declared[layer]
 	flavours map[flavour.Flavour]declared[layer]
 	sidecars map[string]declared[sidecar]
@@ -37,7 +40,11 @@ type layers struct {
 
 // readLayers decodes all manifests and checks that they and the files beside them belong together.
 func readLayers(fsys fs.FS) (*layers, error) {
-	read := &layers{fsys: fsys, flavours: map[flavour.Flavour]declared[layer]{}}
+	kinds, err := newKinds()
+	if err != nil {
+		return nil, err
+	}
+	read := &layers{fsys: fsys, kinds: kinds, flavours: map[flavour.Flavour]declared[layer]{}}
 	var faults []error
 	base, err := readLayer(fsys, "base/layer.yaml")
 	read.base, faults = base, append(faults, err)

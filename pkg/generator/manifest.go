@@ -12,6 +12,7 @@ type driver struct {
 	Name          string            `yaml:"name"`          // of the CSI driver
 	Prefix        string            `yaml:"prefix"`        // of the names of objects in a namespace
 	ClusterPrefix string            `yaml:"clusterPrefix"` // of the names of objects outside namespaces
+	CompanionOf   string            `yaml:"companionOf"`   // the folder of the driver whose prefixes this one shares
 	Flavours      []flavour.Flavour `yaml:"flavours"`
 	Controller    *driverPart       `yaml:"controller"`
 	Node          *driverPart       `yaml:"node"`

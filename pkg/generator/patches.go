@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
@@ -35,9 +35,7 @@ func (a *assembly) patch(m *manifest, entry patchEntry, at Position, values map[
 	if bytes.Equal(patched, target.Data) {
 		return faultf(at, "patch %q changes nothing in %q", entry.file(), entry.Target)
 	}
-	target.Data = patched
-	target.madeFrom(file, text)
-	return nil
+	return a.change(target, origin{file: file, text: text}, patched)
 }
 
 func (p patchEntry) apply(object, text []byte, pointer string) ([]byte, error) {
@@ -47,20 +45,15 @@ func (p patchEntry) apply(object, text []byte, pointer string) ([]byte, error) {
 	return patch.JSON6902(object, text, pointer)
 }
 
-// workloadObject is what Deployments and DaemonSets have in common, as far as the generator looks.
-type workloadObject struct {
-	Spec struct {
-		Template corev1.PodTemplateSpec `json:"template"`
-	} `json:"spec"`
-}
-
-// podTemplate reads the pods which a workload makes.
-func podTemplate(workload *asset) (corev1.PodTemplateSpec, error) {
-	var object workloadObject
-	if err := yaml.Unmarshal(workload.Data, &object); err != nil {
-		return corev1.PodTemplateSpec{}, fmt.Errorf("reading pod template of %q: %w", workload.Name, err)
+// podTemplate returns the pods that a workload makes; other objects make none.
+func podTemplate(workload *asset) corev1.PodTemplateSpec {
+	switch object := workload.object.(type) {
+	case *appsv1.Deployment:
+		return object.Spec.Template
+	case *appsv1.DaemonSet:
+		return object.Spec.Template
 	}
-	return object.Spec.Template, nil
+	return corev1.PodTemplateSpec{}
 }
 
 // containerPointer returns the JSON pointer to a container of a workload; to the whole object if name is "".
@@ -68,10 +61,7 @@ func containerPointer(target *asset, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	template, err := podTemplate(target)
-	if err != nil {
-		return "", err
-	}
+	template := podTemplate(target)
 	for i, container := range template.Spec.Containers {
 		if container.Name == name {
 			return fmt.Sprintf("/spec/template/spec/containers/%d", i), nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // listener is a port which a pod listens on.
@@ -35,10 +36,7 @@ func (a *assembly) listen(part string, number int, use string, at Position) {
 // checkPorts reports ports which clash inside a pod, and those which the pod declares or forwards to and nobody serves.
 func (a *assembly) checkPorts(part string) error {
 	workload := a.workload(part)
-	template, err := podTemplate(workload)
-	if err != nil {
-		return err
-	}
+	template := podTemplate(workload)
 	a.listenDeclared(part, workload, template.Spec)
 	faults := []error{a.checkClashes(part), checkDeclared(workload, template.Spec)}
 	for _, container := range containers(template.Spec) {
@@ -76,13 +74,16 @@ func (a *assembly) listenDeclared(part string, workload *asset, spec corev1.PodS
 	}
 }
 
-// checkClashes reports numbers which one part uses twice.
+// checkClashes reports numbers that one part uses twice, and those that are no ports.
 func (a *assembly) checkClashes(part string) error {
 	first := map[int]listener{}
 	var faults []error
 	for _, one := range a.listeners {
 		if one.part != part {
 			continue
+		}
+		if message := validation.IsValidPortNum(one.number); message != nil {
+			faults = append(faults, faultf(one.at, "port %d (%s): %s", one.number, one.use, message[0]))
 		}
 		other, taken := first[one.number]
 		if taken {
@@ -178,8 +179,7 @@ func checkHosts(assemblies []*assembly) error {
 func (a *assembly) hostListeners() []listener {
 	var open []listener
 	for part := range a.driver.content.parts() {
-		template, err := podTemplate(a.workload(part))
-		if err != nil || !template.Spec.HostNetwork {
+		if template := podTemplate(a.workload(part)); !template.Spec.HostNetwork {
 			continue
 		}
 		for _, one := range a.listeners {

@@ -156,9 +156,7 @@ func (a *assembly) extend(workload *asset, file string, text []byte, pointer str
 	if err != nil {
 		return faultIn(file, fmt.Errorf("extending %q: %w", workload.Name, err))
 	}
-	workload.Data = extended
-	workload.madeFrom(file, text)
-	return nil
+	return a.change(workload, origin{file: file, text: text}, extended)
 }
 
 // completeSidecar adds what a sidecar needs once however often it is used: its volumes in each workload, and its assets.

@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -15,6 +18,7 @@ func (l *layers) validate() error {
 	for _, one := range l.drivers {
 		faults = append(faults, validateDriver(one))
 	}
+	faults = append(faults, l.validateNeighbours())
 	for _, one := range l.sidecars {
 		faults = append(faults, checkAdditions(one.manifest, one.content.Add, nil, "add"))
 		faults = append(faults, checkPatches(one.manifest, one.content.Each, nil, "each"))
@@ -36,8 +40,9 @@ func (l *layers) validate() error {
 func validateDriver(one declared[driver]) error {
 	d := one.content
 	faults := []error{
-		required(one.at(), "name", d.Name), required(one.at(), "prefix", d.Prefix),
-		required(one.at(), "clusterPrefix", d.ClusterPrefix),
+		named(one.manifest, d.Name, isDriverName, "name"),
+		named(one.manifest, d.Prefix, validation.IsDNS1123Label, "prefix"),
+		named(one.manifest, d.ClusterPrefix, validation.IsDNS1123Label, "clusterPrefix"),
 	}
 	if len(d.Flavours) == 0 {
 		faults = append(faults, faultf(one.at(), "flavours: at least one is required"))
@@ -47,9 +52,12 @@ func validateDriver(one declared[driver]) error {
 	}
 	for part, p := range d.parts() {
 		at := one.at(part)
-		faults = append(faults, required(at, "name", p.Name), required(at, "workload", p.Workload))
-		if len(p.Selector) == 0 {
-			faults = append(faults, faultf(at, "selector is required"))
+		faults = append(faults, named(one.manifest, p.Name, validation.IsDNS1123Label, part, "name"))
+		faults = append(faults, required(at, "workload", p.Workload))
+		faults = append(faults, validateSelector(one.manifest, p.Selector, part, "selector"))
+		for i, metrics := range p.Metrics {
+			faults = append(faults, named(one.manifest, metrics.Port, validation.IsValidPortName, part, "metrics", i, "port"))
+			faults = append(faults, named(one.manifest, metrics.Proxy, validation.IsDNS1123Label, part, "metrics", i, "proxy"))
 		}
 		faults = append(faults, checkAdditions(one.manifest, p.Add, d.Flavours, part, "add"))
 		faults = append(faults, checkPatches(one.manifest, p.Patches, d.Flavours, part, "patches"))
@@ -64,6 +72,37 @@ func validateDriver(one declared[driver]) error {
 func required(at Position, key, value string) error {
 	if value == "" {
 		return faultf(at, "%s is required", key)
+	}
+	return nil
+}
+
+// named insists on a name, which is the value at a path of the manifest, and on its form.
+func named(m *manifest, name string, form func(string) []string, steps ...any) error {
+	key := steps[len(steps)-1]
+	if name == "" {
+		return faultf(m.at(steps[:len(steps)-1]...), "%s is required", key)
+	}
+	if messages := form(name); messages != nil {
+		return faultf(m.at(steps...), "%s %q: %s", key, name, messages[0])
+	}
+	return nil
+}
+
+// isDriverName returns what is wrong with the name of a CSI driver.
+func isDriverName(name string) []string {
+	const longest = 63 // says the CSI specification
+	if len(name) > longest {
+		return []string{validation.MaxLenError(longest)}
+	}
+	return validation.IsDNS1123Subdomain(name)
+}
+
+func validateSelector(m *manifest, selector map[string]string, steps ...any) error {
+	if len(selector) == 0 {
+		return faultf(m.at(steps[:len(steps)-1]...), "selector is required")
+	}
+	if _, err := labels.ValidatedSelectorFromSet(selector); err != nil {
+		return faultf(m.at(steps...), "selector: %w", err)
 	}
 	return nil
 }

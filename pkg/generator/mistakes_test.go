@@ -1,0 +1,155 @@
+package generator_test
+
+// The mistakes in this file deploy well and then do not work, or silently do something else than what is written.
+
+const (
+	csidriverLayer  = "drivers/one/base/csidriver.yaml"
+	controllerPatch = "drivers/one/patches/controller.yaml"
+	classEntry      = "  - {file: base/csidriver.yaml, side: guest, role: csiDriver}\n  - {file: base/class.yaml, side: guest, role: storageClass}\n"
+	class           = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: a}\nprovisioner: ${name}\n"
+)
+
+// fieldMistakes are fields that a kind does not have, or has elsewhere.
+func fieldMistakes() map[string]mistake {
+	return map[string]mistake{
+		"field misspelt in an object": {
+			edits: []edit{{csidriverLayer, "attachRequired", "attachRequird"}},
+			want:  csidriverLayer + `:4: "csidriver.yaml" has no field spec.attachRequird: it is misspelt or at the wrong level`,
+		},
+		"field misspelt in a merge": {
+			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    spec:\n      containers:\n      - name: csi-driver\n        volumeMount: []\n"}},
+			want: `drivers/one/patches/node.yaml:6: "node.yaml" has no field spec.template.spec.containers[0].volumeMount: ` +
+				"it is misspelt or at the wrong level",
+		},
+		"field at the wrong level": {
+			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    dnsPolicy: Default\n    spec:\n      dnsPolicy: Default\n"}},
+			want:  `drivers/one/patches/node.yaml:3: "node.yaml" has no field spec.template.dnsPolicy: it is misspelt or at the wrong level`,
+		},
+		"field misspelt in an operation": {
+			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: add, path: /args/-, value: --hosted}\n- {op: add, path: /arg, value: [x]}\n"}},
+			want: `drivers/one/patches/args.yaml:2: "controller.yaml" has no field spec.template.spec.containers[0].arg: ` +
+				"it is misspelt or at the wrong level",
+		},
+		"field misspelt in a sidecar": {
+			edits: []edit{{"sidecars/provisioner/container.yaml", "args:", "arg:"}},
+			want: `sidecars/provisioner/container.yaml:2: "controller.yaml" has no field spec.template.spec.containers[1].arg: ` +
+				"it is misspelt or at the wrong level",
+		},
+		"value of another type": {
+			edits: []edit{{csidriverLayer, "false", `"no"`}},
+			want:  csidriverLayer + `:4: "csidriver.yaml": field spec.attachRequired is a bool, not a string`,
+		},
+		"key that is there twice": {
+			edits: []edit{{controllerPatch, "", "spec: {replicas: 1}\nspec: {replicas: 2}\n"}},
+			want:  controllerPatch + `:2: mapping key "spec" already defined at line 1`,
+		},
+		"kind misspelt": {
+			edits: []edit{{csidriverLayer, "kind: CSIDriver", "kind: CSIdriver"}},
+			want: csidriverLayer + `:2: "csidriver.yaml": the generator does not know its apiVersion and kind; is one misspelt? ` +
+				"New kinds go to pkg/generator/kinds.go",
+		},
+		"kind missing": {
+			edits: []edit{{csidriverLayer, "kind: CSIDriver\n", ""}},
+			want:  csidriverLayer + `:1: "csidriver.yaml" has no apiVersion or no kind`,
+		},
+		"second document in a layer": {
+			edits: []edit{{csidriverLayer, "apiVersion", "---\nkind: Secret\n---\napiVersion"}},
+			want:  csidriverLayer + ":3: a second YAML document: each file holds one",
+		},
+		"second document in a patch": {
+			edits: []edit{{controllerPatch, "spec: {template", "spec: {replicas: 1}\n---\nspec: {template"}},
+			want:  controllerPatch + ":2: a second YAML document: each file holds one",
+		},
+		"second document in a manifest": {
+			edits: []edit{{two, "node:\n", "---\nnode:\n"}},
+			want:  two + ":5: a second YAML document: each file holds one",
+		},
+	}
+}
+
+// serviceMistakes are drivers that are installed and do not serve.
+func serviceMistakes() map[string]mistake {
+	return map[string]mistake{
+		"container misspelt in a merge": {
+			edits: []edit{{controllerPatch, "name: csi-driver", "name: csi-drivr"}, {one, "container: csi-driver", "container: csi-drivr"}},
+			want: controllerPatch + `:1: container "csi-drivr" of "controller.yaml" has no image: is the name misspelt? ` +
+				`There are ["csi-driver" "csi-drivr" "csi-provisioner" "provisioner-proxy"]`,
+		},
+		"StorageClass on the controller side": {
+			edits: []edit{{one, csidriver, "  - {file: base/csidriver.yaml, side: guest, role: csiDriver}\n  - {file: base/class.yaml, side: controller, role: storageClass}\n"}, {"drivers/one/base/class.yaml", "", class}},
+			want:  one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controller"; nobody would create it there`,
+		},
+		"StorageClass of another driver's volumes": {
+			edits: []edit{{one, csidriver, classEntry}, {"drivers/one/base/class.yaml", "", class + "# provisioner: x\n"}, {"drivers/one/base/class.yaml", "${name}", "two.csi.example.com"}},
+			want: `drivers/one/base/class.yaml:4: "class.yaml": provisioner is "two.csi.example.com", but this driver is ` +
+				`"one.csi.example.com": write ${name}`,
+		},
+		"driver that kubelet does not know": {
+			edits: []edit{{one, "  - {use: node-driver-registrar}\n", ""}},
+			want:  one + `:16: the node part has no sidecar "node-driver-registrar": kubelet would not know the driver`,
+		},
+		"volumes that nobody attaches": {
+			edits: []edit{{csidriverLayer, "{attachRequired: false}", "{podInfoOnMount: true}"}},
+			want: one + `:21: "csidriver.yaml": attachRequired is true, which is the default, but the controller part has no sidecar "attacher": ` +
+				"no volume would be attached",
+		},
+		"port out of range": {
+			edits: []edit{{one, "liveness: 10301", "liveness: 103010"}},
+			want:  one + ":18: port 103010 (liveness): must be between 1 and 65535, inclusive",
+		},
+		"port of a sidecar out of range": {
+			edits: []edit{{one, "exposedFrom: 9201", "exposedFrom: 92010"}},
+			want:  one + ":11: port 92010 (provisioner-m exposed): must be between 1 and 65535, inclusive",
+		},
+		"placeholder without braces": {
+			edits: []edit{{"base/pdb.yaml", "${controller.name}-pdb", "$controller.name-pdb # ${name} $$name $(NAME)"}},
+			want:  "base/pdb.yaml:4: $controller.name is no placeholder: write ${controller.name}; $$ is a plain dollar sign",
+		},
+		"prefix that names cannot have": {
+			edits: []edit{{one, "prefix: one\n", "prefix: Demo_CSI\n"}, {two, "prefix: one\n", "prefix: Demo_CSI\n"}},
+			want: one + `:2: prefix "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')` + "\n" +
+				two + `:2: prefix "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
+		},
+	}
+}
+
+// neighbourMistakes are names and objects of another driver.
+func neighbourMistakes() map[string]mistake {
+	const sameObject = " makes too: its name needs ${prefix} or ${clusterPrefix}"
+	return map[string]mistake{
+		"prefixes of another driver": {
+			edits: []edit{{two, "\ncompanionOf: one", ""}},
+			want:  two + `:2: prefix "one" is that of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one"`,
+		},
+		"CSI name of another driver": {
+			edits: []edit{{two, "\ncompanionOf: one", ""}, {two, "name: two.csi", "name: one.csi"}, {two, "prefix: one", "prefix: two"}, {two, "example-one", "example-two"}},
+			want:  two + `:1: name "one.csi.example.com" is that of driver "one"`,
+		},
+		"companion of nobody": {
+			edits: []edit{{two, "companionOf: one", "companionOf: two"}},
+			want: two + `:2: prefix "one" is that of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one"` + "\n" +
+				two + `:13: companionOf: "two" is no driver, or a companion itself`,
+		},
+		"class of another driver": {
+			edits: []edit{
+				{one, csidriver, classEntry}, {"drivers/one/base/class.yaml", "", class},
+				{two, "[node_sa.yaml]\n", "[node_sa.yaml]\n  add: [{file: class.yaml, side: guest, role: storageClass}]\n"},
+				{"drivers/two/class.yaml", "", class},
+			},
+			want: two + `:11: "class.yaml" is an object that ` + one + ":22" + sameObject,
+		},
+		"workload of another driver": {
+			edits: []edit{{two, "name: two-node", "name: one-node"}},
+			want:  two + `:6: "node.yaml" is an object that ` + one + ":16" + sameObject,
+		},
+		"selector of another driver": {
+			edits: []edit{{two, "{app: two}", "{app: one}"}},
+			want: two + ":7: the selector matches pods of the controller part at " + one + ":7\n" +
+				two + ":7: the selector matches pods of the node part at " + one + ":17",
+		},
+		"one selector for both parts": {
+			edits: []edit{{one, "{app: one, component: node}", "{app: one, component: controller}"}},
+			want:  one + ":7: the selector matches pods of the node part at " + one + ":17",
+		},
+	}
+}
