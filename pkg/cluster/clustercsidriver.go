@@ -30,8 +30,8 @@ func (c *Cluster) addOperatorClient(t Target) error {
 	return nil
 }
 
-// StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses; a
-// ClusterCSIDriver that is not in the cache counts as Managed.
+// StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses. A
+// ClusterCSIDriver that is not in the cache counts as Managed; an unknown value is an error.
 func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, error) {
 	obj, found, err := c.Operator.Informer().GetStore().GetByKey(driver)
 	if err != nil || !found {
@@ -45,10 +45,14 @@ func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, 
 	if err != nil {
 		return "", err
 	}
-	if csiDriver.Spec.StorageClassState == "" {
+	switch state := csiDriver.Spec.StorageClassState; state {
+	case "":
 		return opv1.ManagedStorageClass, nil
+	case opv1.ManagedStorageClass, opv1.UnmanagedStorageClass, opv1.RemovedStorageClass:
+		return state, nil
+	default:
+		return "", fmt.Errorf("spec.storageClassState of ClusterCSIDriver %s is %q: set it to Managed, Unmanaged or Removed", driver, state)
 	}
-	return csiDriver.Spec.StorageClassState, nil
 }
 
 func decode(obj *unstructured.Unstructured) (*opv1.ClusterCSIDriver, error) {

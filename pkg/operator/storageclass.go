@@ -2,18 +2,22 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/csi/csistorageclasscontroller"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 // classResync repeats what events bring about at once.
@@ -23,7 +27,7 @@ const classResync = 10 * time.Minute
 // ClusterCSIDriver, and leaves it to the administrator which class is the default. A driver has none where its classes depend on
 // the cloud.
 //
-// It is library-go's controller without the second watch of ClusterCSIDrivers that this needs.
+// It replaces library-go's controller, which deletes a StorageClass before the API server has accepted the new one.
 func (d *driver) storageClasses() ([]factory.Controller, error) {
 	assets := d.bundle.Select(bundle.StorageClass, bundle.Guest)
 	if len(assets) == 0 {
@@ -37,16 +41,17 @@ func (d *driver) storageClasses() ([]factory.Controller, error) {
 		}
 		classes = append(classes, class)
 	}
+	keeper := storageclass.NewKeeper(d.cluster.Side(bundle.Guest).Kube, d.classLister(), d.events)
 	informer := d.cluster.Side(bundle.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Informer()
 	return []factory.Controller{factory.New().
 		WithInformers(d.operator.Informer(), informer).
-		WithSync(func(ctx context.Context, _ factory.SyncContext) error { return d.syncClasses(ctx, classes) }).
+		WithSync(func(ctx context.Context, _ factory.SyncContext) error { return d.syncClasses(ctx, keeper, classes) }).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(classResync).
 		ToController(d.conditionName("StorageClassController"), d.events)}, nil
 }
 
-func (d *driver) syncClasses(ctx context.Context, classes []*storagev1.StorageClass) error {
+func (d *driver) syncClasses(ctx context.Context, keeper *storageclass.Keeper, classes []*storagev1.StorageClass) error {
 	spec, _, _, err := d.operator.GetOperatorState()
 	if err != nil || spec.ManagementState != opv1.Managed {
 		return err
@@ -55,20 +60,37 @@ func (d *driver) syncClasses(ctx context.Context, classes []*storagev1.StorageCl
 	if err != nil {
 		return err
 	}
-	guest := d.cluster.Side(bundle.Guest)
-	lister := guest.Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
-	evaluator := csistorageclasscontroller.NewStorageClassStateEvaluator(guest.Kube, nil, d.events)
+	var errs []error
 	for _, class := range classes {
-		if _, err := lister.Get(class.Name); state == opv1.RemovedStorageClass && apierrors.IsNotFound(err) {
-			continue // library-go would send a request at each event
+		switch state {
+		case opv1.ManagedStorageClass:
+			err = d.keepClass(ctx, keeper, class)
+		case opv1.RemovedStorageClass:
+			err = d.removeClass(ctx, class)
 		}
-		required := class.DeepCopy()
-		if err := csistorageclasscontroller.SetDefaultStorageClass(lister, required); err != nil {
-			return fmt.Errorf("deciding whether StorageClass %s is the default: %w", class.Name, err)
-		}
-		if err := evaluator.ApplyStorageClass(ctx, required, state); err != nil {
-			return fmt.Errorf("StorageClass %s: %w", class.Name, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("StorageClass %s: %w", class.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (d *driver) keepClass(ctx context.Context, keeper *storageclass.Keeper, class *storagev1.StorageClass) error {
+	required := class.DeepCopy()
+	if err := csistorageclasscontroller.SetDefaultStorageClass(d.classLister(), required); err != nil {
+		return fmt.Errorf("deciding whether it is the default: %w", err)
+	}
+	return keeper.Keep(ctx, required, func(*storagev1.StorageClass) bool { return true })
+}
+
+func (d *driver) removeClass(ctx context.Context, class *storagev1.StorageClass) error {
+	if _, err := d.classLister().Get(class.Name); apierrors.IsNotFound(err) {
+		return nil
+	}
+	_, _, err := resourceapply.DeleteStorageClass(ctx, d.cluster.Side(bundle.Guest).Kube.StorageV1(), d.events, class)
+	return err
+}
+
+func (d *driver) classLister() storagelisters.StorageClassLister {
+	return d.cluster.Side(bundle.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
 }

@@ -48,6 +48,7 @@ func House() Rules {
 			{0, "pkg/openstack"},
 			{0, "pkg/version"},
 			{0, "pkg/host"},
+			{0, "pkg/storageclass"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
 			{2, "pkg/cluster"},

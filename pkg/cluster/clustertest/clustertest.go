@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -154,10 +155,13 @@ func clusterCSIDrivers() schema.GroupVersionResource {
 	return opv1.GroupVersion.WithResource("clustercsidrivers")
 }
 
-// Writes returns the writing requests that client got, as "verb resource/name", and forgets them.
+// Writes returns the writing requests that client got, as "verb resource/name", and forgets them. Dry runs do not count.
 func Writes(client *kubefake.Clientset) []string {
 	var writes []string
 	for _, action := range client.Actions() {
+		if create, ok := action.(clienttesting.CreateActionImpl); ok && len(create.CreateOptions.DryRun) > 0 {
+			continue
+		}
 		switch a := action.(type) {
 		case interface{ GetObject() runtime.Object }: // create, update
 			name := "?"

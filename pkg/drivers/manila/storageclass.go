@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
@@ -22,11 +21,11 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
-	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 // storageClassController keeps a StorageClass per share type that the cloud listed last. It deletes none because a type went
@@ -36,6 +35,7 @@ type storageClassController struct {
 	cluster *cluster.Cluster
 	kube    kubernetes.Interface
 	classes storagelisters.StorageClassLister
+	keeper  *storageclass.Keeper
 	events  events.Recorder
 	wake    func()
 	// warned is the last warning about names that are taken. It belongs to sync.
@@ -53,6 +53,7 @@ func newStorageClassController(s plugin.Surroundings) *storageClassController {
 		cluster: s.Cluster,
 		kube:    guest.Kube,
 		classes: classes.Lister(),
+		keeper:  storageclass.NewKeeper(guest.Kube, classes.Lister(), s.Events),
 		events:  s.Events,
 		wake:    func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
@@ -104,10 +105,8 @@ func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext
 		return c.keep(ctx, existing)
 	case opv1.RemovedStorageClass:
 		return c.remove(ctx, existing)
-	case opv1.UnmanagedStorageClass:
-		return nil
 	}
-	return fmt.Errorf("spec.storageClassState of ClusterCSIDriver %s is %q: set it to Managed, Unmanaged or Removed", Name, state)
+	return nil
 }
 
 // keep makes every type's class as it is to be. A type that fails keeps no other from its class.
@@ -124,15 +123,8 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: the name %s is taken by another. Delete that one, or make one for the type by hand", shareType, name))
 			continue
 		}
-		required := c.required(name, shareType)
-		if class != nil {
-			// What the operator has no opinion about is the administrator's.
-			required.MountOptions, required.AllowedTopologies = class.MountOptions, class.AllowedTopologies
-			if sameContent(class, required) {
-				continue
-			}
-		}
-		if err := c.write(ctx, class, required); err != nil {
+		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }
+		if err := c.keeper.Keep(ctx, c.required(name, shareType), owns); err != nil {
 			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
 		}
 	}
@@ -146,18 +138,6 @@ func (c *storageClassController) warn(message string) {
 		c.events.Warning("StorageClassNameTaken", message)
 	}
 	c.warned = message
-}
-
-// write makes the class, or makes it like required. One that the cache does not have is created and not applied: should there
-// be one of that name by now, it may be another's.
-func (c *storageClassController) write(ctx context.Context, class, required *storagev1.StorageClass) error {
-	if class != nil {
-		_, _, err := resourceapply.ApplyStorageClass(ctx, c.kube.StorageV1(), c.events, required)
-		return err
-	}
-	_, err := c.kube.StorageV1().StorageClasses().Create(ctx, required, metav1.CreateOptions{})
-	resourcehelper.ReportCreateEvent(c.events, required, err)
-	return err
 }
 
 // remove deletes the classes that this operator, or an earlier release, made; also those of types that are gone.
@@ -183,15 +163,6 @@ func (c *storageClassController) made(class *storagev1.StorageClass) bool {
 		(class.Name == plainName(shareType) || class.Name == hashedName(shareType)) &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == driverSecret &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Placement.Node
-}
-
-// sameContent compares what the operator decides. Metadata is not of it: the default-class annotation is the administrator's.
-func sameContent(a, b *storagev1.StorageClass) bool {
-	return a.Provisioner == b.Provisioner &&
-		equality.Semantic.DeepEqual(a.Parameters, b.Parameters) &&
-		equality.Semantic.DeepEqual(a.ReclaimPolicy, b.ReclaimPolicy) &&
-		equality.Semantic.DeepEqual(a.VolumeBindingMode, b.VolumeBindingMode) &&
-		equality.Semantic.DeepEqual(a.AllowVolumeExpansion, b.AllowVolumeExpansion)
 }
 
 // required is the class of a share type. Every field that the API server would default is set, else it would never compare

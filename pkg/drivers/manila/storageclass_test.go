@@ -262,6 +262,22 @@ func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestCacheBehindOwnCreateIsNoFailure has the class in the API server, but not yet in the cache that a further sync reads.
+func TestCacheBehindOwnCreateIsNoFailure(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.fake.Guest.PrependReactor("create", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if err := b.fake.Guest.Tracker().Add(wanted("csi-manila-default", "default")); err != nil {
+			t.Error(err)
+		}
+		return false, nil, nil
+	})
+	b.list([]string{"default"})
+	if _, err := b.run(t); err != nil {
+		t.Errorf("the operator's own StorageClass is a failure: %v", err)
+	}
+}
+
 func TestOneTypeFails(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
