@@ -7,28 +7,34 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
 	"github.com/gophercloud/gophercloud/v2/pagination"
+	"k8s.io/utils/clock"
 )
 
 // Client asks one cloud. It logs in when it must: at first, when its Source changed, and when the token is no longer accepted.
+// It backs off while the cloud refuses the login: clouds lock users out after too many attempts.
 // It is safe for concurrent use; questions are asked one after the other.
 type Client struct {
 	source    Source
 	userAgent string
+	clock     clock.PassiveClock
 
 	turn    chan struct{} // holds one while a question is asked; a channel, so that waiting ends with the context
 	session *session
+	refused refusal
 }
 
-// NewClient returns a Client that has not spoken to anyone yet. userAgent names the program to the cloud's operator.
-func NewClient(source Source, userAgent string) *Client {
-	return &Client{source: source, userAgent: userAgent, turn: make(chan struct{}, 1)}
+// NewClient returns a Client that has not spoken to anyone yet. userAgent names the program to the cloud's operator. The clock
+// measures how long credentials wait that the cloud has refused.
+func NewClient(source Source, userAgent string, c clock.PassiveClock) *Client {
+	return &Client{source: source, userAgent: userAgent, clock: c, turn: make(chan struct{}, 1)}
 }
 
-// ShareTypes returns the names of the share types that Manila offers to the project, as listed. A cloud without Manila is an
+// ShareTypes returns the names of the share types that Manila offers to the project, as listed: at most 1000, each of 1 to 255
+// characters of any kind. A cloud without Manila is an
 // Error with reason NotOffered.
 func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
 	var names []string
-	err := c.ask(ctx, "shared file system service (Manila)", []string{"sharev2", "shared-file-system"}, func(share *gophercloud.ServiceClient) error {
+	err := c.ask(ctx, manila(), func(share *gophercloud.ServiceClient) error {
 		page, err := listing(ctx, sharetypes.List(share, sharetypes.ListOpts{}), "share_types")
 		if err != nil {
 			return err
@@ -37,10 +43,8 @@ func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		for _, t := range found {
-			names = append(names, t.Name)
-		}
-		return nil
+		names, err = checked(found, func(t sharetypes.ShareType) (string, string) { return t.Name, t.Name })
+		return err
 	})
 	return names, err
 }
@@ -67,21 +71,17 @@ func (c *Client) Changed() bool {
 }
 
 // ask finds the service and puts the question to it.
-func (c *Client) ask(ctx context.Context, service string, types []string, question func(*gophercloud.ServiceClient) error) error {
+func (c *Client) ask(ctx context.Context, service service, question func(*gophercloud.ServiceClient) error) error {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
-		return &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s", service, describe(ctx.Err()))}
+		return &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s", service.words, describe(ctx.Err()))}
 	}
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
-	endpoint, found, err := c.session.endpoint(ctx, types...)
-	if err == nil && !found {
-		err = &Error{NotOffered, fmt.Sprintf("OpenStack at %s offers no %s: its catalog has no %s%s",
-			place(c.session.access.cloud.AuthInfo.AuthURL), service, types[0], inRegion(c.session.access.cloud.RegionName))}
-	}
+	endpoint, err := c.session.endpoint(ctx, service)
 	if err != nil {
 		return err
 	}
@@ -89,25 +89,20 @@ func (c *Client) ask(ctx context.Context, service string, types []string, questi
 	if failure == nil {
 		return c.session.takeCatalog()
 	}
-	classified := callError(service, endpoint.Endpoint, c.session.access.cloud.AuthInfo.AuthURL, failure)
+	classified := callError(service.words, endpoint.Endpoint, c.session.access.cloud.AuthInfo.AuthURL, failure)
 	switch {
 	case classified.Reason == AuthenticationFailed && loginFailed(failure):
 		// The next question begins with a login, not with a token that is known to be refused.
+		c.refused = c.refused.again(c.session.access.fingerprint, classified, c.clock.Now())
 		c.session.close()
 		c.session = nil
-	case classified.Reason == CloudUnreachable:
-		if moved, ok := c.session.moved(ctx, endpoint, types...); ok && question(moved) == nil {
+	case classified.Reason == CloudUnreachable, classified.Reason == NotOffered:
+		// What answers at the address of before need not be the service: a balancer says 404 or 403 as well.
+		if moved, ok := c.session.moved(ctx, endpoint, service); ok && question(moved) == nil {
 			return nil
 		}
 	}
 	return classified
-}
-
-func inRegion(region string) string {
-	if region == "" {
-		return ""
-	}
-	return " in region " + region
 }
 
 // connect leaves c.session usable.
@@ -122,10 +117,16 @@ func (c *Client) connect(ctx context.Context) error {
 	}
 	c.session.close()
 	c.session = nil
-	session, err := login(ctx, access, c.userAgent)
-	if err != nil {
+	if err := c.refused.lasting(access.fingerprint, c.clock.Now()); err != nil {
 		return err
 	}
-	c.session = session
+	session, err := login(ctx, access, c.userAgent)
+	if err != nil {
+		if ReasonOf(err) == AuthenticationFailed {
+			c.refused = c.refused.again(access.fingerprint, err, c.clock.Now())
+		}
+		return err
+	}
+	c.session, c.refused = session, refusal{}
 	return nil
 }

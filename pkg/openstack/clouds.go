@@ -1,16 +1,14 @@
 package openstack
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
-	"go.yaml.in/yaml/v3"
 )
 
 // DefaultCloud is the entry of clouds.yaml that the cloud credential operator writes.
@@ -24,23 +22,28 @@ type Cloud struct {
 }
 
 // ParseClouds reads the entry named cloud from the text of a clouds.yaml. When there is no such entry but exactly one other,
-// that one is taken: HyperShift lets its users name the entry. Errors name the line or the field, never a value.
+// that one is taken: HyperShift lets its users name the entry. Errors read on from the name of the place that the text is from.
+// They name lines, fields and entries, never a value.
 func ParseClouds(text []byte, cloud string) (*Cloud, error) {
 	var file clientconfig.Clouds
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("is not valid YAML of the clouds.yaml format%s", yamlLines(err))
+	outline, err := decodeClouds(text, &file)
+	if err != nil {
+		return nil, err
 	}
-	ret, err := chooseCloud(file.Clouds, cloud)
+	ret, err := chooseCloud(file.Clouds, cloud, outline)
 	if err != nil {
 		return nil, err
 	}
 	if ret.EndpointType == "" {
 		ret.EndpointType = ret.Interface
 	}
+	if ret.AuthInfo == nil {
+		return nil, outline.withoutAuth(ret.Name)
+	}
 	return ret, ret.validate()
 }
 
-func chooseCloud(clouds map[string]clientconfig.Cloud, name string) (*Cloud, error) {
+func chooseCloud(clouds map[string]clientconfig.Cloud, name string, outline outline) (*Cloud, error) {
 	if entry, ok := clouds[name]; ok {
 		return &Cloud{Cloud: entry, Name: name}, nil
 	}
@@ -49,14 +52,34 @@ func chooseCloud(clouds map[string]clientconfig.Cloud, name string) (*Cloud, err
 			return &Cloud{Cloud: only, Name: other}, nil
 		}
 	}
-	return nil, fmt.Errorf("has no entry clouds.%s", name)
+	return nil, outline.withoutEntry(name)
 }
 
-// validate reports every fault of the entry at once.
+// validate reports every fault of the entry's login at once, then what is wrong besides.
 func (c *Cloud) validate() error {
-	if c.AuthInfo == nil {
-		return fmt.Errorf("has no clouds.%s.auth", c.Name)
+	if missing := c.missing(); len(missing) > 0 {
+		return fmt.Errorf("lacks in %s.auth: %s", c.path(), strings.Join(missing, ", "))
 	}
+	if err := c.supported(); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"", "public", "internal", "admin"}, c.Availability()) {
+		return fmt.Errorf("has an unknown %s.interface: want public, internal or admin", c.path())
+	}
+	if u, err := url.Parse(c.AuthInfo.AuthURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("has in %s.auth an auth_url that is no http or https URL", c.path())
+	}
+	if strings.HasSuffix(strings.TrimRight(c.AuthInfo.AuthURL, "/"), "/v2.0") {
+		return fmt.Errorf("has in %s.auth an auth_url of version 2.0 of the identity API: use version 3", c.path())
+	}
+	_, err := c.authOptions()
+	return err
+}
+
+// path is the entry's in messages.
+func (c *Cloud) path() string { return "clouds." + printable(c.Name) }
+
+func (c *Cloud) missing() []string {
 	var missing []string
 	if c.AuthInfo.AuthURL == "" {
 		missing = append(missing, "auth_url")
@@ -65,25 +88,54 @@ func (c *Cloud) validate() error {
 		if c.AuthInfo.ApplicationCredentialSecret == "" {
 			missing = append(missing, "application_credential_secret")
 		}
-	} else {
-		if c.AuthInfo.Username == "" && c.AuthInfo.UserID == "" {
-			missing = append(missing, "username or user_id (or application_credential_id)")
+		return missing
+	}
+	if c.AuthInfo.Username == "" && c.AuthInfo.UserID == "" {
+		missing = append(missing, "username or user_id (or application_credential_id)")
+	}
+	if c.AuthInfo.Password == "" {
+		missing = append(missing, "password")
+	}
+	return missing
+}
+
+// supported refuses fields that operator and driver would ignore, although a login or its effect depends on them.
+func (c *Cloud) supported() error {
+	var refused []string
+	for _, field := range []struct {
+		name, advice string
+		given        bool
+	}{
+		{"profile", "write the values of the profile into the entry", c.Profile != ""},
+		{"cloud", "write the values of that cloud into the entry", c.Cloud.Cloud != ""},
+		{"cert", "client certificates cannot be used; use an application credential or a password", c.ClientCertFile != ""},
+		{"key", "client certificates cannot be used; use an application credential or a password", c.ClientKeyFile != ""},
+		{"regions", "set region_name to the region to use, without values for single regions", c.choosesRegion()},
+		{"auth_type", "use password, v3password or v3applicationcredential", !c.knownAuthType()},
+		{"identity_api_version", "only version 3 of the identity API can be used", !strings.HasPrefix(c.IdentityAPIVersion+"3", "3")},
+		{"auth.trust_id", "trusts cannot be used; use an application credential", c.AuthInfo.TrustID != ""},
+		{"auth.system_scope", "use a project", c.AuthInfo.SystemScope != ""},
+	} {
+		if field.given {
+			refused = append(refused, fmt.Sprintf("%s.%s (%s)", c.path(), field.name, field.advice))
 		}
-		if c.AuthInfo.Password == "" {
-			missing = append(missing, "password")
-		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("lacks in clouds.%s.auth: %s", c.Name, strings.Join(missing, ", "))
+	if len(refused) > 0 {
+		return fmt.Errorf("has fields that are not supported: %s", strings.Join(refused, ", "))
 	}
-	if !slices.Contains([]string{"", "public", "internal", "admin"}, c.Availability()) {
-		return fmt.Errorf("has an unknown clouds.%s.interface: want public, internal or admin", c.Name)
-	}
-	if u, err := url.Parse(c.AuthInfo.AuthURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("has in clouds.%s.auth an auth_url that is no http or https URL", c.Name)
-	}
-	_, err := c.authOptions()
-	return err
+	return nil
+}
+
+// choosesRegion tells whether the list of regions decides anything.
+func (c *Cloud) choosesRegion() bool {
+	return len(c.Regions) > 0 && (c.RegionName == "" ||
+		slices.ContainsFunc(c.Regions, func(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }))
+}
+
+func (c *Cloud) knownAuthType() bool {
+	return slices.Contains([]clientconfig.AuthType{
+		"", clientconfig.AuthPassword, clientconfig.AuthV3Password, clientconfig.AuthV3ApplicationCredential,
+	}, c.AuthType)
 }
 
 // UsesApplicationCredential tells application-credential entries from password entries.
@@ -106,7 +158,7 @@ func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 		AuthType:  c.AuthType,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("holds in clouds.%s.auth nothing to log in with", c.Name)
+		return nil, fmt.Errorf("holds in %s.auth nothing to log in with", c.path())
 	}
 	opts.AllowReauth = true
 	scope, err := opts.ToTokenV3ScopeMap()
@@ -114,28 +166,7 @@ func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 		_, err = opts.ToTokenV3CreateMap(scope)
 	}
 	if err != nil { // gophercloud's words name fields, never values
-		return nil, fmt.Errorf("holds in clouds.%s.auth no login that is complete and free of contradictions: %w", c.Name, err)
+		return nil, fmt.Errorf("holds in %s.auth no login that is complete and free of contradictions: %w", c.path(), err)
 	}
 	return opts, nil
-}
-
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
-
-// yamlLines keeps the line numbers of a YAML error and drops the rest, which quotes the text.
-func yamlLines(err error) string {
-	faults := []string{err.Error()}
-	var mismatch *yaml.TypeError
-	if errors.As(err, &mismatch) {
-		faults = mismatch.Errors
-	}
-	var lines []string
-	for _, fault := range faults {
-		if m := yamlLine.FindStringSubmatch(fault); m != nil && !slices.Contains(lines, m[1]) {
-			lines = append(lines, m[1])
-		}
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return " (line " + strings.Join(lines, ", ") + ")"
 }

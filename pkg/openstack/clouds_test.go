@@ -85,12 +85,12 @@ func brokenClouds() map[string]struct{ text, want string } {
 	}
 	passwordLine := `      password: "` + secret + "\"\n"
 	return map[string]struct{ text, want string }{
-		"empty":                 {"", "no entry clouds.openstack"},
-		"only a comment":        {"# " + secret, "no entry clouds.openstack"},
+		"empty":                 {"", "is empty"},
+		"only a comment":        {"# " + secret, "is empty"},
 		"no map":                {"- " + secret, "(line 1)"},
 		"plain text":            {`"` + secret + `"`, "(line 1)"},
 		"binary":                {"\x00\xff" + secret, "not valid YAML"},
-		"tab for indentation":   {broken("      username", "\tusername"), "(line 4)"},
+		"tab for indentation":   {broken("      username", "\tusername"), "(line 5)"},
 		"quote left open":       {broken(secret+`"`, secret), "(line 6)"},
 		"bracket left open":     {broken(`"`+secret+`"`, "["+secret), "(line "},
 		"password is a list":    {broken(`"`+secret+`"`, `["`+secret+`"]`), "(line 6)"},
@@ -102,7 +102,7 @@ func brokenClouds() map[string]struct{ text, want string } {
 		"two faults":            {cloudsText + "    verify: \"" + secret + "\"\n    regions: \"" + secret + "\"\n", "(line 12, 13)"},
 		"password twice":        {broken(passwordLine, passwordLine+passwordLine), "(line 7)"},
 		"unknown anchor":        {broken(`"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
-		"wrong tag":             {broken(`"`+secret+`"`, `!!int "`+secret+`"`), "not valid YAML"},
+		"wrong tag":             {broken(`"`+secret+`"`, `!!int "`+secret+`"`), "not have the format of clouds.yaml"},
 		"no entry of that name": {strings.Replace(cloudsText, "openstack:", "one:", 1) + "  two: {}\n", "no entry clouds.openstack"},
 		"entry is empty":        {"clouds:\n  openstack:\n", "no clouds.openstack.auth"},
 		"no auth":               {"clouds:\n  openstack:\n    region_name: \"" + secret + `"`, "no clouds.openstack.auth"},

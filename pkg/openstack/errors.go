@@ -55,8 +55,13 @@ const proxyConnect = "proxyconnect"
 // errForeign is an answer without what every answer of the API has.
 var errForeign = errors.New("not an answer of OpenStack")
 
-func invalid(place string, err error) *Error {
-	return &Error{InvalidCredentials, fmt.Sprintf("%s %v. Correct it: it is read again by itself", place, err)}
+func invalid(fault string) *Error {
+	return &Error{InvalidCredentials, fault + ". Correct it; the operator detects the change automatically"}
+}
+
+func missing(path string) *Error {
+	return &Error{InvalidCredentials, fmt.Sprintf("%s does not exist. Create the credentials Secret with key %s, or mount it; "+
+		"the operator detects the change automatically", path, CloudsKey)}
 }
 
 // loginError classifies a failed login at the identity service.
@@ -95,7 +100,7 @@ func callError(service, endpoint, authURL string, err error) *Error {
 			"Ask the cloud's administrator for access if it is wanted", service, place(endpoint))}
 	case http.StatusNotFound:
 		return &Error{NotOffered, fmt.Sprintf("OpenStack's catalog lists a %s at %s, but nothing is served there (HTTP 404). "+
-			"Ask the cloud's administrator to mend it if it is wanted", service, place(endpoint))}
+			"Ask the cloud's administrator to fix it if it is wanted", service, place(endpoint))}
 	default:
 		return unreachable(service, endpoint, err)
 	}
@@ -105,13 +110,20 @@ func unreachable(service, endpoint string, err error) *Error {
 	return &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s at %s cannot be used: %s", service, place(endpoint), describe(err))}
 }
 
-// place is a URL without what does not belong into a message.
+// maxPlace is how much of an address a message shows.
+const maxPlace = 200
+
+// place is a URL without what does not belong into a message. The URL is of clouds.yaml, or of the catalog and checked.
 func place(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return "the URL in clouds.yaml"
 	}
-	return u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")
+	shown := u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")
+	if len(shown) > maxPlace {
+		shown = shown[:maxPlace] + "..."
+	}
+	return shown
 }
 
 // loginFailed tells whether a call failed for the new login that it took.
@@ -141,7 +153,7 @@ func statusOf(err error) int {
 // describe turns an error of the transport into words that do not change from one attempt to the next.
 func describe(err error) string {
 	if status := statusOf(err); status != 0 {
-		return fmt.Sprintf("it answers HTTP %d. The cloud may be in maintenance; it is asked again by itself", status)
+		return fmt.Sprintf("it answers HTTP %d. The cloud may be in maintenance; the operator retries automatically", status)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == proxyConnect {
@@ -166,7 +178,8 @@ func describeTLS(err error) string {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is signed by an unknown authority. Put the cloud's CA into key cacert of the credentials Secret"
+		return "its certificate is signed by an unknown authority. Put the cloud's CA into key cacert of the credentials Secret, " +
+			"or into the CAs that the cluster trusts (trustedCA of Proxy/cluster)"
 	case errors.As(err, &host):
 		return "its certificate is not valid for this host name. Check auth_url and the cloud's certificate"
 	case errors.As(err, &cert):
@@ -205,6 +218,14 @@ func describeAnswer(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	var shape gophercloud.ErrUnexpectedType
+	switch {
+	case errors.Is(err, errTooLarge):
+		return fmt.Sprintf("its answer is larger than %d MiB or has more than %d values. Check auth_url, proxy and load balancer", maxBody>>20, maxValues)
+	case errors.Is(err, errTooMany):
+		return fmt.Sprintf("it lists more than %d items, which is more than the operator takes. Ask the cloud's administrator to show fewer to this project", maxItems)
+	case errors.Is(err, errRedirected):
+		return "it redirects the request to another server, which must not get the token. Check auth_url and the cloud's catalog"
+	}
 	if errors.Is(err, errForeign) || errors.As(err, &syntax) || errors.As(err, &kind) || errors.As(err, &shape) {
 		return "its answer is not that of an OpenStack API. Check auth_url, proxy and load balancer"
 	}

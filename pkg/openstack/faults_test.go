@@ -85,6 +85,7 @@ func TestFaultsAtLogin(t *testing.T) {
 				t.Errorf("%d login attempts in %d calls", attempts, repetitions)
 			}
 			check(t, s.cloud.ClearFaults(t.Context()))
+			s.clock.SetTime(s.clock.Now().Add(time.Hour)) // refused logins back off
 			s.wantTypes(client, "gold", "silver")
 		})
 	}
@@ -141,7 +142,11 @@ func TestFaultAfterNewLogin(t *testing.T) {
 			s.fault(simulator.Fault{Mode: simulator.Status, Status: http.StatusUnauthorized, Service: simulator.Share, Times: 1})
 			test.fault.Service = simulator.Share
 			s.fault(test.fault)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*brief)
+			limit := patience
+			if test.fault.Mode == simulator.Hang || test.fault.Mode == simulator.Slow {
+				limit = 3 * brief
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			names, err := client.ShareTypes(ctx)
 			wantFragment(t, s.failure(names, err, test.reason), test.fragment)

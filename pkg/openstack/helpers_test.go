@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -35,6 +37,7 @@ type site struct {
 	info  simulator.Info
 	front string // auth URL that clouds.yaml gets
 	dir   string
+	clock *clocktesting.FakePassiveClock // of the clients
 }
 
 func newSite(t *testing.T, config simulator.Config) *site {
@@ -47,6 +50,7 @@ func newSite(t *testing.T, config simulator.Config) *site {
 	check(t, running.Start(t.Context()))
 	t.Cleanup(func() { check(t, running.Close()) })
 	s := &site{t: t, cloud: running.Client(), info: running.Info(), front: running.Info().AuthURL, dir: t.TempDir()}
+	s.clock = clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	return s
 }
 
@@ -90,7 +94,11 @@ func (s *site) source() openstack.Source {
 }
 
 // client returns a client of the site's files, which are to exist.
-func (s *site) client() *openstack.Client { return openstack.NewClient(s.source(), userAgent) }
+func (s *site) client() *openstack.Client { return s.clientOf(s.source()) }
+
+func (s *site) clientOf(source openstack.Source) *openstack.Client {
+	return openstack.NewClient(source, userAgent, s.clock)
+}
 
 // connected returns a client that has a session, and counters that start at zero.
 func (s *site) connected() *openstack.Client {
@@ -115,7 +123,7 @@ func (s *site) wantTypes(client *openstack.Client, want ...string) {
 	defer cancel()
 	got, err := client.ShareTypes(ctx)
 	check(s.t, err)
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		s.t.Fatalf("share types (-want +got):\n%s", diff)
 	}
 }

@@ -171,7 +171,7 @@ func TestUnreadableCAFile(t *testing.T) {
 	s.clouds(simulator.Clouds{})
 	source := s.source()
 	source.CAFiles = []string{s.dir} // a directory is there, and no bundle
-	wantFragment(t, s.wantFailure(openstack.NewClient(source, userAgent), openstack.InvalidCredentials), "cannot be read")
+	wantFragment(t, s.wantFailure(s.clientOf(source), openstack.InvalidCredentials), "cannot be read")
 }
 
 func TestVerifyFalse(t *testing.T) {
@@ -220,7 +220,7 @@ func TestMissingCloudsFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, simulator.Config{})
 	client := s.client()
-	wantFragment(t, s.wantFailure(client, openstack.InvalidCredentials), "cannot be read")
+	wantFragment(t, s.wantFailure(client, openstack.InvalidCredentials), "does not exist. Create the credentials Secret with key clouds.yaml")
 	s.clouds(simulator.Clouds{})
 	s.wantTypes(client, "gold", "silver")
 }

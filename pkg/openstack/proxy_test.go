@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"k8s.io/utils/clock"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -32,7 +34,7 @@ func askOnce(file string) int {
 	source := openstack.Source{CloudsFile: file, CAFiles: []string{file + ".ca"}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	names, err := openstack.NewClient(source, userAgent).ShareTypes(ctx)
+	names, err := openstack.NewClient(source, userAgent, clock.RealClock{}).ShareTypes(ctx)
 	if err != nil {
 		fmt.Println(openstack.ReasonOf(err), err)
 		return 1

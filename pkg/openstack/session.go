@@ -3,12 +3,7 @@ package openstack
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"errors"
-	"net"
-	"net/http"
-	"net/url"
-	"time"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -16,8 +11,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// callTimeout bounds one HTTP call. Busy clouds have needed more than 30 s to answer a login.
-const callTimeout = 120 * time.Second
+// identityVersion ends the addresses of the identity API.
+const identityVersion = "/v3"
 
 // session is a login: a token, which gophercloud renews once on a 401, and the catalog that came with it.
 type session struct {
@@ -34,14 +29,18 @@ func login(ctx context.Context, a *access, userAgent string) (*session, error) {
 	authURL := a.cloud.AuthInfo.AuthURL
 	opts, err := a.cloud.authOptions()
 	if err != nil {
-		return nil, invalid("clouds.yaml", err)
+		return nil, invalid("clouds.yaml " + err.Error())
 	}
-	provider, err := openstack.NewClient(authURL)
+	roots, err := a.roots()
+	if err != nil {
+		return nil, err
+	}
+	provider, err := openstack.NewClient(identityURL(authURL))
 	if err != nil {
 		return nil, unreachable("identity service", authURL, err)
 	}
 	provider.UserAgent.Prepend(userAgent)
-	provider.HTTPClient = httpClient(a)
+	provider.HTTPClient = httpClient(a, roots)
 	if err := openstack.Authenticate(ctx, provider, *opts); err != nil {
 		provider.HTTPClient.CloseIdleConnections()
 		return nil, loginError(authURL, err)
@@ -54,23 +53,14 @@ func login(ctx context.Context, a *access, userAgent string) (*session, error) {
 	return s, s.takeCatalog()
 }
 
-func httpClient(a *access) http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() // honours the proxy variables of the environment
-	transport.TLSClientConfig = &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		RootCAs:            a.roots,
-		InsecureSkipVerify: a.cloud.Verify != nil && !*a.cloud.Verify, //nolint:gosec // the administrator says `verify: false` in clouds.yaml
+// identityURL is the address of version 3 of the identity API. An address without a version gets it here and not from the
+// document that the cloud has for that: the document may lead the password to any host, and often to one behind a proxy.
+func identityURL(authURL string) string {
+	base := strings.TrimRight(authURL, "/")
+	if strings.HasSuffix(base, identityVersion) {
+		return base
 	}
-	transport.OnProxyConnectResponse = refusedByProxy
-	return http.Client{Transport: transport, Timeout: callTimeout}
-}
-
-// refusedByProxy marks a proxy's refusal as what it is; net/http would make it an error of nothing but the status text.
-func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-	if answer.StatusCode == http.StatusOK {
-		return nil
-	}
-	return &net.OpError{Op: proxyConnect, Net: "tcp", Err: errors.New(http.StatusText(answer.StatusCode))}
+	return base + identityVersion
 }
 
 // takeCatalog keeps the catalog of the last login; gophercloud may have logged in again by itself.
@@ -104,44 +94,6 @@ func (s *session) refreshCatalog(ctx context.Context) error {
 	}
 	s.entries, s.fresh, s.token = entries, true, s.provider.Token()
 	return nil
-}
-
-// endpoint finds a service in the catalog, asking for a new catalog before it says that there is none.
-func (s *session) endpoint(ctx context.Context, types ...string) (*gophercloud.ServiceClient, bool, error) {
-	if url, ok := s.lookup(types); ok {
-		return &gophercloud.ServiceClient{ProviderClient: s.provider, Endpoint: url, Type: types[0]}, true, nil
-	}
-	if s.fresh {
-		return nil, false, nil
-	}
-	if err := s.refreshCatalog(ctx); err != nil {
-		return nil, false, err
-	}
-	return s.endpoint(ctx, types...)
-}
-
-// moved asks for a new catalog when an endpoint does not answer, and returns the service's new one if it has another.
-func (s *session) moved(ctx context.Context, from *gophercloud.ServiceClient, types ...string) (*gophercloud.ServiceClient, bool) {
-	if s.fresh || s.refreshCatalog(ctx) != nil {
-		return nil, false
-	}
-	to, found, err := s.endpoint(ctx, types...)
-	return to, err == nil && found && to.Endpoint != from.Endpoint
-}
-
-// lookup does not ask the service which versions it has, as gophercloud's own constructors do: that is a call a poll too much.
-func (s *session) lookup(types []string) (string, bool) {
-	opts := gophercloud.EndpointOpts{
-		Type:         types[0],
-		Aliases:      types[1:],
-		Region:       s.access.cloud.RegionName,
-		Availability: gophercloud.Availability(s.access.cloud.Availability()),
-	}
-	if opts.Availability == "" {
-		opts.Availability = gophercloud.AvailabilityPublic
-	}
-	url, err := openstack.V3EndpointURL(&tokens.ServiceCatalog{Entries: s.entries}, opts)
-	return url, err == nil
 }
 
 func (s *session) matches(fingerprint [sha256.Size]byte) bool {

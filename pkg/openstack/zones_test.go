@@ -81,7 +81,7 @@ func (s *site) wantZonesFailure(client *openstack.Client, q zoneQuestion, want f
 
 func TestZones(t *testing.T) {
 	t.Parallel()
-	many, manyZones := make([]simulator.Zone, 5000), make([]openstack.Zone, 5000)
+	many, manyZones := make([]simulator.Zone, 1000), make([]openstack.Zone, 1000)
 	for i := range many {
 		name := fmt.Sprintf("zone-%04d", i)
 		many[i], manyZones[i] = simulator.Zone{Name: name, Unavailable: i%7 == 0}, openstack.Zone{Name: name, Available: i%7 != 0}

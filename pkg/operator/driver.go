@@ -27,8 +27,11 @@ type driver struct {
 	events       events.Recorder
 	bundle       *bundle.Bundle
 	wiring       plugin.Wiring
-	// trustedCA is the name of the ConfigMap into which the cluster network operator puts the trusted CAs; "" is none.
+	// trustedCA is the name of the ConfigMap into which the cluster network operator puts the trusted CAs; "" is none. The drivers
+	// of an operator share the leader's.
 	trustedCA string
+	// trusted is that ConfigMap, of the leader alone, whose asset it is.
+	trusted *trustedCA
 	// applied is done when each static controller has applied all its assets once.
 	applied *firstTimes
 }

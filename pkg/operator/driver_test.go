@@ -108,6 +108,7 @@ func TestControllersOfTheDrivers(t *testing.T) {
 	t.Parallel()
 	always := []string{
 		"LoggingSyncer", "manila.csi.openstack.org-ManagementState", "ConfigObserver",
+		"OpenStackManilaDriverTrustedCAController-StaticResources",
 		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions", "NFSDriverStaleConditions-RemoveStaleConditions",
 	}
 	workloads := []string{

@@ -71,6 +71,8 @@ type gatekeeper struct {
 	deployed func(context.Context) (bool, error)
 	// start starts the driver's controllers. It is called once.
 	start func()
+	// trusted are the CAs that the operator trusts; nil is none. New ones make the gatekeeper ask at once.
+	trusted *trustedCA
 
 	// ---
 	started bool
@@ -81,8 +83,9 @@ type gatekeeper struct {
 
 func (g *gatekeeper) controller() factory.Controller {
 	return factory.New().
-		// No events: a condition that this controller writes must not make it ask the cloud again.
+		// No events of the ClusterCSIDriver: a condition that this controller writes must not make it ask the cloud again.
 		WithBareInformers(g.client.Informer()).
+		WithInformers(g.trusted.informers()...).
 		WithSync(g.sync).
 		ResyncEvery(g.interval).
 		ToController(g.gate.Name()+"Controller", g.events)
@@ -103,7 +106,8 @@ func (g *gatekeeper) sync(ctx context.Context, _ factory.SyncContext) error {
 		return err
 	}
 	// After an error of the API server only the telling is repeated, not the asking.
-	if g.asked.IsZero() || g.clock.Since(g.asked) >= g.interval/2 {
+	trustChanged := g.trusted.changed()
+	if g.asked.IsZero() || trustChanged || g.clock.Since(g.asked) >= g.interval/2 {
 		g.heard = g.ask(ctx)
 		g.metrics.observe(g.gate.Name(), g.heard)
 	}

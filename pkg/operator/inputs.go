@@ -9,30 +9,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
 
-// What other operators of the cluster look for on objects of this one, and fill.
-const (
-	// injectTrustedCA is a label of ConfigMaps for the cluster network operator.
-	injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
-	// servingCertificate is an annotation of Services for the service CA operator; it names a Secret.
-	servingCertificate = "service.beta.openshift.io/serving-cert-secret-name"
-)
-
-// shareTrustedCA gives the name of the leader's ConfigMap of trusted CAs to all drivers. The asset is where it is said.
-func shareTrustedCA(drivers []*driver) error {
-	for _, asset := range drivers[0].bundle.Select(bundle.Static, bundle.Controller) {
-		object, err := metadata(asset)
-		if err != nil {
-			return err
-		}
-		if object.Labels[injectTrustedCA] != "true" {
-			continue
-		}
-		for _, d := range drivers {
-			d.trustedCA = object.Name
-		}
-	}
-	return nil
-}
+// servingCertificate is an annotation of Services for the service CA operator; it names a Secret.
+const servingCertificate = "service.beta.openshift.io/serving-cert-secret-name"
 
 // servingCertificates returns the names of the Secrets that the service CA operator makes for the driver's Services.
 func (d *driver) servingCertificates() ([]string, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/host"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -64,14 +65,38 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 		if d.bundle, err = o.bundles[i].Fill(values); err != nil {
 			return nil, fmt.Errorf("assets of driver %q: %w", p.ConditionPrefix, err)
 		}
-		if p.Wire != nil {
-			if d.wiring, err = p.Wire(plugin.Surroundings{Cluster: connected, Settings: o.settings, Events: process.Events}); err != nil {
-				return nil, fmt.Errorf("wiring driver %q: %w", p.ConditionPrefix, err)
-			}
-		}
 		drivers = append(drivers, d)
 	}
-	return drivers, shareTrustedCA(drivers)
+	return drivers, wireAll(drivers, process)
+}
+
+// wireAll joins the drivers to the cluster. What they know of the cloud and of the trusted CAs is the leader's.
+func wireAll(drivers []*driver, process host.Process) error {
+	leader := drivers[0]
+	var err error
+	if leader.trusted, err = leader.findTrustedCA(); err != nil {
+		return err
+	}
+	cloud := openstack.Source{CloudsFile: leader.settings.CloudsFile, CAFiles: leader.settings.CAFiles}
+	if leader.trusted != nil {
+		cloud.TrustedCAs = leader.trusted.pem
+	}
+	for _, d := range drivers {
+		if leader.trusted != nil {
+			d.trustedCA = leader.trusted.name
+		}
+		if d.Wire == nil {
+			continue
+		}
+		s := plugin.Surroundings{
+			Cluster: d.cluster, Settings: d.settings, Events: d.events,
+			Cloud: cloud, CloudInformers: leader.trusted.informers(), Clock: process.Clock,
+		}
+		if d.wiring, err = d.Wire(s); err != nil {
+			return fmt.Errorf("wiring driver %q: %w", d.ConditionPrefix, err)
+		}
+	}
+	return nil
 }
 
 // deployed tells whether any of the driver's workloads is in the cluster. It asks the API server: a cache that is not filled

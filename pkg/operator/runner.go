@@ -35,7 +35,11 @@ type runner struct {
 
 // collect makes the controllers.
 func (r *runner) collect() error {
-	r.always = r.drivers[0].always()
+	trusted, err := r.drivers[0].trustedCAController()
+	if err != nil {
+		return err
+	}
+	r.always = append(r.drivers[0].always(), trusted...)
 	for _, d := range r.drivers {
 		if len(d.StaleConditions) > 0 {
 			r.always = append(r.always, d.removeStaleConditions())
@@ -70,6 +74,7 @@ func (r *runner) guard(ctx context.Context, interval time.Duration, c clock.Cloc
 		interval: interval,
 		deployed: leader.deployed,
 		start:    func() { r.open(ctx) },
+		trusted:  leader.trusted,
 	}
 	r.always = append(r.always, keeper.controller())
 	return nil

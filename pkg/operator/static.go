@@ -48,7 +48,7 @@ func (d *driver) staticGroups() []staticGroup {
 	guest := staticGroup{name: "GuestStaticResourcesController", side: bundle.Guest}
 	control := staticGroup{name: "ControlPlaneStaticResourcesController", side: bundle.Controller}
 	oneCluster := d.cluster.Side(bundle.Controller) == d.cluster.Side(bundle.Guest)
-	for _, asset := range d.bundle.Assets() {
+	for _, asset := range d.gatedAssets() {
 		switch {
 		case asset.Role != bundle.Static && asset.Role != bundle.CSIDriver:
 		case asset.Side == bundle.Guest || oneCluster:

@@ -37,7 +37,7 @@ func created(kube *fake.Clientset) []string {
 func TestRightsAreAppliedFirst(t *testing.T) {
 	t.Parallel()
 	rights := []string{"serviceaccounts", "clusterroles", "roles", "clusterrolebindings", "rolebindings"}
-	control := []string{"configmaps", "services", "poddisruptionbudgets"}
+	control := []string{"services", "poddisruptionbudgets"}
 	tests := map[flavour.Flavour]map[bundle.Side][]string{
 		flavour.Standalone: {bundle.Guest: slices.Concat(rights, control, []string{"csidrivers"})},
 		flavour.HyperShift: {

@@ -6,12 +6,15 @@ import (
 	"context"
 	"io/fs"
 
+	"k8s.io/utils/clock"
+
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
@@ -39,6 +42,12 @@ type Surroundings struct {
 	Cluster  *cluster.Cluster
 	Settings *settings.Settings
 	Events   events.Recorder
+	// Cloud is where the operator's own access to OpenStack is kept, the CAs that the cluster trusts included.
+	Cloud openstack.Source
+	// CloudInformers tell of changes of Cloud that are not in files. A controller that asks the cloud MUST wait for them and be
+	// woken by them.
+	CloudInformers []factory.Informer
+	Clock          clock.PassiveClock
 }
 
 // Wiring is the driver's behaviour. Every field is optional.

@@ -68,7 +68,7 @@ func malformedClouds(secret string) []malformed {
 				"  b: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n", "no entry clouds.openstack",
 		},
 		{"no login", "clouds: {openstack: {auth: {auth_url: 'http://127.0.0.1:1/v3', domain_name: " + secret + "}}}\n", "password"},
-		{"empty", "", "no entry clouds.openstack"},
+		{"empty", "", "is empty"},
 	}
 }
 

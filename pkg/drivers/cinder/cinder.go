@@ -21,8 +21,8 @@ const (
 	// credentialsSecret is what the cloud credential operator makes in the operand namespace: clouds.yaml, and the cloud's CA
 	// under caKey.
 	credentialsSecret = "openstack-cloud-credentials"
-	cloudsKey         = "clouds.yaml"
-	caKey             = "cacert"
+	cloudsKey         = openstack.CloudsKey
+	caKey             = openstack.CAKey
 
 	// configMap is what the CSI driver reads at its start.
 	configMap   = "cloud-conf"
@@ -51,7 +51,7 @@ func Driver() plugin.Driver {
 }
 
 func wire(s plugin.Surroundings) (plugin.Wiring, error) {
-	cloud := openstack.NewClient(openstack.Source{CloudsFile: s.Settings.CloudsFile, CAFiles: s.Settings.CAFiles}, userAgent)
+	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	sources := newSources(s.Cluster)
 	zones := newZoneWatcher(s, sources, cloud)
 	config := newConfigSync(s, sources, zones)

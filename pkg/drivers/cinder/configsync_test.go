@@ -198,7 +198,7 @@ func TestLastGoodStays(t *testing.T) {
 		"credentials without the key": {
 			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, map[string]string{"x": password}) },
 			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
-			[]string{"key clouds.yaml of " + credentialsPlace},
+			[]string{credentialsPlace + " has no key clouds.yaml"},
 		},
 		"no credentials": {
 			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, nil) },

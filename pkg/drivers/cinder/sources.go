@@ -153,9 +153,9 @@ func (s *sources) access() (cloud, ca string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("reading %s: %w", secret, err)
 	}
-	parsed, err := openstack.ParseClouds(credentials.Data[cloudsKey], openstack.DefaultCloud)
+	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return "", "", fmt.Errorf("key %s of %s %w: %s; the driver keeps the configuration it has", cloudsKey, secret, err, advice.wrong)
+		return "", "", fmt.Errorf("%w: %s; the driver keeps the configuration it has", err, advice.wrong)
 	}
 	return parsed.Name, string(credentials.Data[caKey]), nil
 }

@@ -133,10 +133,10 @@ func TestAccess(t *testing.T) {
 		"with a CA":          {map[string]string{cloudsKey: clouds("openstack"), caKey: "CA"}, "openstack", "CA", ""},
 		"another name":       {map[string]string{cloudsKey: clouds("my-cloud")}, "my-cloud", "", ""},
 		"missing":            {nil, "", "", "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials is missing: "},
-		"missing key":        {map[string]string{"other": password}, "", "", place + "has no entry clouds.openstack"},
-		"empty":              {map[string]string{cloudsKey: ""}, "", "", place + "has no entry clouds.openstack"},
+		"missing key":        {map[string]string{"other": password}, "", "", strings.TrimPrefix(place, "key clouds.yaml of ") + "has no key clouds.yaml; its keys are other"},
+		"empty":              {map[string]string{cloudsKey: ""}, "", "", place + "is empty"},
 		"no YAML":            {map[string]string{cloudsKey: "clouds:\n\t" + password}, "", "", place + "is not valid YAML"},
-		"other YAML":         {map[string]string{cloudsKey: "clouds: [" + password + "]"}, "", "", place + "is not valid YAML"},
+		"other YAML":         {map[string]string{cloudsKey: "clouds: [" + password + "]"}, "", "", place + "does not have the format of clouds.yaml (line 1)"},
 		"lacks its password": {map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")}, "", "", place + "lacks in clouds.openstack.auth: password"},
 	} {
 		for _, f := range flavour.All() {

@@ -75,6 +75,7 @@ func newZoneWatcher(s plugin.Surroundings, sources *sources, cloud zoneLister) *
 	}
 	w.Controller = factory.New().
 		WithBareInformers(s.Cluster.Operator.Informer()).
+		WithInformers(s.CloudInformers...). // without the key: it is a change only if the client says so
 		WithInformersQueueKeyFunc(changed, sources.credentials.Informer(), sources.own.Informer()).
 		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isInstalledWith, sources.installed.Informer()).
 		WithSync(w.sync).

@@ -26,8 +26,8 @@ const (
 	// credentialsSecret is what the cloud credential operator makes in the operand namespace: clouds.yaml, and the cloud's CA
 	// under caKey.
 	credentialsSecret = "manila-cloud-credentials"
-	cloudsKey         = "clouds.yaml"
-	caKey             = "cacert"
+	cloudsKey         = openstack.CloudsKey
+	caKey             = openstack.CAKey
 	// caConfigMap is beside the nodes, and standalone the controllers, the copy of the ConfigMap that brings the CA where the
 	// credentials do not: see caCopier. The controllers of a hosted control plane find the original beside them.
 	caConfigMap    = "cloud-provider-config"
@@ -54,7 +54,7 @@ func Driver() plugin.Driver {
 }
 
 func wire(s plugin.Surroundings) (plugin.Wiring, error) {
-	cloud := openstack.NewClient(openstack.Source{CloudsFile: s.Settings.CloudsFile, CAFiles: s.Settings.CAFiles}, userAgent)
+	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	classes := newStorageClassController(s)
 	return plugin.Wiring{
 		Controller:  inputs(s, bundle.Controller),

@@ -87,13 +87,9 @@ func (c *secretSyncController) translation() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", secret, err)
 	}
-	text, ok := credentials.Data[cloudsKey]
-	if !ok {
-		return nil, fmt.Errorf("%s has no key %s: %s; the driver keeps the credentials it has", secret, cloudsKey, advice.wrong)
-	}
-	cloud, err := openstack.ParseClouds(text, openstack.DefaultCloud)
+	cloud, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return nil, fmt.Errorf("key %s of %s %w: %s; the driver keeps the credentials it has", cloudsKey, secret, err, advice.wrong)
+		return nil, fmt.Errorf("%w: %s; the driver keeps the credentials it has", err, advice.wrong)
 	}
 	ca, err := c.caPath(credentials)
 	return translate(cloud, ca), err
