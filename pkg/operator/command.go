@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -22,8 +24,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
-// NewCommand returns the command of an operator for one driver and its companions. name is the operator's own: of its
-// Deployment, and of the Lease it holds while it works. ctx bounds everything that runs.
+// NewCommand returns the command of an operator for one driver and its companions. name is that of the operator's Deployment, and of
+// the Lease it holds while it works unless the driver has another Component. ctx bounds everything that runs.
 func NewCommand(ctx context.Context, name string, leader plugin.Driver, companions ...plugin.Driver) *cobra.Command {
 	root := &cobra.Command{
 		Use:     name,
@@ -105,8 +107,13 @@ func (o *operator) start(ctx context.Context) error {
 	for _, warning := range o.settings.Warnings {
 		log.Info("A setting could be better", "warning", warning)
 	}
-	return host.Run(ctx, host.Options{
-		Name:           o.name,
+	return host.Run(ctx, o.hosting(own, guest), o.run)
+}
+
+// hosting says how the operator is in its cluster.
+func (o *operator) hosting(own, guest *rest.Config) host.Options {
+	return host.Options{
+		Name:           cmp.Or(o.drivers[0].Component, o.name),
 		Namespace:      o.placement.Operator,
 		Config:         own,
 		Served:         guest,
@@ -114,5 +121,5 @@ func (o *operator) start(ctx context.Context) error {
 		Operator:       o.settings.Operator,
 		RestartOn:      o.settings.RestartOn,
 		Clock:          clock.RealClock{},
-	}, o.run)
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
@@ -59,6 +61,20 @@ func TestCommandLineFaults(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestComponent: what leads and reports events has the driver's component for a name, so that it never leads beside another
+// operator of the driver.
+func TestComponent(t *testing.T) {
+	t.Parallel()
+	drivers := plugins()
+	for component, want := range map[string]string{"": "test-operator", "openstack-manila-csi-driver-operator": "openstack-manila-csi-driver-operator"} {
+		drivers[0].Component = component
+		o := newTestOperator(t, flavour.Standalone, drivers...)
+		if got := o.hosting(&rest.Config{}, &rest.Config{}); got.Name != want || got.Namespace != "operators" {
+			t.Errorf("component %q: the operator leads as %s/%s, want operators/%s", component, got.Namespace, got.Name, want)
+		}
 	}
 }
 

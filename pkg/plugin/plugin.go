@@ -24,6 +24,9 @@ type Driver struct {
 	Name opv1.CSIDriverName
 	// ConditionPrefix starts the types of all conditions about the driver's operands. Alerts and CSO know them: MUST NOT change.
 	ConditionPrefix string
+	// Component is the name under which the operator leads and reports events; "" is the name of its Deployment. It MUST be the name
+	// that every other operator of this driver uses, so that an old and a new one never lead together.
+	Component string
 	// Assets is the driver's asset folder, which holds the generated bundle of each flavour.
 	Assets fs.FS
 	// Namespace of the operands; "" is cluster.DefaultNamespace.

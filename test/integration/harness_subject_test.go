@@ -8,6 +8,8 @@ import "github.com/openstack-csi/csi-operator/pkg/flavour"
 type subject struct {
 	// name is that of its Deployment and of its service account.
 	name string
+	// component is the name under which it leads and reports events.
+	component string
 	// program is its file in the folder of programs.
 	program string
 	// driver is the name of its ClusterCSIDriver.
@@ -29,6 +31,7 @@ type subject struct {
 func manila() subject {
 	return subject{
 		name:             operatorName,
+		component:        "openstack-manila-csi-driver-operator",
 		program:          "manila-operator",
 		driver:           driverName,
 		operandNamespace: operandNamespace,
@@ -47,6 +50,7 @@ func manila() subject {
 func cinder() subject {
 	return subject{
 		name:             "openstack-cinder-csi-driver-operator",
+		component:        "openstack-cinder-csi-driver-operator",
 		program:          "cinder-operator",
 		driver:           "cinder.csi.openstack.org",
 		operandNamespace: operatorNamespace,

@@ -43,7 +43,7 @@ func TestMissingImagesEndTheProcess(t *testing.T) {
 
 // leaseHolder returns who leads, "" for nobody.
 func (e *env) leaseHolder() (string, error) {
-	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).Get(e.ctx(), e.subject.name+"-lock", metav1.GetOptions{})
+	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).Get(e.ctx(), e.subject.component+"-lock", metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}

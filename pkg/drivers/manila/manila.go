@@ -46,6 +46,7 @@ func Driver() plugin.Driver {
 	return plugin.Driver{
 		Name:            Name,
 		ConditionPrefix: "OpenStackManila",
+		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),
 		Namespace:       Namespace,
 		StaleConditions: staleConditions(),

@@ -80,3 +80,11 @@ func TestStaleConditions(t *testing.T) {
 		t.Error("CSIControllerDisabled stays and hides the driver for ever")
 	}
 }
+
+// TestComponent: csi-operator leads under the same name, so during an upgrade or a rollback only one of the two works.
+func TestComponent(t *testing.T) {
+	t.Parallel()
+	if got := Driver().Component; got != "openstack-manila-csi-driver-operator" {
+		t.Errorf("the operator leads as %q", got)
+	}
+}
