@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/assets/drivers/manila"
@@ -330,7 +331,8 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	}
 }
 
-// TestDriverWaitsForNFS: the driver's containers start when the NFS driver's socket is there, not before.
+// TestDriverWaitsForNFS: the driver's containers start when the NFS driver answers on its socket, and not before. What finds that
+// out needs no program in the image of the NFS driver: that image may have no shell tools.
 func TestDriverWaitsForNFS(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -339,10 +341,21 @@ func TestDriverWaitsForNFS(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, pod := workload(t, loaded, "controller.yaml")
-		nfsDriver := pod.InitContainers[0]
-		always := nfsDriver.RestartPolicy != nil && *nfsDriver.RestartPolicy == corev1.ContainerRestartPolicyAlways
-		if nfsDriver.Name != "csi-driver-nfs" || !always || nfsDriver.StartupProbe == nil {
-			t.Errorf("%s: init container %q does not hold back the driver", f, nfsDriver.Name)
+		for _, container := range pod.InitContainers {
+			if ptr.Deref(container.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+				t.Errorf("%s: init container %q ends, or holds back the pod for ever", f, container.Name)
+			}
+		}
+		nfsDriver, probe := pod.InitContainers[0], pod.InitContainers[len(pod.InitContainers)-1]
+		if nfsDriver.Name != "csi-driver-nfs" || !slices.Contains(nfsDriver.Args, "--endpoint=unix://plugin/csi-nfs.sock") {
+			t.Errorf("%s: %s %q does not serve the socket", f, nfsDriver.Name, nfsDriver.Args)
+		}
+		if probe.Image != "${LIVENESS_PROBE_IMAGE}" || !slices.Contains(probe.Args, "--csi-address=/csi/csi-nfs.sock") {
+			t.Errorf("%s: %s %q does not probe the socket", f, probe.Name, probe.Args)
+		}
+		startup := probe.StartupProbe
+		if startup == nil || startup.HTTPGet == nil || !slices.Contains(probe.Args, "--health-port="+startup.HTTPGet.Port.String()) {
+			t.Errorf("%s: the startup probe of %s does not ask for what it serves", f, probe.Name)
 		}
 	}
 }

@@ -66,6 +66,7 @@ func eachGolden(t *testing.T, o options) {
 			for _, name := range s.workloads {
 				e.mustBeGolden(name)
 			}
+			e.mustBeRestricted()
 		})
 	}
 }

@@ -1,0 +1,109 @@
+package assets_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// eachPod runs a check for every workload of a role, of every driver in every flavour.
+func eachPod(t *testing.T, role bundle.Role, check func(t *testing.T, pod corev1.PodSpec)) {
+	t.Helper()
+	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+		for _, asset := range b.Assets() {
+			if asset.Role == role {
+				_, pod := workload(t, b, asset.Name)
+				check(t, pod)
+			}
+		}
+	})
+}
+
+// takenHostPorts are ports that other components open on nodes of a cluster on OpenStack. 10302 and 10303 are not among them:
+// only drivers of AWS, Azure and Google Cloud open them.
+func takenHostPorts() map[int32]string {
+	return map[int32]string{
+		6443: "kube-apiserver", 9001: "machine-config-daemon", 9100: "node-exporter", 9101: "network operator",
+		9102: "ovn-kubernetes", 9103: "ovn-kubernetes", 9537: "crio", 9637: "crio",
+		10010: "crio", 10248: "kubelet", 10250: "kubelet", 10251: "kube-scheduler", 10255: "kubelet", 10256: "ovn-kubernetes",
+		10257: "kube-controller-manager", 10258: "cloud-controller-manager", 10259: "kube-scheduler", 10260: "cloud-controller-manager",
+		10263: "cloud-node-manager", 10306: "SMB CSI driver", 10308: "SMB CSI driver", 10357: "cluster-policy-controller",
+		29101: "network operator", 29102: "ovn-kubernetes", 29103: "ovn-kubernetes", 29652: "upstream NFS CSI driver",
+		29653: "upstream NFS CSI driver",
+	}
+}
+
+// TestHostPortsAreFree: of two pods that want one port of a node, one stays Pending.
+func TestHostPortsAreFree(t *testing.T) {
+	t.Parallel()
+	eachPod(t, bundle.NodeWorkload, func(t *testing.T, pod corev1.PodSpec) {
+		if !pod.HostNetwork {
+			t.Error("the pod is not on the host's network: this test looks at nothing")
+		}
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			for _, port := range container.Ports {
+				if owner, taken := takenHostPorts()[port.ContainerPort]; taken {
+					t.Errorf("port %d of %s belongs to: %s", port.ContainerPort, container.Name, owner)
+				}
+			}
+		}
+	})
+}
+
+// TestControllersAreRestricted: pods of controllers meet the Pod Security level "restricted" by what is in the manifest, where no
+// SCC adds anything.
+func TestControllersAreRestricted(t *testing.T) {
+	t.Parallel()
+	eachPod(t, bundle.ControllerWorkload, func(t *testing.T, pod corev1.PodSpec) {
+		s := ptr.Deref(pod.SecurityContext, corev1.PodSecurityContext{})
+		if !ptr.Deref(s.RunAsNonRoot, false) || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("pod: runAsNonRoot and the seccomp profile RuntimeDefault are wanted: %v", s)
+		}
+		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+			t.Error("pod: it shares namespaces with the host")
+		}
+		for _, volume := range pod.Volumes {
+			if volume.HostPath != nil {
+				t.Errorf("volume %s is a path of the host", volume.Name)
+			}
+		}
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			checkRestricted(t, container)
+		}
+	})
+}
+
+func checkRestricted(t *testing.T, container corev1.Container) {
+	t.Helper()
+	s := ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
+	if ptr.Deref(s.Privileged, false) || ptr.Deref(s.AllowPrivilegeEscalation, true) {
+		t.Errorf("%s may gain privileges", container.Name)
+	}
+	if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") || len(s.Capabilities.Add) > 0 {
+		t.Errorf("%s keeps capabilities: %v", container.Name, s.Capabilities)
+	}
+	if s.RunAsUser != nil || s.RunAsNonRoot != nil || s.SeccompProfile != nil {
+		t.Errorf("%s overrides what is set for the pod: %v", container.Name, s)
+	}
+}
+
+// TestNoDeprecatedNodeID: the Manila driver ignores --nodeid and will remove it, and an unknown flag ends a driver.
+func TestNoDeprecatedNodeID(t *testing.T) {
+	t.Parallel()
+	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
+		eachPod(t, role, func(t *testing.T, pod corev1.PodSpec) {
+			for _, container := range pod.Containers {
+				deprecated := slices.ContainsFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--nodeid=") })
+				if deprecated && container.Image == "${DRIVER_IMAGE}" {
+					t.Errorf("%s has --nodeid", container.Name)
+				}
+			}
+		})
+	}
+}
