@@ -41,7 +41,7 @@ func run(t *testing.T, env []string, args ...string) (code int, stderr string) {
 
 func TestStartWithoutSettings(t *testing.T) {
 	t.Parallel()
-	code, stderr := run(t, []string{"CSI_FSGROUP_POLICY=Some"}, "start", "--config=/nowhere/config.yaml", "--poll-interval=1h")
+	code, stderr := run(t, nil, "start", "--config=/nowhere/config.yaml", "--poll-interval=1h")
 	if code == 0 {
 		t.Error("exits with 0")
 	}
@@ -49,7 +49,7 @@ func TestStartWithoutSettings(t *testing.T) {
 		t.Errorf("%d lines, want one:\n%s", lines, stderr)
 	}
 	for _, want := range []string{
-		"--namespace", "--config", "/nowhere/config.yaml", "--poll-interval", "CSI_FSGROUP_POLICY",
+		"--namespace", "--config", "/nowhere/config.yaml", "--poll-interval",
 		" DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE",
 		"LIVENESS_PROBE_IMAGE", "KUBE_RBAC_PROXY_IMAGE",
 	} {

@@ -34,7 +34,7 @@ func serve(ctx context.Context, o Options, kube kubernetes.Interface) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, info.BindNetwork, info.BindAddress)
 	if err != nil {
-		return fmt.Errorf("listening on %s (servingInfo.bindAddress): %w", info.BindAddress, err)
+		return fmt.Errorf("listening on %s (flag --listen, or servingInfo.bindAddress of the config): %w", info.BindAddress, err)
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {

@@ -36,17 +36,15 @@ func imageNames(bundles []*bundle.Bundle) map[bundle.Side][]string {
 // imageVariables returns the environment variables that may hold the image of a placeholder, the best first.
 //
 // On HyperShift some variables hold images of the guest's release, for its nodes. What runs in the management cluster is of the
-// control plane's release, and has variables of its own. cluster-storage-operator passes two of them; where one of the others is
-// missing, the guest's image is better than none.
+// control plane's release, and has variables of its own. cluster-storage-operator passes two of them; where one is missing, the
+// guest's image is better than none.
 func imageVariables(f flavour.Flavour, side bundle.Side, placeholder string) []string {
 	if f != flavour.HyperShift || side != bundle.Controller {
 		return []string{placeholder}
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
 	switch placeholder {
-	case bundle.DriverImage, bundle.LivenessProbeImage:
-		return []string{own}
-	case bundle.NFSDriverImage, bundle.KubeRBACProxyImage:
+	case bundle.DriverImage, bundle.LivenessProbeImage, bundle.NFSDriverImage, bundle.KubeRBACProxyImage:
 		return []string{own, placeholder}
 	}
 	return []string{placeholder}

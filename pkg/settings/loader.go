@@ -11,10 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
-
-	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 )
 
 // loader collects faults while it reads.
@@ -80,14 +76,16 @@ func (l *loader) images(variables [][]string) map[string]string {
 	return images
 }
 
+// fsGroupPolicy ignores what Kubernetes does not know: the policy of the manifest is a safe value.
 func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
 	value := storagev1.FSGroupPolicy(l.env(envFSGroupPolicy, ""))
 	switch value {
 	case "", storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
+		return value
 	default:
-		l.fault("environment variable %s is none of None, File, ReadWriteOnceWithFSType", envFSGroupPolicy)
+		l.warn("environment variable %s is %q: it is ignored, because it is none of None, File, ReadWriteOnceWithFSType", envFSGroupPolicy, value)
+		return ""
 	}
-	return value
 }
 
 func (l *loader) pollInterval(value time.Duration) time.Duration {
@@ -115,7 +113,7 @@ func (l *loader) proxy() []corev1.EnvVar {
 	return proxy
 }
 
-// runAsUser excludes root: the operands' pods must not be its.
+// runAsUser ignores root and what is no user ID: pods without a user of their own still never run as root.
 func (l *loader) runAsUser() *int64 {
 	value := l.env(envRunAsUser, "")
 	if value == "" {
@@ -123,54 +121,8 @@ func (l *loader) runAsUser() *int64 {
 	}
 	id, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || id < 1 || id > math.MaxInt32 {
-		l.fault("environment variable %s is %q: it must be a user ID between 1 and %d", envRunAsUser, value, math.MaxInt32)
+		l.warn("environment variable %s is %q: it is ignored, because it is no user ID between 1 and %d", envRunAsUser, value, math.MaxInt32)
+		return nil
 	}
 	return &id
-}
-
-// kubeconfig checks the file that a flag names; without the flag the pod's own identity is used.
-func (l *loader) kubeconfig(flag, path string) string {
-	if path != "" {
-		l.readKubeconfig(flag, path)
-	}
-	return path
-}
-
-// guestKubeconfig also notes the file's content: it is replaced from time to time, and then read by a new process.
-func (l *loader) guestKubeconfig(path string) string {
-	if path != "" {
-		l.restartOn[path] = l.readKubeconfig("guest-kubeconfig", path)
-	}
-	return path
-}
-
-func (l *loader) readKubeconfig(flag, path string) []byte {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		_, err = clientcmd.RESTConfigFromKubeConfig(text)
-	}
-	if err != nil {
-		l.fault("flag --%s: %s cannot be read as a kubeconfig", flag, path)
-	}
-	return text
-}
-
-// operatorConfig reads the file that configures the process, and notes its content for a restart when it changes.
-func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOperatorConfig) {
-	if path == "" {
-		return config
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		l.fault("flag --config: %s cannot be read", path)
-		return config
-	}
-	l.restartOn[path] = text
-	if err := yaml.Unmarshal(text, &config); err != nil {
-		l.fault("flag --config: %s is not a GenericOperatorConfig in YAML", path)
-	}
-	if config.Kind != "" && config.Kind != "GenericOperatorConfig" {
-		l.fault("flag --config: %s is a %s, want a GenericOperatorConfig", path, config.Kind)
-	}
-	return config
 }

@@ -109,13 +109,6 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust when the credentials Secret brings no CA. Default: where the operator's Deployment mounts it.")
 }
 
-func (f *Flags) legacyCAs() []string {
-	if f.legacyCA != "" {
-		return []string{f.legacyCA}
-	}
-	return legacyCAs()
-}
-
 // Flavour follows from whether there is a guest kubeconfig.
 func (f *Flags) Flavour() flavour.Flavour {
 	if f.guestKubeconfig != "" {
@@ -141,7 +134,7 @@ func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Se
 		RunAsUser:       l.runAsUser(),
 		FSGroupPolicy:   l.fsGroupPolicy(),
 		CloudsFile:      clouds,
-		CAFiles:         append([]string{filepath.Join(filepath.Dir(clouds), caFileName)}, f.legacyCAs()...),
+		CAFiles:         append([]string{filepath.Join(filepath.Dir(clouds), caFileName)}, l.cloudCA(f.legacyCA)...),
 		PollInterval:    l.pollInterval(f.pollInterval),
 
 		CloudGracePeriod: l.gracePeriod(f.gracePeriod),
@@ -152,9 +145,7 @@ func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Se
 			s.RestartOn[file] = nil
 		}
 	}
-	if f.listen != "" {
-		s.Operator.ServingInfo.BindAddress = f.listen
-	}
+	l.listen(&s.Operator, f.listen)
 	s.Warnings = l.warnings
 	return s, l.err()
 }

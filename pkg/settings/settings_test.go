@@ -74,7 +74,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo: {minTLSVersion: VersionTLS13}\n"
 	config := file(t, configText)
 	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest, "--poll-interval=5s", "--cloud-grace-period=1s",
-		"--cloud-ca-file=/ca.pem", "--config="+config, "--terminate-on-files="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
+		"--cloud-ca-file="+config, "--config="+config, "--terminate-on-files="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 		Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{}, ReleaseVersion: "4.21.3",
 		Proxy:         []corev1.EnvVar{{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"}},
 		RunAsUser:     ptr.To[int64](1001),
-		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", "/ca.pem"},
+		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", config},
 		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second,
 	}
 	want.Operator.APIVersion, want.Operator.Kind = "operator.openshift.io/v1alpha1", "GenericOperatorConfig"
@@ -95,9 +95,9 @@ func TestEverythingCanBeSaid(t *testing.T) {
 
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CSI_FSGROUP_POLICY": "Sometimes", "RUN_AS_USER": "root"}
+	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}"}
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
-		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"))
+		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"), "--listen=nonsense")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -105,8 +105,8 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		t.Errorf("more than one line: %v", err)
 	}
 	for _, fault := range []string{
-		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing", "CSI_FSGROUP_POLICY",
-		"A_IMAGE or B_IMAGE is missing", `RUN_AS_USER is "root"`,
+		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing",
+		"A_IMAGE or B_IMAGE is missing", `--listen is "nonsense"`,
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 	} {
 		if !strings.Contains(err.Error(), fault) {
@@ -123,11 +123,60 @@ func TestConfigOfAnotherKindIsRefused(t *testing.T) {
 	}
 }
 
-func TestConfigThatIsNotThereIsRefused(t *testing.T) {
+// TestUnreadableFiles: the error says why a file cannot be read, and which option names it.
+func TestUnreadableFiles(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, nil, nil, "--namespace=ns", "--config=/nowhere")
-	if err == nil || !strings.Contains(err.Error(), "/nowhere cannot be read") {
-		t.Errorf("error: %v", err)
+	folder := t.TempDir()
+	for _, flag := range []string{"config", "kubeconfig", "guest-kubeconfig"} {
+		for path, why := range map[string]string{"/nowhere": "it does not exist", folder: "it is a directory"} {
+			want := "flag --" + flag + ": " + path + " cannot be read: " + why
+			if _, err := load(t, nil, nil, "--namespace=ns", "--"+flag+"="+path); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	}
+}
+
+// TestAddresses: an address that cannot be one is blamed on the option that it comes from.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for address, valid := range map[string]bool{"0.0.0.0:8443": true, "[::]:0": true, ":1": true, "nonsense": false, "host:https": false, "a:70000": false} {
+		config := file(t, "servingInfo: {bindAddress: '"+address+"'}")
+		for _, given := range [][2]string{{"--listen=" + address, "flag --listen is "}, {"--config=" + config, "servingInfo.bindAddress of " + config + " is "}} {
+			_, err := load(t, nil, nil, "--namespace=ns", given[0])
+			if valid != (err == nil) || err != nil && !strings.Contains(err.Error(), given[1]+`"`+address+`"`) {
+				t.Errorf("%s: got %v, want it to be valid: %t", given[0], err, valid)
+			}
+		}
+	}
+}
+
+// TestWarnings: what can be done without is named and done without; the process goes on.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, test := range []struct {
+		env  map[string]string
+		arg  string
+		want string
+	}{
+		{nil, "--cloud-ca-file=/nothere", "--cloud-ca-file: /nothere cannot be read: it does not exist"},
+		{nil, "--cloud-ca-file=" + folder, "cannot be read: it is a directory"},
+		{nil, "--config=" + file(t, "servingInf: {}"), `unknown field "servingInf"`},
+		{map[string]string{"CSI_FSGROUP_POLICY": "Sometimes"}, "", `CSI_FSGROUP_POLICY is "Sometimes": it is ignored`},
+		{map[string]string{"RUN_AS_USER": "0"}, "", `RUN_AS_USER is "0": it is ignored`},
+	} {
+		got, err := load(t, test.env, nil, "--namespace=ns", test.arg)
+		if err != nil {
+			t.Errorf("%s: %v", test.want, err)
+			continue
+		}
+		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], test.want) || strings.Contains(got.Warnings[0], "\n") {
+			t.Errorf("warnings %q, want one line with %s", got.Warnings, test.want)
+		}
+		if got.FSGroupPolicy != "" || got.RunAsUser != nil {
+			t.Errorf("%s: the setting is not ignored: %q, %v", test.want, got.FSGroupPolicy, got.RunAsUser)
+		}
 	}
 }
 
@@ -161,9 +210,12 @@ func TestRunAsUserIsAnUnprivilegedUser(t *testing.T) {
 		"1": true, "1001": true, "2147483647": true,
 		"0": false, "-1": false, "2147483648": false, "99999999999999999999": false, "1e3": false, " 1": false, "core": false,
 	} {
-		_, err := load(t, map[string]string{"RUN_AS_USER": value}, nil, "--namespace=ns")
-		if (err == nil) != valid {
-			t.Errorf("%q: got %v, want it to be valid: %t", value, err, valid)
+		got, err := load(t, map[string]string{"RUN_AS_USER": value}, nil, "--namespace=ns")
+		if err != nil {
+			t.Fatalf("%q: %v", value, err)
+		}
+		if valid != (got.RunAsUser != nil) || valid == (len(got.Warnings) == 1) {
+			t.Errorf("%q: got %v with warnings %q, want it to be valid: %t", value, got.RunAsUser, got.Warnings, valid)
 		}
 	}
 }

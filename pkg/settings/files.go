@@ -1,0 +1,117 @@
+package settings
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+)
+
+// unreadable says why a file cannot be read.
+func unreadable(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		return "this process has no permission to read it"
+	case errors.Is(err, syscall.EISDIR):
+		return "it is a directory"
+	default:
+		return err.Error()
+	}
+}
+
+// kubeconfig checks the file that a flag names; without the flag the pod's own identity is used.
+func (l *loader) kubeconfig(flag, path string) string {
+	if path != "" {
+		l.readKubeconfig(flag, path)
+	}
+	return path
+}
+
+// guestKubeconfig also notes the file's content: it is replaced from time to time, and then read by a new process.
+func (l *loader) guestKubeconfig(path string) string {
+	if path != "" {
+		l.restartOn[path] = l.readKubeconfig("guest-kubeconfig", path)
+	}
+	return path
+}
+
+func (l *loader) readKubeconfig(flag, path string) []byte {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		l.fault("flag --%s: %s cannot be read: %s", flag, path, unreadable(err))
+		return nil
+	}
+	if _, err = clientcmd.RESTConfigFromKubeConfig(text); err != nil {
+		l.fault("flag --%s: %s is no kubeconfig", flag, path) // the error may quote the file
+	}
+	return text
+}
+
+// cloudCA warns of a file that was asked for and is not there: it may come later.
+func (l *loader) cloudCA(path string) []string {
+	if path == "" {
+		return legacyCAs()
+	}
+	if _, err := os.ReadFile(path); err != nil {
+		l.warn("flag --cloud-ca-file: %s cannot be read: %s; OpenStack is reached without it until it can", path, unreadable(err))
+	}
+	return []string{path}
+}
+
+// operatorConfig reads the file that configures the process, and notes its content for a restart when it changes.
+func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOperatorConfig) {
+	if path == "" {
+		return config
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		l.fault("flag --config: %s cannot be read: %s", path, unreadable(err))
+		return config
+	}
+	l.restartOn[path] = text
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		l.fault("flag --config: %s is not a GenericOperatorConfig in YAML", path)
+		return config
+	}
+	// A field that this release does not know may be one of a later release's.
+	if err := yaml.UnmarshalStrict(text, &operatorv1alpha1.GenericOperatorConfig{}); err != nil {
+		l.warn("flag --config: %s has something that is ignored: %s", path, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	if config.Kind != "" && config.Kind != "GenericOperatorConfig" {
+		l.fault("flag --config: %s is a %s, want a GenericOperatorConfig", path, config.Kind)
+	}
+	l.address(config.ServingInfo.BindAddress, "flag --config: servingInfo.bindAddress of "+path)
+	return config
+}
+
+// listen replaces the configured address.
+func (l *loader) listen(config *operatorv1alpha1.GenericOperatorConfig, address string) {
+	if address != "" {
+		l.address(address, "flag --listen")
+		config.ServingInfo.BindAddress = address
+	}
+}
+
+// address checks what can be known of an address before it is used.
+func (l *loader) address(address, origin string) {
+	if address == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		l.fault("%s is %q: it must be an address and a port, such as 0.0.0.0:8443", origin, address)
+	}
+}
