@@ -129,16 +129,3 @@ func (o Options) recorder(ctx context.Context, kube kubernetes.Interface) events
 	return recorder{events.NewKubeRecorderWithOptions(kube.CoreV1().Events(o.EventNamespace), events.RecommendedClusterSingletonCorrelatorOptions(),
 		o.Name, about, o.Clock)}
 }
-
-// recorder is one for all controllers: each that library-go would make of it for a controller holds queues of a thousand events.
-type recorder struct {
-	events.Recorder
-}
-
-func (r recorder) ForComponent(string) events.Recorder { return r }
-
-func (r recorder) WithComponentSuffix(string) events.Recorder { return r }
-
-func (r recorder) WithContext(ctx context.Context) events.Recorder {
-	return recorder{r.Recorder.WithContext(ctx)}
-}

@@ -1,0 +1,77 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/library-go/pkg/operator/events"
+)
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                          "",
+		"http://proxy:3128":         "http://proxy:3128",
+		"http://u:p@proxy:3128/":    "http://REDACTED@proxy:3128/",
+		"https://token@proxy":       "https://REDACTED@proxy",
+		"http://u:p@ss@proxy":       "http://REDACTED@proxy",
+		`"http://u:'p\u0026w'@p"`:   `"http://REDACTED@p"`,
+		"http://a/b http://u:p@c":   "http://a/b http://REDACTED@c",
+		`["http://a","x@b"]`:        `["http://a","x@b"]`,
+		"https://registry/x@sha256": "https://registry/x@sha256",
+		"-  \"http://u:p@a\"\n+  \"http://u:q@a\"\n": "-  \"http://REDACTED@a\"\n+  \"http://REDACTED@a\"\n",
+	} {
+		if got := redact(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestEventsHaveNoCredentials: whichever way an event is made, and by which controller.
+func TestEventsHaveNoCredentials(t *testing.T) {
+	t.Parallel()
+	memory := events.NewInMemoryRecorder("test", clock.RealClock{})
+	r := recorder{memory}
+	for _, way := range []events.Recorder{r, r.ForComponent("x"), r.WithComponentSuffix("y"), r.WithContext(t.Context())} {
+		way.Event("A", "http://u:secret@proxy")
+		way.Eventf("B", "proxy changed to %q", map[string]string{"HTTP_PROXY": "http://u:secret@proxy"})
+		way.Warning("C", "http://u:secret@proxy")
+		way.Warningf("D", "%v", errors.New("http://u:secret@proxy"))
+	}
+	if n := len(memory.Events()); n != 16 {
+		t.Errorf("%d events, want 16", n)
+	}
+	for _, event := range memory.Events() {
+		if strings.Contains(event.Message, "secret") || !strings.Contains(event.Message, "http://REDACTED@proxy") {
+			t.Errorf("event %s says %q", event.Reason, event.Message)
+		}
+	}
+}
+
+// TestLogHasNoCredentials: whichever function of klog is called.
+func TestLogHasNoCredentials(t *testing.T) {
+	t.Parallel()
+	const url = "http://u:secret@proxy"
+	var f LogFilter
+	var out bytes.Buffer
+	fmt.Fprint(&out, f.Filter([]any{"a", errors.New(url), 1})...)
+	format, args := f.FilterF("%s %d%%", []any{url, 1})
+	fmt.Fprintf(&out, format, args...)
+	message, pairs := f.FilterS("to "+url, []any{"proxy", map[string]string{"HTTP_PROXY": url}, "object", klog.KRef("ns", "name")})
+	fmt.Fprint(&out, message, pairs)
+	if text := out.String(); strings.Contains(text, "secret") || strings.Count(text, "http://REDACTED@proxy") != 4 {
+		t.Errorf("the log says %s", text)
+	}
+	if _, pairs := f.FilterS("", []any{"object", klog.KRef("ns", "name")}); pairs[1] != klog.KRef("ns", "name") {
+		t.Errorf("a value without a URL became %v", pairs[1])
+	}
+	if format, args := f.FilterF("%d", []any{1}); format != "%d" || args[0] != 1 {
+		t.Errorf("a text without a URL became %q %v", format, args)
+	}
+}

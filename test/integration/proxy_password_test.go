@@ -1,0 +1,56 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// TestProxyPasswordIsNotShown: containers get the password of the cluster's proxy, and nothing that is read without looking at them has
+// it: neither log, nor events, nor conditions, at the usual log level and at the highest.
+func TestProxyPasswordIsNotShown(t *testing.T) {
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	var passwords []string
+	for i, level := range []opv1.LogLevel{opv1.Normal, opv1.TraceAll} {
+		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = level })
+		if level != opv1.Normal {
+			e.eventually(soon, func() error { return e.hasEvent("OperatorLogLevelChange") })
+		}
+		password := fmt.Sprintf("leaked-proxy-%d-$&'(,)=%%40", i)
+		passwords = append(passwords, password, strings.ReplaceAll(password, "&", `\u0026`), fmt.Sprintf("leaked-proxy-%d", i))
+		proxy := "http://user:" + password + "@proxy.example.com:3128"
+		e.setProxy(&configv1.ProxyStatus{HTTPProxy: proxy, HTTPSProxy: proxy})
+		e.eventually(soon, func() error { return e.hasProxy(map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy}) })
+	}
+	e.setProxy(nil)
+	e.eventually(soon, func() error { return e.hasProxy(map[string]string{}) })
+	e.awaitAvailable()
+
+	for _, reason := range []string{"ObserveProxyConfig", "ObservedConfigChanged"} {
+		e.eventually(soon, func() error { return e.hasEvent(reason) })
+	}
+	events, err := e.events(e.ctx(), "")
+	e.must(err)
+	driver, err := e.driver()
+	e.must(err)
+	for what, object := range map[string]any{"the log": e.log(), "events": events, "conditions": driver.Status.Conditions} {
+		text := fmt.Sprint(object)
+		if encoded, err := json.Marshal(object); err == nil && what != "the log" {
+			text = string(encoded)
+		}
+		if slices.ContainsFunc(passwords, func(password string) bool { return strings.Contains(text, password) }) {
+			t.Errorf("the password of the proxy is in %s", what)
+		}
+		if what != "conditions" && !strings.Contains(text, "REDACTED@proxy.example.com") {
+			t.Errorf("%s do not show the proxy at all: this test proves nothing", what)
+		}
+	}
+}
