@@ -9,6 +9,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/genericoperatorclient"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
 // addOperatorClient makes the client of the ClusterCSIDriver and its informer.
@@ -28,6 +29,16 @@ func (c *Cluster) addOperatorClient(t Target) error {
 	c.Operator = client
 	c.AddStarter(informers)
 	return nil
+}
+
+// Managed tells whether the operator reconciles. It does so in the state Managed only, like library-go's controllers of
+// Deployments and DaemonSets; in every other state, the driver stays as it is.
+func Managed(client v1helpers.OperatorClient) (bool, error) {
+	spec, _, _, err := client.GetOperatorState()
+	if err != nil {
+		return false, err
+	}
+	return spec.ManagementState == opv1.Managed, nil
 }
 
 // StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses. A

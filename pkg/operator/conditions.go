@@ -41,7 +41,18 @@ const conflict = "the object has been modified; please apply your changes to the
 func isConflict(status *applyopv1.OperatorStatusApplyConfiguration) bool {
 	return status != nil && len(status.Conditions) == 1 &&
 		strings.HasSuffix(ptr.Deref(status.Conditions[0].Type, ""), opv1.OperatorStatusTypeDegraded) &&
-		strings.HasSuffix(ptr.Deref(status.Conditions[0].Message, ""), conflict)
+		onlyConflicts(ptr.Deref(status.Conditions[0].Message, ""))
+}
+
+// onlyConflicts tells whether each line of a message is the error of a conflict. A message of several objects has a line for each
+// and may end in a newline.
+func onlyConflicts(message string) bool {
+	for line := range strings.Lines(strings.TrimSpace(message)) {
+		if !strings.HasSuffix(strings.TrimSpace(line), conflict) {
+			return false
+		}
+	}
+	return strings.TrimSpace(message) != ""
 }
 
 func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {

@@ -150,6 +150,9 @@ func TestConflictsAreNoCondition(t *testing.T) {
 		want      int
 	}{
 		"overtaken":                 {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage(overtaken.Error()), 0},
+		"overtaken, in a list":      {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("\"a.yaml\" (string): " + overtaken.Error() + "\n\"b.yaml\" (string): " + overtaken.Error() + "\n"), 0},
+		"overtaken, among others":   {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("no\n" + overtaken.Error()), 1},
+		"no message":                {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionFalse).WithMessage("\n"), 1},
 		"another error":             {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("no"), 1},
 		"another kind of condition": {applyopv1.OperatorCondition().WithType("AProgressing").WithStatus(opv1.ConditionTrue).WithMessage(overtaken.Error()), 1},
 	} {

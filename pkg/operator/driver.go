@@ -83,6 +83,10 @@ func (d *driver) gated() (first, workloads []factory.Controller, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	optional, err := d.optional()
+	if err != nil {
+		return nil, nil, err
+	}
 	workloads, err = d.workloads()
-	return slices.Concat(static, d.optional(), classes, d.wiring.Controllers), workloads, err
+	return slices.Concat(static, optional, classes, d.wiring.Controllers), workloads, err
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/openshift/library-go/pkg/apiserver/jsonpatch"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/management"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -95,12 +95,8 @@ func (g *gatekeeper) disabledType() string  { return g.gate.Name() + "Controller
 func (g *gatekeeper) reachableType() string { return g.gate.Name() + "CloudReachable" }
 
 func (g *gatekeeper) sync(ctx context.Context, _ factory.SyncContext) error {
-	spec, _, _, err := g.client.GetOperatorState()
-	if err != nil {
+	if managed, err := cluster.Managed(g.client); err != nil || !managed {
 		return err
-	}
-	if !management.IsOperatorManaged(spec.ManagementState) {
-		return nil
 	}
 	if err := g.adopt(ctx); err != nil {
 		return err

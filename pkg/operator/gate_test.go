@@ -289,7 +289,7 @@ func TestManagementStates(t *testing.T) {
 	for state, wantAsked := range map[opv1.ManagementState]int32{
 		opv1.Managed: 1, opv1.Unmanaged: 0, opv1.Removed: 0,
 		// library-go's controllers take these for Managed.
-		opv1.Force: 1, "": 1,
+		opv1.Force: 0, "": 0,
 	} {
 		t.Run(cmp.Or(string(state), "none"), func(t *testing.T) {
 			t.Parallel()

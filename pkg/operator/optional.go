@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"time"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,9 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
+
+// optionalResync covers objects of kinds without an informer.
+const optionalResync = time.Minute
 
 // optionalKind is a kind of object that exists only in clusters with the capability behind it.
 type optionalKind struct {
@@ -31,19 +36,23 @@ func optionalKinds() []optionalKind {
 
 // optional returns the controllers that keep objects while their CRD exists. An object is never deleted: with its CRD it goes
 // by itself.
-func (d *driver) optional() []factory.Controller {
+func (d *driver) optional() ([]factory.Controller, error) {
 	var controllers []factory.Controller
 	for _, kind := range optionalKinds() {
 		for _, side := range bundle.Sides() {
 			if assets := d.bundle.Select(kind.role, side); len(assets) > 0 {
-				controllers = append(controllers, d.optionalController(kind, side, assets))
+				controller, err := d.optionalController(kind, side, assets)
+				if err != nil {
+					return nil, err
+				}
+				controllers = append(controllers, controller)
 			}
 		}
 	}
-	return controllers
+	return controllers, nil
 }
 
-func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets []bundle.Asset) factory.Controller {
+func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets []bundle.Asset) (factory.Controller, error) {
 	clients := d.cluster.Side(side)
 	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(clients.APIExtensions, 0,
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -53,12 +62,19 @@ func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets 
 	d.cluster.AddStarter(crds)
 	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
 	files, read := assetFunc(assets)
-	return staticresourcecontroller.NewStaticResourceController(d.conditionName(kind.controller), read, nil,
+	static := staticresourcecontroller.NewStaticResourceController(d.conditionName(kind.controller), read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
 		WithConditionalResources(read, files, func() bool { return established(crd.Informer().GetStore(), kind.crd) }, never).
 		// The CRD may go between the look and the call.
-		WithIgnoreNotFoundOnCreate().
-		AddInformer(crd.Informer())
+		WithIgnoreNotFoundOnCreate()
+	sync, err := withClassNames(assets, static.Sync)
+	if err != nil {
+		return nil, err
+	}
+	return factory.New().WithInformers(d.operator.Informer(), crd.Informer()).
+		WithSync(d.whileManaged(sync)).
+		ResyncEvery(optionalResync).
+		ToController(static.Name(), d.events), nil
 }
 
 func never() bool { return false }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -93,7 +95,11 @@ func TestObjectsFollowTheirCRD(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var controller factory.Controller
-	for _, c := range d.optional() {
+	optional, err := d.optional()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range optional {
 		if c.Name() == "OpenStackManilaDriverVolumeSnapshotClassController-StaticResources" {
 			controller = c
 		}
@@ -116,4 +122,10 @@ func TestObjectsFollowTheirCRD(t *testing.T) {
 	if err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, exists); err != nil {
 		t.Fatalf("with the CRD: %v", err)
 	}
+	for _, event := range d.events.(events.InMemoryRecorder).Events() {
+		if event.Reason == "VolumeSnapshotClassCreated" && strings.Contains(event.Message, "/csi-manila-standard ") {
+			return
+		}
+	}
+	t.Error("no event says which VolumeSnapshotClass was created")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/csi/csiconfigobservercontroller"
 	"github.com/openshift/library-go/pkg/operator/loglevel"
-	"github.com/openshift/library-go/pkg/operator/managementstatecontroller"
 	"github.com/openshift/library-go/pkg/operator/staleconditions"
 )
 
@@ -119,7 +118,7 @@ func (r *runner) waitUntilReady(ctx context.Context) {
 func (d *driver) always() []factory.Controller {
 	return []factory.Controller{
 		loglevel.NewClusterOperatorLoggingController(discreet{d.operator}, d.events),
-		managementstatecontroller.NewOperatorManagementStateController(string(d.Name), d.operator, d.events),
+		d.managementState(),
 		d.configObserver(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,21 +12,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/management"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
 
 // servicePorts repairs the ports of Services. library-go compares a Service's metadata, selector and type only: ports that
-// somebody edited would stay, and Prometheus would find nobody.
+// somebody edited would stay, and Prometheus would find nobody. As the operator client of the controller that writes the rest of
+// the Services, it adds its failure to the controller's condition.
 type servicePorts struct {
-	operator v1helpers.OperatorClient
+	v1helpers.OperatorClient
 	kube     kubernetes.Interface
 	required []requiredService
+	// failure is the result of the last sync.
+	failure error
 }
 
 // requiredService is a Service as it should be, and what finds it as it is.
@@ -37,7 +44,7 @@ type requiredService struct {
 // newServicePorts takes the Services among the assets.
 func (d *driver) newServicePorts(side bundle.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
-	s := &servicePorts{operator: d.operator, kube: clients.Kube}
+	s := &servicePorts{OperatorClient: d.operator, kube: clients.Kube}
 	for _, asset := range assets {
 		var service corev1.Service
 		kind, err := metadata(asset)
@@ -59,15 +66,26 @@ func (d *driver) newServicePorts(side bundle.Side, assets []bundle.Asset) (*serv
 // before returns sync with the repair before it.
 func (s *servicePorts) before(sync factory.SyncFunc) factory.SyncFunc {
 	return func(ctx context.Context, syncCtx factory.SyncContext) error {
-		return errors.Join(s.sync(ctx), sync(ctx, syncCtx))
+		s.failure = s.sync(ctx)
+		return errors.Join(s.failure, sync(ctx, syncCtx))
 	}
 }
 
-func (s *servicePorts) sync(ctx context.Context) error {
-	spec, _, _, err := s.operator.GetOperatorState()
-	if err != nil || !management.IsOperatorManaged(spec.ManagementState) {
-		return err
+// ApplyOperatorStatus adds the failure to the condition Degraded of the status.
+func (s *servicePorts) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	if s.failure != nil {
+		for i := range status.Conditions {
+			condition := &status.Conditions[i]
+			if strings.HasSuffix(ptr.Deref(condition.Type, ""), opv1.OperatorStatusTypeDegraded) {
+				condition.WithStatus(opv1.ConditionTrue).WithReason("SyncError").
+					WithMessage(ptr.Deref(condition.Message, "") + s.failure.Error() + "\n")
+			}
+		}
 	}
+	return s.OperatorClient.ApplyOperatorStatus(ctx, fieldManager, status)
+}
+
+func (s *servicePorts) sync(ctx context.Context) error {
 	var errs []error
 	for _, required := range s.required {
 		errs = append(errs, s.repair(ctx, required))
@@ -76,15 +94,25 @@ func (s *servicePorts) sync(ctx context.Context) error {
 }
 
 func (s *servicePorts) repair(ctx context.Context, required requiredService) error {
-	existing, err := required.lister.Services(required.Namespace).Get(required.Name)
-	if apierrors.IsNotFound(err) || err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, required.Spec.Ports) {
-		return nil // one that is missing comes back as a whole
+	good := func(existing *corev1.Service, err error) bool {
+		// The static controller creates a missing Service with its ports.
+		return apierrors.IsNotFound(err) || err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, required.Spec.Ports)
 	}
-	if err == nil {
-		repaired := existing.DeepCopy()
-		repaired.Spec.Ports = required.Spec.Ports
-		_, err = s.kube.CoreV1().Services(required.Namespace).Update(ctx, repaired, metav1.UpdateOptions{})
+	if good(required.lister.Services(required.Namespace).Get(required.Name)) {
+		return nil
 	}
+	services := s.kube.CoreV1().Services(required.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		existing, err := services.Get(ctx, required.Name, metav1.GetOptions{})
+		if good(existing, err) {
+			return nil
+		}
+		if err == nil {
+			existing.Spec.Ports = required.Spec.Ports
+			_, err = services.Update(ctx, existing, metav1.UpdateOptions{})
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("repairing the ports of Service %s/%s: %w", required.Namespace, required.Name, err)
 	}

@@ -1,17 +1,26 @@
 package operator
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 func TestEditedServicePortsAreRepaired(t *testing.T) {
@@ -20,40 +29,35 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 	wanted := []corev1.ServicePort{{Name: "m", Port: 9203, Protocol: corev1.ProtocolTCP}}
 	edited := []corev1.ServicePort{{Name: "other", Port: 1, Protocol: corev1.ProtocolTCP}}
 	tests := map[string]struct {
-		state         opv1.ManagementState
 		present, want []corev1.ServicePort
 		writes        int
 	}{
-		"edited":           {opv1.Managed, edited, wanted, 1},
-		"as wanted":        {opv1.Managed, wanted, wanted, 0},
-		"edited unmanaged": {opv1.Unmanaged, edited, edited, 0},
-		"missing":          {opv1.Managed, nil, nil, 0},
+		"edited":    {edited, wanted, 1},
+		"as wanted": {wanted, wanted, 0},
+		"missing":   {nil, nil, 0},
 	}
 	for testName, tt := range tests {
 		t.Run(testName, func(t *testing.T) {
 			t.Parallel()
-			driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "leader"}}
-			driver.Spec.ManagementState = tt.state
-			seed := clustertest.Seed{DriverNamespace: namespace, ClusterCSIDriver: driver}
+			seed := clustertest.Seed{DriverNamespace: namespace}
 			if tt.present != nil {
 				service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 				service.Spec.ClusterIP, service.Spec.Ports = clusterIP, tt.present
 				seed.Guest = []runtime.Object{service}
 			}
-			fake := clustertest.New(t, seed)
-			clients := fake.Side(bundle.Guest)
+			f := clustertest.New(t, seed)
+			clients := f.Side(bundle.Guest)
 			services := clients.Named.For(namespace, name).Core().V1().Services()
 			services.Informer()
-			fake.Operator.Informer()
-			fake.Start(t)
+			f.Start(t)
 			required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			required.Spec.Ports = wanted
-			s := &servicePorts{fake.Operator, clients.Kube, []requiredService{{required, services.Lister()}}}
+			s := &servicePorts{f.Operator, clients.Kube, []requiredService{{required, services.Lister()}}, nil}
 			if err := s.sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			writes := 0
-			for _, action := range fake.Guest.Actions() {
+			for _, action := range f.Guest.Actions() {
 				if action.GetVerb() == "update" {
 					writes++
 				}
@@ -72,5 +76,74 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 				t.Errorf("clusterIP is %s, ports differ (-want +got):\n%s", got.Spec.ClusterIP, diff)
 			}
 		})
+	}
+}
+
+// TestFailedPortRepairIsVisible has an API server that refuses the repair: a condition says so, and the workloads do not wait.
+func TestFailedPortRepairIsVisible(t *testing.T) {
+	t.Parallel()
+	const degraded = "OpenStackManilaDriverGuestStaticResourcesControllerDegraded"
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	first, err := d.static()
+	if err != nil {
+		t.Fatal(err)
+	}
+	syncCtx := factory.NewSyncContext("test", d.events)
+	if err := first[0].Sync(t.Context(), syncCtx); err != nil {
+		t.Fatal(err)
+	}
+	kube := d.cluster.Side(bundle.Guest).Kube.(*fake.Clientset)
+	list, err := kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("got %d Services, %v", len(list.Items), err)
+	}
+	edited := list.Items[0]
+	edited.Spec.Ports[0].Port++
+	if _, err := kube.CoreV1().Services(edited.Namespace).Update(t.Context(), &edited, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kube.PrependReactor("update", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("not today")
+	})
+	again, err := d.static()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cluster.Side(bundle.Guest).Named.Start(t.Context().Done())
+	d.cluster.Side(bundle.Guest).Named.WaitForCacheSync(t.Context().Done())
+	if err := again[0].Sync(t.Context(), syncCtx); err == nil {
+		t.Error("no error requeues the repair")
+	}
+	select {
+	case <-d.applied.passed[len(d.applied.passed)-1]:
+	default:
+		t.Error("the workloads wait for the ports of a Service")
+	}
+	_, status, _, err := d.operator.GetOperatorState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := v1helpers.FindOperatorCondition(status.Conditions, degraded)
+	if got == nil || got.Status != opv1.ConditionTrue || !strings.Contains(got.Message, "repairing the ports of Service "+edited.Namespace+"/"+edited.Name+": not today") {
+		t.Errorf("the condition is %+v", got)
+	}
+}
+
+// TestPortRepairReadsTheAPIServer has a cache that does not contain the operator's own repair yet.
+func TestPortRepairReadsTheAPIServer(t *testing.T) {
+	t.Parallel()
+	required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "operands", Name: "metrics"}}
+	required.Spec.Ports = []corev1.ServicePort{{Name: "m", Port: 9203}}
+	kube := fake.NewClientset(required.DeepCopy())
+	stale := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := stale.Add(&corev1.Service{ObjectMeta: required.ObjectMeta}); err != nil {
+		t.Fatal(err)
+	}
+	s := &servicePorts{kube: kube, required: []requiredService{{required, corelisters.NewServiceLister(stale)}}}
+	if err := s.sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if writes := clustertest.Writes(kube); len(writes) > 0 {
+		t.Errorf("writes are %v", writes)
 	}
 }

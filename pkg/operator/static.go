@@ -68,14 +68,16 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 	}
 	name := d.conditionName(group.name)
 	files, read := assetFunc(assets)
-	static := staticresourcecontroller.NewStaticResourceController(name, read, files,
-		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
-		d.operator, d.events)
 	ports, err := d.newServicePorts(group.side, assets)
 	if err != nil {
 		return nil, err
 	}
-	f := factory.New().WithInformers(d.operator.Informer()).WithSync(d.applied.after(ports.before(static.Sync))).ResyncEvery(staticResync)
+	static := staticresourcecontroller.NewStaticResourceController(name, read, files,
+		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
+		ports, d.events)
+	// Workloads wait for RBAC and the like, not for the ports of a Service.
+	sync := d.whileManaged(ports.before(d.applied.after(static.Sync)))
+	f := factory.New().WithInformers(d.operator.Informer()).WithSync(sync).ResyncEvery(staticResync)
 	if err := d.watchStatic(f, group.side, assets); err != nil {
 		return nil, err
 	}

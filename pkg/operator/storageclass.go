@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
@@ -52,8 +53,7 @@ func (d *driver) storageClasses() ([]factory.Controller, error) {
 }
 
 func (d *driver) syncClasses(ctx context.Context, keeper *storageclass.Keeper, classes []*storagev1.StorageClass) error {
-	spec, _, _, err := d.operator.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if managed, err := cluster.Managed(d.operator); err != nil || !managed {
 		return err
 	}
 	state, err := d.cluster.StorageClassState(string(d.Name))

@@ -85,8 +85,9 @@ func TestRemovedIsRefused(t *testing.T) {
 	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed") })
 	conditions, err := e.conditions()
 	e.must(err)
-	if message := conditions["ManagementStateDegraded"].Message; !strings.Contains(message, "Removed is not supported") {
-		t.Errorf("the message is %q, want it to say that Removed is not supported", message)
+	message := conditions["ManagementStateDegraded"].Message
+	if !strings.Contains(message, "Removed is not supported") || !strings.Contains(message, "Set spec.managementState of ClusterCSIDriver "+driverName+" to Managed") {
+		t.Errorf("the message is %q, want it to say that Removed is not supported, and the remedy", message)
 	}
 	e.throughout(2*time.Second, func() error {
 		if deletions := e.requests(since, ofVerb("delete", "deletecollection")); len(deletions) > 0 {

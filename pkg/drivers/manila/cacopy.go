@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
@@ -83,8 +82,7 @@ func newCACopier(s plugin.Surroundings) factory.Controller {
 }
 
 func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	spec, _, _, err := c.cluster.Operator.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
 		return err
 	}
 	required, wanted, err := c.source.read()

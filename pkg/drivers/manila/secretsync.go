@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
@@ -58,8 +57,7 @@ func newSecretSyncController(s plugin.Surroundings) factory.Controller {
 }
 
 func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	spec, _, _, err := c.cluster.Operator.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
 		return err
 	}
 	data, err := c.translation()

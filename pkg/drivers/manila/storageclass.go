@@ -87,8 +87,7 @@ func (c *storageClassController) list(types []string) {
 }
 
 func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext) error {
-	spec, _, _, err := c.cluster.Operator.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
 		return err
 	}
 	state, err := c.cluster.StorageClassState(string(Name))
