@@ -36,6 +36,7 @@ func serve(ctx context.Context, o Options, kube kubernetes.Interface) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s (flag --listen, or servingInfo.bindAddress of the config): %w", info.BindAddress, err)
 	}
+	klog.FromContext(ctx).Info("Serving health and metrics", "address", listener.Addr().String())
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
 		if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
