@@ -76,9 +76,11 @@ test-unit: ## Run the unit, golden and architecture tests
 test-devcluster: k8s ## Run the tests of the devcluster, which is a module of its own
 	go -C test/devcluster test $(TESTFLAGS) ./...
 
+# Tests wait for a free cluster, so that more of them may be under way than there are CPUs. The test flags -standalone and
+# -hypershift say how many clusters there are: `make test-integration TESTFLAGS='-standalone=1 -hypershift=1'`.
 .PHONY: test-integration
 test-integration: k8s ## Run the programs of bin/ on a real control plane with a simulated OpenStack
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -v $(TESTFLAGS) ./test/integration/...
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v $(TESTFLAGS) ./test/integration/...
 
 .PHONY: bench
 bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS hosted clusters (20: 15 minutes, 10 GB)

@@ -21,6 +21,7 @@ func configMaps() schema.GroupVersionResource {
 
 // TestCinderConfIsRepaired: whatever is done to cloud-conf, it becomes what it was.
 func TestCinderConfIsRepaired(t *testing.T) {
+	t.Parallel()
 	newCinder(t, options{}).mustRepairConf()
 }
 
@@ -117,6 +118,7 @@ func installedConfigSteps() []configStep {
 // TestCinderUserConfig: the administrator's [BlockStorage] is what the driver gets, from either place, and nothing else of the
 // text (faults 54, 56 to 58, 1.11-11).
 func TestCinderUserConfig(t *testing.T) {
+	t.Parallel()
 	newCinder(t, options{}).mustFollow(append(ownConfigSteps(), installedConfigSteps()...))
 }
 
@@ -135,6 +137,7 @@ func (e *env) mustFollow(steps []configStep) {
 
 // TestCinderUserConfigAtStart: settings are there from the first pod on (fault 54).
 func TestCinderUserConfigAtStart(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 	}})
@@ -165,6 +168,7 @@ func unusables() map[string]unusable {
 // TestCinderUnusableConfig: a text that cannot be used is named by ConfigMap, key and line; the last good configuration stays
 // until the text is mended, and nothing is written meanwhile.
 func TestCinderUnusableConfig(t *testing.T) {
+	t.Parallel()
 	const good = "[BlockStorage]\nrescan-on-resize = true\n"
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": good})
@@ -216,6 +220,7 @@ func (e *env) recovers(before untouched) {
 
 // TestCinderUnusableConfigAtFirst: with a text that never could be used there is no configuration; mended, the driver comes up.
 func TestCinderUnusableConfigAtFirst(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage\n"})
 	}})
@@ -232,6 +237,7 @@ func TestCinderUnusableConfigAtFirst(t *testing.T) {
 // TestCinderCA: the CA is that of the credentials, else that of the installer's ConfigMap; it is in cloud-conf, and cloud.conf
 // names the file (faults 33, 52, 59). Both operator and driver find it.
 func TestCinderCA(t *testing.T) {
+	t.Parallel()
 	newCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustFollowCA()
 }
 

@@ -40,6 +40,7 @@ func cinderFailures() []failure {
 // TestCinderOutage: a cloud that fails, in whatever way, changes nothing that runs and degrades nothing within the grace
 // (faults 62, 71). The answer from before is one that a failed look must not turn: topology is off.
 func TestCinderOutage(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true, ComputeZones: []simulator.Zone{{Name: "az1"}}}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
@@ -77,6 +78,7 @@ func TestCinderOutage(t *testing.T) {
 // TestCinderHang: a cloud that holds its answers back changes nothing and does not keep the operator from its other work, nor
 // from ending.
 func TestCinderHang(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
 	e.rest()
@@ -87,9 +89,9 @@ func TestCinderHang(t *testing.T) {
 	e.must(e.isAs(before))
 	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 	e.within(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
-	start := time.Now()
+	watch := startWatch()
 	e.stopOperator()
-	if took := time.Since(start); took > 3*time.Second {
+	if took := watch.elapsed(); took > 3*time.Second {
 		t.Errorf("the operator took %v to end", took)
 	}
 }
@@ -97,6 +99,7 @@ func TestCinderHang(t *testing.T) {
 // TestCinderGracePeriod: an outage degrades the driver when the grace is over and not before, with a message that stays the same
 // to the byte, and still nothing that runs is changed. The end of the outage is the end of it.
 func TestCinderGracePeriod(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
 	e.rest()
@@ -104,9 +107,9 @@ func TestCinderGracePeriod(t *testing.T) {
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
 	e.lookAgain()
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
-	began := time.Now()
+	watch := startWatch()
 	e.eventually(soon, func() error { return e.says(cinderDegraded, "HTTP 503", grace.String()) })
-	if took := time.Since(began); took < grace-time.Second || took > grace+5*time.Second { // transitions are told in seconds
+	if took := time.Since(watch.began); took < grace-time.Second || watch.elapsed() > grace+5*time.Second { // transitions are told in seconds
 		t.Errorf("the driver was degraded %v after the first failure, want %v", took, grace)
 	}
 	e.must(e.hasOnly(cinderDegraded))
@@ -128,6 +131,7 @@ func TestCinderGracePeriod(t *testing.T) {
 
 // TestCinderShortOutagesDoNotAddUp: an answer between two outages begins the grace anew.
 func TestCinderShortOutagesDoNotAddUp(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
 	for range 3 {
@@ -144,6 +148,7 @@ func TestCinderShortOutagesDoNotAddUp(t *testing.T) {
 // TestCinderNeverAnAnswer: while the cloud has never answered the driver progresses, then it is degraded; no configuration is
 // made up. The first answer brings the driver.
 func TestCinderNeverAnAnswer(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace(), Faults: []simulator.Fault{{Mode: simulator.Unreachable}}})
 	nothing := func() error {
 		if conf, err := e.cloudConf(); err == nil {
@@ -170,6 +175,7 @@ func TestCinderNeverAnAnswer(t *testing.T) {
 
 // TestCinderHangAtStart: a first look that hangs is told of at once.
 func TestCinderHangAtStart(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.fault(simulator.Fault{Mode: simulator.Hang})
 	e.startOperator()
@@ -182,6 +188,7 @@ func TestCinderHangAtStart(t *testing.T) {
 // TestCinderRestartDuringOutage: a new process keeps the answer that an earlier one got, rolls nothing out, and goes on counting
 // the grace where the earlier one was.
 func TestCinderRestartDuringOutage(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{ComputeZones: []simulator.Zone{{Name: "az1"}}}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))

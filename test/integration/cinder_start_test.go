@@ -66,6 +66,7 @@ func (o cinderObject) get(e *env) (*unstructured.Unstructured, error) {
 
 // TestCinderStart: the driver is installed and available, with the objects that upgrades, documents and other operators know.
 func TestCinderStart(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	for _, o := range cinderObjects() {
@@ -102,6 +103,7 @@ func TestCinderStart(t *testing.T) {
 
 // TestCinderConfigComesBeforeWorkloads: no pod of the driver is made before what it reads is there.
 func TestCinderConfigComesBeforeWorkloads(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	created := func(resource, name string) time.Time {
@@ -122,6 +124,7 @@ func TestCinderConfigComesBeforeWorkloads(t *testing.T) {
 
 // TestCinderSettles: when all is done nothing is written, and the cloud is not asked again soon.
 func TestCinderSettles(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.rest()
@@ -145,6 +148,7 @@ func standard(isDefault string) storagev1.StorageClass {
 
 // TestCinderClassIsDefault: the class is the default one in a cluster that has none.
 func TestCinderClassIsDefault(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.must(e.isClass(standard("true")))
@@ -152,6 +156,7 @@ func TestCinderClassIsDefault(t *testing.T) {
 
 // TestCinderClassBesideADefault: an administrator's default stays the only one (fault 22).
 func TestCinderClassBesideADefault(t *testing.T) {
+	t.Parallel()
 	other := standard("true")
 	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
 	e := newCinder(t, options{Before: func(e *env) {
@@ -165,6 +170,7 @@ func TestCinderClassBesideADefault(t *testing.T) {
 // TestCinderDefaultChosen: an administrator who takes the default away, or gives it back, is obeyed at once and after a restart
 // (fault 22).
 func TestCinderDefaultChosen(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	for _, isDefault := range []string{"false", "true", "false"} {
@@ -180,6 +186,7 @@ func TestCinderDefaultChosen(t *testing.T) {
 
 // TestCinderStorageClassState: the class is kept, left alone or removed as the ClusterCSIDriver says (fault 23).
 func TestCinderStorageClassState(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	state := func(s opv1.StorageClassStateName) {
@@ -205,6 +212,7 @@ func TestCinderStorageClassState(t *testing.T) {
 
 // TestCinderUpgrade: conditions that only earlier releases wrote are removed.
 func TestCinderUpgrade(t *testing.T) {
+	t.Parallel()
 	stale := []string{"ConfigSyncDegraded", "StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded"}
 	e := newCinder(t, options{Before: func(e *env) {
 		e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
@@ -223,6 +231,7 @@ func TestCinderUpgrade(t *testing.T) {
 
 // TestCinderPods: what earlier releases set wrongly in the pods (faults 66 to 70).
 func TestCinderPods(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	for name, services := range map[string][2]string{cinderController: {"true", "false"}, cinderNode: {"false", "true"}} {
@@ -271,6 +280,7 @@ func topologySource(c corev1.Container) string {
 // TestCinderNeedsNothingOfManila: the copy of cloud-provider-config that is kept for the Manila operator may be there, go and be
 // missing (fault 1.11-10).
 func TestCinderNeedsNothingOfManila(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
 		e.putConfigMap(operatorNamespace, cloudProviderConfig, map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
 	}})
@@ -292,6 +302,7 @@ func TestCinderNeedsNothingOfManila(t *testing.T) {
 
 // TestCinderUnmanaged: nothing is written while an administrator keeps the operator from it, not even about the cloud.
 func TestCinderUnmanaged(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.setManagementState(opv1.Unmanaged)

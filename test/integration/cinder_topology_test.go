@@ -25,6 +25,7 @@ func manyZones(more ...string) []string {
 // TestCinderTopology: volumes follow pods into zones when every available compute zone is an available volume zone, and there is
 // one at least (faults 61, 63, 64). Each answer differs from the one before, so that it is seen to be a new one.
 func TestCinderTopology(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.must(e.hasTopology("true"))
@@ -69,6 +70,7 @@ func TestCinderTopology(t *testing.T) {
 // TestCinderTopologyOverride: the administrator's word counts, whatever the zones say and whether or not the cloud answers
 // (fault 65); without it the zones count again.
 func TestCinderTopologyOverride(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{topologyKey: "false"})
 	}})
@@ -87,6 +89,7 @@ func TestCinderTopologyOverride(t *testing.T) {
 // TestCinderOverrideNeedsNoCloud: with the administrator's word the driver is installed, and not degraded, though no cloud has
 // ever answered.
 func TestCinderOverrideNeedsNoCloud(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{
 		Args:   []string{"--cloud-grace-period=1s"},
 		Faults: []simulator.Fault{{Mode: simulator.Unreachable}},
@@ -102,6 +105,7 @@ func TestCinderOverrideNeedsNoCloud(t *testing.T) {
 
 // TestCinderZonesAreLookedAtAgain: changed zones are noticed when credentials or configuration change, and soon after a failure.
 func TestCinderZonesAreLookedAtAgain(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*env){
 		"credentials Secret": func(e *env) { e.lookAgain() },
 		"operator's file": func(e *env) {
@@ -120,6 +124,7 @@ func TestCinderZonesAreLookedAtAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newCinder(t, options{})
 			e.awaitAvailable()
 			e.rest()

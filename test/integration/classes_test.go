@@ -72,10 +72,11 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 // TestClassContent: a class has all that the driver needs and each field that the API server would default. The name is in
 // lower case, the parameter has the type's own name (faults 14 to 16).
 func TestClassContent(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: []string{"CephFS_Gold"}})
 	e.eventually(installed, func() error { return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold")) })
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	e.quiet(2)
 	if writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite); len(writes) != 1 {
 		t.Errorf("one class is %d writes:\n%s", len(writes), list(writes))
@@ -84,6 +85,7 @@ func TestClassContent(t *testing.T) {
 
 // TestShareTypesComeAndGo: a new share type has its class at the next look; the class of one that went away stays.
 func TestShareTypesComeAndGo(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.addType("gold")
@@ -103,6 +105,7 @@ func TestShareTypesComeAndGo(t *testing.T) {
 
 // TestPrivateShareTypes: types that the project does not see get no class.
 func TestPrivateShareTypes(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{ShareTypes: []simulator.ShareType{{Name: "public"}, {Name: "private", Private: true}}}})
 	e.awaitAvailable()
 	e.must(e.hasClasses("csi-manila-public"))
@@ -135,6 +138,7 @@ func (e *env) namesByType() map[string]string {
 // TestNames: each share type has a class with a valid name of its own, whatever the type is called; the name does not depend on
 // the order in which types are listed, nor on the process; and once they are there, nothing is written (1.11-6).
 func TestNames(t *testing.T) {
+	t.Parallel()
 	types := oddTypes()
 	e := newEnv(t, options{Types: types})
 	e.awaitAvailable()
@@ -152,7 +156,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("the class of foo-bar is %s, want the name that nothing forbids", names["foo-bar"])
 	}
 	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Shuffled))
-	e.settle()
+	e.rest()
 	e.quiet(5)
 
 	// The same from nothing, in another order.
@@ -171,6 +175,7 @@ func TestNames(t *testing.T) {
 
 // TestLaterCollision: a type whose name another has got already takes none away.
 func TestLaterCollision(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: []string{"foo_bar"}})
 	e.eventually(installed, func() error { return e.hasClasses("csi-manila-foo-bar") })
 	e.addType("foo-bar")
@@ -190,6 +195,7 @@ func TestLaterCollision(t *testing.T) {
 
 // TestForeignClass: a class of another provisioner that has the name is left alone, and blocks and degrades nothing.
 func TestForeignClass(t *testing.T) {
+	t.Parallel()
 	foreign := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "csi-manila-gold"}, Provisioner: "example.com/other"}
 	e := newEnv(t, options{Types: []string{"gold", "silver", "wood"}, Before: func(e *env) {
 		_, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), &foreign, metav1.CreateOptions{})
@@ -211,6 +217,7 @@ func TestForeignClass(t *testing.T) {
 
 // TestStorageClassState: spec.storageClassState of the ClusterCSIDriver is honoured (fault 23).
 func TestStorageClassState(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	set := func(state opv1.StorageClassStateName) {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = state })
@@ -219,7 +226,7 @@ func TestStorageClassState(t *testing.T) {
 	e.must(e.hasClasses("csi-manila-default"))
 
 	set(opv1.UnmanagedStorageClass)
-	e.settle()
+	e.rest()
 	e.deleteClass("csi-manila-default")
 	e.addType("gold")
 	e.awaitPolls(3)
@@ -231,7 +238,7 @@ func TestStorageClassState(t *testing.T) {
 	set(opv1.RemovedStorageClass)
 	e.eventually(soon, func() error { return e.hasClasses() })
 	e.addType("silver")
-	e.settle()
+	e.rest()
 	e.quiet(2)
 	e.must(e.hasClasses())
 
@@ -247,9 +254,10 @@ func (e *env) deleteClass(name string) {
 
 // TestAdministratorsChoices: the default-class annotation and the mount options are the administrator's (fault 22).
 func TestAdministratorsChoices(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	since := e.mark()
 	want := map[string]storagev1.StorageClass{}
 	for shareType, isDefault := range map[string]string{"default": "true", "gold": "false"} {
@@ -274,6 +282,7 @@ func TestAdministratorsChoices(t *testing.T) {
 // TestRepairedClasses: a class that was deleted comes back, one with other parameters is replaced; what is the administrator's
 // stays.
 func TestRepairedClasses(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
 	e.deleteClass("csi-manila-default")

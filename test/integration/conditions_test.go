@@ -24,11 +24,12 @@ import (
 // TestConditionsAlwaysExplainThemselves: in no version of the status, from an empty one through the whole rollout, does a
 // condition lack reason or message (fault 88), and none claims a fault in a start without one.
 func TestConditionsAlwaysExplainThemselves(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Idle: true})
 	watch := e.watchConditions()
 	e.startOperator()
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	seen := map[string]bool{}
 	for _, c := range watch.conditions(e) {
 		seen[c.Type] = true
@@ -107,6 +108,7 @@ func (e *env) deny() (allow func(context.Context) error) {
 // TestSeveralFailuresAreOneStableMessage: objects that cannot be written are all named in one condition, in an order that does
 // not change (fault 139), which is written once, however often the attempt is repeated; and it recovers.
 func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.rest()
@@ -167,6 +169,7 @@ func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
 // TestProgressingIsOnlyOfRollouts: nodes that are drained and pods that die are no progress (fault 85); a change of the
 // specification is.
 func TestProgressingIsOnlyOfRollouts(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.rest()

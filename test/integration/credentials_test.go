@@ -25,11 +25,12 @@ func (e *env) rotate(rotation simulator.Rotation) {
 
 // TestRotatedCredentials: new credentials are used at the next look (fault 6), also after the old ones have been refused.
 func TestRotatedCredentials(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{})
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason) })
-	e.settle()
+	e.rest()
 	e.quiet(3)
 	e.must(e.lacksCondition(disabled))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
@@ -40,6 +41,7 @@ func TestRotatedCredentials(t *testing.T) {
 
 // TestChangedCredentials: a changed clouds.yaml brings one new login at the next look, though the old token is still good.
 func TestChangedCredentials(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{KeepTokens: true})
@@ -74,6 +76,7 @@ func malformedClouds(secret string) []malformed {
 
 // TestMalformedClouds: a clouds.yaml that cannot be used is a condition, not a crash, and is read again when it is mended.
 func TestMalformedClouds(t *testing.T) {
+	t.Parallel()
 	const secret = "leaked-by-a-malformed-file"
 	e := newEnv(t, options{Idle: true, NoCredentials: true})
 	e.secrets = append(e.secrets, secret)
@@ -87,7 +90,7 @@ func TestMalformedClouds(t *testing.T) {
 		e.checkObjects(t.Context()) // of the secret in this very condition
 		e.mustNotDeploy()
 	}
-	e.settle()
+	e.rest()
 	e.quiet(3)
 	if total := e.counters().Total(); total > 0 {
 		t.Errorf("the operator has sent %d requests to a cloud that it cannot know", total)
@@ -101,11 +104,12 @@ func TestMalformedClouds(t *testing.T) {
 
 // TestMalformedCloudsLater: the driver goes on with what it has while clouds.yaml cannot be used.
 func TestMalformedCloudsLater(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.must(writeFile(e.cloudsPath, []byte("clouds: [\n")))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials") })
-	e.settle()
+	e.rest()
 	e.quiet(3)
 	e.must(e.available())
 	e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{})))
@@ -114,6 +118,7 @@ func TestMalformedCloudsLater(t *testing.T) {
 
 // TestRegion: the services of the region in clouds.yaml are asked.
 func TestRegion(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{
 		Cloud:  simulator.Config{Regions: []string{"RegionOne", "RegionTwo"}},
 		Clouds: simulator.Clouds{Region: "RegionTwo"},
@@ -136,8 +141,10 @@ func TestRegion(t *testing.T) {
 
 // TestApplicationCredentials: clouds with application credentials, by ID or by name, work like those with passwords.
 func TestApplicationCredentials(t *testing.T) {
+	t.Parallel()
 	for _, auth := range []simulator.Auth{simulator.ApplicationCredential, simulator.NamedApplicationCredential} {
 		t.Run(string(auth), func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, options{Clouds: simulator.Clouds{Auth: auth}})
 			e.awaitAvailable()
 			e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
@@ -147,6 +154,7 @@ func TestApplicationCredentials(t *testing.T) {
 
 // TestPrivateCA: the CA is found in each of the places where it may be; without it the message says what to do (1.11).
 func TestPrivateCA(t *testing.T) {
+	t.Parallel()
 	place := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
 	places := map[string]func(*env){
 		"beside clouds.yaml": func(e *env) { e.must(writeFile(e.caPath, e.ca)) },
@@ -161,6 +169,7 @@ func TestPrivateCA(t *testing.T) {
 	}
 	for name, put := range places {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, NoCA: true, Idle: true})
 			e.options.Args = append(e.options.Args, "--cloud-ca-file="+filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"))
 			e.startOperator()
@@ -176,14 +185,17 @@ func TestPrivateCA(t *testing.T) {
 
 // TestCAPrecedence: the CA beside clouds.yaml counts, not a wrong path that the installer's host left in clouds.yaml (fault 29).
 func TestCAPrecedence(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Clouds: simulator.Clouds{CACert: "/home/installer/ca.pem"}})
 	e.awaitAvailable()
 }
 
 // TestProxy: the proxy of the environment is used, for plain and for encrypted clouds (fault 39).
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	for _, tls := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", tls), func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, options{Cloud: simulator.Config{TLS: tls, AdvertisedHost: "cloud.example.test"}, Idle: true})
 			proxy := startProxy(t, e.sim.Info())
 			e.options.Env = append(e.options.Env, "HTTP_PROXY="+proxy.url, "HTTPS_PROXY="+proxy.url)

@@ -15,6 +15,7 @@ const shareTypesCall = "GET /share/v2/types"
 
 // TestFoundStartsDrivers: an OpenStack with Manila is found, the drivers are started, each share type gets a StorageClass.
 func TestFoundStartsDrivers(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
@@ -25,13 +26,14 @@ func TestFoundStartsDrivers(t *testing.T) {
 
 // TestLooksAtOnceThenEachMinute: without --poll-interval the operator looks at once, and not again for a while.
 func TestLooksAtOnceThenEachMinute(t *testing.T) {
+	t.Parallel()
 	_, help := runOperator(t, soon, nil, "start", "--help")
 	if !strings.Contains(help, "--poll-interval") || !strings.Contains(help, "default 1m0s") {
 		t.Errorf("start --help does not say that --poll-interval is 1m0s by default:\n%s", help)
 	}
 	e := newEnv(t, options{PollInterval: -1})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	if n := e.counters().Calls[shareTypesCall]; n != 1 {
 		t.Errorf("the operator has asked for share types %d times, want once in the first minute", n)
 	}
@@ -39,8 +41,10 @@ func TestLooksAtOnceThenEachMinute(t *testing.T) {
 
 // TestPollIntervalBounds: a poll interval above a minute is refused, in one line that names the flag.
 func TestPollIntervalBounds(t *testing.T) {
+	t.Parallel()
 	for _, interval := range []string{"61s", "0s", "-1s"} {
 		t.Run(interval, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, options{Idle: true, PollInterval: -1, Args: []string{"--poll-interval=" + interval}})
 			code, output := runOperator(t, soon, e.operatorEnv(), e.operatorArgs()...)
 			if code == 0 {
@@ -55,9 +59,10 @@ func TestPollIntervalBounds(t *testing.T) {
 
 // TestOneRequestPerPoll: while the token is good, a look at the cloud is one request, after a single login.
 func TestOneRequestPerPoll(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	e.quiet(5)
 	e.eventually(soon, func() error { // until no poll comes between the questions
 		before, err := e.polls()
@@ -85,9 +90,10 @@ func TestOneRequestPerPoll(t *testing.T) {
 
 // TestRevokedToken: a 401 brings one new login, and nobody hears of it.
 func TestRevokedToken(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	since := e.mark()
 	revoked, err := e.cloud.RevokeTokens(t.Context())
 	e.must(err)
@@ -112,6 +118,7 @@ func TestRevokedToken(t *testing.T) {
 
 // TestExpiringTokens: logins come with the expiry of tokens, not with each look.
 func TestExpiringTokens(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TokenTTL: 3 * time.Second}})
 	e.awaitAvailable()
 	start, first := time.Now(), e.counters().LoginAttempts

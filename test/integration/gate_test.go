@@ -54,6 +54,7 @@ func lacks() []lack {
 // TestNotOffered: a cloud that does not offer Manila disables the driver, with a reason, and degrades nothing (faults 2, 3, 9).
 // Looking again tells nothing new. As soon as Manila is there, the drivers start and Disabled is removed.
 func TestNotOffered(t *testing.T) {
+	t.Parallel()
 	all := lacks()
 	var end func()
 	e := newEnv(t, options{Before: func(e *env) { end = all[0].begin(e) }})
@@ -64,7 +65,7 @@ func TestNotOffered(t *testing.T) {
 			end = next
 		}
 		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, l.failure) })
-		e.settleFor(shortly)
+		e.restFor(shortly)
 		e.quiet(5)
 		e.must(e.hasCondition(disabled, opv1.ConditionTrue, l.reason))
 		e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
@@ -96,9 +97,10 @@ func (e *env) mustNotDeploy() {
 // TestVanishedManila: when the cloud offers no Manila any more, the status says so, but drivers and StorageClasses stay, and the
 // drivers go on being repaired (1.11-7).
 func TestVanishedManila(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	since := e.mark()
 	for _, l := range lacks() {
 		end := l.begin(e)
@@ -128,6 +130,7 @@ func ofNeither(resources ...string) func(request) bool {
 // TestDisabledOfOlderOperators: what earlier releases wrote is removed when the cloud offers Manila; it is not enough to set it
 // to False, since CSO looks for the type alone.
 func TestDisabledOfOlderOperators(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
 		e.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
 			for _, conditionType := range []string{disabled, "CSIControllerDisabled"} {
@@ -144,12 +147,13 @@ func TestDisabledOfOlderOperators(t *testing.T) {
 	if len(found) > 0 {
 		t.Errorf("conditions %v are left", found)
 	}
-	e.settle()
+	e.rest()
 	e.quiet(3)
 }
 
 // TestDisabledIsReplaced: what an earlier release wrote is brought up to date when the cloud does not offer Manila.
 func TestDisabledIsReplaced(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: noTypes(), Before: func(e *env) {
 		e.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
 			status.Conditions = append(status.Conditions, opv1.OperatorCondition{
@@ -168,6 +172,6 @@ func TestDisabledIsReplaced(t *testing.T) {
 		}
 		return nil
 	})
-	e.settle()
+	e.rest()
 	e.quiet(3)
 }

@@ -28,12 +28,14 @@ var update = flag.Bool("update", false, "write the workloads as they are to test
 
 // TestGoldenWorkloads: the workloads, when all hooks have done their part, are those of testdata/workloads/standalone.
 func TestGoldenWorkloads(t *testing.T) {
+	t.Parallel()
 	eachGolden(t, options{})
 }
 
 // TestHyperShiftGoldenWorkloads: the same with testdata/workloads/hypershift, where controllers and nodes are in two clusters. The labels
 // by which network policies let pods of the control plane pass are among it (faults 156, 157).
 func TestHyperShiftGoldenWorkloads(t *testing.T) {
+	t.Parallel()
 	eachGolden(t, options{
 		Flavour: flavour.HyperShift,
 		Env: []string{
@@ -52,6 +54,7 @@ func eachGolden(t *testing.T, o options) {
 	t.Helper()
 	for _, s := range []subject{manila(), cinder()} {
 		t.Run(s.program, func(t *testing.T) {
+			t.Parallel()
 			o.Subject = s
 			e := newEnv(t, o)
 			e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://cluster:3128", HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local"})

@@ -164,18 +164,6 @@ func (e *env) apart() {
 	e.setZones(simulator.Volume, "nova")
 }
 
-// idle fails the test if the operator writes anything within the time.
-func (e *env) idle(d time.Duration) {
-	e.t.Helper()
-	since := e.mark()
-	e.throughout(d, func() error {
-		if writes := e.writes(since); len(writes) > 0 {
-			return fmt.Errorf("the operator wrote, although nothing had changed:\n%s", list(writes))
-		}
-		return nil
-	})
-}
-
 // untouched is what must not change when the cloud fails.
 type untouched struct {
 	workloads map[string]workload

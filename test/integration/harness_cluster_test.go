@@ -6,9 +6,13 @@
 // BIN_DIR is the folder with the programs, bin of the source tree by default; K8S_BIN_DIR is the cache of Kubernetes binaries.
 // A test begins with newEnv, which gives it a cluster as cluster-storage-operator leaves it, a cloud of its own and a running
 // operator, and which looks afterwards for what no test may leave: a crash, a secret in a log, a request that was refused.
-// There is one cluster of each flavour, with one ClusterCSIDriver of each operator, so that tests run one after the other. The
-// flavour is standalone and the operator under test Manila's, unless the options say otherwise. With HyperShift there are two API
-// servers: what a test does without saying where, it does in the cluster that the drivers serve.
+// The flavour is standalone and the operator under test Manila's, unless the options say otherwise. With HyperShift there are two
+// API servers: what a test does without saying where, it does in the cluster that the drivers serve.
+//
+// Tests are parallel. newEnv waits for a cluster of the flavour that no other test uses, resets it, and gives it back when the
+// test ends, so a test owns its cluster. The flags -standalone and -hypershift say how many clusters there are; each starts when
+// a test first needs it. A test must not call newEnv twice: a subtest that needs an environment of its own is parallel, too. With
+// -v each test logs which cluster it had, how long it waited for it, and how long it used it.
 package integration
 
 import (
@@ -17,6 +21,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +30,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -40,23 +47,33 @@ const (
 	nfsNodeName       = "csi-nodeplugin-nfsplugin"
 )
 
-// clusters are those that all tests share. Each comes up when a test first needs it.
+// clusters are those that all tests share.
 type clusters struct {
-	dir string // all state, the logs of the operators too
-	bin string // the programs
-	up  map[flavour.Flavour]*devcluster
+	dir   string // all state, the logs of the operators too
+	bin   string // the programs
+	pools map[flavour.Flavour]pool
+}
+
+// pool has the clusters of a flavour that no test uses: idle ones are up, spare ones have not been needed so far.
+type pool struct {
+	idle, spare chan *devcluster
 }
 
 // shared is set by TestMain before any test runs.
 var shared *clusters //nolint:gochecknoglobals // TestMain has no other way to hand something to tests.
 
 func TestMain(m *testing.M) {
-	os.Exit(withClusters(m.Run))
+	most := map[flavour.Flavour]*int{
+		flavour.Standalone: flag.Int("standalone", 3, "how many standalone clusters there are at most, for tests that run side by side"),
+		flavour.HyperShift: flag.Int("hypershift", 2, "how many pairs of management and hosted cluster there are at most"),
+	}
+	flag.Parse()
+	os.Exit(withClusters(most, m.Run))
 }
 
 // withClusters runs tests on clusters, which it removes if they pass.
-func withClusters(run func() int) int {
-	c, err := newClusters()
+func withClusters(most map[flavour.Flavour]*int, run func() int) int {
+	c, err := newClusters(most)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "devcluster:", err)
 		return 1
@@ -75,7 +92,7 @@ func withClusters(run func() int) int {
 	return code
 }
 
-func newClusters() (*clusters, error) {
+func newClusters(most map[flavour.Flavour]*int) (*clusters, error) {
 	bin := os.Getenv("BIN_DIR")
 	if bin == "" {
 		bin = filepath.Join("..", "..", "bin")
@@ -88,32 +105,56 @@ func newClusters() (*clusters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clusters{dir: dir, bin: bin, up: map[flavour.Flavour]*devcluster{}}, nil
+	c := &clusters{dir: dir, bin: bin, pools: map[flavour.Flavour]pool{}}
+	for f, number := range most {
+		if *number < 1 {
+			return nil, fmt.Errorf("-%s=%d is below 1", f, *number)
+		}
+		p := pool{make(chan *devcluster, *number), make(chan *devcluster, *number)}
+		for i := range *number {
+			name := fmt.Sprintf("%s-%d", f, i+1)
+			p.spare <- &devcluster{flavour: f, name: name, dir: filepath.Join(dir, name), bin: bin}
+		}
+		c.pools[f] = p
+	}
+	return c, nil
 }
 
-// of returns the cluster of a flavour.
-func (c *clusters) of(ctx context.Context, f flavour.Flavour) (*devcluster, error) {
-	if found := c.up[f]; found != nil {
-		return found, nil
+// borrow returns a cluster of a flavour that is up and that no other test uses. The test gives it back to the idle ones.
+func (c *clusters) borrow(ctx context.Context, f flavour.Flavour) (*devcluster, error) {
+	p := c.pools[f]
+	select {
+	case d := <-p.idle: // rather than to start one
+		return d, nil
+	default:
 	}
-	d := &devcluster{flavour: f, dir: filepath.Join(c.dir, string(f)), bin: c.bin}
-	args := []string{"up", "--cloud=none", "--drivers=manila,cinder", "--flavour=" + string(f), "--binaries=" + kubernetesBinaries()}
-	if err := d.command(ctx, args...); err != nil {
-		return nil, err
+	select {
+	case d := <-p.idle:
+		return d, nil
+	case d := <-p.spare:
+		if err := d.start(ctx); err != nil {
+			p.spare <- d
+			return nil, err
+		}
+		return d, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if err := d.connect(ctx); err != nil {
-		return nil, fmt.Errorf("%w (and %w)", err, d.command(ctx, "down"))
-	}
-	c.up[f] = d
-	return d, nil
 }
 
+// down stops all clusters. No test uses one any more.
 func (c *clusters) down(ctx context.Context) error {
-	var errs []error
-	for _, d := range c.up {
-		errs = append(errs, d.command(ctx, "down"))
+	var downs []func() error
+	for _, p := range c.pools {
+		close(p.idle)
+		for d := range p.idle {
+			downs = append(downs, func() error { return d.command(ctx, "down") })
+		}
 	}
-	return errors.Join(errs...)
+	if err := utilerrors.AggregateGoroutines(downs...); err != nil {
+		return err
+	}
+	return nil
 }
 
 // kubernetesBinaries is the cache that the devcluster runs from; kubectl is in it too.
@@ -128,9 +169,22 @@ type devcluster struct {
 	// management is the cluster that the operators and the drivers' controllers run in; standalone it is the same.
 	management *side
 	flavour    flavour.Flavour
+	name       string
 	// dir has all state, site what the operators find in their pods.
 	dir, site string
 	bin       string
+}
+
+// start brings the cluster up.
+func (c *devcluster) start(ctx context.Context) error {
+	args := []string{"up", "--cloud=none", "--drivers=manila,cinder", "--flavour=" + string(c.flavour), "--binaries=" + kubernetesBinaries()}
+	if err := c.command(ctx, args...); err != nil {
+		return err
+	}
+	if err := c.connect(ctx); err != nil {
+		return fmt.Errorf("%w (and %w)", err, c.command(ctx, "down"))
+	}
+	return nil
 }
 
 // sides are the clusters, each once.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,8 +68,6 @@ type env struct {
 	began auditMark
 	// dir has the operator's files and log; they are removed with the cluster.
 	dir, cloudsPath, caPath, caBundlePath, configPath string
-	// listen is where the operator serves.
-	listen string
 	// ca is the cloud's, nil without TLS.
 	ca []byte
 	// secrets must appear nowhere but in Secrets.
@@ -85,9 +82,7 @@ type env struct {
 func newEnv(t *testing.T, o options) *env {
 	t.Helper()
 	e := &env{t: t, options: o.withDefaults()}
-	var err error
-	e.devcluster, err = shared.of(t.Context(), e.options.Flavour)
-	e.must(err)
+	e.borrowCluster()
 	e.subject = e.options.Subject.in(e.devcluster)
 	e.dir = filepath.Join(shared.dir, "tests", strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
 	e.cloudsPath = filepath.Join(e.dir, "openstack", "clouds.yaml")
@@ -102,7 +97,6 @@ func newEnv(t *testing.T, o options) *env {
 		e.awaitGuestKubeconfig()
 	}
 	e.startCloud()
-	e.listen = freeAddress(t)
 	e.setConfig("")
 	if !o.NoCredentials {
 		e.seedCloudConfig()
@@ -117,6 +111,20 @@ func newEnv(t *testing.T, o options) *env {
 		e.startOperator()
 	}
 	return e
+}
+
+// borrowCluster waits for a cluster. The test gives it back when all that it put into order at its end is done.
+func (e *env) borrowCluster() {
+	e.t.Helper()
+	asked := time.Now()
+	borrowed, err := shared.borrow(e.ctx(), e.options.Flavour)
+	e.must(err)
+	e.devcluster = borrowed
+	began := time.Now()
+	e.t.Cleanup(func() {
+		e.t.Logf("used %s for %.1f s, after %.1f s of waiting", borrowed.name, time.Since(began).Seconds(), began.Sub(asked).Seconds())
+		shared.pools[borrowed.flavour].idle <- borrowed
+	})
 }
 
 func (o options) withDefaults() options {
@@ -169,20 +177,10 @@ func (e *env) startCloud() {
 	}
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-// setConfig writes the operator's configuration file, with more YAML for its end.
+// setConfig writes the operator's configuration file, with more YAML for its end. The kernel chooses the port; see address.
 func (e *env) setConfig(more string) {
 	e.t.Helper()
-	text := "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo:\n  bindAddress: " + e.listen + "\n" + more
+	text := "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo:\n  bindAddress: 127.0.0.1:0\n" + more
 	e.must(writeFile(e.configPath, []byte(text)))
 }
 

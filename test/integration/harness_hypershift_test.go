@@ -62,7 +62,10 @@ func newHosted(t *testing.T, s subject, o options) *env {
 func eachHosted(t *testing.T, o options, test func(t *testing.T, e *env)) {
 	t.Helper()
 	for _, s := range []subject{manila(), cinder()} {
-		t.Run(s.program, func(t *testing.T) { test(t, newHosted(t, s, o)) })
+		t.Run(s.program, func(t *testing.T) {
+			t.Parallel()
+			test(t, newHosted(t, s, o))
+		})
 	}
 }
 

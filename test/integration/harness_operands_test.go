@@ -121,44 +121,6 @@ func (e *env) sub(name string, part func(t *testing.T)) {
 	})
 }
 
-// throughout fails the test as soon as check returns an error within the time.
-func (e *env) throughout(d time.Duration, check func() error) {
-	e.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); pause(e.t) {
-		if err := check(); err != nil {
-			e.t.Fatal(err)
-		}
-	}
-}
-
-// within returns how long check took to return nil, and fails the test after the bound.
-func (e *env) within(bound time.Duration, check func() error) {
-	e.t.Helper()
-	began := time.Now()
-	e.eventually(soon, check)
-	if took := time.Since(began); took > bound {
-		e.t.Errorf("it took %v, want %v at most", took.Round(time.Millisecond), bound)
-	}
-}
-
-// rest waits until the operator has written nothing for a while, late events included, and returns that moment.
-func (e *env) rest() auditMark {
-	e.t.Helper()
-	const quiet = 1200 * time.Millisecond // events come one in 200 ms
-	since, at := e.mark(), time.Now()
-	e.eventually(installed, func() error {
-		if writes := e.requests(since, request.isWrite); len(writes) > 0 {
-			since, at = e.mark(), time.Now()
-			return fmt.Errorf("the operator keeps writing:\n%s", list(writes))
-		}
-		if time.Since(at) < quiet {
-			return fmt.Errorf("nothing has been written, but for less than %v", quiet)
-		}
-		return nil
-	})
-	return e.mark()
-}
-
 // operandSecret returns the data of a Secret in the operands' namespace.
 func (e *env) operandSecret(name string) (map[string]string, error) {
 	secret, err := e.kube.CoreV1().Secrets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})

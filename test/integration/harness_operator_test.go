@@ -23,10 +23,12 @@ const stopBound = 15 * time.Second
 // process is one run of the operator.
 type process struct {
 	cmd     *exec.Cmd
-	started time.Time
+	started stopwatch
 	done    chan struct{}
 	err     error // of its end; valid when done is closed
 	logPath string
+	// logged is how long the log was when the process started.
+	logged int
 }
 
 // operatorArgs are the arguments of the operator's Deployment, with files of this machine.
@@ -71,7 +73,7 @@ func (e *env) startOperator() *process {
 // launch starts the operator's program with any arguments.
 func (e *env) launch(args, environment []string) *process {
 	e.t.Helper()
-	p := &process{done: make(chan struct{}), logPath: e.logPath()}
+	p := &process{done: make(chan struct{}), logPath: e.logPath(), logged: len(e.log())}
 	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		e.t.Fatalf("opening the operator's log: %v", err)
@@ -79,7 +81,7 @@ func (e *env) launch(args, environment []string) *process {
 	defer log.Close()
 	p.cmd = exec.Command(filepath.Join(e.bin, e.subject.program), args...) //nolint:noctx // it ends by SIGTERM, after the test's context.
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, environment
-	p.started = time.Now()
+	p.started = startWatch()
 	if err := p.cmd.Start(); err != nil {
 		e.t.Fatalf("starting the operator: %v", err)
 	}
@@ -176,6 +178,19 @@ func (e *env) log() string {
 		e.t.Errorf("reading the operator's log: %v", err)
 	}
 	return string(text)
+}
+
+// address returns where the operator serves, which its log tells.
+func (e *env) address() (string, error) {
+	if e.operator == nil {
+		return "", errors.New("no operator runs")
+	}
+	_, rest, _ := strings.Cut(e.log()[e.operator.logged:], `"Serving health and metrics" address="`)
+	address, _, found := strings.Cut(rest, `"`)
+	if !found {
+		return "", errors.New("the operator does not serve yet")
+	}
+	return address, nil
 }
 
 func (e *env) logPath() string { return filepath.Join(e.dir, "operator.log") }

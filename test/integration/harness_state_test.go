@@ -11,8 +11,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -24,43 +24,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
-
-const (
-	pollEvery = 50 * time.Millisecond
-	// soon bounds what happens at once or at the next poll.
-	soon = 15 * time.Second
-	// installed bounds the start of operator and drivers.
-	installed = 40 * time.Second
-)
-
-// eventually waits until check returns nil, and fails the test with its last error if it does not within bound.
-func (e *env) eventually(bound time.Duration, check func() error) {
-	e.t.Helper()
-	deadline := time.Now().Add(bound)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if e.operator != nil && !e.operator.running() {
-			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.err, err)
-		}
-		if time.Now().After(deadline) {
-			e.t.Fatalf("not within %v: %v", bound, err)
-		}
-		pause(e.t)
-	}
-}
-
-// pause lets time pass between two looks.
-func pause(t *testing.T) {
-	t.Helper()
-	select {
-	case <-time.After(pollEvery):
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
-	}
-}
 
 // driver returns the ClusterCSIDriver.
 func (e *env) driver() (*opv1.ClusterCSIDriver, error) {
@@ -139,9 +102,10 @@ func (e *env) lacksCondition(conditionType string) error {
 // ofSuffix returns the conditions whose type ends so, sorted.
 func (e *env) ofSuffix(suffix string) ([]opv1.OperatorCondition, error) {
 	conditions, err := e.conditions()
-	if err != nil {
-		return nil, err
-	}
+	return ofSuffix(conditions, suffix), err
+}
+
+func ofSuffix(conditions map[string]opv1.OperatorCondition, suffix string) []opv1.OperatorCondition {
 	var found []opv1.OperatorCondition
 	for conditionType, c := range conditions {
 		if strings.HasSuffix(conditionType, suffix) {
@@ -149,16 +113,20 @@ func (e *env) ofSuffix(suffix string) ([]opv1.OperatorCondition, error) {
 		}
 	}
 	slices.SortFunc(found, func(a, b opv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) })
-	return found, nil
+	return found
 }
 
 // notDegraded returns nil if no *Degraded condition is True.
 func (e *env) notDegraded() error {
-	degraded, err := e.ofSuffix(opv1.OperatorStatusTypeDegraded)
+	conditions, err := e.conditions()
 	if err != nil {
 		return err
 	}
-	for _, c := range degraded {
+	return noneDegraded(conditions)
+}
+
+func noneDegraded(conditions map[string]opv1.OperatorCondition) error {
+	for _, c := range ofSuffix(conditions, opv1.OperatorStatusTypeDegraded) {
 		if c.Status == opv1.ConditionTrue {
 			return fmt.Errorf("%s=True, reason %s: %s", c.Type, c.Reason, c.Message)
 		}
@@ -169,41 +137,55 @@ func (e *env) notDegraded() error {
 // available returns nil if cluster-storage-operator would report the driver as available, and as neither disabled, nor
 // degraded, nor progressing. Each workload has its own *Available condition.
 func (e *env) available() error {
-	available, err := e.ofSuffix(opv1.OperatorStatusTypeAvailable)
+	conditions, err := e.conditions()
 	if err != nil {
 		return err
 	}
+	available := ofSuffix(conditions, opv1.OperatorStatusTypeAvailable)
 	if len(available) < len(e.subject.workloads) {
 		return fmt.Errorf("there are %d *Available conditions, want those of %d workloads", len(available), len(e.subject.workloads))
-	}
-	progressing, err := e.ofSuffix(opv1.OperatorStatusTypeProgressing)
-	if err != nil {
-		return err
-	}
-	disabled, err := e.ofSuffix("Disabled")
-	if err != nil {
-		return err
 	}
 	for _, c := range available {
 		if c.Status != opv1.ConditionTrue {
 			return fmt.Errorf("%s=%s, reason %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	for _, c := range progressing {
+	for _, c := range ofSuffix(conditions, opv1.OperatorStatusTypeProgressing) {
 		if c.Status == opv1.ConditionTrue {
 			return fmt.Errorf("%s=True, reason %s: %s", c.Type, c.Reason, c.Message)
 		}
 	}
-	if len(disabled) > 0 {
+	if disabled := ofSuffix(conditions, "Disabled"); len(disabled) > 0 {
 		return fmt.Errorf("there is condition %s (%s): %s", disabled[0].Type, disabled[0].Reason, disabled[0].Message)
 	}
-	return e.notDegraded()
+	return noneDegraded(conditions)
 }
 
-// awaitAvailable waits for available.
+// awaitAvailable waits for available, and until the operator has noted so on the DaemonSets: a test that then expects no writes
+// would see that one.
 func (e *env) awaitAvailable() {
 	e.t.Helper()
 	e.eventually(installed, e.available)
+	e.eventually(installed, e.noted)
+}
+
+// noted returns nil if each DaemonSet of the driver has the annotation of library-go that its generation is rolled out. Only a
+// managed operator writes it.
+func (e *env) noted() error {
+	driver, err := e.driver()
+	if err != nil || driver.Spec.ManagementState != opv1.Managed {
+		return err
+	}
+	for _, name := range e.subject.workloads[1:] {
+		daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if noted := daemonSet.Annotations["storage.openshift.io/stable-generation"]; noted != strconv.FormatInt(daemonSet.Generation, 10) {
+			return fmt.Errorf("DaemonSet %s has generation %d, but the operator has noted %q as rolled out", name, daemonSet.Generation, noted)
+		}
+	}
+	return nil
 }
 
 // quiet waits for more looks at the cloud, and fails the test if the operator wrote anything meanwhile.
@@ -214,30 +196,6 @@ func (e *env) quiet(polls int) {
 	if writes := e.writes(since); len(writes) > 0 {
 		e.t.Errorf("the operator wrote during %d looks at the cloud that brought nothing new:\n%s", polls, list(writes))
 	}
-}
-
-// settle waits until the operator has written nothing for longer than it takes to look at the cloud again.
-func (e *env) settle() {
-	e.t.Helper()
-	e.settleFor(1200 * time.Millisecond)
-}
-
-// settleFor waits until the operator has written nothing for so long, belated events included: client-go sends these one in
-// 200 ms, and one that repeats another does not tell when it was made.
-func (e *env) settleFor(quiet time.Duration) {
-	e.t.Helper()
-	since, at := e.mark(), time.Now()
-	e.eventually(installed, func() error {
-		writes := e.requests(since, request.isWrite)
-		if len(writes) > 0 {
-			since, at = e.mark(), time.Now()
-			return fmt.Errorf("the operator keeps writing:\n%s", list(writes))
-		}
-		if left := quiet - time.Since(at); left > 0 {
-			return fmt.Errorf("nothing has been written, but for less than %v", quiet)
-		}
-		return nil
-	})
 }
 
 // classes returns the StorageClasses of the driver by name.
@@ -336,7 +294,11 @@ func (e *env) scrape() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, "https://"+e.listen+"/metrics", nil)
+	address, err := e.address()
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {
 		return "", err
 	}

@@ -20,6 +20,7 @@ import (
 // TestHyperShiftManilaCA: a CA that only the control plane's ConfigMap has is used by the operator and by the controllers, and
 // copied, alone, to where the nodes find it; all follow a change of it (faults 33, 60).
 func TestHyperShiftManilaCA(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
 	plain := e.passwordTranslation()
 	withCA := maps.Clone(plain)
@@ -68,6 +69,7 @@ func (e *env) hasCopy(want map[string]string) error {
 // TestHyperShiftCredentials: the driver's Secret, in the guest, is a translation of the guest's credentials, which the node plugins
 // read; the controllers read those beside them. Each follows its own.
 func TestHyperShiftCredentials(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	want := e.passwordTranslation()
 	e.awaitAvailable()
@@ -106,12 +108,14 @@ func newHostedCinder(t *testing.T, o options) *env {
 
 // TestHyperShiftCinderConfIsRepaired: both clusters have the same cloud-conf, whatever is done to either (fault 60).
 func TestHyperShiftCinderConfIsRepaired(t *testing.T) {
+	t.Parallel()
 	newHostedCinder(t, options{}).mustRepairConf()
 }
 
 // TestHyperShiftCinderUserConfig: the driver is configured by those who own its control plane. What the guest's administrator can
 // write does not reach a process in the management cluster (1.11-11).
 func TestHyperShiftCinderUserConfig(t *testing.T) {
+	t.Parallel()
 	e := newHostedCinder(t, options{Before: func(e *env) {
 		guests := map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n", topologyKey: "false"}
 		e.putConfigMap(openshiftConfig, cinderUserConfig, guests)
@@ -133,6 +137,7 @@ func TestHyperShiftCinderUserConfig(t *testing.T) {
 
 // TestHyperShiftCinderUnusableConfig: a text that cannot be used is named with its cluster.
 func TestHyperShiftCinderUnusableConfig(t *testing.T) {
+	t.Parallel()
 	some := unusables()
 	maps.DeleteFunc(some, func(name string, _ unusable) bool { return name != "no number" && name != "not a switch" })
 	newHostedCinder(t, options{}).mustRefuse("ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
@@ -140,11 +145,13 @@ func TestHyperShiftCinderUnusableConfig(t *testing.T) {
 
 // TestHyperShiftCinderCA: the CA is that of the credentials, else that of the control plane's ConfigMap (fault 60).
 func TestHyperShiftCinderCA(t *testing.T) {
+	t.Parallel()
 	newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustFollowCA()
 }
 
 // TestHyperShiftCinderCAInConfig: operator and driver do with the ConfigMap alone.
 func TestHyperShiftCinderCAInConfig(t *testing.T) {
+	t.Parallel()
 	e := newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
 	e.awaitAvailable()
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))

@@ -85,6 +85,7 @@ func keptApart(d *appsv1.Deployment) error {
 // TestHyperShiftFollowsControlPlane: what the HostedControlPlane says of its pods is so for the driver's too (faults 151, 152, 153,
 // 1.11-12): a change is one rollout, and when it is withdrawn the pods are what they were.
 func TestHyperShiftFollowsControlPlane(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *env) {
 		e.awaitAvailable()
 		e.must(e.hasReplicas(1))
@@ -123,6 +124,7 @@ func (e *env) deploymentHas(before *appsv1.Deployment, check func(before, after 
 
 // TestHyperShiftHighlyAvailable: two pods are on two nodes.
 func TestHyperShiftHighlyAvailable(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{Before: func(e *env) { e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`) }})
 	e.awaitAvailable()
 	e.eventually(soon, func() error {
@@ -162,6 +164,7 @@ func (e *env) degradedSaying(texts ...string) error {
 // TestHyperShiftWithoutControlPlane: without exactly one HostedControlPlane, or with one that is being deleted, a condition says so,
 // where, and what becomes of the driver; nothing is changed, the operator lives on and recovers.
 func TestHyperShiftWithoutControlPlane(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		e.awaitAvailable()
 		since, before := e.rest(), e.workloads()
@@ -200,6 +203,7 @@ func TestHyperShiftWithoutControlPlane(t *testing.T) {
 
 // TestHyperShiftStartsWithoutControlPlane: the operator may be there first.
 func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }}, func(_ *testing.T, e *env) {
 		e.eventually(installed, func() error { return e.degradedSaying("no HostedControlPlane", placeHosted) })
 		_, err := e.deployment()
@@ -222,6 +226,7 @@ func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
 // TestHyperShiftMayNotReadControlPlane: an operator that is refused says so where people look, makes no Deployment of which it does not
 // know how it should be, and goes on when it is granted the right.
 func TestHyperShiftMayNotReadControlPlane(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{Idle: true})
 	roles := e.management.kube.RbacV1().Roles(hostedNamespace)
 	role, err := roles.Get(e.ctx(), operatorName+"-role", metav1.GetOptions{})

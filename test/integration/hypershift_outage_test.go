@@ -146,6 +146,7 @@ func (e *env) mustEndure(d time.Duration) {
 // TestHyperShiftGuestAway: while the guest's API server is away the operator waits. When it is back nothing has been deleted and
 // no pod restarted, and changes are followed by the same process.
 func TestHyperShiftGuestAway(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	before, p := e.calm(), e.operator
 	for _, how := range []string{"refuse", "hang"} {
@@ -164,6 +165,7 @@ func TestHyperShiftGuestAway(t *testing.T) {
 // TestHyperShiftLeaseLost: an operator that cannot renew its lease, which is in the management cluster, ends as failed. The next one
 // waits for that cluster, and leads when it is back.
 func TestHyperShiftLeaseLost(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{Before: func(e *env) { e.setConfig(shortElection) }})
 	before, p := e.calm(), e.operator
 	back := e.awayAPI(e.management, "refuse")
@@ -184,6 +186,7 @@ func TestHyperShiftLeaseLost(t *testing.T) {
 
 // TestHyperShiftBothAway: with OpenShift's durations the lease outlives a short outage of both clusters, and so does the operator.
 func TestHyperShiftBothAway(t *testing.T) {
+	t.Parallel()
 	const renewal = 100 * time.Second // and a little more: after that the lease is lost
 	e := newHosted(t, cinder(), options{})
 	before, p := e.calm(), e.operator
@@ -205,6 +208,7 @@ func TestHyperShiftBothAway(t *testing.T) {
 
 // TestHyperShiftStartsWithoutGuest: an operator that starts while the guest's API server is away waits for it.
 func TestHyperShiftStartsWithoutGuest(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, cinder(), options{Idle: true})
 	back := e.awayAPI(e.side, "refuse")
 	e.startOperator()
@@ -217,6 +221,7 @@ func TestHyperShiftStartsWithoutGuest(t *testing.T) {
 // TestHyperShiftRotatedKubeconfig: the operator ends well when the file with which it reaches the guest changes, and the next one
 // goes on with the new one. The driver is left alone.
 func TestHyperShiftRotatedKubeconfig(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *env) {
 		before := e.calm()
 		e.must(e.command(e.ctx(), "guest", "rotate-kubeconfig"))

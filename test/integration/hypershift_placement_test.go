@@ -116,6 +116,7 @@ func (e *env) created(s *side) []string {
 // the guest, with the rights of whoever reads metrics (fault 113); there is nothing else on either side, and nothing else has been
 // written to.
 func TestHyperShiftPlacement(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		e.awaitAvailable()
 		e.rest()
@@ -175,6 +176,7 @@ func (e *env) mustSelectController() {
 // TestHyperShiftEvents: what the operator has to tell, it tells in the guest, about the guest's namespace; beside its pod only the
 // election is told of.
 func TestHyperShiftEvents(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		e.awaitAvailable()
 		e.rest()
@@ -196,6 +198,7 @@ func TestHyperShiftEvents(t *testing.T) {
 
 // TestHyperShiftSettledOperatorIsQuiet: with nothing to do nothing is written to either cluster, and next to nothing is read.
 func TestHyperShiftSettledOperatorIsQuiet(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *env) { e.mustBeQuiet() })
 }
 

@@ -49,6 +49,7 @@ func imagesFrom(w workload, registry string, except func(container string) bool)
 // (faults 155, 1.11-12), and what runs on the guest's nodes is of the guest's. Where cluster-storage-operator passes no image of the
 // management cluster's release, the guest's is used, and the log says so.
 func TestHyperShiftImages(t *testing.T) {
+	t.Parallel()
 	fallsBack := func(container string) bool {
 		return container == "csi-driver-nfs" || strings.Contains(container, "kube-rbac-proxy")
 	}
@@ -64,6 +65,7 @@ func TestHyperShiftImages(t *testing.T) {
 		"as passed today": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			eachHosted(t, options{Env: append(releases(), test.more...)}, func(t *testing.T, e *env) {
 				e.awaitAvailable()
 				for i, name := range e.subject.workloads {
@@ -95,6 +97,7 @@ func TestHyperShiftImages(t *testing.T) {
 
 // TestHyperShiftWrongSettings: an image that no variable names ends the process with one line that names the variables.
 func TestHyperShiftWrongSettings(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{Idle: true}, func(t *testing.T, e *env) {
 		for _, c := range []struct{ remove, add, says string }{
 			{remove: "PROVISIONER_IMAGE", says: "PROVISIONER_IMAGE is missing"},
@@ -117,6 +120,7 @@ func TestHyperShiftWrongSettings(t *testing.T) {
 
 // TestHyperShiftRunAsUser: a management cluster that assigns no users is told one (fault 154); it is not for the guest's nodes.
 func TestHyperShiftRunAsUser(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, cinder(), options{Env: []string{"RUN_AS_USER=1001"}})
 	e.awaitAvailable()
 	for i, name := range e.subject.workloads {
@@ -139,6 +143,7 @@ func userOf(w workload) int64 {
 // TestHyperShiftProxy: the management cluster's proxy, which the operator is given itself, is for all that runs there, once for each
 // container; the guest's Proxy is for the guest's nodes alone (faults 51, 1.11-12).
 func TestHyperShiftProxy(t *testing.T) {
+	t.Parallel()
 	own := map[string]string{"HTTP_PROXY": "http://management:3128", "HTTPS_PROXY": "http://management:3129", "NO_PROXY": ".svc,127.0.0.1"}
 	guests := map[string]string{"HTTP_PROXY": "http://guest:3128", "HTTPS_PROXY": "http://guest:3129", "NO_PROXY": ".guest"}
 	var environment []string
@@ -230,7 +235,9 @@ func (e *env) setOwnVersion(version string) {
 // TestHyperShiftVersion: the release that the operator is told, else the one on its own Deployment, is what the Deployment is to be
 // at, and is at once it is rolled out; where nobody says, nothing is reported (faults 159, 1.11-8).
 func TestHyperShiftVersion(t *testing.T) {
+	t.Parallel()
 	t.Run("told", func(t *testing.T) {
+		t.Parallel()
 		e := newHosted(t, manila(), options{Env: []string{"OPERATOR_IMAGE_VERSION=4.99.7"}})
 		e.eventually(installed, func() error { return e.hasVersions("4.99.7", "4.99.7") })
 		e.awaitAvailable()
@@ -238,6 +245,7 @@ func TestHyperShiftVersion(t *testing.T) {
 		e.throughout(time.Second, func() error { return e.hasVersions("4.99.7", "4.99.7") })
 	})
 	t.Run("nobody says", func(t *testing.T) {
+		t.Parallel()
 		e := newHosted(t, cinder(), options{Before: func(e *env) { e.setOwnVersion("null") }})
 		e.awaitAvailable()
 		e.rest()
@@ -246,6 +254,7 @@ func TestHyperShiftVersion(t *testing.T) {
 		e.within(prompt, func() error { return e.hasVersions("4.99.8", "4.99.8") })
 	})
 	t.Run("own Deployment", func(t *testing.T) {
+		t.Parallel()
 		e := newHosted(t, manila(), options{})
 		e.eventually(installed, func() error { return e.hasVersions("4.99.0-guest", "4.99.0-guest") })
 		e.awaitAvailable()
@@ -271,6 +280,7 @@ func (e *env) isRollingOut() error {
 
 // TestHyperShiftScheduling: the controllers are where the other pods of their control plane are, with its priority (fault 153).
 func TestHyperShiftScheduling(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		e.awaitAvailable()
 		d, err := e.deployment()

@@ -35,6 +35,7 @@ func hostedRights(s subject) map[string][]string {
 // TestHyperShiftSidesAreApart: neither cluster accepts the credentials of the other, and the operator asks each for what it has, and
 // is never refused (fault 112): while it starts, when things change on either side, and when it starts again.
 func TestHyperShiftSidesAreApart(t *testing.T) {
+	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *env) {
 		management, err := clientcmd.BuildConfigFromFlags("", e.kubeconfig(e.subject.name))
 		e.must(err)
@@ -118,6 +119,7 @@ func cutName(object, prefix string) (string, bool) {
 // TestHyperShiftMetrics: the guest says who may read the operator's metrics; the management cluster, where the operator may not ask,
 // is not asked, and its accounts are nobody here.
 func TestHyperShiftMetrics(t *testing.T) {
+	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	token, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).
 		CreateToken(e.ctx(), operatorName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})

@@ -37,6 +37,7 @@ func (e *env) setManagementState(state opv1.ManagementState) {
 
 // TestUnmanagedLeavesOperandsAlone: while Unmanaged nothing is reverted or written at all; Managed again, everything is.
 func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	want := e.passwordTranslation()
@@ -78,6 +79,7 @@ func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
 
 // TestRemovedIsRefused: the driver cannot be removed; a condition says so, and nothing is deleted.
 func TestRemovedIsRefused(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	since, before := e.rest(), e.workloads()
@@ -104,6 +106,7 @@ func TestRemovedIsRefused(t *testing.T) {
 
 // TestStaticObjectsComeBack: what was edited or deleted is put right by events (faults 31, 132).
 func TestStaticObjectsComeBack(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	for name, c := range map[string]struct {
@@ -210,6 +213,7 @@ func (e *env) hasDisruptionBudget() error {
 
 // TestRightsComeBeforeWorkloads: no pod is created before its account and the account's rights (fault 105).
 func TestRightsComeBeforeWorkloads(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	created := func(resources ...string) []request {
@@ -231,6 +235,7 @@ func TestRightsComeBeforeWorkloads(t *testing.T) {
 // TestCSIDriverHasOneWriter: a policy chosen for the operator is what the object is created with, and nothing is in dispute
 // about it later (1.11-4).
 func TestCSIDriverHasOneWriter(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
 	e.awaitAvailable()
 	created, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
@@ -262,6 +267,7 @@ func hasPolicy(driver *storagev1.CSIDriver) error {
 
 // TestCSIDriverIsRepaired: its deletion and edits of what may change are put right (fault 130).
 func TestCSIDriverIsRepaired(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
 	e.awaitAvailable()
 	csiDrivers := resource("storage.k8s.io", "csidrivers")

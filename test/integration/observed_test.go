@@ -68,6 +68,7 @@ func hasVariables(c corev1.Container, want map[string]string) error {
 // TestProxyReachesDrivers: the cluster's proxy is given to what talks to the cloud or may, in all three workloads (faults 38,
 // 41, 42), not to what dials sockets only (fault 40); it comes once, however often it is synced, and goes.
 func TestProxyReachesDrivers(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.must(e.hasProxy(map[string]string{}))
@@ -153,6 +154,7 @@ func (e *env) argumentsAreSound() error {
 // TestTLSProfileReachesProxies: what APIServer/cluster says of TLS is what the proxies before the metrics serve (fault 119), and
 // what it leaves open becomes a default, never an empty argument or a placeholder (faults 118, 120, 121).
 func TestTLSProfileReachesProxies(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.must(e.proxiesServe("VersionTLS12", ""))
@@ -182,6 +184,7 @@ func TestTLSProfileReachesProxies(t *testing.T) {
 
 // TestLogLevelReachesAllContainers: spec.logLevel is the verbosity of each container that has one, of csi-driver-nfs too (fault 90).
 func TestLogLevelReachesAllContainers(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	for level, want := range map[opv1.LogLevel]string{opv1.Debug: "4", opv1.Trace: "6", opv1.TraceAll: "8", opv1.Normal: "2"} {
@@ -216,6 +219,7 @@ func (e *env) hasVerbosity(want string) error {
 
 // TestOperatorLogLevelNeverLogsBodies: the highest level makes the operator talk more, but not of what it sends: Secrets.
 func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		options options
 		risen   string // is in the log when the level has risen
@@ -226,6 +230,7 @@ func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
 		"flag": {options{Args: []string{"-v=10"}}, "/namespaces/" + operandNamespace + "/secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, c.options)
 			e.awaitAvailable()
 			e.eventually(soon, func() error {

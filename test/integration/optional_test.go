@@ -15,8 +15,10 @@ import (
 // TestOptionalKindComesAndGoes: an object of a kind that the cluster lacks is no error (faults 99, 100); it is made when the
 // kind arrives, and the kind's end is no error either.
 func TestOptionalKindComesAndGoes(t *testing.T) {
+	t.Parallel()
 	for name, o := range optionals() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, options{Idle: true})
 			crd := e.removeCRD(o.crd)
 			watch := e.watchConditions()
@@ -48,6 +50,7 @@ func TestOptionalKindComesAndGoes(t *testing.T) {
 
 // TestOptionalObjectComesBack: a deleted VolumeSnapshotClass or ServiceMonitor is made again, with the same content.
 func TestOptionalObjectComesBack(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	for name, o := range optionals() {

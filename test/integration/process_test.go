@@ -21,6 +21,7 @@ import (
 
 // TestMissingImagesEndTheProcess: each image variable that is missing is named, all in one line.
 func TestMissingImagesEndTheProcess(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Idle: true})
 	missing := []string{"DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"}
 	environment := slices.DeleteFunc(e.operatorEnv(), func(variable string) bool {
@@ -68,6 +69,7 @@ func (e *env) isNotLed() error {
 
 // TestEndGivesTheLeaseBack: after SIGTERM nobody leads, and the next operator leads at once.
 func TestEndGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.must(e.isLed())
@@ -87,6 +89,7 @@ func TestEndGivesTheLeaseBack(t *testing.T) {
 // TestChangedConfigEndsTheProcess: cluster-storage-operator changes the file when the TLS profile changes; the operator ends
 // well, for the next one to read it (fault 150).
 func TestChangedConfigEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.setConfig("  minTLSVersion: VersionTLS13\n")
@@ -107,7 +110,11 @@ func TestChangedConfigEndsTheProcess(t *testing.T) {
 // tlsVersion connects to the operator with no higher version than given.
 func (e *env) tlsVersion(highest uint16) (uint16, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: highest}} //nolint:gosec // the certificate is the operator's own.
-	connection, err := dialer.DialContext(e.ctx(), "tcp", e.listen)
+	address, err := e.address()
+	if err != nil {
+		return 0, err
+	}
+	connection, err := dialer.DialContext(e.ctx(), "tcp", address)
 	if err != nil {
 		return 0, err
 	}
@@ -121,6 +128,7 @@ func (e *env) tlsVersion(highest uint16) (uint16, error) {
 
 // TestServesHealthToAllAndMetricsToPrometheus: the kubelet has no credentials; metrics are for those who may read them.
 func TestServesHealthToAllAndMetricsToPrometheus(t *testing.T) {
+	t.Parallel()
 	newEnv(t, options{}).mustServe()
 }
 
@@ -154,7 +162,11 @@ func (e *env) mustServe(more ...asking) {
 
 // ask returns the status of the operator's answer.
 func (e *env) ask(path, token string) (int, error) {
-	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, "https://"+e.listen+path, nil)
+	address, err := e.address()
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, "https://"+address+path, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -175,6 +187,7 @@ func (e *env) ask(path, token string) (int, error) {
 
 // TestSettledOperatorIsQuiet: with nothing to do nothing is written, and next to nothing is read, poll after poll.
 func TestSettledOperatorIsQuiet(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
 	e.mustBeQuiet()
 }
@@ -228,6 +241,7 @@ func staleConditions() []string {
 
 // TestStaleConditionsGo: what earlier operators left is removed whether the driver runs or is disabled (1.11-1).
 func TestStaleConditionsGo(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		types []string
 		ready func(*env) error
@@ -238,6 +252,7 @@ func TestStaleConditionsGo(t *testing.T) {
 		"running": {nil, (*env).available},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t, options{Types: c.types, Before: func(e *env) {
 				e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
 					for _, conditionType := range staleConditions() {

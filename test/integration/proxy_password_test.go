@@ -16,6 +16,7 @@ import (
 // TestProxyPasswordIsNotShown: containers get the password of the cluster's proxy, and nothing that is read without looking at them has
 // it: neither log, nor events, nor conditions, at the usual log level and at the highest.
 func TestProxyPasswordIsNotShown(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	var passwords []string

@@ -105,7 +105,7 @@ func (e *env) awaitRollout(before map[string]workload, rolled []string) {
 	})
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasNewPods(rolled) })
-	e.settle()
+	e.rest()
 	for name, after := range e.workloads() {
 		if slices.Contains(rolled, name) {
 			if err := rolledOnce(before[name], after); err != nil {
@@ -151,6 +151,7 @@ func (e *env) hasNewPods(names []string) error {
 
 // TestChangedInputRollsOut: a change of what the pods read once makes them new, once and soon, and no others.
 func TestChangedInputRollsOut(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	all := inputs()
@@ -158,7 +159,7 @@ func TestChangedInputRollsOut(t *testing.T) {
 		all[name].put(e, "the first content")
 	}
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	e.awaitAvailable()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e.sub(name, func(*testing.T) {
@@ -171,6 +172,7 @@ func TestChangedInputRollsOut(t *testing.T) {
 
 // TestMissingInputArrives: the driver starts without any of its inputs; the arrival of each rolls out once (1.11-18).
 func TestMissingInputArrives(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
 		e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
 		e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
@@ -183,7 +185,7 @@ func TestMissingInputArrives(t *testing.T) {
 		}
 		return nil
 	})
-	e.settle()
+	e.rest()
 	for name, w := range e.workloads() {
 		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
 			t.Errorf("%s has hashes %v, want none of missing objects", name, w.Hashes)
@@ -202,6 +204,7 @@ func TestMissingInputArrives(t *testing.T) {
 
 // TestForeignObjectsRollNothingOut: Secrets and ConfigMaps that are no inputs change nothing, whoever puts them there.
 func TestForeignObjectsRollNothingOut(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	since := e.rest()
@@ -223,6 +226,7 @@ func TestForeignObjectsRollNothingOut(t *testing.T) {
 // TestMountsTrustedCA: what the cluster network operator puts into the ConfigMap is mounted into all that talk to the cloud
 // or may (fault 45), and nothing is mounted before.
 func TestMountsTrustedCA(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
@@ -244,7 +248,7 @@ func TestMountsTrustedCA(t *testing.T) {
 		}
 		return nil
 	})
-	e.settle()
+	e.rest()
 	got, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got.Data[trustedCAKey] != "a bundle" {

@@ -64,6 +64,7 @@ func (e *env) passwordTranslation() map[string]string {
 
 // TestTranslatesPassword: a password cloud becomes exactly the keys that the driver takes together.
 func TestTranslatesPassword(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.eventually(soon, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "") })
@@ -72,6 +73,7 @@ func TestTranslatesPassword(t *testing.T) {
 // TestTranslatesApplicationCredential: an application credential becomes its explicit keys (fault 32), and a change from
 // password leaves none of the old keys, which exclude the new ones.
 func TestTranslatesApplicationCredential(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	info, err := e.cloud.Info(e.ctx())
@@ -90,6 +92,7 @@ func TestTranslatesApplicationCredential(t *testing.T) {
 
 // TestTranslationIsRepaired: an edited, extended or deleted translation comes back (fault 11).
 func TestTranslationIsRepaired(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
@@ -110,6 +113,7 @@ func TestTranslationIsRepaired(t *testing.T) {
 
 // TestRotatedCredentialsAreTranslated: new credentials reach the driver within 2 s.
 func TestRotatedCredentialsAreTranslated(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	_, err := e.cloud.RotateCredentials(e.ctx(), simulator.Rotation{Password: "leaked-rotated-password-77aa"})
@@ -122,6 +126,7 @@ func TestRotatedCredentialsAreTranslated(t *testing.T) {
 
 // TestMalformedCloudsYAML: a condition names Secret and key, the old translation stays, and a corrected file is taken.
 func TestMalformedCloudsYAML(t *testing.T) {
+	t.Parallel()
 	const malformed = "leaked-in-malformed-33ef"
 	e := newEnv(t, options{})
 	e.secrets = append(e.secrets, malformed)
@@ -160,6 +165,7 @@ func TestMalformedCloudsYAML(t *testing.T) {
 
 // TestMissingCredentialsSecret: its absence is told with its name and what to do; its arrival is enough.
 func TestMissingCredentialsSecret(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
 		e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
 	}})
@@ -179,6 +185,7 @@ func TestMissingCredentialsSecret(t *testing.T) {
 // TestTranslatesCA: the driver is told the path of the CA: that of the credentials before that of the ConfigMap, and never the
 // path in clouds.yaml, which is of the installer's host (faults 28, 29, 33).
 func TestTranslatesCA(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	plain := e.passwordTranslation()
 	withCA := func(path string) map[string]string {
@@ -220,6 +227,7 @@ func (e *env) hasCopiedCA(ca string) error {
 // TestCopiesCA: the ConfigMap with the cloud's CA is copied and kept equal (fault 31), and both who talk to the cloud mount it
 // (fault 30), at the path that the driver is told.
 func TestCopiesCA(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasCopiedCA(string(e.ca)) })

@@ -71,6 +71,7 @@ func moreFailures() []failure {
 // TestUnreachableAtFirst: a cloud that cannot be reached before anything was deployed disables the driver and degrades nothing
 // (fault 1). The same failure, however often, is one write to the cluster and at most two connections per look (1.11-2, 1.11-3).
 func TestUnreachableAtFirst(t *testing.T) {
+	t.Parallel()
 	all := failures()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Idle: true})
 	end := e.fault(all[0].fault)
@@ -83,7 +84,7 @@ func TestUnreachableAtFirst(t *testing.T) {
 		}
 		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, f) })
 		e.eventually(soon, func() error { return e.tells(reachable, opv1.ConditionFalse, f) })
-		e.settleFor(shortly)
+		e.restFor(shortly)
 		before, err := e.polls()
 		e.must(err)
 		connections := e.counters().Connections
@@ -117,27 +118,29 @@ func (e *env) tells(conditionType string, status opv1.ConditionStatus, f failure
 // TestHangAtStart: within 2 s of the start of the process a condition is there even when the first call hangs; when the cloud
 // answers at last, that answer counts.
 func TestHangAtStart(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Idle: true})
 	end := e.fault(simulator.Fault{Mode: simulator.Hang})
 	const bound = 2 * time.Second
 	p := e.startOperator()
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason) })
-	if took := time.Since(p.started); took > bound {
+	if took := p.started.elapsed(); took > bound {
 		t.Errorf("the first condition came %v after the start of the process, want at most %v", took, bound)
 	}
 	e.mustNotDeploy()
-	e.settle()
+	e.rest()
 	end()
 	e.awaitAvailable()
 }
 
 // TestStopDuringHang: an operator that waits for the cloud ends at once when it is told to.
 func TestStopDuringHang(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Faults: []simulator.Fault{{Mode: simulator.Hang}}})
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "") })
-	start := time.Now()
+	watch := startWatch()
 	e.stopOperator()
-	if took := time.Since(start); took > 3*time.Second {
+	if took := watch.elapsed(); took > 3*time.Second {
 		t.Errorf("the operator took %v to end", took)
 	}
 }
@@ -145,9 +148,10 @@ func TestStopDuringHang(t *testing.T) {
 // TestUnreachableLater: an outage after the drivers were started disables nothing: a neutral condition, an event and a metric
 // tell of it, and drivers and StorageClasses are left alone.
 func TestUnreachableLater(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	since := e.mark()
 	for _, f := range moreFailures() {
 		end := e.fault(f.fault)
@@ -176,13 +180,14 @@ func (e *env) isMetric(name string, want float64) error {
 
 // TestOutageLaterIsOneWrite: an outage of a running driver is told once.
 func TestOutageLaterIsOneWrite(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	since := e.mark()
 	e.fault(statusFault("", http.StatusBadGateway))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
-	e.settle()
+	e.rest()
 	if writes := e.requests(since, statusWrites); len(writes) != 1 {
 		t.Errorf("an outage is %d writes of the status, want one:\n%s", len(writes), list(writes))
 	}
@@ -191,9 +196,10 @@ func TestOutageLaterIsOneWrite(t *testing.T) {
 
 // TestRestartDuringOutage: an operator that starts during an outage and finds the driver goes on reconciling it.
 func TestRestartDuringOutage(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.settle()
+	e.rest()
 	e.stopOperator()
 	e.fault(simulator.Fault{Mode: simulator.Unreachable})
 	const image = "registry.example.com/csi-driver-manila:next"
