@@ -134,8 +134,8 @@ func TestPrivateCA(t *testing.T) {
 		"only a path of the installer's host":       {cacert: "/home/installer/ca.pem", want: openstack.CloudUnreachable, fragment: "unknown authority"},
 		"only a path that cannot be read":           {cacert: "/", want: openstack.CloudUnreachable, fragment: "unknown authority"},
 		"only a path below what is not a directory": {cacert: "clouds.yaml/x", want: openstack.CloudUnreachable, fragment: "unknown authority"},
-		"garbage in the Secret":                     {first: garbage, legacy: "REAL", want: openstack.InvalidCredentials, fragment: "ca.crt holds no PEM certificate"},
-		"text in the legacy file":                   {legacy: "secret-text", want: openstack.InvalidCredentials, fragment: "legacy.pem holds no PEM certificate"},
+		"garbage in the Secret":                     {first: garbage, legacy: "REAL", want: openstack.InvalidCredentials, fragment: "ca.crt (key cacert of the credentials Secret, or the ConfigMap with the cloud's CA) holds no PEM certificate"},
+		"text in the legacy file":                   {legacy: "secret-text", want: openstack.InvalidCredentials, fragment: "legacy.pem (key cacert of the credentials Secret, or the ConfigMap with the cloud's CA) holds no PEM certificate"},
 		"garbage in the file of the path":           {cacert: "garbage.pem", want: openstack.InvalidCredentials, fragment: "garbage.pem holds no PEM certificate"},
 		"garbage in clouds.yaml":                    {cacert: garbage, want: openstack.InvalidCredentials, fragment: "cacert in clouds.yaml holds no PEM certificate"},
 	} {

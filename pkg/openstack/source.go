@@ -152,7 +152,7 @@ func (s Source) readCA(secret *Secret, cloud *Cloud) (caBundle, error) {
 		data, err := readFile(path)
 		switch {
 		case err == nil && len(data) > 0:
-			return caBundle{path, data}, nil
+			return caBundle{fmt.Sprintf("%s (key %s of the credentials Secret, or the ConfigMap with the cloud's CA)", path, CAKey), data}, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return caBundle{}, invalid(fmt.Sprintf("%s %v", path, err))
 		}
@@ -176,8 +176,11 @@ func (a *access) roots() (*x509.CertPool, error) {
 	if err != nil {
 		return nil, invalid(fmt.Sprintf("the system's roots cannot be read: %v", err))
 	}
-	if len(a.ca.pem) > 0 && !roots.AppendCertsFromPEM(a.ca.pem) {
-		return nil, invalid(a.ca.place + " holds no PEM certificate")
+	if len(a.ca.pem) > 0 {
+		if err := CheckCA(a.ca.pem); err != nil {
+			return nil, invalid(fmt.Sprintf("%s %v", a.ca.place, err))
+		}
+		roots.AppendCertsFromPEM(a.ca.pem)
 	}
 	roots.AppendCertsFromPEM(a.trusted)
 	return roots, nil
