@@ -3,10 +3,13 @@
 package integration
 
 import (
+	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -234,6 +237,29 @@ func TestCinderUnusableConfigAtFirst(t *testing.T) {
 	e.must(e.hasConf(""))
 }
 
+// TestCinderBrokenCA: a CA that no driver could read is named by Secret and key, and not rolled out.
+func TestCinderBrokenCA(t *testing.T) {
+	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
+	e.awaitAvailable()
+	e.rest()
+	before := e.untouched()
+	for name, ca := range map[string]string{"no PEM": "leaked", "not UTF-8": string(e.ca) + "\xfc"} {
+		e.sub(name, func(*testing.T) {
+			e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString([]byte(ca))))
+			e.within(prompt, func() error {
+				return e.says(cinderDegraded, "key cacert of Secret "+operatorNamespace+"/"+cinderCredentials)
+			})
+			e.rest()
+			if diff := cmp.Diff(before.conf, e.untouched().conf); diff != "" {
+				e.t.Errorf("%s changed:\n%s", cloudConf, diff)
+			}
+			e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString(e.ca)))
+			e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+			e.awaitAvailable()
+		})
+	}
+}
+
 // TestCinderCA: the CA is that of the credentials, else that of the installer's ConfigMap; it is in cloud-conf, and cloud.conf
 // names the file (faults 33, 52, 59). Both operator and driver find it.
 func TestCinderCA(t *testing.T) {
@@ -252,15 +278,23 @@ func (e *env) mustFollowCA() {
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
 	e.rest() // an available driver's workloads may still get their annotation of the stable generation
 
-	e.putCloudCA("the installer's")
+	installers, another := string(e.ca)+"# the installer's\n", string(e.ca)+"# another\n"
+	e.putCloudCA(installers)
 	e.lookAgain()
 	e.idle(2 * time.Second)
 	e.must(e.hasCloudConf(with(string(e.ca))))
 
 	e.patchBeside(secrets(), cinderCredentials, `{"data":{"cacert":null}}`)
-	e.within(prompt, func() error { return e.hasCloudConf(with("the installer's")) })
-	e.putCloudCA("another")
-	e.within(prompt, func() error { return e.hasCloudConf(with("another")) })
+	e.within(prompt, func() error { return e.hasCloudConf(with(installers)) })
+	e.putCloudCA(another)
+	e.within(prompt, func() error { return e.hasCloudConf(with(another)) })
+	before := e.untouched()
+	e.putCloudCA("no certificate")
+	e.within(prompt, func() error {
+		return e.says(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap", "holds no PEM certificate")
+	})
+	e.rest()
+	e.must(e.isAs(before))
 	e.putCloudCA("")
 	e.within(prompt, func() error {
 		return e.hasCloudConf(map[string]string{confKey: generatedConf, topologyKey: "true"})

@@ -5,8 +5,14 @@ package integration
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -22,8 +28,8 @@ func manyZones(more ...string) []string {
 	return append(names, more...)
 }
 
-// TestCinderTopology: volumes follow pods into zones when every available compute zone is an available volume zone, and there is
-// one at least (faults 61, 63, 64). Each answer differs from the one before, so that it is seen to be a new one.
+// TestCinderTopology: volumes follow pods into zones when every compute zone is a volume zone. Controllers and nodes roll out together,
+// once, when zones come or go; they do not when zones go into maintenance or the cloud lists none.
 func TestCinderTopology(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
@@ -32,28 +38,40 @@ func TestCinderTopology(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		compute, volume []string
-		want            string
+		changes         bool
 	}{
-		{"a compute zone without volumes", []string{"az1", "az2"}, []string{"az1"}, "false"},
-		{"equal", []string{"az1", "az2"}, []string{"az2", "az1"}, "true"},
-		{"no zones at all", nil, nil, "false"},
-		{"one more for volumes", []string{"az1"}, []string{"az1", "az2"}, "true"},
-		{"no compute zones", nil, []string{"az1"}, "false"},
-		{"a compute zone out of order", []string{"az1", "!az2"}, []string{"az1"}, "true"},
-		{"a volume zone out of order", []string{"az1", "az2"}, []string{"az1", "!az2"}, "false"},
-		{"listed twice", []string{"az1", "az1"}, []string{"az1"}, "true"},
-		{"all compute zones out of order", []string{"!az1"}, []string{"az1"}, "false"},
-		{"listed twice, once in order", []string{"az1", "!az1"}, []string{"!az1", "az1"}, "true"},
-		{"no volume zones", []string{"az1"}, nil, "false"},
-		{"very many", manyZones(), manyZones("one-more"), "true"},
-		{"very many and one", manyZones("one-more"), manyZones(), "false"},
+		{"a compute zone without volumes", []string{"az1", "az2"}, []string{"az1"}, true},
+		{"that zone in maintenance", []string{"az1", "!az2"}, []string{"az1"}, false},
+		{"all compute zones in maintenance", []string{"!az1", "!az2"}, []string{"az1"}, false},
+		{"its volume zone not in service yet", []string{"az1", "az2"}, []string{"az1", "!az2"}, false},
+		{"equal", []string{"az1", "az2"}, []string{"az2", "az1"}, true},
+		{"a volume zone in maintenance", []string{"az1", "az2"}, []string{"az1", "!az2"}, false},
+		{"all volume zones in maintenance", []string{"az1", "az2"}, []string{"!az1", "!az2"}, false},
+		{"a compute zone in maintenance", []string{"az1", "!az2"}, []string{"az1", "az2"}, false},
+		{"everything in maintenance", []string{"!az1", "!az2"}, []string{"!az1", "!az2"}, false},
+		{"no zones at all", nil, nil, false},
+		{"no volume zones", []string{"az1"}, nil, false},
+		{"no compute zones", nil, []string{"az1"}, false},
+		{"one more for volumes", []string{"az1"}, []string{"az1", "az2"}, false},
+		{"listed twice, once in order", []string{"az1", "!az1"}, []string{"!az1", "az1"}, false},
+		{"very many and one", manyZones("one-more"), manyZones(), true},
+		{"very many", manyZones(), manyZones("one-more"), true},
 	} {
 		e.sub(c.name, func(*testing.T) {
-			before := e.workloads()
+			before, topology := e.workloads(), e.topology()
 			e.setZones(simulator.Compute, c.compute...)
 			e.setZones(simulator.Volume, c.volume...)
+			if !c.changes {
+				e.looks(5)
+				e.rest()
+				e.must(e.hasTopology(topology))
+				if diff := cmp.Diff(before, e.workloads()); diff != "" {
+					e.t.Errorf("the workloads changed:\n%s", diff)
+				}
+				return
+			}
 			e.lookAgain()
-			e.within(prompt, func() error { return e.hasTopology(c.want) })
+			e.within(prompt, func() error { return e.hasTopology(map[string]string{"true": "false", "false": "true"}[topology]) })
 			e.eventually(prompt, func() error {
 				for name, after := range e.workloads() { // both, or nodes and controller would disagree (fault 67)
 					if err := rolledOnce(before[name], after); err != nil {
@@ -64,6 +82,31 @@ func TestCinderTopology(t *testing.T) {
 			})
 			e.awaitAvailable() // a conflict with the Deployment's status may degrade for a moment
 		})
+	}
+	events, err := e.events(e.ctx(), "CinderTopologyChanged")
+	e.must(err)
+	says := "enable_topology of cloud-conf changes from true to false because of compute zones nova -> az1, az2; volume zones nova -> az1"
+	if len(events) != 4 || !slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Message == says }) {
+		t.Errorf("%d events about topology, want 4, and one that says %q", len(events), says)
+	}
+}
+
+// TestCinderMaintenanceOverRestart: an operator that starts during a maintenance keeps the topology that the driver has.
+func TestCinderMaintenanceOverRestart(t *testing.T) {
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	before := e.untouched()
+	e.stopOperator()
+	for _, zones := range [][2]string{{"nova", "!nova"}, {"!nova", "nova"}, {"!nova", "!nova"}} {
+		e.setZones(simulator.Compute, zones[0])
+		e.setZones(simulator.Volume, zones[1])
+		e.startOperator()
+		e.looks(5)
+		e.rest()
+		e.must(e.isAs(before))
+		e.must(e.available())
+		e.stopOperator()
 	}
 }
 
@@ -84,6 +127,32 @@ func TestCinderTopologyOverride(t *testing.T) {
 	e.must(e.hasTopology("true"))
 	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{})
 	e.within(prompt, func() error { return e.hasTopology("false") })
+}
+
+// TestCinderInstalledTopology: without a ConfigMap for the driver, enable_topology counts in the one that the cluster was installed
+// with, as in earlier releases. A ConfigMap for the driver hides it, and a condition says so.
+func TestCinderInstalledTopology(t *testing.T) {
+	e := newCinder(t, options{Before: func(e *env) {
+		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "", topologyKey: "false"})
+		e.referTo("config")
+	}})
+	e.awaitAvailable()
+	e.must(e.hasTopology("false"))
+	e.putUserConfig(map[string]string{"cloud.conf": "[BlockStorage]\n"})
+	e.within(prompt, func() error { return e.hasTopology("true") })
+	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "PartlyIgnored") })
+	for _, text := range []string{
+		"key cloud.conf of ConfigMap " + openshiftConfig + "/" + cinderUserConfig + " is ignored",
+		"key enable_topology of ConfigMap " + openshiftConfig + "/" + cloudProviderConfig + " is ignored",
+	} {
+		if message := e.message(cinderConfigValid); !strings.Contains(message, text) {
+			t.Errorf("%s says %q, want %q", cinderConfigValid, message, text)
+		}
+	}
+	e.must(e.available())
+	e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(t.Context(), cinderUserConfig, metav1.DeleteOptions{}))
+	e.within(prompt, func() error { return e.hasTopology("false") })
+	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected") })
 }
 
 // TestCinderOverrideNeedsNoCloud: with the administrator's word the driver is installed, and not degraded, though no cloud has

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ const (
 	cinderReachable   = "CinderCloudReachable"
 	cinderDegraded    = "OpenStackCinderConfigSyncDegraded"
 	cinderProgressing = "OpenStackCinderConfigSyncProgressing"
+	cinderConfigValid = "CinderUserConfigValid"
 )
 
 // generatedConf is the cloud.conf of a cloud without a CA, for an administrator who asks for nothing.
@@ -127,6 +129,14 @@ func (e *env) hasConf(more string) error {
 	return nil
 }
 
+// topology is what the driver is told.
+func (e *env) topology() string {
+	e.t.Helper()
+	conf, err := e.cloudConf()
+	e.must(err)
+	return conf[topologyKey]
+}
+
 // hasTopology returns nil if the driver is told so.
 func (e *env) hasTopology(want string) error {
 	got, err := e.cloudConf()
@@ -140,6 +150,21 @@ func (e *env) hasTopology(want string) error {
 func (e *env) lookAgain() {
 	e.t.Helper()
 	e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano()))
+}
+
+// looks has the operator look at the zones, so many times at least.
+func (e *env) looks(n int) {
+	e.t.Helper()
+	for range n {
+		before := e.counters().Requests[simulator.Compute]
+		e.lookAgain()
+		e.eventually(soon, func() error {
+			if e.counters().Requests[simulator.Compute] == before {
+				return errors.New("the operator has not asked for the zones again")
+			}
+			return nil
+		})
+	}
 }
 
 // zone is an availability zone; a leading ! makes it unavailable.

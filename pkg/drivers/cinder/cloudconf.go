@@ -47,14 +47,16 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 		return nil, err
 	}
 	conf := bytes.NewBufferString(global)
-	for i, s := range settingsOf(text) {
-		if err := s.check(); err != nil {
+	header := "\n[" + userSection + "]\n" // one for all sections; repeated settings stay, for the last one counts
+	for _, e := range entriesOf(text) {
+		if !e.setting() {
+			continue
+		}
+		if _, err := e.remark(); err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			conf.WriteString("\n[" + userSection + "]\n")
-		}
-		conf.WriteString(s.text + "\n")
+		conf.WriteString(header + e.text + "\n")
+		header = ""
 	}
 	return conf.Bytes(), nil
 }
@@ -89,21 +91,28 @@ func quote(value string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(value) + `"`, nil
 }
 
-// setting is a line of the user's section, or several when its value goes on.
-type setting struct {
+// entry is the header of a section, or a setting: a line, or several when its value goes on.
+type entry struct {
 	line int
-	text string
+	// counts says that the section that it heads, or is in, is the user's.
+	counts bool
+	// name is that of a setting, "" for a header.
+	name, text string
 }
 
-// settingsOf finds the settings of the user's section in a text whose syntax is right. Repeated sections become one; repeated
-// settings stay, for the last one counts. Values stay in the spelling that the scanner reports, so nothing is lost by
+// setting tells whether the driver gets it.
+func (e entry) setting() bool {
+	return e.counts && e.name != "" && !strings.EqualFold(e.name, devicePathKey)
+}
+
+// entriesOf splits a text whose syntax is right. Values stay in the spelling that the scanner reports, so nothing is lost by
 // unquoting and quoting. A [BlockStorage "subsection"] is none of the driver's.
-func settingsOf(text []byte) []setting {
+func entriesOf(text []byte) []entry {
 	files := token.NewFileSet()
 	file := files.AddFile("", files.Base(), len(text))
 	var s scanner.Scanner
 	s.Init(file, text, nil, 0)
-	var kept []setting
+	var entries []entry
 	inside := false
 	for pos, tok, name := s.Scan(); tok != token.EOF; pos, tok, name = s.Scan() {
 		switch tok {
@@ -111,18 +120,17 @@ func settingsOf(text []byte) []setting {
 			_, _, section := s.Scan()
 			_, next, _ := s.Scan()
 			inside = next == token.RBRACK && strings.EqualFold(section, userSection)
+			entries = append(entries, entry{line: file.Line(pos), counts: inside})
 		case token.IDENT:
 			content := name
 			if _, next, _ := s.Scan(); next == token.ASSIGN {
 				_, _, value := s.Scan()
 				content = strings.TrimSuffix(name+" = "+value, " ")
 			}
-			if inside && !strings.EqualFold(name, devicePathKey) {
-				kept = append(kept, setting{file.Line(pos), content})
-			}
+			entries = append(entries, entry{file.Line(pos), inside, name, content})
 		}
 	}
-	return kept
+	return entries
 }
 
 // driverConfig is the part of the driver's configuration that users may fill, with the driver's names and types.
@@ -135,13 +143,27 @@ type driverConfig struct {
 	}
 }
 
-// check finds a value that does not fit its setting: the driver would not start. Settings that are not known here pass, as
-// they do in the driver.
-func (s setting) check() error {
-	if gcfg.FatalOnly(gcfg.ReadStringInto(&driverConfig{}, "["+userSection+"]\n"+s.text)) != nil {
-		return &SyntaxError{s.line, "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"}
+// maxAttachLimit is the highest node-volume-attach-limit that the driver takes, and its default.
+const maxAttachLimit = 256
+
+// remark returns why the driver ignores a setting, "" if it does not, or the error that keeps the driver from starting. A setting
+// that is not known here passes, as it does in the driver.
+func (e entry) remark() (string, error) {
+	var config driverConfig
+	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
+	err := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)
+	if gcfg.FatalOnly(err) != nil {
+		return "", &SyntaxError{e.line, "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"}
 	}
-	return nil
+	limit := config.BlockStorage.NodeVolumeAttachLimit
+	switch {
+	case err != nil:
+		return "the CSI driver does not know this setting. It knows node-volume-attach-limit, rescan-on-resize, ignore-volume-az and " +
+			"ignore-volume-microversion", nil
+	case limit < 1 || limit > maxAttachLimit:
+		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d", maxAttachLimit), nil
+	}
+	return "", nil
 }
 
 // SyntaxError is a cloud.conf that the driver could not read. It quotes nothing of the text, which may hold passwords.

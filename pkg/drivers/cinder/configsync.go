@@ -5,29 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
-)
-
-// Where the operands' manifests mount what cloud.conf points to.
-const (
-	mountedClouds = "/etc/kubernetes/secret/clouds.yaml"
-	mountedCA     = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
 // Names of the controller and of its condition.
@@ -35,10 +27,18 @@ const (
 	configSyncName    = "OpenStackCinderConfigSync"
 	configSyncManager = configSyncName + "-Status"
 	progressingType   = configSyncName + "Progressing"
+	// validType says whether the administrator's configuration is used completely. CSO ignores it.
+	validType = "CinderUserConfigValid"
 
 	reasonAsExpected = "AsExpected"
 	reasonWaiting    = "WaitingForOpenStack"
 	reasonError      = "SyncError"
+	reasonIgnored    = "PartlyIgnored"
+
+	topologyChanged = "CinderTopologyChanged"
+
+	// maxLines is how many lines a condition has at most.
+	maxLines = 10
 )
 
 // errNotAnswered is what the driver waits for at first.
@@ -65,11 +65,12 @@ func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher) 
 	}
 	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
 	zones.heard = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
+	zones.deployed = c.deployed
 	f := factory.New().
 		WithSyncContext(syncCtx).
 		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer()).
 		WithInformers(sources.informers...).
-		WithFilteredEventsInformers(sources.isInstalledWith, sources.installed.Informer()).
+		WithFilteredEventsInformers(sources.isCloudConfig, sources.installed.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
@@ -119,7 +120,7 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 	if topology.overdue {
 		err = errors.Join(err, fmt.Errorf("no look at the availability zones for more than %v: %w", c.grace, topology.doubt))
 	}
-	return errors.Join(err, c.report(ctx, topology, err))
+	return errors.Join(err, c.report(ctx, user, topology, err))
 }
 
 // topology is whether volumes are to follow pods into zones.
@@ -127,6 +128,8 @@ type topology struct {
 	enabled bool
 	// known is false while nobody has said.
 	known bool
+	// cause says who decided.
+	cause string
 	// doubt is why the cloud's word is missing or may be old; nil where it is fresh or not asked for.
 	doubt error
 	// overdue says that the doubt has lasted longer than a cloud may fail.
@@ -137,15 +140,16 @@ type topology struct {
 func (c *configSync) topology(user userConfig) (topology, error) {
 	enabled, given, err := user.override()
 	if given || err != nil {
-		return topology{enabled: enabled, known: given}, err
+		return topology{enabled: enabled, known: given, cause: user.topology.place}, err
 	}
 	answer := c.zones.current()
-	t := topology{enabled: answer.topology, known: answer.known, doubt: answer.err}
-	if answer.err != nil {
-		t.overdue = c.clock.Since(answer.failingSince) > c.grace
-	}
-	if !answer.asked {
+	t := topology{enabled: answer.topology, known: answer.known, cause: cmp.Or(answer.cause, "the last answer of OpenStack")}
+	switch {
+	case !answer.asked:
 		t.doubt = errNotAnswered
+	case answer.err != nil:
+		t.doubt = fmt.Errorf("%w. To go on without the availability zones, set %s to true or false", answer.err, user.topology.place)
+		t.overdue = c.clock.Since(answer.failingSince) > c.grace
 	}
 	if !t.known {
 		t.enabled, t.known = c.remembered()
@@ -165,62 +169,19 @@ func (c *configSync) remembered() (enabled, known bool) {
 	return false, false
 }
 
-// write makes cloud-conf of its sources, as far as all of them are known. A side that refuses it keeps it from no other.
-func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology) error {
-	data, err := c.content(user, t.enabled)
-	if err != nil || !t.known {
-		return err
-	}
-	var errs []error
-	for _, side := range c.sides() {
-		if existing := c.existing(side); existing != nil && maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0 {
-			continue
-		}
-		namespace := c.cluster.Placement.Namespace(side)
-		required := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
-		_, _, err := resourceapply.ApplyConfigMap(ctx, c.cluster.Side(side).Kube.CoreV1(), syncCtx.Recorder(), required)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("writing %s: %w", c.cluster.Name(side, "ConfigMap", namespace, configMap), err))
+// deployed is what the availability zones said to an earlier run of the operator; what the administrator said is not.
+func (c *configSync) deployed() (enabled, known bool) {
+	if user, err := c.sources.user(); err == nil {
+		if _, given, err := user.override(); given && err == nil {
+			return false, false
 		}
 	}
-	return errors.Join(errs...)
+	return c.remembered()
 }
 
-// content is what cloud-conf is to hold.
-func (c *configSync) content(user userConfig, enabled bool) (map[string]string, error) {
-	cloud, ca, err := c.sources.access()
-	if err != nil {
-		return nil, err
-	}
-	data := map[string]string{topologyKey: strconv.FormatBool(enabled)}
-	options := Options{CloudsFile: mountedClouds, Cloud: cloud}
-	if ca = cmp.Or(ca, user.ca.value); ca != "" {
-		data[bundleKey], options.CAFile = ca, mountedCA
-	}
-	config, err := CloudConf([]byte(user.config.value), options)
-	var syntax *SyntaxError
-	if errors.As(err, &syntax) {
-		return nil, fmt.Errorf("%s %w: correct it; the driver keeps the configuration it has", user.config.place, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("generating cloud.conf: %w", err)
-	}
-	data[configKey] = string(config)
-	return data, nil
-}
-
-// existing is the cached cloud-conf of a side, nil if there is none.
-func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
-	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Placement.Namespace(side)).Get(configMap)
-	if err != nil {
-		return nil
-	}
-	return found
-}
-
-// report writes the condition of a driver that waits for a first answer of the cloud. What failed is in the condition of
-// errors, and nothing is waited for then.
-func (c *configSync) report(ctx context.Context, t topology, failed error) error {
+// report writes the conditions of a driver that waits for a first answer of the cloud, and of configuration without effect. What
+// failed is in the condition of errors, and nothing is waited for then.
+func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := applyopv1.OperatorCondition().WithType(progressingType).WithStatus(opv1.ConditionFalse)
 	switch {
 	case failed != nil:
@@ -230,5 +191,18 @@ func (c *configSync) report(ctx context.Context, t topology, failed error) error
 	default:
 		progressing.WithReason(reasonAsExpected).WithMessage("The configuration of the driver is written")
 	}
-	return c.cluster.Operator.ApplyOperatorStatus(ctx, configSyncManager, applyopv1.OperatorStatus().WithConditions(progressing))
+	valid := applyopv1.OperatorCondition().WithType(validType).
+		WithStatus(opv1.ConditionTrue).WithReason(reasonAsExpected).WithMessage("Nothing in the administrator's configuration is ignored")
+	if len(user.ignored) > 0 {
+		valid.WithStatus(opv1.ConditionFalse).WithReason(reasonIgnored).WithMessage(firstOf(user.ignored))
+	}
+	return c.cluster.Operator.ApplyOperatorStatus(ctx, configSyncManager, applyopv1.OperatorStatus().WithConditions(progressing, valid))
+}
+
+// firstOf joins the first lines.
+func firstOf(lines []string) string {
+	if more := len(lines) - maxLines; more > 0 {
+		lines = append(slices.Clip(lines[:maxLines]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -32,7 +32,7 @@ func TestCloudConfContent(t *testing.T) {
 	t.Parallel()
 	secret := func(data map[string]string) runtime.Object { return credentials(cluster.DefaultNamespace, data) }
 	usual := secret(map[string]string{cloudsKey: clouds("openstack")})
-	withSecretCA := secret(map[string]string{cloudsKey: clouds("openstack"), caKey: "Secret's"})
+	withSecretCA := secret(map[string]string{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
 	installed := func(data map[string]string) runtime.Object { return userObject("cloud-provider-config", data) }
 	for name, test := range map[string]struct {
 		objects []runtime.Object
@@ -56,15 +56,15 @@ func TestCloudConfContent(t *testing.T) {
 		},
 		"CA of the Secret (52, 59)": {
 			[]runtime.Object{withSecretCA},
-			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
 		"CA of the ConfigMap": {
-			[]runtime.Object{usual, installed(map[string]string{bundleKey: "ConfigMap's"})},
-			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "ConfigMap's"},
+			[]runtime.Object{usual, installed(map[string]string{bundleKey: authority("ConfigMap's")})},
+			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's")},
 		},
 		"CA of both": {
-			[]runtime.Object{withSecretCA, installed(map[string]string{bundleKey: "ConfigMap's"})},
-			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+			[]runtime.Object{withSecretCA, installed(map[string]string{bundleKey: authority("ConfigMap's")})},
+			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
 		"what Manila's operator makes does not count (1.11-10)": {
 			[]runtime.Object{usual, manilasCopy()},
@@ -200,6 +200,67 @@ func TestLastGoodStays(t *testing.T) {
 			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
 			[]string{credentialsPlace + " has no key clouds.yaml"},
 		},
+		"a configuration that is not text": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.putBinary(t, map[string][]byte{userConfigKey: []byte("[BlockStorage]\n; " + password + "\xfc\n")})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, map[string]string{userConfigKey: ""}) },
+			[]string{"key config of ConfigMap openshift-config/cinder-csi-config is binary data"},
+		},
+		"a topology that is not text": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.putBinary(t, map[string][]byte{userTopologyKey: []byte("false\xff")})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, map[string]string{userConfigKey: ""}) },
+			[]string{"key enable_topology of ConfigMap openshift-config/cinder-csi-config is binary data"},
+		},
+		"a CA that is no PEM": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.putCredentials(t, map[string]string{cloudsKey: clouds("openstack"), caKey: password})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
+			[]string{"key cacert of " + credentialsPlace + " holds no PEM certificate"},
+		},
+		"a CA with a broken certificate": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				broken := strings.Replace(testCA, "\nMII", "\nAAA", 1)
+				b.putCredentials(t, map[string]string{cloudsKey: clouds("openstack"), caKey: authority(password) + broken})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
+			[]string{"key cacert of " + credentialsPlace + " holds no PEM certificate, or one that cannot be parsed"},
+		},
+		"a CA that is not UTF-8": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.putCredentials(t, map[string]string{cloudsKey: clouds("openstack"), caKey: authority(password + "\xfc")})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, good) },
+			[]string{"key cacert of " + credentialsPlace + " is not UTF-8 text"},
+		},
+		"a ConfigMap's CA that is no PEM": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.putConfigMap(t, "cloud-provider-config", map[string]string{bundleKey: password})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.putConfigMap(t, "cloud-provider-config", nil) },
+			[]string{"key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config holds no PEM certificate"},
+		},
+		"too much of everything": {
+			func(t *testing.T, b *bench) {
+				t.Helper()
+				b.put(t, map[string]string{userConfigKey: "[BlockStorage]\n" + strings.Repeat("rescan-on-resize = true\n", 25_000)})
+				b.putCredentials(t, map[string]string{cloudsKey: clouds("openstack"), caKey: strings.Repeat(authority(password), 1000)})
+			},
+			func(t *testing.T, b *bench) { t.Helper(); b.put(t, nil); b.putCredentials(t, good) },
+			[]string{
+				"ConfigMap cloud-conf would exceed 1 MiB", "key config of ConfigMap openshift-config/cinder-csi-config brings 600015 bytes",
+				"key cacert of " + credentialsPlace + " brings ",
+			},
+		},
 		"no credentials": {
 			func(t *testing.T, b *bench) { t.Helper(); b.putCredentials(t, nil) },
 			func(t *testing.T, b *bench) {
@@ -301,9 +362,9 @@ func TestWakeUps(t *testing.T) {
 			expect("the first configuration", configKey, "cloud = openstack")
 			b.put(t, map[string]string{userConfigKey: userText})
 			expect("the user's configuration", configKey, "rescan-on-resize")
-			b.putConfigMap(t, b.Placement.CloudConfig, map[string]string{bundleKey: "ConfigMap's"})
+			b.putConfigMap(t, b.Placement.CloudConfig, map[string]string{bundleKey: authority("ConfigMap's")})
 			expect("the CA", bundleKey, "ConfigMap's")
-			b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: "Secret's"})
+			b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: authority("Secret's")})
 			expect("other credentials", configKey, "cloud = other")
 			expect("their CA", bundleKey, "Secret's")
 			for _, side := range b.config.sides() {

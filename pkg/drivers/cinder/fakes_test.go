@@ -82,7 +82,7 @@ func (f *fakeCloud) Changed() bool { return f.changed }
 
 // offer has the cloud answer, so that topology is on or off.
 func (f *fakeCloud) offer(topology bool) {
-	f.compute, f.volume, f.err = []openstack.Zone{{Name: "a", Available: true}}, nil, nil
+	f.compute, f.volume, f.err = up("a"), up("elsewhere"), nil
 	if topology {
 		f.volume = f.compute
 	}
@@ -187,6 +187,18 @@ func (b *bench) look(t *testing.T, key string) {
 	}
 }
 
+// settle looks at the zones as often as an answer takes to change, one look at each poll, and configures the driver.
+func (b *bench) settle(t *testing.T) {
+	t.Helper()
+	for range settleLooks {
+		b.pass(poll)
+		b.look(t, changedKey)
+	}
+	if err := b.sync(t); err != nil {
+		t.Error(err)
+	}
+}
+
 // sync configures the driver, once the zones were looked at if that is due, and waits until the caches know.
 func (b *bench) sync(t *testing.T) error {
 	t.Helper()
@@ -251,6 +263,20 @@ func (b *bench) putConfigMap(t *testing.T, name string, data map[string]string) 
 		}
 		cached, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
 		return data == nil && apierrors.IsNotFound(err) || err == nil && maps.Equal(cached.Data, data)
+	})
+}
+
+// putBinary writes bytes that are not text into the administrator's ConfigMap for the driver.
+func (b *bench) putBinary(t *testing.T, data map[string][]byte) {
+	t.Helper()
+	object := userObject(userConfigMap, nil)
+	object.BinaryData = data
+	if _, err := b.Controller.CoreV1().ConfigMaps(userNamespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, userConfigMap, func() bool {
+		cached, err := b.config.sources.own.Lister().ConfigMaps(userNamespace).Get(userConfigMap)
+		return err == nil && len(cached.BinaryData) == len(data)
 	})
 }
 
@@ -322,6 +348,23 @@ func userObject(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: userNamespace, Name: name}, Data: data}
 }
 
+// authority is a CA bundle; the names differ.
+func authority(name string) string {
+	return name + "\n" + testCA
+}
+
+// testCA is a self-signed certificate.
+const testCA = `-----BEGIN CERTIFICATE-----
+MIIBNDCB56ADAgECAhQ3ezIqX0LKB6HikMgrQU3n5T9LwDAFBgMrZXAwDzENMAsG
+A1UEAwwEdGVzdDAgFw0yNjExMjEyMjQ5NTBaGA8yMTI2MTAyODIyNDk1MFowDzEN
+MAsGA1UEAwwEdGVzdDAqMAUGAytlcAMhANqlbNQCt7SFh/NgLzM1z526f/NITIqi
+0ol0f85B0qYKo1MwUTAdBgNVHQ4EFgQUgSf3aw5fmd/zqhSbTEbdh4NE5AUwHwYD
+VR0jBBgwFoAUgSf3aw5fmd/zqhSbTEbdh4NE5AUwDwYDVR0TAQH/BAUwAwEB/zAF
+BgMrZXADQQCIPCQukXEizv6X3vcNPcx50Y8jPlPbVw81e3qxlOupFFad/96Kf6Ha
+2Iir4GVXI8MOfnTkfcahhQaCUSNa4pIH
+-----END CERTIFICATE-----
+`
+
 // in moves an object to another namespace.
 func in[T metav1.Object](namespace string, object T) T {
 	object.SetNamespace(namespace)
@@ -346,7 +389,7 @@ func hyperShift() clustertest.Seed {
 	return clustertest.Seed{
 		Flavour:    flavour.HyperShift,
 		Controller: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("openstack")})},
-		Guest:      []runtime.Object{credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("guests"), caKey: "guest's"})},
+		Guest:      []runtime.Object{credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("guests"), caKey: authority("guest's")})},
 	}
 }
 

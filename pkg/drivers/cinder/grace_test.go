@@ -37,8 +37,10 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 	}
 	expect("with all zones", "true")
 	b.cloud.offer(false)
+	b.settle(t)
 	expect("with a zone for servers alone", "false")
 	b.cloud.offer(true)
+	b.settle(t)
 	expect("with all zones again", "true")
 	b.put(t, map[string]string{userTopologyKey: "False"})
 	expect("by the administrator's word (65)", "false")
@@ -76,8 +78,9 @@ func TestNoAnswerEver(t *testing.T) {
 		b.pass(poll)
 	}
 	for _, message := range messages {
-		if message != messages[0] || !strings.HasSuffix(message, "the cloud says CloudUnreachable") {
-			t.Errorf("the message changes or lacks the cause: %q, %q", messages[0], message)
+		if message != messages[0] || !strings.Contains(message, "the cloud says CloudUnreachable") ||
+			!strings.HasSuffix(message, "set key enable_topology of ConfigMap openshift-config/cinder-csi-config to true or false") {
+			t.Errorf("the message changes or lacks the cause or the remedy: %q, %q", messages[0], message)
 		}
 	}
 	if writes := b.writes(); len(writes) > 0 || b.config.written() {
@@ -153,13 +156,17 @@ func TestGraceOverRestarts(t *testing.T) {
 			for _, test := range []struct {
 				after time.Duration
 				wrong bool
-			}{{0, false}, {grace / 2, false}, {grace / 4, false}, {grace / 4, false}, {poll, true}} {
+			}{{0, false}, {grace / 2, false}, {grace / 4, false}, {poll / 2, true}} {
 				b.pass(test.after)
 				b.restart()
 				// The configuration comes first, as it may in a new process: it knows nothing of the cloud yet.
 				if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 					t.Errorf("%v later, before the first look: %v", test.after, err)
 				}
+				if err := b.sync(t); err != nil {
+					t.Errorf("%v later, after a first look that failed: %v", test.after, err)
+				}
+				b.pass(poll)
 				if err := b.sync(t); (err != nil) != test.wrong {
 					t.Errorf("%v later the error is %v", test.after, err)
 				}
@@ -170,10 +177,46 @@ func TestGraceOverRestarts(t *testing.T) {
 			}
 			b.restart()
 			b.cloud.fail(openstack.CloudUnreachable)
-			if err := b.sync(t); err != nil {
-				t.Errorf("a new failure after a recovery has no grace: %v", err)
+			for range 2 {
+				if err := b.sync(t); err != nil {
+					t.Errorf("a new failure after a recovery has no grace: %v", err)
+				}
+				b.pass(poll)
 			}
 		})
+	}
+}
+
+// TestDowntimeIsNoOutage has the cluster away for a long time, during which nobody asks the cloud. The first failure after that may be
+// one that the start of the cluster brings, so it does not degrade the driver, however many events come at once.
+func TestDowntimeIsNoOutage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone(written("true")))
+	b.cloud.fail(openstack.CloudUnreachable)
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(8 * time.Hour)
+	b.restart()
+	for range 5 {
+		b.look(t, changedKey)
+		if err := b.sync(t); err != nil {
+			t.Errorf("right after a start: %v", err)
+		}
+		b.pass(poll / 20)
+	}
+	b.cloud.offer(true)
+	if err := b.sync(t); err != nil {
+		t.Errorf("when the cloud answers: %v", err)
+	}
+	b.cloud.fail(openstack.CloudUnreachable)
+	b.pass(zonesInterval)
+	if err := b.sync(t); err != nil {
+		t.Errorf("in a new outage: %v", err)
+	}
+	b.pass(grace + poll)
+	if err := b.sync(t); err == nil {
+		t.Error("an outage of this run that lasts longer than the grace is no error")
 	}
 }
 

@@ -24,7 +24,7 @@ func hostedConfigMap(name string, data map[string]string) runtime.Object {
 // does not count, for the driver's controllers are not the guest's. The nodes get what the controllers get.
 func TestHostedContent(t *testing.T) {
 	t.Parallel()
-	withSecretCA := credentials(hosted, map[string]string{cloudsKey: clouds("openstack"), caKey: "Secret's"})
+	withSecretCA := credentials(hosted, map[string]string{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
 	for name, test := range map[string]struct {
 		controller, guest, config []runtime.Object
 		want                      map[string]string
@@ -42,15 +42,15 @@ func TestHostedContent(t *testing.T) {
 		},
 		"CA of the Secret": {
 			controller: []runtime.Object{withSecretCA},
-			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
 		"CA of openstack-cloud-config": {
-			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: "ConfigMap's"})},
-			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "ConfigMap's"},
+			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: authority("ConfigMap's")})},
+			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's")},
 		},
 		"CA of both": {
-			controller: []runtime.Object{withSecretCA, hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: "ConfigMap's"})},
-			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: "Secret's"},
+			controller: []runtime.Object{withSecretCA, hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: authority("ConfigMap's")})},
+			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
 		"of openstack-cloud-config the CA alone": {
 			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{"cloud.conf": userText, "config": userText, "": userText})},
@@ -61,8 +61,8 @@ func TestHostedContent(t *testing.T) {
 			want:  map[string]string{configKey: configText, topologyKey: "true"},
 		},
 		"what the guest was installed with": {
-			guest:      []runtime.Object{userObject("theirs", map[string]string{"config": userText, bundleKey: "theirs"}), manilasCopy()},
-			controller: []runtime.Object{hostedConfigMap("theirs", map[string]string{"config": userText, bundleKey: "a namesake"})},
+			guest:      []runtime.Object{userObject("theirs", map[string]string{"config": userText, bundleKey: authority("theirs")}), manilasCopy()},
+			controller: []runtime.Object{hostedConfigMap("theirs", map[string]string{"config": userText, bundleKey: authority("a namesake")})},
 			config:     []runtime.Object{infrastructureWith("theirs", "config")},
 			want:       map[string]string{configKey: configText, topologyKey: "true"},
 		},

@@ -1,8 +1,8 @@
 package cinder
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,60 +53,43 @@ func newSources(c *cluster.Cluster) *sources {
 	return s
 }
 
-// isInstalledWith lets events of the ConfigMap pass that the cluster was installed with.
-func (s *sources) isInstalledWith(obj any) bool {
+// isCloudConfig lets events of the ConfigMaps pass that are about the cloud.
+func (s *sources) isCloudConfig(obj any) bool {
 	config, ok := obj.(*corev1.ConfigMap)
-	if !ok {
-		return true // a tombstone: better a look too many
+	if !ok || config.Name == s.cluster.Placement.CloudConfig {
+		return true // a tombstone passes as well: better a look too many
 	}
 	installed, err := s.installedWith()
 	return err == nil && config.Name == installed.Name
 }
 
-// text is a piece of configuration, and the place it is from for messages about it.
-type text struct {
-	value, place string
-}
-
-// userConfig is what the administrator asks for.
-type userConfig struct {
-	// config is a cloud.conf of which one section counts.
-	config text
-	// topology overrides what the zones say: "true" or "false", "" for what they say.
-	topology text
-	// ca is the PEM bundle of the cloud's CA, for clouds whose credentials do not bring it.
-	ca text
-}
-
-// user reads the administrator's configuration: the ConfigMap made for this driver first, then the one that the cluster was
-// installed with.
+// user reads the administrator's configuration. The ConfigMap made for this driver comes first, then the one that the cluster was
+// installed with. The latter decides about topology only where the former does not exist.
 func (s *sources) user() (userConfig, error) {
-	var user userConfig
-	own, err := s.data(s.own, userConfigMap)
-	if err != nil {
-		return user, err
-	}
-	user.config, user.topology = own.text(userConfigKey), own.text(userTopologyKey)
 	reference, err := s.installedWith()
-	if err != nil || reference.Name == "" {
-		return user, err
-	}
-	installed, err := s.data(s.installed, reference.Name)
 	if err != nil {
-		return user, err
+		return userConfig{}, err
 	}
-	user.ca = installed.text(bundleKey)
-	if user.config.value == "" && reference.Key != "" {
-		user.config = installed.text(reference.Key)
+	own, err1 := s.data(s.own, userConfigMap)
+	installed, err2 := s.data(s.installed, reference.Name)
+	cloud, err3 := s.data(s.installed, s.cluster.Placement.CloudConfig)
+	user := userConfig{
+		config:   own.text(userConfigKey).or(installed.text(reference.Key)),
+		topology: own.text(userTopologyKey),
+		ca:       cloud.text(bundleKey).or(installed.text(bundleKey)),
+		ignored:  ignoredIn(own, installed),
 	}
-	return user, nil
+	if !own.exists {
+		user.topology = user.topology.or(installed.text(userTopologyKey))
+	}
+	return user, errors.Join(err1, err2, err3)
 }
 
-// installedWith names the ConfigMap and key that the cluster was installed with, if any. On HyperShift it is what the
-// hypershift-operator makes, of which the CA is for this driver, and no key.
+// installedWith names the ConfigMap and key that the cluster was installed with, if any. A hosted cluster has none: what the
+// hypershift-operator makes brings the CA alone.
 func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 	if s.infrastructures == nil {
-		return configv1.ConfigMapFileReference{Name: s.cluster.Placement.CloudConfig}, nil
+		return configv1.ConfigMapFileReference{}, nil
 	}
 	found, err := s.infrastructures.Get(infrastructure)
 	if apierrors.IsNotFound(err) {
@@ -116,12 +99,6 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 		return configv1.ConfigMapFileReference{}, fmt.Errorf("reading Infrastructure %s: %w", infrastructure, err)
 	}
 	return found.Spec.CloudConfig, nil
-}
-
-// contents is the data of a ConfigMap, empty for one that does not exist.
-type contents struct {
-	place string
-	data  map[string]string
 }
 
 func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) (contents, error) {
@@ -134,41 +111,24 @@ func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) 
 	if err != nil {
 		return c, fmt.Errorf("reading %s: %w", c.place, err)
 	}
-	c.data = found.Data
+	c.exists, c.data, c.binary = true, found.Data, found.BinaryData
 	return c, nil
 }
 
-func (c contents) text(key string) text {
-	return text{value: c.data[key], place: fmt.Sprintf("key %s of %s", key, c.place)}
-}
-
 // access returns the name of the entry of clouds.yaml that the driver is to use, and the CA that came with the credentials.
-func (s *sources) access() (cloud, ca string, err error) {
+func (s *sources) access() (cloud string, ca text, err error) {
 	namespace, advice := s.cluster.Placement.Controller, adviceFor(s.cluster.Flavour)
 	secret := s.cluster.Name(bundle.Controller, "Secret", namespace, credentialsSecret)
 	credentials, err := s.credentials.Lister().Secrets(namespace).Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
-		return "", "", fmt.Errorf("%s is missing: %s", secret, advice.missing)
+		return "", text{}, fmt.Errorf("%s is missing: %s", secret, advice.missing)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("reading %s: %w", secret, err)
+		return "", text{}, fmt.Errorf("reading %s: %w", secret, err)
 	}
 	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return "", "", fmt.Errorf("%w: %s; the driver keeps the configuration it has", err, advice.wrong)
+		return "", text{}, fmt.Errorf("%w: %s; the driver keeps the configuration it has", err, advice.wrong)
 	}
-	return parsed.Name, string(credentials.Data[caKey]), nil
-}
-
-// override reads the administrator's word on topology; given is false where there is none.
-func (u userConfig) override() (topology, given bool, err error) {
-	switch strings.ToLower(strings.TrimSpace(u.topology.value)) {
-	case "":
-		return false, false, nil
-	case "true":
-		return true, true, nil
-	case "false":
-		return false, true, nil
-	}
-	return false, false, fmt.Errorf("%s is neither true nor false: correct it, or remove it to have the availability zones decide", u.topology.place)
+	return parsed.Name, text{value: string(credentials.Data[caKey]), place: "key " + caKey + " of " + secret, fix: advice.wrong}, nil
 }

@@ -25,18 +25,31 @@ func TestUserConfig(t *testing.T) {
 		want         userConfig
 		wantTopology string
 	}{
-		"nothing at all":            {nil, nil, userConfig{}, ""},
-		"config alone (1.11-11)":    {[]runtime.Object{own(map[string]string{userConfigKey: config})}, nil, userConfig{config: text{value: config}}, ""},
-		"topology alone (1.11-11)":  {[]runtime.Object{own(map[string]string{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
-		"both":                      {[]runtime.Object{own(map[string]string{userConfigKey: config, userTopologyKey: "true"})}, nil, userConfig{config: text{value: config}}, "true"},
-		"neither":                   {[]runtime.Object{own(map[string]string{"foreign": config})}, nil, userConfig{}, ""},
-		"as installed (56)":         {[]runtime.Object{installed}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, ""},
-		"own before installed":      {[]runtime.Object{installed, own(map[string]string{userConfigKey: config})}, reference, userConfig{config: text{value: config}, ca: text{value: "CA"}}, ""},
-		"own topology, installed":   {[]runtime.Object{installed, own(map[string]string{userTopologyKey: "true"})}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, "true"},
-		"installed, no such key":    {[]runtime.Object{installed}, infrastructureWith("kube-cloud", "other.conf"), userConfig{ca: text{value: "CA"}}, ""},
-		"installed, key unnamed":    {[]runtime.Object{installed}, infrastructureWith("kube-cloud", ""), userConfig{ca: text{value: "CA"}}, ""},
-		"installed, no ConfigMap":   {nil, reference, userConfig{}, ""},
-		"installed with no config":  {[]runtime.Object{installed}, infrastructureWith("", ""), userConfig{}, ""},
+		"nothing at all":           {nil, nil, userConfig{}, ""},
+		"config alone (1.11-11)":   {[]runtime.Object{own(map[string]string{userConfigKey: config})}, nil, userConfig{config: text{value: config}}, ""},
+		"topology alone (1.11-11)": {[]runtime.Object{own(map[string]string{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
+		"both":                     {[]runtime.Object{own(map[string]string{userConfigKey: config, userTopologyKey: "true"})}, nil, userConfig{config: text{value: config}}, "true"},
+		"neither":                  {[]runtime.Object{own(map[string]string{"foreign": config})}, nil, userConfig{}, ""},
+		"as installed (56)":        {[]runtime.Object{installed}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, ""},
+		"own before installed":     {[]runtime.Object{installed, own(map[string]string{userConfigKey: config})}, reference, userConfig{config: text{value: config}, ca: text{value: "CA"}}, ""},
+		"own topology, installed":  {[]runtime.Object{installed, own(map[string]string{userTopologyKey: "true"})}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, "true"},
+		"installed, no such key":   {[]runtime.Object{installed}, infrastructureWith("kube-cloud", "other.conf"), userConfig{ca: text{value: "CA"}}, ""},
+		"installed, key unnamed":   {[]runtime.Object{installed}, infrastructureWith("kube-cloud", ""), userConfig{ca: text{value: "CA"}}, ""},
+		"installed, no ConfigMap":  {nil, reference, userConfig{}, ""},
+		"installed with no config": {[]runtime.Object{installed}, infrastructureWith("", ""), userConfig{}, ""},
+		"installed topology":       {[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"})}, reference, userConfig{}, "false"},
+		"installed topology, own":  {[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"}), own(map[string]string{userTopologyKey: "true"})}, reference, userConfig{}, "true"},
+		"installed topology, hidden": {
+			[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"}), own(map[string]string{userConfigKey: config})},
+			reference, userConfig{config: text{value: config}}, "",
+		},
+		"topology of none installed": {[]runtime.Object{cloudProviderConfig(map[string]string{topologyKey: "false"})}, reference, userConfig{}, ""},
+		"CA, no Infrastructure":      {[]runtime.Object{cloudProviderConfig(map[string]string{bundleKey: "CA"})}, nil, userConfig{ca: text{value: "CA"}}, ""},
+		"CA, nothing named":          {[]runtime.Object{cloudProviderConfig(map[string]string{bundleKey: "CA"})}, infrastructureWith("", ""), userConfig{ca: text{value: "CA"}}, ""},
+		"CA, another named": {
+			[]runtime.Object{installed, cloudProviderConfig(map[string]string{bundleKey: "the operator's"})},
+			reference, userConfig{config: text{value: other}, ca: text{value: "the operator's"}}, "",
+		},
 		"installed, other's object": {[]runtime.Object{manilasCopy()}, infrastructureWith("cloud-provider-config", "config"), userConfig{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,6 +67,11 @@ func TestUserConfig(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cloudProviderConfig is the ConfigMap with the CA that the operator trusts.
+func cloudProviderConfig(data map[string]string) runtime.Object {
+	return userObject("cloud-provider-config", data)
 }
 
 // manilasCopy is what the storage operator makes for Manila in the namespace of the operands.
@@ -111,7 +129,7 @@ func TestOverride(t *testing.T) {
 		"1":         {wrong: true},
 		"truefalse": {wrong: true},
 	} {
-		topology, given, err := userConfig{topology: text{value, "key k of ConfigMap n/m"}}.override()
+		topology, given, err := userConfig{topology: text{value: value, place: "key k of ConfigMap n/m"}}.override()
 		if topology != want.topology || given != want.given || (err != nil) != want.wrong {
 			t.Errorf("%q: got %v, %v, %v, want %+v", value, topology, given, err, want)
 		}
@@ -145,8 +163,8 @@ func TestAccess(t *testing.T) {
 				seed, wantErr := accessIn(f, test.secret, test.wantErr)
 				cloud, ca, err := newBench(t, seed).config.sources.access()
 				if wantErr == "" {
-					if err != nil || cloud != test.cloud || ca != test.ca {
-						t.Errorf("got %q, %q, %v, want %q, %q", cloud, ca, err, test.cloud, test.ca)
+					if err != nil || cloud != test.cloud || ca.value != test.ca {
+						t.Errorf("got %q, %q, %v, want %q, %q", cloud, ca.value, err, test.cloud, test.ca)
 					}
 					return
 				}

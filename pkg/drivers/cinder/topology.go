@@ -1,26 +1,92 @@
 package cinder
 
-import "github.com/openstack-csi/csi-operator/pkg/openstack"
+import (
+	"fmt"
+	"slices"
+	"strings"
 
-// Topology tells whether volumes can follow servers by the name of their zone: every available compute zone is an available
-// volume zone too, and there is one at least. Zones that are not available do not count, nor do zones for volumes alone. A
-// name that is listed more than once is available if it is so once.
-func Topology(compute, volume []openstack.Zone) bool {
-	servers, volumes := available(compute), available(volume)
-	for name := range servers {
-		if !volumes[name] {
-			return false
-		}
-	}
-	return len(servers) > 0
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// maxNamed is how many zones of a list a message names.
+const maxNamed = 5
+
+// zoneLists are the names of the availability zones of one probe, the available ones and all that exist.
+type zoneLists struct {
+	compute, availableCompute, volume, availableVolume sets.Set[string]
 }
 
-func available(zones []openstack.Zone) map[string]bool {
-	names := map[string]bool{}
+// newZoneLists sorts the answers of a cloud. A name that is listed more than once is available if it is so once. A list without any
+// zone is no answer: every cloud that runs the service has a zone.
+func newZoneLists(compute, volume []openstack.Zone) (zoneLists, error) {
+	z := zoneLists{names(compute, exists), names(compute, isAvailable), names(volume, exists), names(volume, isAvailable)}
+	switch {
+	case len(z.compute) == 0:
+		return z, errNoZones("compute service (Nova)", "lists no availability zone")
+	case len(z.volume) == 0:
+		return z, errNoZones("block storage service (Cinder)", "lists no availability zone")
+	}
+	return z, nil
+}
+
+func exists(openstack.Zone) bool { return true }
+
+func isAvailable(zone openstack.Zone) bool { return zone.Available }
+
+func names(zones []openstack.Zone, keep func(openstack.Zone) bool) sets.Set[string] {
+	found := sets.New[string]()
 	for _, zone := range zones {
-		if zone.Available {
-			names[zone.Name] = true
+		if keep(zone) {
+			found.Insert(zone.Name)
 		}
 	}
-	return names
+	return found
+}
+
+func errNoZones(service, fault string) error {
+	return &openstack.Error{Reason: openstack.CloudUnreachable, Message: fmt.Sprintf("OpenStack's %s %s. Ask the cloud's administrator "+
+		"to check its services; the operator asks again automatically", service, fault)}
+}
+
+// certain says whether volumes can follow pods into zones, and whether that holds whichever zone is in maintenance: they can if
+// every compute zone is an available volume zone, and they cannot if an available compute zone is no volume zone at all.
+func (z zoneLists) certain() (topology, certain bool) {
+	if z.availableVolume.IsSuperset(z.compute) {
+		return true, true
+	}
+	return false, !z.volume.IsSuperset(z.availableCompute)
+}
+
+// first says the same for a driver that was never deployed, where maintenance cannot be told from a zone that is out of use: zones
+// that are not available do not count.
+func (z zoneLists) first() (topology bool, err error) {
+	if topology, certain := z.certain(); certain {
+		return topology, nil
+	}
+	switch {
+	case len(z.availableCompute) == 0:
+		return false, errNoZones("compute service (Nova)", "lists no zone that is available")
+	case len(z.availableVolume) == 0:
+		return false, errNoZones("block storage service (Cinder)", "lists no zone that is available")
+	}
+	return z.availableVolume.IsSuperset(z.availableCompute), nil
+}
+
+// since describes the zones, and how they were before; the zero value is an unknown before.
+func (z zoneLists) since(before zoneLists) string {
+	compute, volume := listed(z.compute), listed(z.volume)
+	if len(before.compute) > 0 {
+		compute, volume = listed(before.compute)+" -> "+compute, listed(before.volume)+" -> "+volume
+	}
+	return "compute zones " + compute + "; volume zones " + volume
+}
+
+func listed(zones sets.Set[string]) string {
+	found := sets.List(zones)
+	if more := len(found) - maxNamed; more > 0 {
+		found = append(slices.Clip(found[:maxNamed]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(found, ", ")
 }

@@ -1,11 +1,11 @@
-package cinder_test
+package cinder
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -33,6 +33,33 @@ func manyNames(count int) []string {
 	return names
 }
 
+// What zones say: on and off hold whichever zone is in maintenance. The others say it only for a driver that was never deployed;
+// unknown says nothing even then.
+const (
+	on, off          = "on", "off"
+	firstOn          = "on at first"
+	firstOff         = "off at first"
+	unknown, noZones = "unknown", "no answer"
+)
+
+func meaning(compute, volume []openstack.Zone) string {
+	zones, err := newZoneLists(compute, volume)
+	if err != nil {
+		return noZones
+	}
+	first, err := zones.first()
+	topology, certain := zones.certain()
+	switch {
+	case certain && err == nil && topology == first:
+		return map[bool]string{true: on, false: off}[first]
+	case certain:
+		return fmt.Sprintf("certainly %v, at first %v, %v", topology, first, err)
+	case err != nil:
+		return unknown
+	}
+	return map[bool]string{true: firstOn, false: firstOff}[first]
+}
+
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	many := manyNames(5000)
@@ -40,50 +67,115 @@ func TestTopology(t *testing.T) {
 	slices.Reverse(reversed)
 	for name, test := range map[string]struct {
 		compute, volume []openstack.Zone
-		want            bool
+		want            string
 	}{
-		"equal":                            {up("a", "b"), up("a", "b"), true},
-		"equal, in another order":          {up("a", "b", "c"), up("c", "a", "b"), true},
-		"more zones for volumes (63)":      {up("a"), up("a", "b"), true},
-		"more zones for servers (61)":      {up("a", "b"), up("a"), false},
-		"disjoint (61)":                    {up("a", "b"), up("nova"), false},
-		"as many, one differs":             {up("a", "b"), up("a", "c"), false},
-		"longer compute list (64)":         {up("a", "b", "c", "d"), up("a"), false},
-		"shorter compute list (64)":        {up("d"), up("a", "b", "c", "d"), true},
-		"nothing at all (62)":              {nil, nil, false},
-		"no compute zone":                  {nil, up("a"), false},
-		"empty compute list":               {[]openstack.Zone{}, up("a"), false},
-		"no volume zone":                   {up("a"), nil, false},
-		"no available compute zone":        {down("a"), up("a"), false},
-		"no available zone at all":         {down("a"), down("a"), false},
-		"volume zone down":                 {up("a"), down("a"), false},
-		"one of two volume zones down":     {up("a", "b"), append(up("a"), down("b")...), false},
-		"compute zone down, none for it":   {append(up("a"), down("b")...), up("a"), true},
-		"compute zone down, volume's up":   {append(up("a"), down("b")...), up("a", "b"), true},
-		"both down in the same zone":       {append(up("a"), down("b")...), append(up("a"), down("b")...), true},
-		"other volume zone down":           {up("a"), append(up("a"), down("b")...), true},
-		"compute name twice":               {up("a", "a"), up("a"), true},
-		"volume name twice":                {up("a", "b"), up("a", "a"), false},
-		"names twice on both sides":        {up("a", "a", "b", "b"), up("b", "b", "a", "a"), true},
-		"compute name up and down":         {append(up("a"), down("a")...), up("a"), true},
-		"compute name down and up, no vol": {append(down("b"), up("b", "a")...), up("a"), false},
-		"volume name up and down":          {up("a"), append(up("a"), down("a")...), true},
-		"volume name down and up":          {up("a"), append(down("a"), up("a")...), true},
-		"names differ in case":             {up("AZ1"), up("az1"), false},
-		"names differ in space":            {up("az1"), up("az1 "), false},
-		"huge":                             {up(many...), up(reversed...), true},
-		"huge, one lacks":                  {up(many...), up(many[:4999]...), false},
-		"huge for volumes only":            {up("zone-4999"), up(many...), true},
+		"equal":                             {up("a", "b"), up("a", "b"), on},
+		"equal, in another order":           {up("a", "b", "c"), up("c", "a", "b"), on},
+		"more zones for volumes":            {up("a"), up("a", "b"), on},
+		"more zones for servers":            {up("a", "b"), up("a"), off},
+		"disjoint":                          {up("a", "b"), up("nova"), off},
+		"as many, one differs":              {up("a", "b"), up("a", "c"), off},
+		"longer compute list":               {up("a", "b", "c", "d"), up("a"), off},
+		"shorter compute list":              {up("d"), up("a", "b", "c", "d"), on},
+		"nothing at all":                    {nil, nil, noZones},
+		"no compute zone":                   {nil, up("a"), noZones},
+		"empty compute list":                {[]openstack.Zone{}, up("a"), noZones},
+		"no volume zone":                    {up("a"), nil, noZones},
+		"no available compute zone":         {down("a"), up("a"), on},
+		"none available, none for volumes":  {down("a"), up("b"), unknown},
+		"no available zone at all":          {down("a"), down("a"), unknown},
+		"volume zone in maintenance":        {up("a"), down("a"), unknown},
+		"one of two volume zones down":      {up("a", "b"), append(up("a"), down("b")...), firstOff},
+		"compute zone down, none for it":    {append(up("a"), down("b")...), up("a"), firstOn},
+		"compute zone down, volume's up":    {append(up("a"), down("b")...), up("a", "b"), on},
+		"both down in the same zone":        {append(up("a"), down("b")...), append(up("a"), down("b")...), firstOn},
+		"each down in another zone":         {append(up("a"), down("b")...), append(up("b"), down("a")...), firstOff},
+		"other volume zone down":            {up("a"), append(up("a"), down("b")...), on},
+		"no volumes for one, one down":      {append(up("a", "c"), down("b")...), up("a"), off},
+		"no volumes for one, other down":    {up("a", "b"), append(up("c"), down("b")...), off},
+		"compute name twice":                {up("a", "a"), up("a"), on},
+		"volume name twice":                 {up("a", "b"), up("a", "a"), off},
+		"names twice on both sides":         {up("a", "a", "b", "b"), up("b", "b", "a", "a"), on},
+		"compute name up and down":          {append(up("a"), down("a")...), up("a"), on},
+		"compute name down and up, no vol.": {append(down("b"), up("b", "a")...), up("a"), off},
+		"volume name up and down":           {up("a"), append(up("a"), down("a")...), on},
+		"volume name down and up":           {up("a"), append(down("a"), up("a")...), on},
+		"names differ in case":              {up("AZ1"), up("az1"), off},
+		"names differ in space":             {up("az1"), up("az1 "), off},
+		"huge":                              {up(many...), up(reversed...), on},
+		"huge, one lacks":                   {up(many...), up(many[:4999]...), off},
+		"huge for volumes only":             {up("zone-4999"), up(many...), on},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			compute, volume := slices.Clone(test.compute), slices.Clone(test.volume)
-			if got := cinder.Topology(compute, volume); got != test.want {
-				t.Errorf("topology %v, want %v", got, test.want)
+			if got := meaning(compute, volume); got != test.want {
+				t.Errorf("topology is %s, want %s", got, test.want)
 			}
 			if !slices.Equal(compute, test.compute) || !slices.Equal(volume, test.volume) {
 				t.Error("a list was changed")
 			}
 		})
+	}
+}
+
+// TestTopologyIsImmuneToMaintenance takes any zones of a cloud out of service: what was certain is never contradicted.
+func TestTopologyIsImmuneToMaintenance(t *testing.T) {
+	t.Parallel()
+	const zones = 3
+	all := manyNames(zones)
+	for listed := range 1 << (2 * zones) {
+		compute, volume := up(pick(all, listed)...), up(pick(all, listed>>zones)...)
+		healthy := meaning(compute, volume)
+		for away := range 1 << (2 * zones) {
+			for i := range compute {
+				compute[i].Available = away&(1<<i) == 0
+			}
+			for i := range volume {
+				volume[i].Available = away&(1<<(zones+i)) == 0
+			}
+			got := meaning(compute, volume)
+			if (got == on || got == off || healthy == noZones) && got != healthy {
+				t.Fatalf("topology is %s with all zones in service, and %s with compute %v, volume %v", healthy, got, compute, volume)
+			}
+		}
+	}
+}
+
+// pick returns the names whose bits are set.
+func pick(names []string, bits int) []string {
+	var picked []string
+	for i, name := range names {
+		if bits&(1<<i) != 0 {
+			picked = append(picked, name)
+		}
+	}
+	return picked
+}
+
+func TestZonesInMessages(t *testing.T) {
+	t.Parallel()
+	lists := func(compute, volume []string) zoneLists {
+		zones, err := newZoneLists(up(compute...), up(volume...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zones
+	}
+	small := lists([]string{"b", "a"}, []string{"a"})
+	for _, test := range []struct {
+		zones, before zoneLists
+		want          string
+	}{
+		{small, zoneLists{}, "compute zones a, b; volume zones a"},
+		{small, lists([]string{"a"}, []string{"a"}), "compute zones a -> a, b; volume zones a -> a"},
+	} {
+		if got := test.zones.since(test.before); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+	many := lists(manyNames(5000), manyNames(5000))
+	if got := many.since(many); len(got) > 500 || !strings.Contains(got, "4995 more") {
+		t.Errorf("the message about very many zones is %q", got)
 	}
 }

@@ -25,6 +25,8 @@ const (
 	zonesInterval = 10 * time.Minute
 	// answerDeadline bounds one look at the cloud. Busy clouds have needed more than 30 s for a login alone.
 	answerDeadline = 2 * time.Minute
+	// settleLooks is how many looks in a row must contradict the answer before it changes: a change restarts every pod of the driver.
+	settleLooks = 3
 	// changedKey is the queue key of events that ask for a look at once.
 	changedKey = "changed"
 )
@@ -41,15 +43,24 @@ type zoneLister interface {
 type zoneAnswer struct {
 	// asked is false until the first look has ended.
 	asked bool
-	// known says that any look has succeeded; topology is what the last of these means.
+	// known says that any look has succeeded; topology is the answer that the driver is to have, and cause the zones behind it.
 	known, topology bool
+	cause           string
 	// err is why the last look failed, and failingSince is when the first of the failures in a row was.
 	err          error
 	failingSince time.Time
+	// rememberedSince is when the cloud began to fail in the view of an earlier run of the operator, until that counts.
+	rememberedSince time.Time
+
+	// zones are those of the last look that agreed with the answer; before it there was none in this process.
+	zones zoneLists
+	// dissent counts the looks in a row that contradict the answer, the last of them at dissentAt.
+	dissent   int
+	dissentAt time.Time
 }
 
-// zoneWatcher looks at the availability zones: at once, when credentials or configuration change, when a look failed, and in
-// any case every zonesInterval. A condition says whether it could.
+// zoneWatcher looks at the availability zones: at once, when credentials or configuration change, when a look failed or
+// contradicts the answer, and in any case every zonesInterval. A condition says whether it could.
 type zoneWatcher struct {
 	factory.Controller
 	operator v1helpers.OperatorClient
@@ -57,8 +68,12 @@ type zoneWatcher struct {
 	clock    clock.PassiveClock
 	// maxAge is how old an answer may be at a poll: at the next it would be older than zonesInterval.
 	maxAge time.Duration
+	// apart is how far two looks must be apart to count as two. It is less than the poll interval, because polls jitter.
+	apart time.Duration
 	// heard is called when the answer is another than before.
 	heard func()
+	// deployed returns the answer that a deployed driver has.
+	deployed func() (topology, known bool)
 
 	lookedAt time.Time // belongs to sync
 
@@ -72,12 +87,13 @@ func newZoneWatcher(s plugin.Surroundings, sources *sources, cloud zoneLister) *
 		cloud:    cloud,
 		clock:    clock.RealClock{},
 		maxAge:   zonesInterval - s.Settings.PollInterval,
+		apart:    s.Settings.PollInterval / 2,
 	}
 	w.Controller = factory.New().
 		WithBareInformers(s.Cluster.Operator.Informer()).
 		WithInformers(s.CloudInformers...). // without the key: it is a change only if the client says so
 		WithInformersQueueKeyFunc(changed, sources.credentials.Informer(), sources.own.Informer()).
-		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isInstalledWith, sources.installed.Informer()).
+		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isCloudConfig, sources.installed.Informer()).
 		WithSync(w.sync).
 		ResyncEvery(s.Settings.PollInterval).
 		ToController(zoneWatcherName, s.Events)
@@ -102,8 +118,8 @@ func (w *zoneWatcher) sync(ctx context.Context, syncCtx factory.SyncContext) err
 		w.lookedAt = w.clock.Now()
 		bounded, cancel := context.WithTimeout(ctx, answerDeadline)
 		defer cancel()
-		topology, err := w.look(bounded)
-		w.take(topology, err, status.Conditions)
+		zones, err := w.look(bounded)
+		w.take(zones, err, status.Conditions)
 	}
 	// A cloud that fails is no error of this controller: it is asked again at the next interval, not at once.
 	return w.tell(ctx)
@@ -111,32 +127,34 @@ func (w *zoneWatcher) sync(ctx context.Context, syncCtx factory.SyncContext) err
 
 func (w *zoneWatcher) due() bool {
 	answer := w.current()
-	return !answer.asked || answer.err != nil || w.cloud.Changed() || w.clock.Since(w.lookedAt) >= w.maxAge
+	return !answer.asked || answer.err != nil || answer.dissent > 0 || w.cloud.Changed() || w.clock.Since(w.lookedAt) >= w.maxAge
 }
 
-func (w *zoneWatcher) look(ctx context.Context) (bool, error) {
+func (w *zoneWatcher) look(ctx context.Context) (zoneLists, error) {
 	compute, err := w.cloud.ComputeZones(ctx)
 	if err != nil {
-		return false, err
+		return zoneLists{}, err
 	}
 	volume, err := w.cloud.VolumeZones(ctx)
 	if err != nil {
-		return false, err
+		return zoneLists{}, err
 	}
-	return Topology(compute, volume), nil
+	return newZoneLists(compute, volume)
 }
 
 // take makes what a look brought the answer. conditions are those before it.
-func (w *zoneWatcher) take(topology bool, failure error, conditions []opv1.OperatorCondition) {
-	w.mu.Lock()
-	before := w.answer
-	after := zoneAnswer{asked: true, known: true, topology: topology}
-	if failure != nil {
-		after = zoneAnswer{asked: true, known: before.known, topology: before.topology, err: failure, failingSince: before.failingSince}
-		if before.err == nil {
-			after.failingSince = w.failingSince(before.asked, conditions)
-		}
+func (w *zoneWatcher) take(zones zoneLists, failure error, conditions []opv1.OperatorCondition) {
+	before := w.current()
+	after := before
+	if !before.known {
+		after.topology, after.known = w.deployed()
 	}
+	if failure == nil {
+		after, failure = w.weigh(after, zones)
+	}
+	after = w.judge(after, failure, conditions)
+	after.asked = true
+	w.mu.Lock()
 	w.answer = after
 	w.mu.Unlock()
 	if !sameAnswer(before, after) {
@@ -144,13 +162,52 @@ func (w *zoneWatcher) take(topology bool, failure error, conditions []opv1.Opera
 	}
 }
 
-// failingSince is when the cloud began to fail: now, or during an earlier run of the operator, which the condition outlives.
-func (w *zoneWatcher) failingSince(asked bool, conditions []opv1.OperatorCondition) time.Time {
-	reachable := v1helpers.FindOperatorCondition(conditions, reachableType)
-	if asked || reachable == nil || reachable.Status != opv1.ConditionFalse {
-		return w.clock.Now()
+// weigh returns the answer after a look. An answer that is known changes only if settleLooks in a row contradict it with zones that
+// exist or do not exist; a zone in maintenance contradicts nothing.
+func (w *zoneWatcher) weigh(a zoneAnswer, zones zoneLists) (zoneAnswer, error) {
+	if !a.known {
+		topology, err := zones.first()
+		if err != nil {
+			return a, err
+		}
+		a.known, a.topology, a.zones = true, topology, zones
+		a.cause = zones.since(zoneLists{})
+		return a, nil
 	}
-	return reachable.LastTransitionTime.Time
+	topology, certain := zones.certain()
+	switch {
+	case !certain || topology == a.topology:
+		a.zones, a.dissent = zones, 0
+		return a, nil
+	case a.dissent == 0 || w.clock.Since(a.dissentAt) >= w.apart:
+		a.dissent, a.dissentAt = a.dissent+1, w.clock.Now()
+	}
+	if a.dissent == settleLooks {
+		a.cause = zones.since(a.zones)
+		a.topology, a.zones, a.dissent = topology, zones, 0
+	}
+	return a, nil
+}
+
+// judge records whether a look failed, and since when looks fail. The condition that an earlier run of the operator left says when an
+// outage began. That counts only once two looks of this run have failed: while the operator was down, nobody asked the cloud.
+func (w *zoneWatcher) judge(a zoneAnswer, failure error, conditions []opv1.OperatorCondition) zoneAnswer {
+	now, began := w.clock.Now(), a.err == nil
+	a.err = failure
+	switch {
+	case failure == nil:
+		a.failingSince, a.rememberedSince = time.Time{}, time.Time{}
+		return a
+	case began:
+		a.failingSince = now
+		if reachable := v1helpers.FindOperatorCondition(conditions, reachableType); !a.asked && reachable != nil && reachable.Status == opv1.ConditionFalse {
+			a.rememberedSince = reachable.LastTransitionTime.Time
+		}
+	case !a.rememberedSince.IsZero() && now.Sub(a.failingSince) >= w.apart:
+		a.failingSince, a.rememberedSince = a.rememberedSince, time.Time{}
+	}
+	a.dissent = 0
+	return a
 }
 
 func sameAnswer(a, b zoneAnswer) bool {
@@ -160,7 +217,7 @@ func sameAnswer(a, b zoneAnswer) bool {
 		}
 		return err.Error()
 	}
-	return a.asked == b.asked && a.known == b.known && a.topology == b.topology && text(a.err) == text(b.err)
+	return a.asked == b.asked && a.known == b.known && a.topology == b.topology && text(a.err) == text(b.err) && a.failingSince.Equal(b.failingSince)
 }
 
 // tell writes the condition, after the first look: until then it stays as an earlier run of the operator left it.

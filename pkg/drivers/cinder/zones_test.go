@@ -115,10 +115,13 @@ func TestNews(t *testing.T) {
 		{func() { b.cloud.fail(openstack.AuthenticationFailed) }, 2},
 		{func() { b.cloud.offer(true) }, 3},
 		{func() {}, 3},
-		{func() { b.cloud.offer(false) }, 4},
+		{func() { b.cloud.offer(false) }, 3},
+		{func() {}, 3},
+		{func() {}, 4},
 		{func() { b.cloud.fail(openstack.CloudUnreachable) }, 5},
 		{func() {}, 5},
 	} {
+		b.pass(poll)
 		step.cloud()
 		b.look(t, changedKey)
 		if news != step.want {
@@ -131,7 +134,7 @@ func TestNews(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
-	if answer := b.zones.current(); answer != (zoneAnswer{}) {
+	if answer := b.zones.current(); answer.asked || answer.known {
 		t.Errorf("before any look the answer is %+v", answer)
 	}
 	b.look(t, changedKey)
@@ -148,7 +151,10 @@ func TestAnswers(t *testing.T) {
 		b.pass(time.Minute)
 	}
 	b.cloud.offer(false)
-	b.look(t, changedKey)
+	for range settleLooks {
+		b.look(t, changedKey)
+		b.pass(poll)
+	}
 	if answer := b.zones.current(); !answer.known || answer.topology || answer.err != nil || !answer.failingSince.IsZero() {
 		t.Errorf("when the cloud has recovered the answer is %+v", answer)
 	}
@@ -172,6 +178,8 @@ func TestReachable(t *testing.T) {
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Errorf("before the first look of another run the condition is %q", got)
 	}
+	b.look(t, factory.DefaultQueueKey)
+	b.pass(poll)
 	b.look(t, factory.DefaultQueueKey)
 	if answer := b.zones.current(); !answer.failingSince.Equal(began) {
 		t.Errorf("after a restart the cloud fails since %v, want %v", answer.failingSince, began)
@@ -223,11 +231,12 @@ func TestUserConfigEvents(t *testing.T) {
 			}{
 				{userObject("installed-with", nil), f == flavour.Standalone},
 				{userObject("openstack-cloud-config", nil), f == flavour.HyperShift},
+				{userObject("cloud-provider-config", nil), f == flavour.Standalone},
 				{userObject("another", nil), false},
 				{cache.DeletedFinalStateUnknown{Obj: userObject("another", nil)}, true},
 			} {
-				if got := b.config.sources.isInstalledWith(test.object); got != test.want {
-					t.Errorf("isInstalledWith(%v) is %v", test.object, got)
+				if got := b.config.sources.isCloudConfig(test.object); got != test.want {
+					t.Errorf("isCloudConfig(%v) is %v", test.object, got)
 				}
 			}
 			go b.zones.Run(t.Context(), 1)

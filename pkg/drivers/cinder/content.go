@@ -1,0 +1,105 @@
+package cinder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+)
+
+// Where the operands' manifests mount what cloud.conf points to.
+const (
+	mountedClouds = "/etc/kubernetes/secret/clouds.yaml"
+	mountedCA     = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
+)
+
+// write makes cloud-conf of its sources, as far as all of them are known. A side that refuses it keeps it from no other.
+func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology) error {
+	data, err := c.content(user, t.enabled)
+	if err != nil || !t.known {
+		return err
+	}
+	var errs []error
+	var before string
+	for _, side := range c.sides() {
+		existing := c.existing(side)
+		if existing != nil && maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0 {
+			continue
+		}
+		namespace := c.cluster.Placement.Namespace(side)
+		required := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
+		_, _, err := resourceapply.ApplyConfigMap(ctx, c.cluster.Side(side).Kube.CoreV1(), syncCtx.Recorder(), required)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("writing %s: %w", c.cluster.Name(side, "ConfigMap", namespace, configMap), err))
+		case existing != nil:
+			before = existing.Data[topologyKey]
+		}
+	}
+	if was, err := strconv.ParseBool(before); err == nil && was != t.enabled {
+		syncCtx.Recorder().Eventf(topologyChanged, "%s of %s changes from %v to %v because of %s", topologyKey, configMap, was, t.enabled, t.cause)
+	}
+	return errors.Join(errs...)
+}
+
+// content is what cloud-conf is to hold.
+func (c *configSync) content(user userConfig, enabled bool) (map[string]string, error) {
+	cloud, ca, err := c.sources.access()
+	if err != nil {
+		return nil, err
+	}
+	ca = ca.or(user.ca)
+	pem, err := ca.readCA()
+	if err != nil {
+		return nil, err
+	}
+	text, err := user.config.read()
+	if err != nil {
+		return nil, err
+	}
+	data := map[string]string{topologyKey: strconv.FormatBool(enabled)}
+	options := Options{CloudsFile: mountedClouds, Cloud: cloud}
+	if pem != "" {
+		data[bundleKey], options.CAFile = pem, mountedCA
+	}
+	config, err := CloudConf([]byte(text), options)
+	if syntax := new(SyntaxError); errors.As(err, &syntax) {
+		return nil, user.config.unusable(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("generating cloud.conf: %w", err)
+	}
+	data[configKey] = string(config)
+	return data, fits(data, ca, user.config)
+}
+
+// fits refuses what the API server would refuse without naming a source.
+func fits(data map[string]string, ca, config text) error {
+	size := 0
+	for _, value := range data {
+		size += len(value)
+	}
+	if size <= corev1.MaxSecretSize {
+		return nil
+	}
+	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s brings %d bytes, %s brings %d bytes. Shorten them; the driver keeps the configuration it has",
+		configMap, config.place, len(config.value), ca.place, len(ca.value))
+}
+
+// existing is the cached cloud-conf of a side, nil if there is none.
+func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
+	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Placement.Namespace(side)).Get(configMap)
+	if err != nil {
+		return nil
+	}
+	return found
+}

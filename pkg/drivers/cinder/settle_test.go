@@ -1,0 +1,252 @@
+package cinder
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// lists has the cloud answer with these zones.
+func (f *fakeCloud) lists(compute, volume []openstack.Zone) {
+	f.compute, f.volume, f.err = compute, volume, nil
+}
+
+// changes are the events about topology.
+func (b *bench) changes() []string {
+	var found []string
+	for _, event := range b.events.Events() {
+		if event.Reason == topologyChanged {
+			found = append(found, event.Message)
+		}
+	}
+	return found
+}
+
+// deploys has the driver deployed with two zones, or with zones that differ.
+func deploys(t *testing.T, topology bool) *bench {
+	t.Helper()
+	b := newBench(t, standalone())
+	b.cloud.lists(up("az1", "az2"), up("az1"))
+	if topology {
+		b.cloud.lists(up("az1", "az2"), up("az1", "az2"))
+	}
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	b.writes()
+	return b
+}
+
+// TestMaintenance takes services of a zone out of service, for long, also while the operator restarts: the driver is not touched.
+func TestMaintenance(t *testing.T) {
+	t.Parallel()
+	half := append(up("az1"), down("az2")...)
+	both := up("az1", "az2")
+	for name, test := range map[string]struct {
+		topology        bool
+		compute, volume []openstack.Zone
+	}{
+		"volume services of a zone":           {true, both, half},
+		"all volume services":                 {true, both, down("az1", "az2")},
+		"compute services of a zone":          {true, half, both},
+		"all compute services":                {true, down("az1", "az2"), both},
+		"volume services here, compute there": {true, append(down("az1"), up("az2")...), half},
+		"the zone without volumes":            {false, half, up("az1")},
+		"all compute services, topology off":  {false, down("az1", "az2"), up("az1")},
+		"all volume services, topology off":   {false, both, down("az1")},
+		"everything":                          {true, down("az1", "az2"), down("az1", "az2")},
+		"everything, topology off":            {false, down("az1", "az2"), down("az1")},
+		"a new zone that is not in service":   {true, append(up("az1", "az2"), down("az3")...), both},
+		"a volume zone, another one is new":   {true, both, append(up("az1", "az3"), down("az2")...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := deploys(t, test.topology)
+			before := b.data(t, bundle.Guest)
+			b.cloud.lists(test.compute, test.volume)
+			for range 3 {
+				b.settle(t)
+				b.restart()
+				b.settle(t)
+			}
+			if got := b.condition(t, reachableType); got != "True AsExpected" {
+				t.Errorf("%s is %q", reachableType, got)
+			}
+			if writes := b.writes(); len(writes) > 0 || len(b.changes()) > 0 {
+				t.Errorf("a maintenance leads to writes %v, events %v; cloud-conf was %v", writes, b.changes(), before)
+			}
+		})
+	}
+}
+
+// TestEmptyLists are no answer: what is known stays, and a driver that was never deployed waits.
+func TestEmptyLists(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		compute, volume []openstack.Zone
+		says            string
+	}{
+		"no zones at all":  {nil, nil, "compute service (Nova)"},
+		"no compute zones": {nil, up("az1", "az2"), "compute service (Nova)"},
+		"no volume zones":  {up("az1"), nil, "block storage service (Cinder)"},
+		"empty lists":      {[]openstack.Zone{}, []openstack.Zone{}, "compute service (Nova)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, topology := range []bool{true, false} {
+				b := deploys(t, topology)
+				b.cloud.lists(test.compute, test.volume)
+				b.settle(t)
+				if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
+					t.Errorf("%s is %q", reachableType, got)
+				}
+				if err := b.zones.current().err; err == nil || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("the error is %v, want it to name the %s", err, test.says)
+				}
+				if writes := b.writes(); len(writes) > 0 {
+					t.Errorf("no answer leads to writes: %v", writes)
+				}
+			}
+			b := newBench(t, standalone())
+			b.cloud.lists(test.compute, test.volume)
+			b.settle(t)
+			if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" || len(b.writes()) > 0 {
+				t.Errorf("without an answer %s is %q", progressingType, got)
+			}
+		})
+	}
+}
+
+// TestChangeOfZones takes several looks that agree, one interval apart, and is explained.
+func TestChangeOfZones(t *testing.T) {
+	t.Parallel()
+	const because = "enable_topology of cloud-conf changes from true to false because of compute zones az1, az2 -> az1, az2, az3; volume zones az1, az2 -> az1, az2"
+	b := deploys(t, true)
+	three := up("az1", "az2", "az3")
+	expect := func(when, want string, changes ...string) {
+		t.Helper()
+		if got := b.data(t, bundle.Guest)[topologyKey]; got != want {
+			t.Errorf("%s %s is %q, want %q", when, topologyKey, got, want)
+		}
+		if got := b.changes(); !slices.Equal(got, changes) {
+			t.Errorf("%s the events are %q, want %q", when, got, changes)
+		}
+	}
+	step := func() {
+		t.Helper()
+		b.look(t, changedKey)
+		if err := b.sync(t); err != nil {
+			t.Error(err)
+		}
+	}
+	b.cloud.lists(three, up("az1", "az2"))
+	for range 10 {
+		step() // as events may ask for
+	}
+	expect("at once", "true")
+	b.pass(poll)
+	step()
+	expect("at the second look", "true")
+	b.cloud.lists(up("az1", "az2"), up("az1", "az2"))
+	b.pass(poll)
+	step()
+	b.cloud.lists(three, up("az1", "az2"))
+	for range settleLooks - 1 {
+		b.pass(poll)
+		step()
+	}
+	expect("after a look that disagreed", "true")
+	b.cloud.fail(openstack.CloudUnreachable)
+	b.pass(poll)
+	step()
+	b.cloud.lists(three, up("az1", "az2"))
+	for range settleLooks - 1 {
+		b.pass(poll)
+		step()
+	}
+	expect("after a look that failed", "true")
+	b.pass(poll)
+	step()
+	expect("in the end", "false", because)
+	b.cloud.lists(three, append(up("az1", "az2"), down("az3")...))
+	b.settle(t)
+	expect("while the new volume zone is not in service", "false", because)
+	b.cloud.lists(three, three)
+	b.settle(t)
+	expect("when it is", "true", because,
+		"enable_topology of cloud-conf changes from false to true because of compute zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2, az3 -> az1, az2, az3")
+}
+
+// TestContradictionIsLookedAtAgain at the next polls, not after ten minutes.
+func TestContradictionIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	b := deploys(t, true)
+	b.cloud.offer(false)
+	b.pass(zonesInterval)
+	for range settleLooks {
+		if err := b.sync(t); err != nil {
+			t.Error(err)
+		}
+		b.pass(poll)
+	}
+	if got := b.data(t, bundle.Guest)[topologyKey]; got != "false" {
+		t.Errorf("%s is %q", topologyKey, got)
+	}
+	looks := b.cloud.looks
+	if err := b.sync(t); err != nil || b.cloud.looks != looks {
+		t.Errorf("%d looks after the change, error %v", b.cloud.looks-looks, err)
+	}
+}
+
+// TestUpgrade keeps what an earlier operator wrote, also where the zones alone would have another meaning at first.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		before          string
+		compute, volume []openstack.Zone
+	}{
+		{"true", up("az1", "az2"), append(up("az1"), down("az2")...)},
+		{"false", append(up("az1"), down("az2")...), up("az1")},
+		{"true", up("az1"), up("nova")}, // for as long as one look may be wrong
+	} {
+		b := newBench(t, standalone(written(test.before)))
+		b.cloud.lists(test.compute, test.volume)
+		if err := b.sync(t); err != nil {
+			t.Error(err)
+		}
+		if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[topologyKey] != test.before {
+			t.Errorf("%v: the first look leads to writes: %v", test, writes)
+		}
+	}
+}
+
+// TestWordIsNoAnswer: what the administrator says is not taken for what the zones say, also by an operator that starts while it
+// holds. Its removal brings the zones' answer at once.
+func TestWordIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone(written("false"), userObject(userConfigMap, map[string]string{userTopologyKey: "false"})))
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	b.put(t, nil)
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.data(t, bundle.Guest)[topologyKey]; got != "true" {
+		t.Errorf("%s is %q, want that of the zones", topologyKey, got)
+	}
+	b.put(t, map[string]string{userTopologyKey: "false"})
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"enable_topology of cloud-conf changes from false to true because of compute zones a; volume zones a",
+		"enable_topology of cloud-conf changes from true to false because of key enable_topology of ConfigMap openshift-config/cinder-csi-config",
+	}
+	if got := b.changes(); !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,149 @@
+package cinder
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// TestRemarks finds what has no effect in a text that the driver can read.
+func TestRemarks(t *testing.T) {
+	t.Parallel()
+	const (
+		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
+		setting = "the CSI driver does not know this setting. It knows node-volume-attach-limit, rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
+		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
+		device  = "trust-device-path is ignored: the CSI driver does not know it. Remove it"
+	)
+	for name, test := range map[string]struct {
+		user string
+		want []SyntaxError
+	}{
+		"nothing":            {"", nil},
+		"all settings":       {"[BlockStorage]\nnode-volume-attach-limit = 25\nrescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n", nil},
+		"limits":             {"[BlockStorage]\nnode-volume-attach-limit = 1\nnode-volume-attach-limit = 256\n", nil},
+		"misspelt section":   {"; a comment\n[BlockStorge]\nrescan-on-resize = true\n", []SyntaxError{{2, section}}},
+		"another section":    {"[Global]\npassword = " + password + "\n\n[Metadata]\nsearch-order = configDrive\n", []SyntaxError{{1, section}, {4, section}}},
+		"subsection":         {"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n", []SyntaxError{{1, section}}},
+		"misspelt setting":   {"[BlockStorage]\nrescan-on-resize = true\nnode-volumes-attach-limit = 25\n", []SyntaxError{{3, setting}}},
+		"setting of in-tree": {"[BlockStorage]\nbs-version = " + password + "\n", []SyntaxError{{2, setting}}},
+		"trust-device-path":  {"\ufeff[BlockStorage]\n\nTrust-Device-Path = true\n", []SyntaxError{{3, device}}},
+		"negative limit":     {"[BlockStorage]\nnode-volume-attach-limit = -1\n", []SyntaxError{{2, limit}}},
+		"no volumes":         {"[BlockStorage]\nnode-volume-attach-limit = 0\n", []SyntaxError{{2, limit}}},
+		"too many volumes":   {"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n", []SyntaxError{{2, limit}}},
+		"an error instead":   {"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n", []SyntaxError{{3, section}}},
+		"no cloud.conf":      {"clouds:\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, remarks([]byte(test.user))); diff != "" {
+				t.Errorf("remarks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestIgnoredConfiguration is reported in a condition that does no harm, names place and remedy, and goes when it is corrected.
+func TestIgnoredConfiguration(t *testing.T) {
+	t.Parallel()
+	const own, installed = "ConfigMap openshift-config/cinder-csi-config", "ConfigMap openshift-config/cloud-provider-config"
+	for name, test := range map[string]struct {
+		installed, own map[string]string
+		want           []string
+	}{
+		"a wrong key": {nil, map[string]string{"cloud.conf": userText}, []string{"key cloud.conf of " + own + " is ignored: only keys config and enable_topology are read. Rename or remove it"}},
+		"a misspelt key": {
+			nil, map[string]string{"enable-topology": "false", "cinder.conf": password},
+			[]string{"key cinder.conf of " + own, "key enable-topology of " + own},
+		},
+		"in a text": {nil, map[string]string{userConfigKey: "[BlockStorge]\n"}, []string{"key config of " + own + ", line 1: this section is ignored"}},
+		"what is hidden": {
+			map[string]string{topologyKey: "false"}, map[string]string{userConfigKey: userText},
+			[]string{"key enable_topology of " + installed + " is ignored because " + own + " exists. Move the key there"},
+		},
+		"what is hidden, with a word": {map[string]string{topologyKey: "false"}, map[string]string{userTopologyKey: "true"}, nil},
+		"what the installer writes":   {map[string]string{"config": "[Global]\nsecret-name = x\n[LoadBalancer]\n[BlockStorage]\nbs-version = v2\n", "other": ""}, nil, nil},
+		"installer's topology":        {map[string]string{topologyKey: "true"}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := standalone(userObject("cloud-provider-config", test.installed))
+			seed.Config = []runtime.Object{infrastructureWith("cloud-provider-config", "config")}
+			b := newBench(t, seed)
+			if test.own != nil {
+				b.put(t, test.own)
+			}
+			if err := b.sync(t); err != nil {
+				t.Errorf("what is ignored is an error: %v", err)
+			}
+			found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
+			if test.want == nil {
+				if found.Status != opv1.ConditionTrue || found.Reason != reasonAsExpected {
+					t.Errorf("%s is %+v", validType, found)
+				}
+				return
+			}
+			lines := strings.Split(found.Message, "\n")
+			if found.Status != opv1.ConditionFalse || found.Reason != reasonIgnored || len(lines) != len(test.want) || strings.Contains(found.Message, password) {
+				t.Fatalf("%s is %+v", validType, found)
+			}
+			for i, want := range test.want {
+				if !strings.HasPrefix(lines[i], want) {
+					t.Errorf("line %d is %q, want %q", i+1, lines[i], want)
+				}
+			}
+			b.put(t, nil)
+			if err := b.sync(t); err != nil {
+				t.Error(err)
+			}
+			if got := b.condition(t, validType); got != "True AsExpected" {
+				t.Errorf("corrected, %s is %q", validType, got)
+			}
+		})
+	}
+}
+
+// TestManyMistakes make no endless condition. They are reported beside an error, too.
+func TestManyMistakes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	data := map[string]string{userConfigKey: "["}
+	for i := range 5000 {
+		data[fmt.Sprintf("key-%d", i)] = ""
+	}
+	b.put(t, data)
+	if err := b.sync(t); err == nil {
+		t.Error("a text that cannot be read is no error")
+	}
+	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
+	if lines := strings.Split(found.Message, "\n"); len(lines) != maxLines+1 || lines[maxLines] != "4990 more" {
+		t.Errorf("the message is %q", found.Message)
+	}
+}
+
+// TestHostedIgnored names the cluster that the ConfigMap is in.
+func TestHostedIgnored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hyperShift())
+	b.cloud.fail(openstack.NotOffered)
+	b.put(t, map[string]string{"cloud.conf": userText})
+	if err := b.sync(t); err != nil {
+		t.Error(err)
+	}
+	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
+	if want := "key cloud.conf of ConfigMap clusters-a/cinder-csi-config of the management cluster is ignored"; !strings.HasPrefix(found.Message, want) {
+		t.Errorf("the message is %q, want %q", found.Message, want)
+	}
+	found = v1helpers.FindOperatorCondition(b.State.Conditions(t), progressingType)
+	if want := "set key enable_topology of ConfigMap clusters-a/cinder-csi-config of the management cluster to true or false"; !strings.HasSuffix(found.Message, want) {
+		t.Errorf("the message is %q, want %q", found.Message, want)
+	}
+}
