@@ -15,12 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	configclient "github.com/openshift/client-go/config/clientset/versioned"
-	configinformers "github.com/openshift/client-go/config/informers/externalversions"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // Clients reaches one API server.
@@ -44,10 +43,10 @@ func (c *Clients) Start(stop <-chan struct{}) {
 type Cluster struct {
 	Flavour   flavour.Flavour
 	Placement Placement
-	// Operator reads and writes the driver's ClusterCSIDriver, in the guest.
+	// Operator reads and writes the driver's ClusterCSIDriver, in the guest. What it returns is checked.
 	Operator v1helpers.OperatorClientWithFinalizers
-	// Config informs of the guest's config.openshift.io objects.
-	Config configinformers.SharedInformerFactory
+	// Config informs of the guest's config.openshift.io objects. What it returns is checked.
+	Config *guest.Config
 	// HostedControlPlanes informs of those in the control-plane namespace, of which there should be one; nil when standalone.
 	HostedControlPlanes *HostedControlPlaneInformer
 
@@ -115,22 +114,18 @@ func Connect(t Target) (*Cluster, error) {
 	if t.Flavour == flavour.Standalone {
 		namespaces = append(namespaces, t.Placement.UserConfig)
 	}
-	guest, err := newClients(t.Guest, namespaces...)
+	served, err := newClients(t.Guest, namespaces...)
 	if err != nil {
 		return nil, fmt.Errorf("making clients of the nodes' cluster: %w", err)
 	}
-	controller := guest
+	controller := served
 	if t.Flavour == flavour.HyperShift {
 		if controller, err = newClients(t.Controller); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
 	}
-	c := New(t.Flavour, t.Placement, controller, guest)
-	config, err := configclient.NewForConfig(withoutThrottle(t.Guest))
-	if err != nil {
-		return nil, fmt.Errorf("making client of config.openshift.io: %w", err)
-	}
-	c.Config = configinformers.NewSharedInformerFactory(config, 0)
+	c := New(t.Flavour, t.Placement, controller, served)
+	c.Config = guest.NewConfig(served.Dynamic, c.place())
 	c.AddStarter(c.Config)
 	return c, c.addOperatorClient(t)
 }

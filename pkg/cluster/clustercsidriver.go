@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +11,8 @@ import (
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/genericoperatorclient"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // addOperatorClient makes the client of the ClusterCSIDriver and its informer.
@@ -26,7 +29,9 @@ func (c *Cluster) addOperatorClient(t Target) error {
 	if err != nil {
 		return fmt.Errorf("making client of ClusterCSIDriver %q: %w", t.Driver, err)
 	}
-	c.Operator = client
+	// It fails only for an informer that runs already.
+	_ = informers.ForResource(opv1.GroupVersion.WithResource("clustercsidrivers")).Informer().SetTransform(guest.OnlyDriver(t.Driver))
+	c.Operator = guest.NewOperator(client, t.Driver, c.place())
 	c.AddStarter(informers)
 	return nil
 }
@@ -44,26 +49,13 @@ func Managed(client v1helpers.OperatorClient) (bool, error) {
 // StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses. A
 // ClusterCSIDriver that is not in the cache counts as Managed; an unknown value is an error.
 func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, error) {
-	obj, found, err := c.Operator.Informer().GetStore().GetByKey(driver)
-	if err != nil || !found {
-		return opv1.ManagedStorageClass, err
-	}
-	object, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return "", fmt.Errorf("the cache of ClusterCSIDrivers holds a %T", obj)
-	}
-	csiDriver, err := decode(object)
-	if err != nil {
-		return "", err
-	}
-	switch state := csiDriver.Spec.StorageClassState; state {
-	case "":
-		return opv1.ManagedStorageClass, nil
-	case opv1.ManagedStorageClass, opv1.UnmanagedStorageClass, opv1.RemovedStorageClass:
-		return state, nil
-	default:
-		return "", fmt.Errorf("spec.storageClassState of ClusterCSIDriver %s is %q: set it to Managed, Unmanaged or Removed", driver, state)
-	}
+	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.place())
+}
+
+// Workloads returns the client for the controllers of the driver's workloads: it returns an error while a value that they are made
+// of is invalid or missing.
+func (c *Cluster) Workloads(client v1helpers.OperatorClientWithFinalizers, driver string) v1helpers.OperatorClientWithFinalizers {
+	return guest.Workloads(client, driver, c.place())
 }
 
 func decode(obj *unstructured.Unstructured) (*opv1.ClusterCSIDriver, error) {
@@ -89,7 +81,10 @@ func extractSpec(obj *unstructured.Unstructured, fieldManager string) (*applyopv
 
 // extractStatus returns what fieldManager has applied to the status, nil if nothing.
 func extractStatus(obj *unstructured.Unstructured, fieldManager string) (*applyopv1.OperatorStatusApplyConfiguration, error) {
-	csiDriver, err := decode(obj)
+	// An invalid spec must not keep conditions from being written: they say what is wrong with it.
+	withoutSpec := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
+	delete(withoutSpec.Object, "spec")
+	csiDriver, err := decode(withoutSpec)
 	if err != nil {
 		return nil, err
 	}

@@ -72,11 +72,16 @@ func (p Placement) Namespace(side bundle.Side) string {
 // Name names an object in a namespace of a side so that an administrator finds it: where there are two clusters, it says which one.
 func (c *Cluster) Name(side bundle.Side, kind, namespace, name string) string {
 	object := fmt.Sprintf("%s %s/%s", kind, namespace, name)
-	switch {
-	case c.Flavour == flavour.Standalone:
-		return object
-	case side == bundle.Controller:
+	if c.Flavour == flavour.HyperShift && side == bundle.Controller {
 		return object + " of the management cluster"
 	}
-	return object + " of the hosted cluster"
+	return object + c.place()
+}
+
+// place is what the name of a guest's object is followed by.
+func (c *Cluster) place() string {
+	if c.Flavour == flavour.HyperShift {
+		return " of the hosted cluster"
+	}
+	return ""
 }

@@ -197,7 +197,7 @@ func TestObservedProxy(t *testing.T) {
 	}
 }
 
-func TestReplicas(t *testing.T) {
+func TestTopology(t *testing.T) {
 	t.Parallel()
 	for topology, want := range map[configv1.TopologyMode]int32{
 		configv1.HighlyAvailableTopologyMode: 2, configv1.SingleReplicaTopologyMode: 1, configv1.ExternalTopologyMode: 1,
@@ -205,7 +205,7 @@ func TestReplicas(t *testing.T) {
 		infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 		infrastructure.Status.ControlPlaneTopology = topology
 		f := clustertest.New(t, clustertest.Seed{Config: []runtime.Object{infrastructure}})
-		h := hook.Replicas(f.Cluster)
+		h := hook.Topology(f.Cluster)
 		f.Start(t)
 		deployment, _ := workloads()
 		if err := h.Deployment(&opv1.OperatorSpec{}, deployment); err != nil {
@@ -239,7 +239,7 @@ func TestSplitting(t *testing.T) {
 		hook.ConfigMapHash(f.Cluster, bundle.Controller, "b"),
 		hook.TrustedCABundle(f.Cluster, bundle.Guest, "a"),
 		hook.SecretHash(f.Cluster, bundle.Guest, "a"),
-		hook.Replicas(f.Cluster),
+		hook.Topology(f.Cluster),
 		hook.ObservedProxy(),
 		{},
 	}

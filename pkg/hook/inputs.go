@@ -1,14 +1,18 @@
 package hook
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	controllerservice "github.com/openshift/library-go/pkg/operator/csi/csidrivercontrollerservicecontroller"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // SecretHash rolls the workload out when the Secret's content changes. A Secret that is not there is tolerated; its arrival
@@ -60,11 +64,26 @@ func ObservedProxy() Workload {
 	}
 }
 
-// Replicas sets the Deployment's replicas by the cluster's control plane topology: two when it is highly available, else one.
-func Replicas(c *cluster.Cluster) Workload {
+// Topology fits the Deployment to the cluster's control plane: two replicas when it is highly available, else one; and no choice of
+// nodes when it is elsewhere.
+func Topology(c *cluster.Cluster) Workload {
 	return Workload{
-		Deployment: controllerservice.WithReplicasHook(c.Config),
-		Informers:  []factory.Informer{c.Config.Config().V1().Infrastructures().Informer()},
+		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
+			infrastructure, err := c.Config.Infrastructures.Get(guest.ConfigName)
+			if err != nil {
+				return err
+			}
+			replicas := int32(1)
+			if infrastructure.Status.ControlPlaneTopology == configv1.HighlyAvailableTopologyMode {
+				replicas = 2
+			}
+			if infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
+				d.Spec.Template.Spec.NodeSelector = map[string]string{}
+			}
+			d.Spec.Replicas = &replicas
+			return nil
+		},
+		Informers: []factory.Informer{c.Config.Infrastructures.Informer()},
 	}
 }
 

@@ -2,19 +2,16 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/csi/csiconfigobservercontroller"
 	"github.com/openshift/library-go/pkg/operator/loglevel"
 	"github.com/openshift/library-go/pkg/operator/staleconditions"
 )
@@ -138,16 +135,8 @@ func (d *driver) waitFor(ctx context.Context, what string, ready func() bool) {
 	}
 }
 
-// hasObservedConfig tells whether the TLS settings that the workloads' manifests need are there. It is false while there is nothing in the cache, or nothing in it to read.
+// hasObservedConfig tells whether the workloads have all that they need of the ClusterCSIDriver.
 func (d *driver) hasObservedConfig() bool {
-	spec, _, _, err := d.operator.GetOperatorState()
-	if err != nil {
-		return false
-	}
-	var observed map[string]any
-	if err := json.Unmarshal(spec.ObservedConfig.Raw, &observed); err != nil {
-		return false
-	}
-	_, found, err := unstructured.NestedFieldNoCopy(observed, csiconfigobservercontroller.MinTLSVersionPath()...)
-	return found && err == nil
+	_, _, _, err := d.cluster.Workloads(d.operator, string(d.Name)).GetOperatorState()
+	return err == nil
 }

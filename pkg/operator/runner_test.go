@@ -63,7 +63,10 @@ func (c *cast) running() []int32 {
 	return []int32{c.always.started.Load(), c.gated.started.Load(), c.workload.started.Load()}
 }
 
-const observedConfig = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12"}}}`
+const (
+	onlyVersion    = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12"}}}`
+	observedConfig = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_AES_128_GCM_SHA256"]}}}`
+)
 
 func TestWorkloadsWaitForWhatTheyNeed(t *testing.T) {
 	t.Parallel()
@@ -76,7 +79,7 @@ func TestWorkloadsWaitForWhatTheyNeed(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		c.open(ctx)
-		for _, observed := range []string{"", "{", "{}", observedConfig} {
+		for _, observed := range []string{"", "{", "{}", onlyVersion, observedConfig} {
 			c.observe(observed)
 			<-time.After(time.Second)
 			if diff := cmp.Diff([]int32{0, 1, 0}, c.running()); diff != "" {

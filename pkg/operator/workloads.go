@@ -7,8 +7,8 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
-	controllerservice "github.com/openshift/library-go/pkg/operator/csi/csidrivercontrollerservicecontroller"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
+	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -46,15 +46,16 @@ func (d *driver) controllerService() (factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
-	return controllerservice.NewCSIDriverControllerServiceController(
+	// It is what library-go's controller for CSI drivers is made of. That one takes a cluster ID as it is.
+	return deploymentcontroller.NewDeploymentController(
 		d.conditionName("ControllerServiceController"),
 		asset.Data,
 		d.events,
-		d.operator,
+		d.cluster.Workloads(d.operator, string(d.Name)),
 		clients.Kube,
 		deployments,
-		d.cluster.Config,
 		informers,
+		hook.Manifest(d.cluster),
 		changes...,
 	), nil
 }
@@ -79,7 +80,7 @@ func (d *driver) nodeService() (factory.Controller, error) {
 		d.conditionName("NodeServiceController"),
 		asset.Data,
 		d.events,
-		d.operator,
+		d.cluster.Workloads(d.operator, string(d.Name)),
 		clients.Kube,
 		daemonSets,
 		informers,
@@ -112,13 +113,14 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []hook.Workload {
 	if d.cluster.Flavour == flavour.HyperShift {
 		return []hook.Workload{
+			{Informers: []factory.Informer{d.cluster.Config.Infrastructures.Informer()}}, // for the cluster ID in the manifest
 			hook.HostedControlPlane(d.cluster),
 			hook.Proxy(d.settings.Proxy),
 			hook.RunAsUser(d.settings.RunAsUser),
 			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
 		}
 	}
-	return []hook.Workload{hook.Replicas(d.cluster), hook.ObservedProxy()}
+	return []hook.Workload{hook.Topology(d.cluster), hook.ObservedProxy()}
 }
 
 func (d *driver) trustedCAHooks(side bundle.Side) []hook.Workload {

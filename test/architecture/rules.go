@@ -49,6 +49,7 @@ func House() Rules {
 			{0, "pkg/version"},
 			{0, "pkg/host"},
 			{0, "pkg/storageclass"},
+			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
 			{2, "pkg/cluster"},

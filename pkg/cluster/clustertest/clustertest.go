@@ -4,6 +4,7 @@ package clustertest
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
@@ -19,14 +20,14 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
-	configfake "github.com/openshift/client-go/config/clientset/versioned/fake"
-	configinformers "github.com/openshift/client-go/config/informers/externalversions"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // Seed is what a Fake holds at first. Its zero value is an empty standalone cluster.
@@ -66,9 +67,9 @@ func New(tb testing.TB, seed Seed) *Fake {
 	if seed.Flavour == flavour.Standalone {
 		guestNamespaces = append(guestNamespaces, placement.UserConfig)
 	}
-	guest := newClients(f.Guest, guestNamespaces...)
+	guestSide := newClients(f.Guest, guestNamespaces...)
 	f.Controller = f.Guest
-	controller := guest
+	controller := guestSide
 	if seed.Flavour == flavour.HyperShift {
 		f.Controller = kubefake.NewClientset(seed.Controller...)
 		controller = newClients(f.Controller)
@@ -76,12 +77,15 @@ func New(tb testing.TB, seed Seed) *Fake {
 	for _, hosted := range seed.HostedControlPlanes {
 		putHostedControlPlane(tb, controller.Dynamic, hosted)
 	}
-	f.Cluster = cluster.New(seed.Flavour, placement, controller, guest)
-	f.Config = configinformers.NewSharedInformerFactory(configfake.NewClientset(seed.Config...), 0)
+	f.Cluster = cluster.New(seed.Flavour, placement, controller, guestSide)
+	for _, object := range seed.Config {
+		putConfig(tb, guestSide.Dynamic, object)
+	}
+	f.Config = guest.NewConfig(guestSide.Dynamic, "")
 	f.AddStarter(f.Config)
 
-	operators := dynamicinformer.NewDynamicSharedInformerFactory(guest.Dynamic, 0)
-	f.State = newOperator(guest.Dynamic, operators)
+	operators := dynamicinformer.NewDynamicSharedInformerFactory(guestSide.Dynamic, 0)
+	f.State = newOperator(guestSide.Dynamic, operators)
 	f.Operator = f.State
 	f.AddStarter(operators)
 	if seed.ClusterCSIDriver != nil {
@@ -111,15 +115,34 @@ func (f *Fake) Start(tb testing.TB) {
 			}
 		}
 	}
-	for kind, synced := range f.Config.WaitForCacheSync(stop) {
-		if !synced {
-			tb.Fatalf("informer of %s has not synced", kind)
-		}
+	if !cache.WaitForCacheSync(stop, f.Config.HasSynced) {
+		tb.Fatal("informers of config.openshift.io have not synced")
 	}
 	if f.HostedControlPlanes != nil && !cache.WaitForCacheSync(stop, f.HostedControlPlanes.HasSynced) {
 		tb.Fatal("informer of HostedControlPlanes has not synced")
 	}
 	f.State.sync(tb)
+}
+
+// configResource is the resource of a kind of config.openshift.io.
+func configResource(kind string) schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(configv1.GroupVersion.WithKind(kind))
+	return resource
+}
+
+// putConfig creates an object of config.openshift.io.
+func putConfig(tb testing.TB, client dynamic.Interface, object runtime.Object) {
+	tb.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	kind := reflect.TypeOf(object).Elem().Name()
+	created := &unstructured.Unstructured{Object: content}
+	created.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
+	if _, err := client.Resource(configResource(kind)).Create(tb.Context(), created, metav1.CreateOptions{}); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // putHostedControlPlane creates one as the API server would have it.
@@ -139,8 +162,11 @@ func putHostedControlPlane(tb testing.TB, client dynamic.Interface, hosted *clus
 
 func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients {
 	kinds := map[schema.GroupVersionResource]string{
-		clusterCSIDrivers():           "ClusterCSIDriverList",
-		cluster.HostedControlPlanes(): "HostedControlPlaneList",
+		clusterCSIDrivers():              "ClusterCSIDriverList",
+		cluster.HostedControlPlanes():    "HostedControlPlaneList",
+		configResource("Infrastructure"): "InfrastructureList",
+		configResource("APIServer"):      "APIServerList",
+		configResource("Proxy"):          "ProxyList",
 	}
 	return &cluster.Clients{
 		Kube:          kube,

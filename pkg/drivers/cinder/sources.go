@@ -9,12 +9,12 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
-	configlisters "github.com/openshift/client-go/config/listers/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -30,7 +30,7 @@ type sources struct {
 	own, installed coreinformers.ConfigMapInformer
 	// infrastructures say what the cluster was installed with. The one that a hosted cluster has is its administrator's to
 	// change, so it is nil on HyperShift.
-	infrastructures configlisters.InfrastructureLister
+	infrastructures *guest.Kind[configv1.Infrastructure]
 	// informers tell of changes that are neither in the Secret nor in the ConfigMaps.
 	informers []factory.Informer
 }
@@ -48,8 +48,7 @@ func newSources(c *cluster.Cluster) *sources {
 	}
 	// Infrastructure may name any.
 	s.installed = clients.Informers.InformersFor(p.UserConfig).Core().V1().ConfigMaps()
-	infrastructures := c.Config.Config().V1().Infrastructures()
-	s.infrastructures, s.informers = infrastructures.Lister(), []factory.Informer{infrastructures.Informer()}
+	s.infrastructures, s.informers = c.Config.Infrastructures, []factory.Informer{c.Config.Infrastructures.Informer()}
 	return s
 }
 

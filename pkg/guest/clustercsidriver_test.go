@@ -1,0 +1,84 @@
+package guest_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
+)
+
+func clusterCSIDriver(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func TestStorageClassState(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		spec  string
+		want  opv1.StorageClassStateName
+		fault bool
+	}{
+		"none":      {`{}`, opv1.ManagedStorageClass, false},
+		"empty":     {`{"storageClassState": ""}`, opv1.ManagedStorageClass, false},
+		"Removed":   {`{"storageClassState": "Removed"}`, opv1.RemovedStorageClass, false},
+		"another":   {`{"storageClassState": "Sometimes\n"}`, "", true},
+		"a number":  {`{"storageClassState": 5}`, "", true},
+		"no object": {`"x"`, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+			if err := store.Add(clusterCSIDriver(t, `{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := guest.StorageClassState(store, "x", " of the hosted cluster")
+			if tt.fault {
+				wantFault(t, err, "ClusterCSIDriver x of the hosted cluster", "spec.storageClassState")
+			} else if err != nil || got != tt.want {
+				t.Errorf("got %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestOnlyDriver keeps the names of others, and of the own status what can be decoded.
+func TestOnlyDriver(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ given, want string }{
+		"another": {
+			`{"metadata": {"name": "y", "resourceVersion": "7", "annotations": {"a": "b"}}, "spec": {"a": "b"}}`,
+			`{"metadata": {"name": "y", "resourceVersion": "7"}, "apiVersion": "", "kind": ""}`,
+		},
+		"own": {
+			`{"metadata": {"name": "x"}, "spec": {"a": "b"}, "status": {"version": "1", "conditions": [{"type": "A"}]}}`,
+			`{"metadata": {"name": "x"}, "spec": {"a": "b"}, "status": {"version": "1", "conditions": [{"type": "A"}]}}`,
+		},
+		"a status that is none": {`{"metadata": {"name": "x"}, "status": "x"}`, `{"metadata": {"name": "x"}}`},
+		"fields and entries": {
+			`{"metadata": {"name": "x"}, "status": {"version": 1, "readyReplicas": 2, "conditions": [{"type": 5}, {"type": "A"}], "generations": 5}}`,
+			`{"metadata": {"name": "x"}, "status": {"readyReplicas": 2, "conditions": [{"type": "A"}]}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := guest.OnlyDriver("x")(clusterCSIDriver(t, tt.given))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(clusterCSIDriver(t, tt.want), got); diff != "" {
+				t.Errorf("cached (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

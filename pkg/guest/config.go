@@ -1,0 +1,210 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/crypto"
+)
+
+// ConfigName is the name of all objects of config.openshift.io that operators read.
+const ConfigName = "cluster"
+
+// Config informs of the guest's objects of config.openshift.io, each checked at each read.
+type Config struct {
+	Infrastructures *Kind[configv1.Infrastructure]
+	APIServers      *Kind[configv1.APIServer]
+	Proxies         *Kind[configv1.Proxy]
+}
+
+// NewConfig makes the informers. place is what messages add to the name of an object. Nothing runs before Start.
+func NewConfig(client dynamic.Interface, place string) *Config {
+	return &Config{
+		Infrastructures: newKind(client, "infrastructures", "Infrastructure", place, checkInfrastructure),
+		APIServers:      newKind(client, "apiservers", "APIServer", place, checkAPIServer),
+		Proxies:         newKind(client, "proxies", "Proxy", place, checkProxy),
+	}
+}
+
+// Start runs the informers until stop is closed.
+func (c *Config) Start(stop <-chan struct{}) {
+	for _, informer := range c.informers() {
+		go informer.Run(stop)
+	}
+}
+
+// HasSynced tells whether all informers have what the API server has.
+func (c *Config) HasSynced() bool {
+	for _, informer := range c.informers() {
+		if !informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Config) informers() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{c.Infrastructures.informer, c.APIServers.informer, c.Proxies.informer}
+}
+
+// Kind is the lister of one object. It returns only the fields that operators use, and an error if one of them is invalid.
+type Kind[T any] struct {
+	informer              cache.SharedIndexInformer
+	resource, kind, place string
+	check                 func(*checks, *T) *T
+}
+
+func newKind[T any](client dynamic.Interface, resource, kind, place string, check func(*checks, *T) *T) *Kind[T] {
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, configv1.GroupVersion.WithResource(resource), "", 0, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
+		}).Informer()
+	_ = informer.SetTransform(withoutManagedFields) // it fails only for an informer that runs already
+	return &Kind[T]{informer: informer, resource: resource, kind: kind, place: place, check: check}
+}
+
+func withoutManagedFields(obj any) (any, error) {
+	if object, ok := obj.(*unstructured.Unstructured); ok {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// Informer tells of changes. It is no way to the object.
+func (k *Kind[T]) Informer() factory.Informer { return k.informer }
+
+// Get returns the object, decoded and checked.
+func (k *Kind[T]) Get(name string) (*T, error) {
+	obj, found, err := k.informer.GetStore().GetByKey(name)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, apierrors.NewNotFound(configv1.Resource(k.resource), name)
+	}
+	return k.decode(obj)
+}
+
+// List returns the object as a list.
+func (k *Kind[T]) List(labels.Selector) ([]*T, error) {
+	object, err := k.Get(ConfigName)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return []*T{object}, err
+}
+
+func (k *Kind[T]) decode(obj any) (*T, error) {
+	object, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("the cache of %s contains a %T", k.resource, obj)
+	}
+	c := &checks{object: k.kind + " " + object.GetName() + k.place}
+	content := map[string]any{"spec": object.Object["spec"], "status": object.Object["status"]}
+	text, err := json.Marshal(content)
+	decoded := new(T)
+	if err == nil {
+		err = json.Unmarshal(text, decoded)
+	}
+	if err != nil {
+		return nil, undecodable(c.object, "", err)
+	}
+	checked := k.check(c, decoded)
+	if len(c.faults) > 0 {
+		return nil, errors.Join(c.faults...)
+	}
+	return checked, nil
+}
+
+const clusterIDField = "status.infrastructureName"
+
+// ClusterID returns the field status.infrastructureName of Infrastructure, which must not be empty.
+func (c *Config) ClusterID() (string, error) {
+	infrastructure, err := c.Infrastructures.Get(ConfigName)
+	if err != nil {
+		return "", err
+	}
+	if infrastructure.Status.InfrastructureName == "" {
+		return "", &Fault{
+			Object: "Infrastructure " + ConfigName + c.Infrastructures.place, Field: clusterIDField, Problem: "is missing",
+			Fix: "set it to the infrastructure ID of the cluster",
+		}
+	}
+	return infrastructure.Status.InfrastructureName, nil
+}
+
+func checkInfrastructure(c *checks, given *configv1.Infrastructure) *configv1.Infrastructure {
+	if given.Status.InfrastructureName != "" {
+		c.clusterID(clusterIDField, given.Status.InfrastructureName)
+	}
+	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxQuoted, topology, "use HighlyAvailable, SingleReplica or External")
+	config := given.Spec.CloudConfig
+	if config.Name != "" {
+		c.pattern("spec.cloudConfig.name", config.Name, maxClusterID, objectName, "use the name of a ConfigMap")
+	}
+	if config.Key != "" {
+		c.pattern("spec.cloudConfig.key", config.Key, maxClusterID, dataKey, "use a key of the ConfigMap")
+	}
+	checked := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
+	checked.Spec.CloudConfig = config
+	checked.Status.InfrastructureName = given.Status.InfrastructureName
+	checked.Status.ControlPlaneTopology = given.Status.ControlPlaneTopology
+	return checked
+}
+
+func checkProxy(c *checks, given *configv1.Proxy) *configv1.Proxy {
+	c.proxyURL("status.httpProxy", given.Status.HTTPProxy)
+	c.proxyURL("status.httpsProxy", given.Status.HTTPSProxy)
+	c.noProxy("status.noProxy", given.Status.NoProxy)
+	return &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}, Status: given.Status}
+}
+
+func checkAPIServer(c *checks, given *configv1.APIServer) *configv1.APIServer {
+	checked := &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
+	profile := given.Spec.TLSSecurityProfile
+	if profile == nil {
+		return checked
+	}
+	const field = "spec.tlsSecurityProfile."
+	if profile.Type != configv1.TLSProfileCustomType {
+		if configv1.TLSProfiles[profile.Type] == nil && profile.Type != "" {
+			c.fault(field+"type", "is "+quote(string(profile.Type)), "use Old, Intermediate, Modern or Custom")
+		}
+		checked.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: profile.Type}
+		return checked
+	}
+	custom := &configv1.CustomTLSProfile{}
+	if profile.Custom != nil {
+		custom.MinTLSVersion, custom.Ciphers = profile.Custom.MinTLSVersion, profile.Custom.Ciphers
+	}
+	c.tlsVersion(field+"custom.minTLSVersion", string(custom.MinTLSVersion))
+	if len(custom.Ciphers) > maxCiphers {
+		c.fault(field+"custom.ciphers", fmt.Sprintf("has %d entries", len(custom.Ciphers)), fmt.Sprintf("list at most %d ciphers", maxCiphers))
+	}
+	checked.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: profile.Type, Custom: withoutGaps(custom)}
+	return checked
+}
+
+// withoutGaps gives a custom profile what it leaves open, from the default profile: a list without a cipher that Go knows is none.
+func withoutGaps(custom *configv1.CustomTLSProfile) *configv1.CustomTLSProfile {
+	standard := configv1.TLSProfiles[crypto.DefaultTLSProfileType]
+	if custom.MinTLSVersion == "" {
+		custom.MinTLSVersion = standard.MinTLSVersion
+	}
+	if len(crypto.OpenSSLToIANACipherSuites(custom.Ciphers)) == 0 {
+		custom.Ciphers = standard.Ciphers
+	}
+	return custom
+}

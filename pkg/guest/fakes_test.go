@@ -1,0 +1,67 @@
+package guest_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/tools/cache"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
+)
+
+// newConfig returns the guest's configuration with one object, of which kind and content are given.
+func newConfig(t *testing.T, kind, content string) *guest.Config {
+	t.Helper()
+	kinds := map[schema.GroupVersionResource]string{
+		configv1.GroupVersion.WithResource("infrastructures"): "InfrastructureList",
+		configv1.GroupVersion.WithResource("apiservers"):      "APIServerList",
+		configv1.GroupVersion.WithResource("proxies"):         "ProxyList",
+	}
+	var objects []runtime.Object
+	if kind != "" {
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(content), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		object.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
+		object.SetName("cluster")
+		objects = append(objects, object)
+	}
+	config := guest.NewConfig(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), " of the hosted cluster")
+	config.Start(t.Context().Done())
+	if !cache.WaitForCacheSync(t.Context().Done(), config.HasSynced) {
+		t.Fatal("the informers have not synced")
+	}
+	return config
+}
+
+// wantFault fails the test unless err names object and field in a message that can be shown.
+func wantFault(t *testing.T, err error, object, field string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("got no error, want one about field %s of %s", field, object)
+	}
+	message := err.Error()
+	if !strings.Contains(message, object) || !strings.Contains(message, field) {
+		t.Errorf("the message does not name field %s of %s: %s", field, object, message)
+	}
+	wantPrintable(t, message)
+}
+
+func wantPrintable(t *testing.T, message string) {
+	t.Helper()
+	if len(message) > 4200 {
+		t.Errorf("the message is %d bytes long", len(message))
+	}
+	if strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+		t.Errorf("the message has control characters: %q", message)
+	}
+}

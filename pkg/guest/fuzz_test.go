@@ -1,0 +1,100 @@
+package guest_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
+)
+
+// FuzzObserved proves that no observed configuration brings more into a manifest than text that is safe there, and that every error
+// can be shown.
+func FuzzObserved(f *testing.F) {
+	f.Add(observed)
+	f.Add("")
+	for _, raw := range hostile() {
+		f.Add(raw[:min(len(raw), 4096)])
+	}
+	safe := regexp.MustCompile(`^[A-Za-z0-9_,]*$`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		client := clientWith("", raw)
+		if _, _, _, err := client.GetOperatorState(); err != nil {
+			t.Fatal(err)
+		}
+		spec, _, _, err := guest.Workloads(client, "x", "").GetOperatorState()
+		if err != nil {
+			wantPrintable(t, err.Error())
+			return
+		}
+		var config struct {
+			TargetCSIConfig struct {
+				ServingInfo struct {
+					MinTLSVersion string
+					CipherSuites  []string
+				}
+				Proxy map[string]string
+			}
+		}
+		if err := json.Unmarshal(spec.ObservedConfig.Raw, &config); err != nil {
+			t.Fatal(err)
+		}
+		info := config.TargetCSIConfig.ServingInfo
+		if text := info.MinTLSVersion + strings.Join(info.CipherSuites, ","); !safe.MatchString(text) || len(text) > 8192 || info.MinTLSVersion == "" {
+			t.Errorf("got %q", text)
+		}
+		for name := range config.TargetCSIConfig.Proxy {
+			if !strings.HasSuffix(name, "_PROXY") {
+				t.Errorf("got the variable %q", name)
+			}
+		}
+	})
+}
+
+// FuzzClusterCSIDriver proves that the content of a ClusterCSIDriver leaves nothing in the cache that cannot be decoded, and that its
+// fields are known values or errors.
+func FuzzClusterCSIDriver(f *testing.F) {
+	for _, text := range []string{
+		`{"spec": {"storageClassState": "Managed"}, "status": {"conditions": [{"type": "A", "status": "True"}]}}`,
+		`{"spec": 5, "status": "x"}`,
+		`{"spec": {"storageClassState": 5}, "status": {"conditions": "x", "generations": [5, {"lastGeneration": "x"}]}}`,
+		`{"spec": {"storageClassState": "x\u0000"}, "status": {"conditions": [{"lastTransitionTime": "never"}, {"type": "A"}]}}`,
+		`{"metadata": {"name": 5}, "status": {"version": {}}}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(text), &object.Object); err != nil || object.Object == nil {
+			return
+		}
+		object.Object["metadata"] = map[string]any{"name": "x"}
+		cached, err := guest.OnlyDriver("x")(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		if err := store.Add(cached); err != nil {
+			t.Fatal(err)
+		}
+		status, err := json.Marshal(object.Object["status"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(status, &opv1.OperatorStatus{}); err != nil {
+			t.Errorf("the status %s cannot be decoded: %v", status, err)
+		}
+		state, err := guest.StorageClassState(store, "x", "")
+		if err != nil {
+			wantPrintable(t, err.Error())
+		} else if state != opv1.ManagedStorageClass && state != opv1.UnmanagedStorageClass && state != opv1.RemovedStorageClass {
+			t.Errorf("the state is %q", state)
+		}
+	})
+}

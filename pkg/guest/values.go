@@ -1,0 +1,103 @@
+package guest
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// The limits of sizes. Each is far above what a cluster that works needs.
+const (
+	maxClusterID = 253 // of infraID in HyperShift; installers make 27
+	maxCiphers   = 64
+	maxURL       = 4096
+	maxNoProxy   = 64 << 10
+)
+
+var (
+	clusterID   = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	cipherSuite = regexp.MustCompile(`^TLS_[A-Z0-9_]{1,60}$`)
+	topology    = regexp.MustCompile(`^[A-Za-z]{0,40}$`)
+	objectName  = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$`)
+	dataKey     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
+)
+
+// checks collects the faults of one object.
+type checks struct {
+	object string
+	faults []error
+}
+
+func (c *checks) fault(field, problem, fix string) {
+	c.faults = append(c.faults, &Fault{Object: c.object, Field: field, Problem: problem, Fix: fix})
+}
+
+// pattern wants a value that matches, of at most limit bytes.
+func (c *checks) pattern(field, value string, limit int, allowed *regexp.Regexp, fix string) {
+	if len(value) > limit || !allowed.MatchString(value) {
+		c.fault(field, "is "+quote(value), fix)
+	}
+}
+
+// clusterID wants what the installer and HyperShift name clusters.
+func (c *checks) clusterID(field, value string) {
+	c.pattern(field, value, maxClusterID, clusterID,
+		"set it to the infrastructure ID of the cluster: letters, digits, '-', '_' and '.', at most 253")
+}
+
+// tlsVersion wants a version that Go knows; empty leaves the choice to the default.
+func (c *checks) tlsVersion(field, value string) {
+	known := []configv1.TLSProtocolVersion{"", configv1.VersionTLS10, configv1.VersionTLS11, configv1.VersionTLS12, configv1.VersionTLS13}
+	if !slices.Contains(known, configv1.TLSProtocolVersion(value)) {
+		c.fault(field, "is "+quote(value), "use VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13")
+	}
+}
+
+// cipherSuites wants IANA names.
+func (c *checks) cipherSuites(field string, values []string) {
+	if len(values) > maxCiphers {
+		c.fault(field, fmt.Sprintf("has %d entries", len(values)), fmt.Sprintf("list at most %d cipher suites", maxCiphers))
+		return
+	}
+	for i, value := range values {
+		c.pattern(fmt.Sprintf("%s[%d]", field, i), value, maxQuoted*2, cipherSuite, "use the IANA name of a cipher suite")
+	}
+}
+
+// logLevel wants a level of the API.
+func (c *checks) logLevel(field string, value opv1.LogLevel) {
+	if !slices.Contains([]opv1.LogLevel{"", opv1.Normal, opv1.Debug, opv1.Trace, opv1.TraceAll}, value) {
+		c.fault(field, "is "+quote(string(value)), "use Normal, Debug, Trace or TraceAll")
+	}
+}
+
+// proxyURL wants the address of a proxy, or nothing. The value is not quoted: it may contain a password.
+func (c *checks) proxyURL(field, value string) {
+	if len(value) > maxURL || strings.ContainsFunc(value, unprintable) || strings.Contains(value, " ") {
+		c.fault(field, "is no address of a proxy", "use the URL of a proxy without spaces and control characters, at most 4096 bytes")
+		return
+	}
+	_, err := url.Parse(value)
+	if err != nil && !strings.Contains(value, "://") { // a host and a port are valid in proxy variables
+		_, err = url.Parse("http://" + value)
+	}
+	if err != nil {
+		c.fault(field, "is no address of a proxy", "use a URL such as http://proxy.example.com:3128")
+	}
+}
+
+// noProxy wants a list of hosts and networks, or nothing.
+func (c *checks) noProxy(field, value string) {
+	if len(value) > maxNoProxy || strings.ContainsFunc(value, unprintable) {
+		c.fault(field, fmt.Sprintf("of %d bytes is too long or has control characters", len(value)),
+			"use a list with commas, of at most 65536 bytes")
+	}
+}
+
+func unprintable(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }
