@@ -24,7 +24,7 @@ func TestHyperShiftManilaCA(t *testing.T) {
 	e := newHosted(t, manila(), options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
 	plain := e.passwordTranslation()
 	withCA := maps.Clone(plain)
-	withCA[caKeyOfDriver] = caFromConfigMap
+	withCA[caKeyOfDriver] = string(e.ca)
 	e.awaitAvailable()
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 	e.eventually(prompt, func() error { return e.hasTranslation(withCA) })

@@ -22,9 +22,8 @@ const (
 	driverSecret         = "csi-manila-secrets"
 	credentialsSecret    = "manila-cloud-credentials"
 	secretSyncDegraded   = "ManilaSecretSyncControllerDegraded"
-	caFromCredentials    = "/etc/openstack/ca.crt"
 	caFromConfigMap      = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
-	caKeyOfDriver        = "os-certAuthorityPath"
+	caKeyOfDriver        = "os-certAuthority"
 	translationPromptly  = 2 * time.Second
 	cloudProviderConfig  = "cloud-provider-config"
 	openshiftConfig      = "openshift-config"
@@ -182,46 +181,44 @@ func TestMissingCredentialsSecret(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestTranslatesCA: the driver is told the path of the CA: that of the credentials before that of the ConfigMap, and never the
-// path in clouds.yaml, which is of the installer's host (faults 28, 29, 33).
+// TestTranslatesCA: the driver's Secret contains the CA of the credentials, or else the one of the ConfigMap, and never the path in
+// clouds.yaml, which belongs to the installer's host (faults 28, 29, 33).
 func TestTranslatesCA(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{})
+	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
+	aCA, anotherCA := string(e.ca), string(e.ca)+"# another\n"
 	plain := e.passwordTranslation()
-	withCA := func(path string) map[string]string {
+	withCA := func(ca string) map[string]string {
 		want := maps.Clone(plain)
-		want[caKeyOfDriver] = path
+		want[caKeyOfDriver] = ca
 		return want
 	}
-	e.eventually(installed, func() error { return e.hasTranslation(plain) })
+	e.eventually(installed, func() error { return e.hasTranslation(withCA(aCA)) })
 
 	text := e.cloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
-	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text, "cacert": []byte("a CA")})
-	e.within(prompt, func() error { return e.hasTranslation(withCA(caFromCredentials)) })
+	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
+	e.within(prompt, func() error { return e.hasTranslation(withCA(aCA)) })
 
-	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: "another CA"})
-	e.eventually(soon, func() error { return e.hasCopiedCA("another CA") })
-	if err := e.hasTranslation(withCA(caFromCredentials)); err != nil {
+	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
+	e.eventually(soon, func() error { return e.hasCopiedCA(anotherCA) })
+	if err := e.hasTranslation(withCA(aCA)); err != nil {
 		t.Error(err)
 	}
 
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text})
-	e.within(prompt, func() error { return e.hasTranslation(withCA(caFromConfigMap)) })
+	e.within(prompt, func() error { return e.hasTranslation(withCA(anotherCA)) })
 
 	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "nothing of a CA"})
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
 }
 
-// hasCopiedCA returns nil if the operands' copy of cloud-provider-config has the CA.
+// hasCopiedCA returns nil if the operands' copy of cloud-provider-config contains the CA and nothing else.
 func (e *env) hasCopiedCA(ca string) error {
 	config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if got := config.Data[caKeyOfCloudProvider]; got != ca {
-		return fmt.Errorf("the CA in %s/%s is %q, want %q", operandNamespace, cloudProviderConfig, got, ca)
-	}
-	return nil
+	return same(map[string]string{caKeyOfCloudProvider: ca}, config.Data)
 }
 
 // TestCopiesCA: the ConfigMap with the cloud's CA is copied and kept equal (fault 31), and both who talk to the cloud mount it
@@ -235,8 +232,8 @@ func TestCopiesCA(t *testing.T) {
 		w, err := e.workload(name)
 		e.must(err)
 		for path, source := range map[string]string{
-			caFromConfigMap:   "configMap " + cloudProviderConfig + " optional ca-bundle.pem->ca-bundle.pem",
-			caFromCredentials: "secret " + credentialsSecret + " optional cacert->ca.crt",
+			caFromConfigMap:         "configMap " + cloudProviderConfig + " optional ca-bundle.pem->ca-bundle.pem",
+			"/etc/openstack/ca.crt": "secret " + credentialsSecret + " optional cacert->ca.crt",
 		} {
 			if got := mountedAt(w, path); got != source {
 				t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)

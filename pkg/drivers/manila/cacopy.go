@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -40,25 +40,21 @@ func (s caSource) place() string {
 	return s.cluster.Name(bundle.Controller, "ConfigMap", s.cluster.Placement.UserConfig, s.cluster.Placement.CloudConfig)
 }
 
-// read returns what of the ConfigMap the operands may know, or that there is nothing. The owner of a hosted control plane lets
-// the hosted cluster know the CA; the rest is not the hosted cluster's to read.
-func (s caSource) read() (content *corev1.ConfigMap, found bool, err error) {
+// read returns the CA, "" if there is none. The rest of the ConfigMap is nobody's business: it may contain old passwords of the
+// cloud, and on HyperShift it belongs to the owner of the control plane.
+func (s caSource) read() (string, error) {
 	source, err := s.lister.Get(s.cluster.Placement.CloudConfig)
 	if apierrors.IsNotFound(err) {
-		return nil, false, nil
+		return "", nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("reading %s: %w", s.place(), err)
+		return "", fmt.Errorf("reading %s: %w", s.place(), err)
 	}
-	if s.cluster.Flavour == flavour.Standalone {
-		return &corev1.ConfigMap{Data: source.Data, BinaryData: source.BinaryData}, true, nil
-	}
-	ca := source.Data[caConfigMapKey]
-	return &corev1.ConfigMap{Data: map[string]string{caConfigMapKey: ca}}, ca != "", nil
+	return source.Data[caConfigMapKey], nil
 }
 
-// caCopier copies the source to where the nodes mount it, and standalone the controllers too. It deletes the copy of a source
-// that is gone.
+// caCopier copies the CA to where the nodes mount it, and standalone the controllers too. It deletes the copy if the source
+// contains no CA.
 type caCopier struct {
 	cluster *cluster.Cluster
 	source  caSource
@@ -85,7 +81,7 @@ func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error 
 	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
 		return err
 	}
-	required, wanted, err := c.source.read()
+	ca, err := c.source.read()
 	if err != nil {
 		return err
 	}
@@ -96,12 +92,15 @@ func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error 
 		return fmt.Errorf("reading %s: %w", copyPlace, err)
 	}
 	exists := err == nil
+	required := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: caConfigMap},
+		Data:       map[string]string{caConfigMapKey: ca},
+	}
 	api := c.cluster.Side(bundle.Guest).Kube.CoreV1()
 	switch {
-	case wanted && !(exists && equalContent(existing, required)):
-		required.Namespace, required.Name = namespace, caConfigMap
+	case ca != "" && !(exists && equalContent(existing, required)):
 		_, _, err = resourceapply.ApplyConfigMap(ctx, api, syncCtx.Recorder(), required)
-	case !wanted && exists:
+	case ca == "" && exists:
 		_, _, err = resourceapply.DeleteConfigMap(ctx, api, syncCtx.Recorder(), existing)
 	default:
 		return nil

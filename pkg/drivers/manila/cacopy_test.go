@@ -109,8 +109,7 @@ func (b copyBench) data(t *testing.T) map[string]string {
 	return found.Data
 }
 
-// TestCACopy goes through the life of a source and its copy. Standalone it has all that the source has, and the hosted cluster
-// gets the CA alone (31).
+// TestCACopy goes through the life of a source and its copy, which contains the CA and nothing else of the source.
 func TestCACopy(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
@@ -126,26 +125,22 @@ func TestCACopy(t *testing.T) {
 				do       func()
 				requests []string
 				want     data
-				hosted   data // of the hosted cluster, where that is another
 			}{
-				{"no source", nothing, nil, nil, nil},
-				{"foreign copy", copied(data{"a": "b"}), []string{"delete"}, nil, nil},
-				{"source", source(data{"ca-bundle.pem": "A", "config": "x"}), []string{"create"}, data{"ca-bundle.pem": "A", "config": "x"}, data{"ca-bundle.pem": "A"}},
-				{"settled", nothing, nil, data{"ca-bundle.pem": "A", "config": "x"}, data{"ca-bundle.pem": "A"}},
-				{"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
-				{"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
-				{"foreign key", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}), []string{"update"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
-				{"no copy", copied(nil), []string{"create"}, data{"ca-bundle.pem": "B", "config": "x"}, data{"ca-bundle.pem": "B"}},
-				{"source gone", source(nil), []string{"delete"}, nil, nil},
-				{"settled without", nothing, nil, nil, nil},
+				{"no source", nothing, nil, nil},
+				{"foreign copy", copied(data{"a": "b"}), []string{"delete"}, nil},
+				{"source", source(data{"ca-bundle.pem": "A", "config": "x"}), []string{"create"}, data{"ca-bundle.pem": "A"}},
+				{"settled", nothing, nil, data{"ca-bundle.pem": "A"}},
+				{"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B"}},
+				{"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B"}},
+				{"copy of an earlier release", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}), []string{"update"}, data{"ca-bundle.pem": "B"}},
+				{"no copy", copied(nil), []string{"create"}, data{"ca-bundle.pem": "B"}},
+				{"source gone", source(nil), []string{"delete"}, nil},
+				{"settled without", nothing, nil, nil},
 			} {
 				step.do()
 				requests, err := b.run(t)
 				if diff := cmp.Diff(step.requests, requests); err != nil || diff != "" {
 					t.Errorf("%s: %v; requests (-want +got):\n%s", step.name, err, diff)
-				}
-				if f == flavour.HyperShift {
-					step.want = step.hosted
 				}
 				if diff := cmp.Diff(step.want, b.data(t)); diff != "" {
 					t.Errorf("%s: the copy (-want +got):\n%s", step.name, diff)
@@ -155,25 +150,24 @@ func TestCACopy(t *testing.T) {
 	}
 }
 
-// TestCopyOfASourceWithoutCA is none in a hosted cluster, which has nothing else to learn from it.
-func TestCopyOfASourceWithoutCA(t *testing.T) {
+func TestSourceWithoutCAHasNoCopy(t *testing.T) {
 	t.Parallel()
-	for f, want := range map[flavour.Flavour][]string{flavour.Standalone: {"update"}, flavour.HyperShift: {"delete"}} {
+	for _, f := range flavour.All() {
 		for _, data := range []map[string]string{{"cloud.conf": "x"}, {"cloud.conf": "x", "ca-bundle.pem": ""}} {
 			b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, data)}, []runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "A"})}))
 			requests, err := b.run(t)
-			if diff := cmp.Diff(want, requests); err != nil || diff != "" {
+			if diff := cmp.Diff([]string{"delete"}, requests); err != nil || diff != "" {
 				t.Errorf("%s: %v; requests for %v (-want +got):\n%s", f, err, data, diff)
 			}
 		}
 	}
 }
 
-// TestCopyHasBinaryKeys standalone, and none of the source's metadata, which is addressed to others.
-func TestCopyHasBinaryKeys(t *testing.T) {
+// TestCopyContainsTheCAOnly has a source with binary keys, and with metadata that is addressed to others.
+func TestCopyContainsTheCAOnly(t *testing.T) {
 	t.Parallel()
-	for f, want := range map[flavour.Flavour]map[string][]byte{flavour.Standalone: {"b": {1}}, flavour.HyperShift: nil} {
-		source := sourceOf(f, map[string]string{"ca-bundle.pem": "A"})
+	for _, f := range flavour.All() {
+		source := sourceOf(f, map[string]string{"ca-bundle.pem": "A", "config": "[Global]\npassword = hunter2"})
 		source.BinaryData, source.Labels = map[string][]byte{"b": {1}}, map[string]string{"for": "others"}
 		b := newCopyBench(t, seedWith(f, []runtime.Object{source}, nil))
 		for _, wantRequests := range [][]string{{"create"}, nil} {
@@ -186,8 +180,8 @@ func TestCopyHasBinaryKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got.BinaryData); diff != "" || len(got.Labels) > 0 {
-			t.Errorf("%s: labels %v; binary data (-want +got):\n%s", f, got.Labels, diff)
+		if diff := cmp.Diff(map[string]string{"ca-bundle.pem": "A"}, got.Data); diff != "" || len(got.Labels)+len(got.BinaryData) > 0 {
+			t.Errorf("%s: labels %v, binary data %v; data (-want +got):\n%s", f, got.Labels, got.BinaryData, diff)
 		}
 	}
 }

@@ -30,6 +30,7 @@ func driverNeeds() map[string][][]string {
 		"os-region":                      nil,
 		"os-endpointType":                nil,
 		"os-certAuthorityPath":           nil,
+		"os-certAuthority":               nil,
 		"os-TLSInsecure":                 nil,
 		"os-useClouds":                   nil,
 		"os-cloudsFile":                  {{"os-useClouds"}},

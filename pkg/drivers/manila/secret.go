@@ -8,10 +8,15 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// translate returns the content of the Secret that the Manila CSI driver reads, for a cloud and the path at which the driver
-// finds the cloud's CA ("" for none). The keys, and which of them exclude each other or may not be empty, are those of the
+// authority is the CA of a cloud as the driver finds it. The zero value is none.
+type authority struct {
+	// pem is the CA, path the file that contains it in pods which run with this operator's manifests.
+	pem, path string
+}
+
+// translate returns the content of the Secret that the Manila CSI driver reads, for a cloud and its CA. The keys, and which of them exclude each other or may not be empty, are those of the
 // driver's own check: https://github.com/kubernetes/cloud-provider-openstack, docs/manila-csi-plugin/using-manila-csi-plugin.md.
-func translate(cloud *openstack.Cloud, caPath string) map[string]string {
+func translate(cloud *openstack.Cloud, ca authority) map[string]string {
 	auth := cloud.AuthInfo
 	secret := secretData{}
 	switch {
@@ -52,7 +57,13 @@ func translate(cloud *openstack.Cloud, caPath string) map[string]string {
 	if cloud.Verify != nil && !*cloud.Verify {
 		secret.set("os-TLSInsecure", "true")
 	}
-	secret.set("os-certAuthorityPath", caPath)
+	if secret["os-useClouds"] != "" && cloud.CACertFile != "" {
+		// The driver prefers the path in its clouds.yaml to a CA in the Secret, and a path in the Secret to both.
+		secret.set("os-certAuthorityPath", ca.path)
+	} else {
+		// Pods that an earlier release started mount no file with the CA of the credentials.
+		secret.set("os-certAuthority", ca.pem)
+	}
 	return secret
 }
 

@@ -20,8 +20,9 @@ const aPassword = "username: u, password: p, project_name: prj, "
 
 // translation is what is to become of a cloud.
 type translation struct {
-	name, entry, auth, ca string
-	want                  map[string]string
+	name, entry, auth string
+	ca                authority
+	want              map[string]string
 }
 
 // with is a password login with further keys.
@@ -95,8 +96,8 @@ func TestTranslatePasswordEntry(t *testing.T) {
 			want: with(domainID("d")),
 		},
 		{
-			name: "CA", entry: "cacert: /home/installer/ca.pem,", auth: aPassword + "domain_id: d", ca: "/etc/openstack/ca.crt",
-			want: with(domainID("d"), map[string]string{"os-certAuthorityPath": "/etc/openstack/ca.crt"}),
+			name: "CA", entry: "cacert: /home/installer/ca.pem,", auth: aPassword + "domain_id: d", ca: authority{aCA, mountedCA},
+			want: with(domainID("d"), map[string]string{"os-certAuthority": aCA}),
 		},
 		{
 			name: "the installer's CA does not count", entry: "cacert: /home/installer/ca.pem,", auth: aPassword + "domain_id: d",
@@ -116,11 +117,11 @@ func TestTranslateOtherLogin(t *testing.T) {
 			auth: "application_credential_id: i, application_credential_secret: s, username: u, user_domain_name: D, project_id: p",
 		},
 		{
-			name: "application credential with region and CA", entry: "region_name: R,", ca: "/ca",
+			name: "application credential with region and CA", entry: "region_name: R,", ca: authority{aCA, mountedCA},
 			auth: "application_credential_id: i, application_credential_secret: s",
 			want: map[string]string{
 				"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s", "os-region": "R",
-				"os-certAuthorityPath": "/ca",
+				"os-certAuthority": aCA,
 			},
 		},
 		{
@@ -129,12 +130,20 @@ func TestTranslateOtherLogin(t *testing.T) {
 		},
 		{name: "user by ID", auth: "user_id: u, password: p, project_id: i", want: useClouds()},
 		{
+			// The driver would read this path, and not the CA in the Secret.
+			name: "user by ID, path in clouds.yaml", entry: "cacert: /home/installer/ca.pem,", ca: authority{aCA, mountedCA},
+			auth: "user_id: u, password: p, project_id: i",
+			want: map[string]string{
+				"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml", "os-certAuthorityPath": mountedCA,
+			},
+		},
+		{
 			// What the driver's reader of clouds.yaml does not read is given to it.
-			name: "user by ID with all", entry: "region_name: R, interface: internal, verify: false,", ca: "/ca",
+			name: "user by ID with all", entry: "region_name: R, interface: internal, verify: false,", ca: authority{aCA, mountedCA},
 			auth: "user_id: u, password: p, project_id: i",
 			want: map[string]string{
 				"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml", "os-region": "R",
-				"os-endpointType": "internal", "os-TLSInsecure": "true", "os-certAuthorityPath": "/ca",
+				"os-endpointType": "internal", "os-TLSInsecure": "true", "os-certAuthority": aCA,
 			},
 		},
 	})

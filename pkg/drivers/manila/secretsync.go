@@ -89,21 +89,34 @@ func (c *secretSyncController) translation() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s; the driver keeps the credentials it has", err, advice.wrong)
 	}
-	ca, err := c.caPath(credentials)
-	return translate(cloud, ca), err
+	ca, err := c.authority(credentials)
+	if err != nil {
+		return nil, err
+	}
+	return translate(cloud, ca), nil
 }
 
-// caPath is where the driver finds the cloud's CA, in the controllers and on the nodes alike. The path in clouds.yaml does not
-// count: it is of the host that the cluster was installed from.
-func (c *secretSyncController) caPath(credentials *corev1.Secret) (string, error) {
-	if len(credentials.Data[caKey]) > 0 {
-		return mountedCA, nil
+// authority returns the cloud's CA. The path in clouds.yaml does not count: it belongs to the host that the cluster was installed
+// from.
+func (c *secretSyncController) authority(credentials *corev1.Secret) (authority, error) {
+	legacy, err := c.ca.read()
+	if err != nil {
+		return authority{}, err
 	}
-	legacy, found, err := c.ca.read()
-	if err != nil || !found || legacy.Data[caConfigMapKey] == "" {
-		return "", err
+	ca, place := authority{string(credentials.Data[caKey]), mountedCA}, "key "+caKey+" of "+c.cluster.Name(bundle.Guest, "Secret", c.namespace, credentialsSecret)
+	switch ca.pem {
+	case "":
+		ca, place = authority{legacy, mountedLegacyCA}, "key "+caConfigMapKey+" of "+c.ca.place()
+	case legacy:
+		ca.path = mountedLegacyCA // pods that an earlier release started mount this file, too
 	}
-	return mountedLegacyCA, nil
+	if ca.pem == "" {
+		return authority{}, nil
+	}
+	if err := openstack.CheckCA([]byte(ca.pem)); err != nil {
+		return authority{}, fmt.Errorf("%s %w: correct it; the driver keeps the credentials and the CA it has", place, err)
+	}
+	return ca, nil
 }
 
 // apply writes the Secret when it differs from the cached one, foreign keys included: the driver refuses keys that exclude each

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,13 +108,13 @@ func (b secretBench) update(t *testing.T, object *corev1.Secret) {
 }
 
 // translated is what is made of aCloud.
-func translated(caPath string) map[string]string {
+func translated(ca string) map[string]string {
 	data := map[string]string{
 		"os-authURL": authURL, "os-userName": "u", "os-password": "hunter2", "os-projectName": "p",
 		"os-domainName": "D", "os-userDomainName": "D", "os-projectDomainName": "D",
 	}
-	if caPath != "" {
-		data["os-certAuthorityPath"] = caPath
+	if ca != "" {
+		data["os-certAuthority"] = ca
 	}
 	return data
 }
@@ -157,10 +158,9 @@ func TestSecretFollowsCredentials(t *testing.T) {
 	}
 }
 
-// TestCAPath has the path in the first translation already: the copy of the ConfigMap need not be there yet (33).
-func TestCAPath(t *testing.T) {
+// TestCA has the CA in the first translation already: neither the copy of the ConfigMap nor pods that mount it must exist.
+func TestCA(t *testing.T) {
 	t.Parallel()
-	const legacyPath = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 	for _, test := range []struct {
 		name   string
 		cacert string
@@ -169,12 +169,12 @@ func TestCAPath(t *testing.T) {
 		want   string
 	}{
 		{name: "none"},
-		{name: "in the credentials", cacert: "PEM", want: "/etc/openstack/ca.crt"},
-		{name: "in the ConfigMap", source: map[string]string{"ca-bundle.pem": "PEM"}, want: legacyPath},
-		{name: "in both", cacert: "PEM", source: map[string]string{"ca-bundle.pem": "PEM"}, want: "/etc/openstack/ca.crt"},
+		{name: "in the credentials", cacert: aCA, want: aCA},
+		{name: "in the ConfigMap", source: map[string]string{"ca-bundle.pem": aCA}, want: aCA},
+		{name: "in both", cacert: aCA, source: map[string]string{"ca-bundle.pem": anotherCA}, want: aCA},
 		{name: "ConfigMap without the key", source: map[string]string{"config": "x"}},
 		{name: "empty", source: map[string]string{"ca-bundle.pem": ""}},
-		{name: "in a copy that is about to be deleted", copied: map[string]string{"ca-bundle.pem": "PEM"}},
+		{name: "in a copy that is about to be deleted", copied: map[string]string{"ca-bundle.pem": aCA}},
 	} {
 		for _, f := range flavour.All() {
 			t.Run(test.name+", "+string(f), func(t *testing.T) {
@@ -236,11 +236,11 @@ func TestSecretWakeUps(t *testing.T) {
 				t.Helper()
 				eventually(t, func() bool {
 					got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets", metav1.GetOptions{})
-					return err == nil && (len(got.Data["os-certAuthorityPath"]) > 0) == want
+					return err == nil && (len(got.Data["os-certAuthority"]) > 0) == want
 				})
 			}
 			hasCA(false)
-			source := sourceOf(f, map[string]string{"ca-bundle.pem": "PEM"})
+			source := sourceOf(f, map[string]string{"ca-bundle.pem": aCA})
 			api := b.fake.Controller.CoreV1().ConfigMaps(source.Namespace)
 			if _, err := api.Create(t.Context(), source, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -312,6 +312,57 @@ func testBadCredentials(t *testing.T, b secretBench, wants []string) {
 	}
 	if diff := cmp.Diff(map[string]string{"os-authURL": "https://old"}, b.driverSecret(t)); diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
+	}
+}
+
+// TestUpgradeNamesNoUnmountedFile reads the Secret as pods of csi-operator do while they are not rolled out yet.
+func TestUpgradeNamesNoUnmountedFile(t *testing.T) {
+	t.Parallel()
+	mounted := []string{"", "/etc/openstack/clouds.yaml", "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"}
+	older := secret("csi-manila-secrets", useClouds())
+	for name, clouds := range map[string]string{
+		"explicit login":              cloudsYAML("cacert: "+mounted[2]+",", aCloud),
+		"login by clouds.yaml":        cloudsYAML("", "user_id: u, password: p, project_id: i"),
+		"login and CA by clouds.yaml": cloudsYAML("cacert: "+mounted[2]+",", "user_id: u, password: p, project_id: i"),
+	} {
+		for _, f := range flavour.All() {
+			t.Run(name+", "+string(f), func(t *testing.T) {
+				t.Parallel()
+				both := credentials(clouds)
+				both.Data["cacert"] = []byte(aCA)
+				b := newSecretBenchOf(t, seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": aCA})}, []runtime.Object{both, older}))
+				if _, err := b.run(t); err != nil {
+					t.Fatal(err)
+				}
+				got := b.driverSecret(t)
+				for _, key := range []string{"os-cloudsFile", "os-certAuthorityPath"} {
+					if !slices.Contains(mounted, got[key]) {
+						t.Errorf("%s is %s, which these pods do not mount", key, got[key])
+					}
+				}
+				if got["os-certAuthority"] != aCA && got["os-certAuthorityPath"] == "" {
+					t.Errorf("the driver finds no CA: %v", got)
+				}
+			})
+		}
+	}
+}
+
+// TestUnusableCAKeepsTheSecret names the key, on each side.
+func TestUnusableCAKeepsTheSecret(t *testing.T) {
+	t.Parallel()
+	broken := credentials(cloudsYAML("", aCloud))
+	broken.Data["cacert"] = []byte("no PEM")
+	for f, source := range map[flavour.Flavour]string{
+		flavour.Standalone: "key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config holds no PEM certificate",
+		flavour.HyperShift: "key ca-bundle.pem of ConfigMap clusters-a/openstack-cloud-config of the management cluster holds no PEM certificate",
+	} {
+		old := secret("csi-manila-secrets", map[string]string{"os-authURL": "https://old"})
+		inSecret := newSecretBenchOf(t, seedWith(f, nil, []runtime.Object{old, broken}))
+		testBadCredentials(t, inSecret, []string{"key cacert of Secret openshift-manila-csi-driver/manila-cloud-credentials", "holds no PEM certificate"})
+		inSource := newSecretBenchOf(t, seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "no PEM"})},
+			[]runtime.Object{old, credentials(cloudsYAML("", aCloud))}))
+		testBadCredentials(t, inSource, []string{source})
 	}
 }
 
