@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/loglevel"
 	"github.com/openshift/library-go/pkg/operator/staleconditions"
@@ -37,8 +39,8 @@ func (r *runner) collect() error {
 	}
 	r.always = append(r.drivers[0].always(), trusted...)
 	for _, d := range r.drivers {
-		if len(d.StaleConditions) > 0 {
-			r.always = append(r.always, d.removeStaleConditions())
+		if stale := d.staleConditions(); len(stale) > 0 {
+			r.always = append(r.always, d.removeStaleConditions(stale))
 		}
 		gated, workloads, err := d.gated()
 		if err != nil {
@@ -120,8 +122,21 @@ func (d *driver) always() []factory.Controller {
 	}
 }
 
-func (d *driver) removeStaleConditions() factory.Controller {
-	return staleconditions.NewRemoveStaleConditionsController(d.conditionName("StaleConditions"), d.StaleConditions, d.operator, d.events)
+// staleConditions returns what earlier releases left behind: the types that the driver names, and the condition of a static
+// controller that does not exist in this flavour. csi-operator has two of these everywhere.
+func (d *driver) staleConditions() []string {
+	stale := slices.Clone(d.StaleConditions)
+	groups := d.staticGroups()
+	for i, group := range groups {
+		if other := groups[1-i]; len(group.assets) == 0 && len(other.assets) > 0 {
+			stale = append(stale, d.conditionName(group.name)+opv1.OperatorStatusTypeDegraded)
+		}
+	}
+	return stale
+}
+
+func (d *driver) removeStaleConditions(types []string) factory.Controller {
+	return staleconditions.NewRemoveStaleConditionsController(d.conditionName("StaleConditions"), types, d.operator, d.events)
 }
 
 // waitFor waits until ready says yes; nil is yes.

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -160,4 +161,23 @@ func TestRunEndsWhenAllHaveEnded(t *testing.T) {
 			t.Errorf("run returned when %v had ended, want all", got)
 		}
 	})
+}
+
+// TestStaleConditionsFollowTheFlavour: csi-operator has a static controller for each side in both flavours.
+func TestStaleConditionsFollowTheFlavour(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[flavour.Flavour][]string{
+		flavour.Standalone: {"OldDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded"},
+		flavour.HyperShift: {"OldDegraded"},
+	} {
+		plugins := plugins()
+		plugins[0].StaleConditions, plugins[1].StaleConditions = []string{"OldDegraded"}, nil
+		drivers := assembled(t, f, plugins...)
+		if diff := cmp.Diff(want, drivers[0].staleConditions()); diff != "" {
+			t.Errorf("%s: stale conditions (-want +got):\n%s", f, diff)
+		}
+		if got := drivers[1].staleConditions(); len(got) > 0 {
+			t.Errorf("%s: a driver without static objects has the stale conditions %q", f, got)
+		}
+	}
 }

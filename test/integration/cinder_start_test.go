@@ -213,7 +213,10 @@ func TestCinderStorageClassState(t *testing.T) {
 // TestCinderUpgrade: conditions that only earlier releases wrote are removed.
 func TestCinderUpgrade(t *testing.T) {
 	t.Parallel()
-	stale := []string{"ConfigSyncDegraded", "StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded"}
+	stale := []string{
+		"ConfigSyncDegraded", "StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded",
+		"OpenStackCinderDriverControlPlaneStaticResourcesControllerDegraded",
+	}
 	e := newCinder(t, options{Before: func(e *env) {
 		e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
 			for _, name := range stale {

@@ -228,6 +228,7 @@ func (e *env) awaitLooks(n int) {
 // staleConditions are those of earlier operators: csi-driver-manila-operator up to 4.17, csi-operator from 4.18.
 func staleConditions() []string {
 	return []string{
+		"OpenStackManilaDeploymentVersionControllerDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
 		"CSIControllerDisabled", "StarterControllerDegraded", "VolumeSnapshotClassControllerDegraded",
 		"OpenStackManilaDriverConditionalStaticResourcesControllerDegraded",
 		"ManilaControllerDegraded", "SecretSyncDegraded", "ManilaDriverStaticResourcesDegraded",

@@ -74,6 +74,7 @@ func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
 // staleConditions are what openstack-cinder-csi-driver-operator (up to 4.17) and csi-operator (from 4.18) leave behind.
 func staleConditions() []string {
 	return []string{
+		"OpenStackCinderDeploymentVersionControllerDegraded",
 		"ConfigSyncDegraded",
 		"StorageClassControllerDegraded",
 		"VolumeSnapshotClassControllerDegraded",

@@ -157,6 +157,9 @@ func TestStaleConditions(t *testing.T) {
 	t.Parallel()
 	own := []string{progressingType, reachableType, configSyncName + "Degraded"}
 	stale := staleConditions()
+	if !slices.Contains(stale, "OpenStackCinderDeploymentVersionControllerDegraded") {
+		t.Error("a condition of csi-operator on HyperShift stays")
+	}
 	for i, condition := range stale {
 		if slices.Contains(stale[:i], condition) {
 			t.Errorf("%s is there twice", condition)

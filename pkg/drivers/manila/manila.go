@@ -82,6 +82,7 @@ func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
 // in Disabled would have CSO report the driver as disabled for ever.
 func staleConditions() []string {
 	return []string{
+		"OpenStackManilaDeploymentVersionControllerDegraded",
 		"CSIControllerDisabled",
 		"StarterControllerDegraded",
 		"VolumeSnapshotClassControllerDegraded",

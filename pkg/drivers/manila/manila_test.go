@@ -76,8 +76,11 @@ func TestStaleConditions(t *testing.T) {
 			t.Errorf("%s lacks the suffix that library-go gives", condition)
 		}
 	}
-	if !slices.Contains(stale, "CSIControllerDisabled") {
-		t.Error("CSIControllerDisabled stays and hides the driver for ever")
+	// A Disabled that stays hides the driver for ever, a Degraded degrades the cluster for ever.
+	for _, condition := range []string{"CSIControllerDisabled", "OpenStackManilaDeploymentVersionControllerDegraded"} {
+		if !slices.Contains(stale, condition) {
+			t.Errorf("%s stays", condition)
+		}
 	}
 }
 
