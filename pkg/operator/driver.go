@@ -41,17 +41,39 @@ func (d *driver) conditionName(controller string) string {
 	return d.ConditionPrefix + "Driver" + controller
 }
 
-// loadBundles loads the drivers' bundles as generated, in the drivers' order.
+// loadBundles loads the drivers' bundles as generated, in the drivers' order: the leader's first. A driver that the core cannot
+// work with is an error.
 func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, error) {
 	var bundles []*bundle.Bundle
 	for _, d := range drivers {
+		if err := d.Validate(); err != nil {
+			return nil, err
+		}
 		b, err := bundle.Load(d.Assets, f)
 		if err != nil {
 			return nil, fmt.Errorf("loading assets of driver %q: %w", d.ConditionPrefix, err)
 		}
+		if err := checkName(d, b); err != nil {
+			return nil, err
+		}
 		bundles = append(bundles, b)
 	}
 	return bundles, nil
+}
+
+// checkName insists that a driver has the name of the CSIDriver among its assets. Under another name its ClusterCSIDriver would
+// never be found.
+func checkName(d plugin.Driver, b *bundle.Bundle) error {
+	for _, asset := range b.Select(bundle.CSIDriver, bundle.Guest) {
+		object, err := metadata(asset)
+		if err != nil {
+			return err
+		}
+		if object.Name != string(d.Name) {
+			return fmt.Errorf("plugin.Driver %q: field Name is %q, but the CSIDriver in its assets is %q", d.ConditionPrefix, d.Name, object.Name)
+		}
+	}
+	return nil
 }
 
 // unknownRelease fills a placeholder until hook.Release knows better.

@@ -310,6 +310,11 @@ func TestAssemblyFaults(t *testing.T) {
 		"wiring": {func(o *operator) {
 			o.drivers[1].Wire = func(plugin.Surroundings) (plugin.Wiring, error) { return plugin.Wiring{}, failure }
 		}, `wiring driver "NFS": cannot be wired`},
+		"controller that is nil": {func(o *operator) {
+			o.drivers[0].Wire = func(plugin.Surroundings) (plugin.Wiring, error) {
+				return plugin.Wiring{Controllers: []factory.Controller{nil}}, nil
+			}
+		}, `wiring driver "OpenStackManila": plugin.Wiring: field Controllers[0] is nil`},
 		"image that is none": {
 			func(o *operator) { o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b" }, `assets of driver "OpenStackManila": filling placeholders`,
 		},
@@ -326,11 +331,30 @@ func TestAssemblyFaults(t *testing.T) {
 	}
 }
 
-func TestUnknownAssets(t *testing.T) {
+// TestUnusableDrivers: the error names the driver and what is wrong with it.
+func TestUnusableDrivers(t *testing.T) {
 	t.Parallel()
-	_, err := loadBundles([]plugin.Driver{{ConditionPrefix: "Odd", Assets: os.DirFS(t.TempDir())}}, flavour.Standalone)
-	if err == nil || !strings.Contains(err.Error(), `loading assets of driver "Odd"`) {
-		t.Errorf("got %v, want the driver that has no assets", err)
+	good := plugins()[0]
+	for name, tt := range map[string]struct {
+		change func(*plugin.Driver)
+		want   string
+	}{
+		"no assets":    {func(d *plugin.Driver) { d.Assets = nil }, `plugin.Driver "OpenStackManila": field Assets is required`},
+		"empty assets": {func(d *plugin.Driver) { d.Assets = os.DirFS(t.TempDir()) }, `loading assets of driver "OpenStackManila"`},
+		"no name":      {func(d *plugin.Driver) { d.Name = "" }, `plugin.Driver "OpenStackManila": field Name "" is no name`},
+		"name of another driver": {
+			func(d *plugin.Driver) { d.Name = "cinder.csi.openstack.org" },
+			`plugin.Driver "OpenStackManila": field Name is "cinder.csi.openstack.org", but the CSIDriver in its assets is "manila.csi.openstack.org"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			driver := good
+			tt.change(&driver)
+			if _, err := loadBundles([]plugin.Driver{driver}, flavour.Standalone); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 

@@ -95,6 +95,9 @@ func wireAll(drivers []*driver, process host.Process) error {
 		if d.wiring, err = d.Wire(s); err != nil {
 			return fmt.Errorf("wiring driver %q: %w", d.ConditionPrefix, err)
 		}
+		if err := d.wiring.Validate(); err != nil {
+			return fmt.Errorf("wiring driver %q: %w", d.ConditionPrefix, err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,108 @@
+package plugin_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+func good() plugin.Driver {
+	return plugin.Driver{Name: "demo.csi.openstack.org", ConditionPrefix: "OpenStackDemo", Assets: fstest.MapFS{}}
+}
+
+func lines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+func TestDriverValidate(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*plugin.Driver)
+		want   []string // the start of each line
+	}{
+		"good":                {change: func(*plugin.Driver) {}},
+		"good, with all":      {change: func(d *plugin.Driver) { d.Namespace, d.StaleConditions = "demo", []string{"AB", "B"} }},
+		"no name":             {change: func(d *plugin.Driver) { d.Name = "" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "" is no name`}},
+		"name with a space":   {change: func(d *plugin.Driver) { d.Name = "a b" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "a b" is no name`}},
+		"no assets":           {change: func(d *plugin.Driver) { d.Assets = nil }, want: []string{`plugin.Driver "OpenStackDemo": field Assets is required`}},
+		"no prefix":           {change: func(d *plugin.Driver) { d.ConditionPrefix = "" }, want: []string{`plugin.Driver "": field ConditionPrefix must be a word`}},
+		"malformed namespace": {change: func(d *plugin.Driver) { d.Namespace = "A/B" }, want: []string{`plugin.Driver "OpenStackDemo": field Namespace "A/B" is no name`}},
+		"condition twice": {
+			change: func(d *plugin.Driver) { d.StaleConditions = []string{"A", "A", ""} },
+			want:   []string{`plugin.Driver "OpenStackDemo": field StaleConditions[1] "A"`, `plugin.Driver "OpenStackDemo": field StaleConditions[2] ""`},
+		},
+		"nothing": {change: func(d *plugin.Driver) { *d = plugin.Driver{} }, want: []string{
+			`plugin.Driver "": field Name`, `plugin.Driver "": field ConditionPrefix`, `plugin.Driver "": field Assets`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			driver := good()
+			test.change(&driver)
+			compareStarts(t, test.want, lines(driver.Validate()))
+		})
+	}
+}
+
+func compareStarts(t *testing.T, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		got[i] = got[i][:min(len(got[i]), len(want[i]))]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+type gate string
+
+func (g gate) Name() string                                       { return string(g) }
+func (gate) Check(context.Context) (plugin.Verdict, error)        { return plugin.Verdict{}, nil }
+func onDeployment(*opv1.OperatorSpec, *appsv1.Deployment) error   { return nil }
+func onDaemonSet(_ *opv1.OperatorSpec, _ *appsv1.DaemonSet) error { return nil }
+
+func TestWiringValidate(t *testing.T) {
+	t.Parallel()
+	both := hook.Workload{Deployment: onDeployment, DaemonSet: onDaemonSet}
+	for name, test := range map[string]struct {
+		wiring plugin.Wiring
+		want   []string
+	}{
+		"empty": {},
+		"good":  {wiring: plugin.Wiring{Controller: []hook.Workload{both}, Node: []hook.Workload{both}, Gate: gate("Demo")}},
+		"hooks of the other workload": {
+			wiring: plugin.Wiring{Controller: []hook.Workload{both, {DaemonSet: onDaemonSet}}, Node: []hook.Workload{{Deployment: onDeployment}}},
+			want:   []string{"plugin.Wiring: field Controller[1] changes a DaemonSet and no Deployment", "plugin.Wiring: field Node[0] changes a Deployment and no DaemonSet"},
+		},
+		"nil": {
+			wiring: plugin.Wiring{
+				Controller:  []hook.Workload{{Deployment: onDeployment, Informers: []factory.Informer{nil}}},
+				CSIDriver:   []hook.CSIDriver{nil},
+				Controllers: []factory.Controller{nil},
+			},
+			want: []string{
+				"plugin.Wiring: field Controller[0] has an informer that is nil", "plugin.Wiring: field CSIDriver[0] is nil",
+				"plugin.Wiring: field Controllers[0] is nil",
+			},
+		},
+		"gate without a name": {wiring: plugin.Wiring{Gate: gate("")}, want: []string{"plugin.Wiring: the Name of field Gate"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compareStarts(t, test.want, lines(test.wiring.Validate()))
+		})
+	}
+}
