@@ -188,7 +188,7 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 		definitions = append(definitions, folder)
 	}
 	var err error
-	if c.management, err = startPlane(ctx, c.opts.Binaries, c.opts.Dir, definitions...); err != nil {
+	if c.management, err = startPlane(ctx, c.opts, c.opts.Dir, definitions...); err != nil {
 		return err
 	}
 	go c.watch(c.management)

@@ -43,7 +43,7 @@ func (c *Cluster) startSites(ctx context.Context) error {
 			return nil
 		}
 		var err error
-		if s.target, err = startPlane(ctx, c.opts.Binaries, s.Dir); err != nil {
+		if s.target, err = startPlane(ctx, c.opts, s.Dir); err != nil {
 			return fmt.Errorf("starting %s: %w", s.Guest, err)
 		}
 		go c.watch(s.target)

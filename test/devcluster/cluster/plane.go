@@ -25,13 +25,19 @@ type plane struct {
 
 // startPlane starts the control plane that has its files in dir. The definitions are
 // folders of CRDs beside those of every cluster.
-func startPlane(ctx context.Context, binaries string, dir layout.Dir, definitions ...string) (*plane, error) {
+func startPlane(ctx context.Context, o Options, dir layout.Dir, definitions ...string) (*plane, error) {
+	var drivers []string
+	for _, operator := range o.Operators {
+		drivers = append(drivers, operator.ClusterCSIDriver)
+	}
 	started, err := controlplane.Start(ctx, controlplane.Options{
-		Binaries: binaries,
+		Binaries: o.Binaries,
 		Dir:      filepath.Join(dir.ControlPlanes(), "main"),
 		Logs:     dir.Logs(),
 		AuditLog: dir.AuditLog(),
-		CRDs:     append([]string{build.CRDs(binaries)}, definitions...),
+		CRDs:     append([]string{build.CRDs(o.Binaries)}, definitions...),
+
+		DriverNames: drivers,
 	})
 	if err != nil {
 		return nil, err

@@ -134,15 +134,3 @@ func (c *ControlPlane) writeFrontProxyCA() error {
 	}
 	return nil
 }
-
-func (c *ControlPlane) installCRDs(context.Context) error {
-	options := envtest.CRDInstallOptions{
-		Paths:              c.opts.CRDs,
-		ErrorIfPathMissing: true,
-		MaxTime:            30 * time.Second,
-	}
-	if _, err := envtest.InstallCRDs(c.Config(), options); err != nil {
-		return fmt.Errorf("installing CRDs: %w", err)
-	}
-	return nil
-}

@@ -18,6 +18,8 @@ type Options struct {
 	AuditLog string
 	// CRDs are folders of CustomResourceDefinitions to install.
 	CRDs []string
+	// DriverNames are names that ClusterCSIDrivers may have beside those of their CRD.
+	DriverNames []string
 }
 
 func (o Options) binary(name string) string { return filepath.Join(o.Binaries, name) }

@@ -79,7 +79,21 @@ func Operators(drivers []string) ([]Operator, error) {
 		}
 		operators = append(operators, o)
 	}
-	return operators, nil
+	return operators, checkCredentials(operators)
+}
+
+// checkCredentials insists that one request makes a Secret that several operators mount.
+func checkCredentials(operators []Operator) error {
+	requests := map[string]string{}
+	for _, one := range credentials(operators) {
+		secret := one.Namespace + "/" + one.Name
+		if other, known := requests[secret]; known {
+			return fmt.Errorf("operators name requests %q and %q for one Secret %s: give it the same request in each file of seed/operators",
+				other, one.Request, secret)
+		}
+		requests[secret] = one.Request
+	}
+	return nil
 }
 
 // AllOperators reads the operators of all drivers there are.
