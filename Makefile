@@ -8,6 +8,8 @@ override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
 ARGS ?=
 # More flags of go test for every test target: `make test-unit TESTFLAGS='-v -run Name'`.
 TESTFLAGS ?=
+# The driver that `make new-driver` makes.
+NAME ?=
 # What builds an image, and the name to give it; by default that of the operator's Deployment.
 CONTAINER_TOOL ?= podman
 IMAGE ?=
@@ -48,6 +50,11 @@ run: build ## Run the operators (by default Manila) on a local control plane wit
 update: ## Regenerate what is generated and checked in
 	hack/update.sh
 
+.PHONY: new-driver
+new-driver: ## Make the folders of a new driver that works: make new-driver NAME=demo
+	go run -buildvcs=false ./hack/new-driver '$(NAME)'
+	hack/update.sh
+
 .PHONY: verify
 verify: ## Fail if what is generated and checked in, or go.mod, is not what the sources ask for
 	hack/verify.sh
@@ -74,7 +81,7 @@ test-unit: ## Run the unit, golden and architecture tests
 
 .PHONY: test-devcluster
 test-devcluster: k8s ## Run the tests of the devcluster, which is a module of its own
-	go -C test/devcluster test $(TESTFLAGS) ./...
+	go -C test/devcluster test -timeout 30m $(TESTFLAGS) ./...
 
 # Tests wait for a free cluster, so that more of them may be under way than there are CPUs. The test flags -standalone and
 # -hypershift say how many clusters there are: `make test-integration TESTFLAGS='-standalone=1 -hypershift=1'`.

@@ -59,6 +59,8 @@ func House() Rules {
 			{5, "pkg/operator"},
 			{5, "pkg/drivers/*"},
 			{6, "cmd/*"},
+			{3, "hack/new-driver/scaffold"},
+			{6, "hack/*"},
 			{7, "test/*"},
 		},
 		Strangers: []Pair{

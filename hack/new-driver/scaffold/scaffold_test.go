@@ -1,0 +1,103 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/generator"
+)
+
+const repository = "../../.."
+
+// copyOfAssets returns a folder with a copy of the assets, where a driver can be made.
+func copyOfAssets(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "assets"), os.DirFS(filepath.Join(repository, "assets"))); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func newDriver(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, complaint strings.Builder
+	code = Main(args, &out, &complaint)
+	return code, out.String(), complaint.String()
+}
+
+// TestAssetsGenerate: the generator, which compares all drivers, accepts two new ones. The tests of test/devcluster run them.
+func TestAssetsGenerate(t *testing.T) {
+	t.Parallel()
+	root := copyOfAssets(t)
+	for _, name := range []string{"demo", "z9"} {
+		code, stdout, stderr := newDriver(t, "--root="+root, name)
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		for _, file := range []string{
+			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go", "Dockerfile.%s",
+			"test/devcluster/seed/operators/%s.yaml", "test/devcluster/seed/manifests/%s-csi-driver-operator/cluster/20-rbac.yaml",
+		} {
+			if file = fmt.Sprintf(file, name); !slices.Contains(strings.Fields(stdout), file) {
+				t.Errorf("%s was not made", file)
+			}
+		}
+		if err := generator.Update(filepath.Join(root, "assets")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNothingIsLeftToFill(t *testing.T) {
+	t.Parallel()
+	files, err := scaffold(repository, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range files {
+		for _, left := range []string{"[[", "]]", "NAME", ".tmpl"} {
+			// RBAC and the Dockerfile have placeholders of their own, which have no such names.
+			if strings.Contains(file, left) || strings.Contains(strings.ReplaceAll(string(text), "${NAME", ""), left) {
+				t.Errorf("%s: %q is left", file, left)
+			}
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	root := copyOfAssets(t)
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no name":              {args: []string{"--root=" + root}, code: 2, want: "give one name"},
+		"empty name":           {args: []string{"--root=" + root, ""}, code: 1, want: `NAME "" must be`},
+		"upper case":           {args: []string{"--root=" + root, "Demo"}, code: 1, want: `NAME "Demo" must be`},
+		"dash":                 {args: []string{"--root=" + root, "de-mo"}, code: 1, want: `NAME "de-mo" must be`},
+		"path":                 {args: []string{"--root=" + root, "../x"}, code: 1, want: `NAME "../x" must be`},
+		"keyword":              {args: []string{"--root=" + root, "select"}, code: 1, want: "choose another"},
+		"package of the code":  {args: []string{"--root=" + root, "operator"}, code: 1, want: "choose another"},
+		"driver that is there": {args: []string{"--root=" + root, "cinder"}, code: 1, want: "is there already"},
+		"another folder":       {args: []string{"--root=" + t.TempDir(), "demo"}, code: 1, want: "is not the root"},
+		"unknown flag":         {args: []string{"--rot=x"}, code: 2, want: "rot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, stderr := newDriver(t, test.args...)
+			if code != test.code || !strings.Contains(stderr, test.want) {
+				t.Errorf("exit code %d, %q; want %d, %q", code, stderr, test.code, test.want)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(root, "cmd")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was written: %v", err)
+	}
+}
