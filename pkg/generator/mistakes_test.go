@@ -119,15 +119,18 @@ func neighbourMistakes() map[string]mistake {
 	return map[string]mistake{
 		"prefixes of another driver": {
 			edits: []edit{{two, "\ncompanionOf: one", ""}},
-			want:  two + `:2: prefix "one" is that of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one"`,
+			want: one + `:2: prefix "one" is that of driver "two" too` + "\n" + one + `:3: clusterPrefix "example-one" is that of driver "two" too` + "\n" +
+				two + `:2: prefix "one" is that of driver "one" too` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one" too`,
 		},
 		"CSI name of another driver": {
 			edits: []edit{{two, "\ncompanionOf: one", ""}, {two, "name: two.csi", "name: one.csi"}, {two, "prefix: one", "prefix: two"}, {two, "example-one", "example-two"}},
-			want:  two + `:1: name "one.csi.example.com" is that of driver "one"`,
+			want: one + `:1: name "one.csi.example.com" is that of driver "two" too` + "\n" +
+				two + `:1: name "one.csi.example.com" is that of driver "one" too`,
 		},
 		"companion of nobody": {
 			edits: []edit{{two, "companionOf: one", "companionOf: two"}},
-			want: two + `:2: prefix "one" is that of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one"` + "\n" +
+			want: one + `:2: prefix "one" is that of driver "two" too` + "\n" + one + `:3: clusterPrefix "example-one" is that of driver "two" too` + "\n" +
+				two + `:2: prefix "one" is that of driver "one" too` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one" too` + "\n" +
 				two + `:13: companionOf: "two" is no driver, or a companion itself`,
 		},
 		"class of another driver": {

@@ -13,27 +13,38 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// validateNeighbours reports names that two drivers have. A companion shares those of its leader.
+// validateNeighbours reports names that two drivers have, at both: which one is wrong is for people to know. A companion
+// shares those of its leader.
 func (l *layers) validateNeighbours() error {
-	owners := map[string]string{} // folder of the driver, by key and value
 	var faults []error
-	for _, folder := range slices.Sorted(maps.Keys(l.drivers)) {
-		one := l.drivers[folder]
-		leader := cmp.Or(one.content.CompanionOf, folder)
-		if other, known := l.drivers[leader]; one.content.CompanionOf != "" && (!known || other.content.CompanionOf != "") {
-			faults = append(faults, faultf(one.at("companionOf"), "companionOf: %q is no driver, or a companion itself", leader))
+	for folder, one := range l.drivers {
+		leads := l.drivers[one.content.CompanionOf].content.CompanionOf == ""
+		if _, known := l.drivers[one.content.CompanionOf]; one.content.CompanionOf != "" && (!known || !leads) {
+			faults = append(faults, faultf(one.at("companionOf"), "companionOf: %q is no driver, or a companion itself", one.content.CompanionOf))
 		}
-		for key, value := range map[string]string{
-			"name": one.content.Name, "prefix": one.content.Prefix, "clusterPrefix": one.content.ClusterPrefix,
-		} {
-			name := key + " " + value
-			if owner, taken := owners[name]; taken && owner != leader {
-				faults = append(faults, faultf(one.at(key), "%s %q is that of driver %q", key, value, owner))
+		for other, neighbour := range l.drivers {
+			if leader(folder, one) == leader(other, neighbour) {
+				continue
 			}
-			owners[name] = leader
+			theirs := neighbour.content.names()
+			for key, value := range one.content.names() {
+				if value == theirs[key] {
+					faults = append(faults, faultf(one.at(key), "%s %q is that of driver %q too", key, value, other))
+				}
+			}
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// leader returns the folder of the driver whose names a driver has.
+func leader(folder string, one declared[driver]) string {
+	return cmp.Or(one.content.CompanionOf, folder)
+}
+
+// names are what no two drivers share.
+func (d driver) names() map[string]string {
+	return map[string]string{"name": d.Name, "prefix": d.Prefix, "clusterPrefix": d.ClusterPrefix}
 }
 
 // checkNeighbours reports objects that two drivers would write in one flavour, and pods that two workloads would count as theirs.

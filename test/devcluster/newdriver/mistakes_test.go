@@ -39,15 +39,15 @@ func mistakes() map[string]mistake {
 			file: manifest, old: "liveness: ", new: "liveness: 9", at: "liveness: 9", want: "port 91031",
 		},
 		"port of another driver": {
-			file: manifest, old: "registrar: ", new: "registrar: 10300 #", at: "registrar: 10300", want: "host port clash: 10300",
+			file: manifest, old: "registrar: ", new: "registrar: 10300, metricsFrom: ", at: "registrar: 10300", want: "host port clash: 10300",
 		},
 		"prefix of another driver": {
 			file: manifest, old: "prefix: demo-csi-driver", new: "prefix: manila-csi-driver", at: "prefix: manila",
-			want: `prefix "manila-csi-driver" is that of driver "manila"`,
+			want: `prefix "manila-csi-driver" is that of driver "manila" too`,
 		},
 		"CSI name of another driver": {
 			file: manifest, old: "name: demo.csi", new: "name: cinder.csi", at: "name: cinder.csi",
-			want: `name "cinder.csi.openstack.org" is that of driver "cinder"`,
+			want: `name "cinder.csi.openstack.org" is that of driver "cinder" too`,
 		},
 		"class of another driver": {
 			file: class, old: "name: ${prefix}", new: "name: standard-csi", at: "storageclass.yaml", atFile: manifest,
