@@ -109,7 +109,10 @@ func TestCinderGracePeriod(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
 	watch := startWatch()
 	e.eventually(soon, func() error { return e.says(cinderDegraded, "HTTP 503", grace.String()) })
-	if took := time.Since(watch.began); took < grace-time.Second || watch.elapsed() > grace+5*time.Second { // transitions are told in seconds
+	conditions, err := e.conditions()
+	e.must(err)
+	took := conditions[cinderDegraded].LastTransitionTime.Sub(conditions[cinderReachable].LastTransitionTime.Time)
+	if took < grace-time.Second || watch.elapsed() > grace+5*time.Second { // transitions are told in seconds
 		t.Errorf("the driver was degraded %v after the first failure, want %v", took, grace)
 	}
 	e.must(e.hasOnly(cinderDegraded))
