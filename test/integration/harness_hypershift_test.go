@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -157,11 +156,12 @@ func (e *env) awayAPI(s *side, how string) (back func()) {
 	}
 }
 
-// allowWhileStarting lets a side refuse requests with 403 for a moment: an API server that begins does not know yet who may do what.
+// allowWhileStarting lets a side refuse requests for a moment: an API server that starts does not know yet which tokens are valid and
+// who may do what.
 func (e *env) allowWhileStarting(s *side, began time.Time) {
 	before, until := e.allowed, time.Now().Add(10*time.Second)
 	e.allowed = func(r request) bool {
-		return before != nil && before(r) || r.Side == s && r.Code == http.StatusForbidden && r.Time.After(began) && r.Time.Before(until)
+		return before != nil && before(r) || r.Side == s && r.Time.After(began) && r.Time.Before(until)
 	}
 }
 
