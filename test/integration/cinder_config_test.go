@@ -239,6 +239,7 @@ func TestCinderUnusableConfigAtFirst(t *testing.T) {
 
 // TestCinderBrokenCA: a CA that no driver could read is named by Secret and key, and not rolled out.
 func TestCinderBrokenCA(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
 	e.awaitAvailable()
 	e.rest()

@@ -93,6 +93,7 @@ func TestCinderTopology(t *testing.T) {
 
 // TestCinderMaintenanceOverRestart: an operator that starts during a maintenance keeps the topology that the driver has.
 func TestCinderMaintenanceOverRestart(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.rest()
@@ -132,6 +133,7 @@ func TestCinderTopologyOverride(t *testing.T) {
 // TestCinderInstalledTopology: without a ConfigMap for the driver, enable_topology counts in the one that the cluster was installed
 // with, as in earlier releases. A ConfigMap for the driver hides it, and a condition says so.
 func TestCinderInstalledTopology(t *testing.T) {
+	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "", topologyKey: "false"})
 		e.referTo("config")
