@@ -289,6 +289,8 @@ func (e *env) mustFollowCA() {
 	e.within(prompt, func() error { return e.hasCloudConf(with(installers)) })
 	e.putCloudCA(another)
 	e.within(prompt, func() error { return e.hasCloudConf(with(another)) })
+	e.awaitAvailable()
+	e.rest()
 	before := e.untouched()
 	e.putCloudCA("no certificate")
 	e.within(prompt, func() error {

@@ -118,7 +118,7 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 		err = c.write(ctx, syncCtx, user, topology)
 	}
 	if topology.overdue {
-		err = errors.Join(err, fmt.Errorf("no look at the availability zones for more than %v: %w", c.grace, topology.doubt))
+		err = errors.Join(err, fmt.Errorf("OpenStack has not listed its availability zones for more than %v: %w", c.grace, topology.doubt))
 	}
 	return errors.Join(err, c.report(ctx, user, topology, err))
 }

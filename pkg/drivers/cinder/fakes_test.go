@@ -51,8 +51,8 @@ type fakeCloud struct {
 	compute, volume []openstack.Zone
 	err             error
 	changed         bool
-	// looks counts questions for compute zones.
-	looks int
+	// probes counts questions for compute zones.
+	probes int
 	// bounded says that the last question had a deadline.
 	bounded bool
 	// hang has questions wait until their context ends.
@@ -61,7 +61,7 @@ type fakeCloud struct {
 
 func (f *fakeCloud) ComputeZones(ctx context.Context) ([]openstack.Zone, error) {
 	f.mu.Lock()
-	f.looks++
+	f.probes++
 	_, f.bounded = ctx.Deadline()
 	hang, zones, err := f.hang, f.compute, f.err
 	f.mu.Unlock()
@@ -180,29 +180,29 @@ type keyed struct {
 
 func (k keyed) QueueKey() string { return k.key }
 
-func (b *bench) look(t *testing.T, key string) {
+func (b *bench) probe(t *testing.T, key string) {
 	t.Helper()
 	if err := b.zones.sync(t.Context(), keyed{factory.NewSyncContext("test", b.events), key}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// settle looks at the zones as often as an answer takes to change, one look at each poll, and configures the driver.
+// settle probes the zones as often as an answer takes to change, one probe at each poll, and configures the driver.
 func (b *bench) settle(t *testing.T) {
 	t.Helper()
-	for range settleLooks {
+	for range settleProbes {
 		b.pass(poll)
-		b.look(t, changedKey)
+		b.probe(t, changedKey)
 	}
 	if err := b.sync(t); err != nil {
 		t.Error(err)
 	}
 }
 
-// sync configures the driver, once the zones were looked at if that is due, and waits until the caches know.
+// sync configures the driver, once the zones were probed if that is due, and waits until the caches know.
 func (b *bench) sync(t *testing.T) error {
 	t.Helper()
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events))
 	for _, side := range b.config.sides() {
 		b.awaitCloudConf(t, side)

@@ -53,10 +53,10 @@ func TestNoAnswerEver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
 	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-		t.Errorf("before the first look has ended: %v", err)
+		t.Errorf("before the first probe has ended: %v", err)
 	}
 	if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
-		t.Errorf("before the first look has ended %s is %q", progressingType, got)
+		t.Errorf("before the first probe has ended %s is %q", progressingType, got)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
 	var messages []string
@@ -161,10 +161,10 @@ func TestGraceOverRestarts(t *testing.T) {
 				b.restart()
 				// The configuration comes first, as it may in a new process: it knows nothing of the cloud yet.
 				if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-					t.Errorf("%v later, before the first look: %v", test.after, err)
+					t.Errorf("%v later, before the first probe: %v", test.after, err)
 				}
 				if err := b.sync(t); err != nil {
-					t.Errorf("%v later, after a first look that failed: %v", test.after, err)
+					t.Errorf("%v later, after a first probe that failed: %v", test.after, err)
 				}
 				b.pass(poll)
 				if err := b.sync(t); (err != nil) != test.wrong {
@@ -199,7 +199,7 @@ func TestDowntimeIsNoOutage(t *testing.T) {
 	b.pass(8 * time.Hour)
 	b.restart()
 	for range 5 {
-		b.look(t, changedKey)
+		b.probe(t, changedKey)
 		if err := b.sync(t); err != nil {
 			t.Errorf("right after a start: %v", err)
 		}
@@ -269,7 +269,7 @@ func TestRefusedCredentials(t *testing.T) {
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
 	b.writes()
-	b.look(t, changedKey)
+	b.probe(t, changedKey)
 	if err := b.sync(t); err != nil {
 		t.Errorf("within the grace: %v", err)
 	}

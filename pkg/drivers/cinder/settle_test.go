@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -120,7 +121,7 @@ func TestEmptyLists(t *testing.T) {
 	}
 }
 
-// TestChangeOfZones takes several looks that agree, one interval apart, and is explained.
+// TestChangeOfZones takes several probes that agree, one interval apart, and is explained.
 func TestChangeOfZones(t *testing.T) {
 	t.Parallel()
 	const because = "enable_topology of cloud-conf changes from true to false because of compute zones az1, az2 -> az1, az2, az3; volume zones az1, az2 -> az1, az2"
@@ -135,41 +136,32 @@ func TestChangeOfZones(t *testing.T) {
 			t.Errorf("%s the events are %q, want %q", when, got, changes)
 		}
 	}
-	step := func() {
+	steps := func(n int, apart time.Duration) {
 		t.Helper()
-		b.look(t, changedKey)
-		if err := b.sync(t); err != nil {
-			t.Error(err)
+		for range n {
+			b.pass(apart)
+			b.probe(t, changedKey)
+			if err := b.sync(t); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	b.cloud.lists(three, up("az1", "az2"))
-	for range 10 {
-		step() // as events may ask for
-	}
+	steps(10, 0) // as events may ask for
 	expect("at once", "true")
-	b.pass(poll)
-	step()
-	expect("at the second look", "true")
+	steps(1, poll)
+	expect("at the second probe", "true")
 	b.cloud.lists(up("az1", "az2"), up("az1", "az2"))
-	b.pass(poll)
-	step()
+	steps(1, poll)
 	b.cloud.lists(three, up("az1", "az2"))
-	for range settleLooks - 1 {
-		b.pass(poll)
-		step()
-	}
-	expect("after a look that disagreed", "true")
+	steps(settleProbes-1, poll)
+	expect("after a probe that disagreed", "true")
 	b.cloud.fail(openstack.CloudUnreachable)
-	b.pass(poll)
-	step()
+	steps(1, poll)
 	b.cloud.lists(three, up("az1", "az2"))
-	for range settleLooks - 1 {
-		b.pass(poll)
-		step()
-	}
-	expect("after a look that failed", "true")
-	b.pass(poll)
-	step()
+	steps(settleProbes-1, poll)
+	expect("after a probe that failed", "true")
+	steps(1, poll)
 	expect("in the end", "false", because)
 	b.cloud.lists(three, append(up("az1", "az2"), down("az3")...))
 	b.settle(t)
@@ -180,13 +172,13 @@ func TestChangeOfZones(t *testing.T) {
 		"enable_topology of cloud-conf changes from false to true because of compute zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2, az3 -> az1, az2, az3")
 }
 
-// TestContradictionIsLookedAtAgain at the next polls, not after ten minutes.
-func TestContradictionIsLookedAtAgain(t *testing.T) {
+// TestContradictionIsProbedAgain at the next polls, not after ten minutes.
+func TestContradictionIsProbedAgain(t *testing.T) {
 	t.Parallel()
 	b := deploys(t, true)
 	b.cloud.offer(false)
 	b.pass(zonesInterval)
-	for range settleLooks {
+	for range settleProbes {
 		if err := b.sync(t); err != nil {
 			t.Error(err)
 		}
@@ -195,9 +187,9 @@ func TestContradictionIsLookedAtAgain(t *testing.T) {
 	if got := b.data(t, bundle.Guest)[topologyKey]; got != "false" {
 		t.Errorf("%s is %q", topologyKey, got)
 	}
-	looks := b.cloud.looks
-	if err := b.sync(t); err != nil || b.cloud.looks != looks {
-		t.Errorf("%d looks after the change, error %v", b.cloud.looks-looks, err)
+	probes := b.cloud.probes
+	if err := b.sync(t); err != nil || b.cloud.probes != probes {
+		t.Errorf("%d probes after the change, error %v", b.cloud.probes-probes, err)
 	}
 }
 
@@ -210,7 +202,7 @@ func TestUpgrade(t *testing.T) {
 	}{
 		{"true", up("az1", "az2"), append(up("az1"), down("az2")...)},
 		{"false", append(up("az1"), down("az2")...), up("az1")},
-		{"true", up("az1"), up("nova")}, // for as long as one look may be wrong
+		{"true", up("az1"), up("nova")}, // for as long as one probe may be wrong
 	} {
 		b := newBench(t, standalone(written(test.before)))
 		b.cloud.lists(test.compute, test.volume)
@@ -218,7 +210,7 @@ func TestUpgrade(t *testing.T) {
 			t.Error(err)
 		}
 		if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[topologyKey] != test.before {
-			t.Errorf("%v: the first look leads to writes: %v", test, writes)
+			t.Errorf("%v: the first probe leads to writes: %v", test, writes)
 		}
 	}
 }

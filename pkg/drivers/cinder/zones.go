@@ -21,13 +21,13 @@ const (
 	zoneWatcherName = "CinderZoneWatcher"
 	// reachableType is a condition.
 	reachableType = "CinderCloudReachable"
-	// zonesInterval is how long an answer counts. Zones change rarely; two requests are spent on a look.
+	// zonesInterval is how long an answer counts. Zones change rarely; two requests are spent on a probe.
 	zonesInterval = 10 * time.Minute
-	// answerDeadline bounds one look at the cloud. Busy clouds have needed more than 30 s for a login alone.
+	// answerDeadline bounds one probe of the cloud. Busy clouds have needed more than 30 s for a login alone.
 	answerDeadline = 2 * time.Minute
-	// settleLooks is how many looks in a row must contradict the answer before it changes: a change restarts every pod of the driver.
-	settleLooks = 3
-	// changedKey is the queue key of events that ask for a look at once.
+	// settleProbes is how many probes in a row must contradict the answer before it changes: a change restarts every pod of the driver.
+	settleProbes = 3
+	// changedKey is the queue key of events that ask for a probe at once.
 	changedKey = "changed"
 )
 
@@ -39,27 +39,27 @@ type zoneLister interface {
 	Changed() bool
 }
 
-// zoneAnswer is what the looks at the cloud have brought.
+// zoneAnswer is what the probes of the cloud have brought.
 type zoneAnswer struct {
-	// asked is false until the first look has ended.
+	// asked is false until the first probe has ended.
 	asked bool
-	// known says that any look has succeeded; topology is the answer that the driver is to have, and cause the zones behind it.
+	// known says that any probe has succeeded; topology is the answer that the driver is to have, and cause the zones behind it.
 	known, topology bool
 	cause           string
-	// err is why the last look failed, and failingSince is when the first of the failures in a row was.
+	// err is why the last probe failed, and failingSince is when the first of the failures in a row was.
 	err          error
 	failingSince time.Time
 	// rememberedSince is when the cloud began to fail in the view of an earlier run of the operator, until that counts.
 	rememberedSince time.Time
 
-	// zones are those of the last look that agreed with the answer; before it there was none in this process.
+	// zones are those of the last probe that agreed with the answer; before it there was none in this process.
 	zones zoneLists
-	// dissent counts the looks in a row that contradict the answer, the last of them at dissentAt.
+	// dissent counts the probes in a row that contradict the answer, the last of them at dissentAt.
 	dissent   int
 	dissentAt time.Time
 }
 
-// zoneWatcher looks at the availability zones: at once, when credentials or configuration change, when a look failed or
+// zoneWatcher probes the availability zones: at once, when credentials or configuration change, when a probe failed or
 // contradicts the answer, and in any case every zonesInterval. A condition says whether it could.
 type zoneWatcher struct {
 	factory.Controller
@@ -68,14 +68,14 @@ type zoneWatcher struct {
 	clock    clock.PassiveClock
 	// maxAge is how old an answer may be at a poll: at the next it would be older than zonesInterval.
 	maxAge time.Duration
-	// apart is how far two looks must be apart to count as two. It is less than the poll interval, because polls jitter.
+	// apart is how far two probes must be apart to count as two. It is less than the poll interval, because polls jitter.
 	apart time.Duration
 	// heard is called when the answer is another than before.
 	heard func()
 	// deployed returns the answer that a deployed driver has.
 	deployed func() (topology, known bool)
 
-	lookedAt time.Time // belongs to sync
+	probedAt time.Time // belongs to sync
 
 	mu     sync.Mutex
 	answer zoneAnswer
@@ -115,10 +115,10 @@ func (w *zoneWatcher) sync(ctx context.Context, syncCtx factory.SyncContext) err
 		return err
 	}
 	if syncCtx.QueueKey() == changedKey || w.due() {
-		w.lookedAt = w.clock.Now()
+		w.probedAt = w.clock.Now()
 		bounded, cancel := context.WithTimeout(ctx, answerDeadline)
 		defer cancel()
-		zones, err := w.look(bounded)
+		zones, err := w.probe(bounded)
 		w.take(zones, err, status.Conditions)
 	}
 	// A cloud that fails is no error of this controller: it is asked again at the next interval, not at once.
@@ -127,10 +127,10 @@ func (w *zoneWatcher) sync(ctx context.Context, syncCtx factory.SyncContext) err
 
 func (w *zoneWatcher) due() bool {
 	answer := w.current()
-	return !answer.asked || answer.err != nil || answer.dissent > 0 || w.cloud.Changed() || w.clock.Since(w.lookedAt) >= w.maxAge
+	return !answer.asked || answer.err != nil || answer.dissent > 0 || w.cloud.Changed() || w.clock.Since(w.probedAt) >= w.maxAge
 }
 
-func (w *zoneWatcher) look(ctx context.Context) (zoneLists, error) {
+func (w *zoneWatcher) probe(ctx context.Context) (zoneLists, error) {
 	compute, err := w.cloud.ComputeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
@@ -142,7 +142,7 @@ func (w *zoneWatcher) look(ctx context.Context) (zoneLists, error) {
 	return newZoneLists(compute, volume)
 }
 
-// take makes what a look brought the answer. conditions are those before it.
+// take makes what a probe brought the answer. conditions are those before it.
 func (w *zoneWatcher) take(zones zoneLists, failure error, conditions []opv1.OperatorCondition) {
 	before := w.current()
 	after := before
@@ -162,7 +162,7 @@ func (w *zoneWatcher) take(zones zoneLists, failure error, conditions []opv1.Ope
 	}
 }
 
-// weigh returns the answer after a look. An answer that is known changes only if settleLooks in a row contradict it with zones that
+// weigh returns the answer after a probe. An answer that is known changes only if settleProbes in a row contradict it with zones that
 // exist or do not exist; a zone in maintenance contradicts nothing.
 func (w *zoneWatcher) weigh(a zoneAnswer, zones zoneLists) (zoneAnswer, error) {
 	if !a.known {
@@ -182,15 +182,15 @@ func (w *zoneWatcher) weigh(a zoneAnswer, zones zoneLists) (zoneAnswer, error) {
 	case a.dissent == 0 || w.clock.Since(a.dissentAt) >= w.apart:
 		a.dissent, a.dissentAt = a.dissent+1, w.clock.Now()
 	}
-	if a.dissent == settleLooks {
+	if a.dissent == settleProbes {
 		a.cause = zones.since(a.zones)
 		a.topology, a.zones, a.dissent = topology, zones, 0
 	}
 	return a, nil
 }
 
-// judge records whether a look failed, and since when looks fail. The condition that an earlier run of the operator left says when an
-// outage began. That counts only once two looks of this run have failed: while the operator was down, nobody asked the cloud.
+// judge records whether a probe failed, and since when probes fail. The condition that an earlier run of the operator left says when an
+// outage began. That counts only once two probes of this run have failed: while the operator was down, nobody asked the cloud.
 func (w *zoneWatcher) judge(a zoneAnswer, failure error, conditions []opv1.OperatorCondition) zoneAnswer {
 	now, began := w.clock.Now(), a.err == nil
 	a.err = failure
@@ -220,7 +220,7 @@ func sameAnswer(a, b zoneAnswer) bool {
 	return a.asked == b.asked && a.known == b.known && a.topology == b.topology && text(a.err) == text(b.err) && a.failingSince.Equal(b.failingSince)
 }
 
-// tell writes the condition, after the first look: until then it stays as an earlier run of the operator left it.
+// tell writes the condition, after the first probe: until then it stays as an earlier run of the operator left it.
 func (w *zoneWatcher) tell(ctx context.Context) error {
 	answer := w.current()
 	reachable := applyopv1.OperatorCondition().WithType(reachableType).

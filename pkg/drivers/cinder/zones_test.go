@@ -16,14 +16,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// TestLooks tells when the cloud is asked. Each step is one sync.
-func TestLooks(t *testing.T) {
+// TestProbes tells when the cloud is asked. Each step is one sync.
+func TestProbes(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		after   time.Duration
 		key     string
 		prepare func(*fakeCloud)
-		looks   int
+		probes  int
 	}
 	const poll = factory.DefaultQueueKey
 	failing := func(c *fakeCloud) { c.fail(openstack.CloudUnreachable) }
@@ -60,19 +60,19 @@ func TestLooks(t *testing.T) {
 					s.prepare(b.cloud)
 				}
 				b.pass(s.after)
-				b.look(t, s.key)
-				if b.cloud.looks != s.looks {
-					t.Errorf("step %d: %d looks, want %d", i+1, b.cloud.looks, s.looks)
+				b.probe(t, s.key)
+				if b.cloud.probes != s.probes {
+					t.Errorf("step %d: %d probes, want %d", i+1, b.cloud.probes, s.probes)
 				}
 			}
 		})
 	}
 }
 
-func TestLooksHaveADeadline(t *testing.T) {
+func TestProbesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	if !b.cloud.bounded {
 		t.Error("the question has no deadline")
 	}
@@ -87,20 +87,20 @@ func TestLooksHaveADeadline(t *testing.T) {
 	}
 }
 
-// TestUnmanagedIsNotLookedAt also holds for a Secret that changes, and for conditions.
-func TestUnmanagedIsNotLookedAt(t *testing.T) {
+// TestUnmanagedIsNotProbed also holds for a Secret that changes, and for conditions.
+func TestUnmanagedIsNotProbed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
 	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
-	b.zones.heard = func() { t.Error("news without a look") }
-	b.look(t, factory.DefaultQueueKey)
-	b.look(t, changedKey)
-	if conditions := b.State.Conditions(t); b.cloud.looks != 0 || len(conditions) != 0 {
-		t.Errorf("%d looks, conditions %v, want none", b.cloud.looks, conditions)
+	b.zones.heard = func() { t.Error("news without a probe") }
+	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t, changedKey)
+	if conditions := b.State.Conditions(t); b.cloud.probes != 0 || len(conditions) != 0 {
+		t.Errorf("%d probes, conditions %v, want none", b.cloud.probes, conditions)
 	}
 }
 
-// TestNews is about what wakes the configuration: each look is heard of only when it brings something else.
+// TestNews is about what wakes the configuration: each probe is heard of only when it brings something else.
 func TestNews(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
@@ -123,7 +123,7 @@ func TestNews(t *testing.T) {
 	} {
 		b.pass(poll)
 		step.cloud()
-		b.look(t, changedKey)
+		b.probe(t, changedKey)
 		if news != step.want {
 			t.Errorf("step %d: heard %d times, want %d", i+1, news, step.want)
 		}
@@ -135,24 +135,24 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
 	if answer := b.zones.current(); answer.asked || answer.known {
-		t.Errorf("before any look the answer is %+v", answer)
+		t.Errorf("before any probe the answer is %+v", answer)
 	}
-	b.look(t, changedKey)
+	b.probe(t, changedKey)
 	if answer := b.zones.current(); !answer.asked || !answer.known || !answer.topology || answer.err != nil {
 		t.Errorf("the answer is %+v", answer)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
 	began := b.clock.Now()
 	for range 3 {
-		b.look(t, changedKey)
+		b.probe(t, changedKey)
 		if answer := b.zones.current(); !answer.known || !answer.topology || answer.err == nil || !answer.failingSince.Equal(began) {
 			t.Errorf("when the cloud fails the answer is %+v", answer)
 		}
 		b.pass(time.Minute)
 	}
 	b.cloud.offer(false)
-	for range settleLooks {
-		b.look(t, changedKey)
+	for range settleProbes {
+		b.probe(t, changedKey)
 		b.pass(poll)
 	}
 	if answer := b.zones.current(); !answer.known || answer.topology || answer.err != nil || !answer.failingSince.IsZero() {
@@ -165,7 +165,7 @@ func TestReachable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
 	b.cloud.fail(openstack.AuthenticationFailed)
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Fatalf("the condition is %q", got)
 	}
@@ -176,16 +176,16 @@ func TestReachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
-		t.Errorf("before the first look of another run the condition is %q", got)
+		t.Errorf("before the first probe of another run the condition is %q", got)
 	}
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	b.pass(poll)
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	if answer := b.zones.current(); !answer.failingSince.Equal(began) {
 		t.Errorf("after a restart the cloud fails since %v, want %v", answer.failingSince, began)
 	}
 	b.cloud.offer(true)
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	if got := b.condition(t, reachableType); got != "True AsExpected" {
 		t.Errorf("the condition of a cloud that recovered is %q", got)
 	}
@@ -195,26 +195,26 @@ func TestAnErrorThatIsNoneOfTheClouds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
 	b.cloud.err = errors.New("other")
-	b.look(t, factory.DefaultQueueKey)
+	b.probe(t, factory.DefaultQueueKey)
 	if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
 		t.Errorf("the condition is %q", got)
 	}
 }
 
-// TestSecretEvents has the real controllers hear of the credentials, one look at a time.
+// TestSecretEvents has the real controllers hear of the credentials, one probe at a time.
 func TestSecretEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
 	go b.zones.Run(t.Context(), 1)
-	looks := func() int {
+	probes := func() int {
 		b.cloud.mu.Lock()
 		defer b.cloud.mu.Unlock()
-		return b.cloud.looks
+		return b.cloud.probes
 	}
-	b.await(t, "the first looks", func() bool { return looks() > 0 && b.zones.Name() != "" })
-	before := looks()
+	b.await(t, "the first probes", func() bool { return probes() > 0 && b.zones.Name() != "" })
+	before := probes()
 	b.putCredentials(t, map[string]string{cloudsKey: clouds("another")})
-	b.await(t, "the Secret's change", func() bool { return looks() > before })
+	b.await(t, "the Secret's change", func() bool { return probes() > before })
 }
 
 // TestUserConfigEvents has the real controller hear of what those who own the control plane configure, and of no other ConfigMap.
@@ -240,17 +240,17 @@ func TestUserConfigEvents(t *testing.T) {
 				}
 			}
 			go b.zones.Run(t.Context(), 1)
-			looks := func() int {
+			probes := func() int {
 				b.cloud.mu.Lock()
 				defer b.cloud.mu.Unlock()
-				return b.cloud.looks
+				return b.cloud.probes
 			}
-			b.await(t, "the first looks", func() bool { return looks() > 0 })
+			b.await(t, "the first probes", func() bool { return probes() > 0 })
 			installed := map[flavour.Flavour]string{flavour.Standalone: "installed-with", flavour.HyperShift: "openstack-cloud-config"}
 			for _, name := range []string{userConfigMap, installed[f]} {
-				before := looks()
+				before := probes()
 				b.putConfigMap(t, name, map[string]string{"a": "b"})
-				b.await(t, "the look that "+name+" asks for", func() bool { return looks() > before })
+				b.await(t, "the probe that "+name+" asks for", func() bool { return probes() > before })
 			}
 		})
 	}
