@@ -22,7 +22,7 @@ import (
 // manyZones are so many that a listing is long; one more may be added.
 func manyZones(more ...string) []string {
 	var names []string
-	for i := range 3000 {
+	for i := range 900 {
 		names = append(names, fmt.Sprintf("zone-%04d-of-a-very-large-cloud", i))
 	}
 	return append(names, more...)
@@ -151,7 +151,7 @@ func TestCinderInstalledTopology(t *testing.T) {
 			t.Errorf("%s says %q, want %q", cinderConfigValid, message, text)
 		}
 	}
-	e.must(e.available())
+	e.awaitAvailable()
 	e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(t.Context(), cinderUserConfig, metav1.DeleteOptions{}))
 	e.within(prompt, func() error { return e.hasTopology("false") })
 	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected") })
