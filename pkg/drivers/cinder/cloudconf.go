@@ -52,8 +52,8 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 		if !e.setting() {
 			continue
 		}
-		if _, err := e.remark(); err != nil {
-			return nil, err
+		if _, refused := e.remark(); refused != nil {
+			return nil, refused
 		}
 		conf.WriteString(header + e.text + "\n")
 		header = ""
@@ -146,18 +146,18 @@ type driverConfig struct {
 // maxAttachLimit is the highest node-volume-attach-limit that the driver takes, and its default.
 const maxAttachLimit = 256
 
-// remark returns why the driver ignores a setting, "" if it does not, or the error that keeps the driver from starting. A setting
-// that is not known here passes, as it does in the driver.
-func (e entry) remark() (string, error) {
+// remark returns why the driver ignores a setting, "" if it does not, or what keeps the driver from starting. A setting that is
+// not known here passes, as it does in the driver.
+func (e entry) remark() (ignored string, refused *SyntaxError) {
 	var config driverConfig
 	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
-	err := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)
-	if gcfg.FatalOnly(err) != nil {
+	warning := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)
+	if gcfg.FatalOnly(warning) != nil {
 		return "", &SyntaxError{e.line, "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"}
 	}
 	limit := config.BlockStorage.NodeVolumeAttachLimit
 	switch {
-	case err != nil:
+	case warning != nil:
 		return "the CSI driver does not know this setting. It knows node-volume-attach-limit, rescan-on-resize, ignore-volume-az and " +
 			"ignore-volume-microversion", nil
 	case limit < 1 || limit > maxAttachLimit:

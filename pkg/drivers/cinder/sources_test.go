@@ -41,14 +41,18 @@ func TestUserConfig(t *testing.T) {
 		"installed topology, own":  {[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"}), own(map[string]string{userTopologyKey: "true"})}, reference, userConfig{}, "true"},
 		"installed topology, hidden": {
 			[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"}), own(map[string]string{userConfigKey: config})},
-			reference, userConfig{config: text{value: config}}, "",
+			reference,
+			userConfig{config: text{value: config}},
+			"",
 		},
 		"topology of none installed": {[]runtime.Object{cloudProviderConfig(map[string]string{topologyKey: "false"})}, reference, userConfig{}, ""},
 		"CA, no Infrastructure":      {[]runtime.Object{cloudProviderConfig(map[string]string{bundleKey: "CA"})}, nil, userConfig{ca: text{value: "CA"}}, ""},
 		"CA, nothing named":          {[]runtime.Object{cloudProviderConfig(map[string]string{bundleKey: "CA"})}, infrastructureWith("", ""), userConfig{ca: text{value: "CA"}}, ""},
 		"CA, another named": {
 			[]runtime.Object{installed, cloudProviderConfig(map[string]string{bundleKey: "the operator's"})},
-			reference, userConfig{config: text{value: other}, ca: text{value: "the operator's"}}, "",
+			reference,
+			userConfig{config: text{value: other}, ca: text{value: "the operator's"}},
+			"",
 		},
 		"installed, other's object": {[]runtime.Object{manilasCopy()}, infrastructureWith("cloud-provider-config", "config"), userConfig{}, ""},
 	} {

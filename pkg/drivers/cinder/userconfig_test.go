@@ -61,12 +61,14 @@ func TestIgnoredConfiguration(t *testing.T) {
 	}{
 		"a wrong key": {nil, map[string]string{"cloud.conf": userText}, []string{"key cloud.conf of " + own + " is ignored: only keys config and enable_topology are read. Rename or remove it"}},
 		"a misspelt key": {
-			nil, map[string]string{"enable-topology": "false", "cinder.conf": password},
+			nil,
+			map[string]string{"enable-topology": "false", "cinder.conf": password},
 			[]string{"key cinder.conf of " + own, "key enable-topology of " + own},
 		},
 		"in a text": {nil, map[string]string{userConfigKey: "[BlockStorge]\n"}, []string{"key config of " + own + ", line 1: this section is ignored"}},
 		"what is hidden": {
-			map[string]string{topologyKey: "false"}, map[string]string{userConfigKey: userText},
+			map[string]string{topologyKey: "false"},
+			map[string]string{userConfigKey: userText},
 			[]string{"key enable_topology of " + installed + " is ignored because " + own + " exists. Move the key there"},
 		},
 		"what is hidden, with a word": {map[string]string{topologyKey: "false"}, map[string]string{userTopologyKey: "true"}, nil},

@@ -1,0 +1,150 @@
+package cinder
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+)
+
+// mistake is what an administrator may get wrong, and what the error must say.
+type mistake struct {
+	// own and binary are in the ConfigMap for this driver, cloud in the one with the cloud's CA. nil is left alone.
+	own    map[string]string
+	binary map[string][]byte
+	cloud  map[string]string
+	// secret has the credentials; gone removes them.
+	secret map[string]string
+	gone   bool
+	want   []string
+}
+
+// make makes the mistake.
+func (m mistake) make(t *testing.T, b *bench) {
+	t.Helper()
+	if m.own != nil {
+		b.put(t, m.own)
+	}
+	if m.binary != nil {
+		b.putBinary(t, m.binary)
+	}
+	if m.cloud != nil {
+		b.putConfigMap(t, b.Placement.CloudConfig, m.cloud)
+	}
+	if m.secret != nil || m.gone {
+		b.putCredentials(t, m.secret)
+	}
+}
+
+// correct corrects it.
+func (m mistake) correct(t *testing.T, b *bench) {
+	t.Helper()
+	if m.own != nil || m.binary != nil {
+		b.put(t, map[string]string{userConfigKey: ""})
+	}
+	if m.cloud != nil {
+		b.putConfigMap(t, b.Placement.CloudConfig, nil)
+	}
+	good := map[string]string{cloudsKey: clouds("openstack")}
+	if m.gone {
+		if err := b.Guest.Tracker().Add(credentials(cluster.DefaultNamespace, good)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.secret != nil || m.gone {
+		b.putCredentials(t, good)
+	}
+}
+
+// mistakes are those that the driver would not survive, or that would lose a setting.
+func mistakes() map[string]mistake {
+	const own, secret = "of ConfigMap openshift-config/cinder-csi-config", "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials"
+	withCA := func(ca string) map[string]string {
+		return map[string]string{cloudsKey: clouds("openstack"), caKey: ca}
+	}
+	return map[string]mistake{
+		"unparsable configuration": {
+			own:  map[string]string{userConfigKey: userText + "a = \"" + password + "\n"},
+			want: []string{"key config " + own, "line 3"},
+		},
+		"unknown topology": {
+			own:  map[string]string{userTopologyKey: password},
+			want: []string{"key enable_topology " + own, "neither true nor false"},
+		},
+		"configuration that is not text": {
+			binary: map[string][]byte{userConfigKey: []byte("[BlockStorage]\n; " + password + "\xfc\n")},
+			want:   []string{"key config " + own + " is binary data"},
+		},
+		"topology that is not text": {
+			binary: map[string][]byte{userTopologyKey: []byte("false\xff")},
+			want:   []string{"key enable_topology " + own + " is binary data"},
+		},
+		"malformed credentials": {
+			secret: map[string]string{cloudsKey: "clouds: " + password},
+			want:   []string{"key clouds.yaml of " + secret},
+		},
+		"credentials without the key": {secret: map[string]string{"x": password}, want: []string{secret + " has no key clouds.yaml"}},
+		"no credentials":              {gone: true, want: []string{secret + " is missing", "clouds.yaml"}},
+		"CA that is no PEM":           {secret: withCA(password), want: []string{"key cacert of " + secret + " holds no PEM certificate"}},
+		"CA with a broken certificate": {
+			secret: withCA(authority(password) + strings.Replace(testCA, "\nMII", "\nAAA", 1)),
+			want:   []string{"key cacert of " + secret + " holds no PEM certificate, or one that cannot be parsed"},
+		},
+		"CA that is not UTF-8": {secret: withCA(authority(password + "\xfc")), want: []string{"key cacert of " + secret + " is not UTF-8 text"}},
+		"ConfigMap's CA that is no PEM": {
+			cloud: map[string]string{bundleKey: password},
+			want:  []string{"key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config holds no PEM certificate"},
+		},
+		"too much of everything": {
+			own:    map[string]string{userConfigKey: "[BlockStorage]\n" + strings.Repeat("rescan-on-resize = true\n", 25_000)},
+			secret: withCA(strings.Repeat(authority(password), 1000)),
+			want: []string{
+				"ConfigMap cloud-conf would exceed 1 MiB", "key config " + own + " brings 600015 bytes", "key cacert of " + secret + " brings ",
+			},
+		},
+	}
+}
+
+// TestLastGoodStays keeps the configuration that the driver has, until the mistake is corrected.
+func TestLastGoodStays(t *testing.T) {
+	t.Parallel()
+	for name, test := range mistakes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, standalone())
+			if err := b.sync(t); err != nil {
+				t.Fatal(err)
+			}
+			before := b.data(t, bundle.Guest)
+			test.make(t, b)
+			b.writes()
+			got := b.sync(t)
+			if got == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(got.Error(), want) {
+					t.Errorf("the error lacks %q: %v", want, got)
+				}
+			}
+			if strings.Contains(got.Error(), password) {
+				t.Errorf("the error quotes what may be secret: %v", got)
+			}
+			if writes := b.writes(); len(writes) > 0 || !maps.Equal(before, b.data(t, bundle.Guest)) {
+				t.Errorf("the last good configuration did not stay: %v", writes)
+			}
+			if got := b.condition(t, progressingType); got != "False SyncError" {
+				t.Errorf("%s is %q", progressingType, got)
+			}
+			test.correct(t, b)
+			if err := b.sync(t); err != nil {
+				t.Errorf("corrected: %v", err)
+			}
+			if got := b.condition(t, progressingType); got != "False AsExpected" {
+				t.Errorf("corrected, %s is %q", progressingType, got)
+			}
+		})
+	}
+}
