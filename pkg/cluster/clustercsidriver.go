@@ -36,14 +36,13 @@ func (c *Cluster) addOperatorClient(t Target) error {
 	return nil
 }
 
-// Managed tells whether the operator reconciles. It does so in the state Managed only, like library-go's controllers of
-// Deployments and DaemonSets; in every other state, the driver stays as it is.
+// Managed tells whether the operator reconciles now; see guest.Managed.
 func Managed(client v1helpers.OperatorClient) (bool, error) {
 	spec, _, _, err := client.GetOperatorState()
 	if err != nil {
 		return false, err
 	}
-	return spec.ManagementState == opv1.Managed, nil
+	return guest.Managed(spec), nil
 }
 
 // StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses. A

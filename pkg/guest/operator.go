@@ -95,6 +95,10 @@ func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, stat
 	return o.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, manager, status)
 }
 
+// Managed tells whether the operator reconciles. It does so in the state Managed only, like library-go's controllers of
+// Deployments and DaemonSets; in every other state, the driver stays as it is.
+func Managed(spec *opv1.OperatorSpec) bool { return spec.ManagementState == opv1.Managed }
+
 // Workloads is the client for the controllers of a driver's workloads. Where a value that workloads are made of is invalid or not
 // there yet, it returns an error and nothing else, so that the workloads stay as they are.
 func Workloads(client v1helpers.OperatorClientWithFinalizers, name, place string) v1helpers.OperatorClientWithFinalizers {
@@ -108,7 +112,7 @@ type workloads struct {
 
 func (w *workloads) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	spec, status, version, err := w.OperatorClientWithFinalizers.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if err != nil || !Managed(spec) {
 		return spec, status, version, err
 	}
 	if err := w.check(spec); err != nil {

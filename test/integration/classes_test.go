@@ -302,3 +302,42 @@ func TestRepairedClasses(t *testing.T) {
 	e.eventually(soon, func() error { return e.isClass(mended) })
 	e.must(e.notDegraded())
 }
+
+// TestRefusedRepairKeepsTheClass: while a policy refuses the repaired class, the outdated one stays as it is and a condition says
+// why; afterwards the class is repaired and contains what the administrator had set.
+func TestRefusedRepairKeepsTheClass(t *testing.T) {
+	t.Parallel()
+	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	state := func(s opv1.StorageClassStateName) {
+		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = s })
+	}
+	state(opv1.UnmanagedStorageClass)
+	e.rest()
+	e.deleteClass(name)
+	repaired := wantedClass(name, "default")
+	repaired.Annotations, repaired.MountOptions = map[string]string{defaultAnnotation: "true"}, []string{"nfsvers=4.1"}
+	outdated := repaired.DeepCopy()
+	delete(outdated.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
+	created, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), outdated, metav1.CreateOptions{})
+	e.must(err)
+	allow := e.deny()
+	since := e.mark()
+	state(opv1.ManagedStorageClass)
+	e.eventually(soon, func() error { return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError") })
+	if message := e.message(degraded); !strings.Contains(message, "the existing one stays as it is") || !strings.Contains(message, "not today") {
+		t.Errorf("the message is %q", message)
+	}
+	classes, err := e.classes()
+	e.must(err)
+	if classes[name].UID != created.UID {
+		t.Errorf("the class is not the one that there was: %+v", classes[name])
+	}
+	if deletions := e.requests(since, ofResource("storageclasses"), ofVerb("delete")); len(deletions) > 0 {
+		t.Errorf("the operator deleted what it may not create:\n%s", list(deletions))
+	}
+	e.must(allow(e.ctx()))
+	e.eventually(time.Minute, func() error { return e.isClass(repaired) })
+	e.awaitAvailable()
+}

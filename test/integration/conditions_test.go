@@ -76,6 +76,7 @@ func (e *env) deny() (allow func(context.Context) error) {
 			FailurePolicy: ptr.To(admissionv1.Fail),
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
 				rule("rbac.authorization.k8s.io", "clusterrolebindings"), rule("", "serviceaccounts"), rule("policy", "poddisruptionbudgets"),
+				rule("storage.k8s.io", "storageclasses"),
 			}},
 			Validations: []admissionv1.Validation{{
 				Expression: fmt.Sprintf("request.userInfo.username != %q", operatorUser), Message: "not today",

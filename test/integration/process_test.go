@@ -6,7 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -274,4 +278,38 @@ func TestStaleConditionsGo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestConditionsAfterARollback runs the command of the documentation that removes what another operator left: the operator that runs
+// then writes its own conditions again.
+func TestConditionsAfterARollback(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "conditions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`oc patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`).FindStringSubmatch(string(text))
+	if command == nil || command[1] != driverName {
+		t.Fatalf("the documentation contains %q", command)
+	}
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	const foreign = "OfAnotherOperatorDegraded"
+	e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
+		s.Conditions = append(s.Conditions, opv1.OperatorCondition{
+			Type: foreign, Status: opv1.ConditionTrue, Reason: "Left", Message: "of another operator", LastTransitionTime: metav1.Now(),
+		})
+	})
+	before, err := e.conditions()
+	e.must(err)
+	delete(before, foreign)
+	e.patch(opv1.GroupVersion.WithResource("clustercsidrivers"), "", command[1], command[2], "status")
+	e.eventually(soon, func() error {
+		after, err := e.conditions()
+		if err != nil {
+			return err
+		}
+		return same(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+	})
+	e.awaitAvailable()
 }

@@ -105,8 +105,7 @@ func (c *configSync) written() bool {
 }
 
 func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	spec, _, _, err := c.cluster.Operator.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
 		return err
 	}
 	user, err := c.sources.user()

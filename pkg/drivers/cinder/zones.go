@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -111,7 +112,7 @@ func (w *zoneWatcher) current() zoneAnswer {
 
 func (w *zoneWatcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	spec, status, _, err := w.operator.GetOperatorState()
-	if err != nil || spec.ManagementState != opv1.Managed {
+	if err != nil || !guest.Managed(spec) {
 		return err
 	}
 	if syncCtx.QueueKey() == changedKey || w.due() {
