@@ -56,12 +56,13 @@ func (s caSource) read() (string, error) {
 // caCopier copies the CA to where the nodes mount it, and standalone the controllers too. It deletes the copy if the source
 // contains no CA.
 type caCopier struct {
+	factory.Controller
 	cluster *cluster.Cluster
 	source  caSource
 	copies  corelisters.ConfigMapNamespaceLister
 }
 
-func newCACopier(s plugin.Surroundings) factory.Controller {
+func newCACopier(s plugin.Surroundings) *caCopier {
 	namespace := s.Cluster.Placement.Node
 	copies := s.Cluster.Side(bundle.Guest).Named.For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{
@@ -69,12 +70,33 @@ func newCACopier(s plugin.Surroundings) factory.Controller {
 		source:  newCASource(s.Cluster),
 		copies:  copies.Lister().ConfigMaps(namespace),
 	}
-	return factory.New().
+	c.Controller = factory.New().
 		WithInformers(s.Cluster.Operator.Informer(), c.source.informer, copies.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
 		ToController(caCopierName, s.Events)
+	return c
+}
+
+// written tells whether the copy is what workloads are to start with: a copy that changes rolls them out.
+func (c *caCopier) written() bool {
+	ca, err := c.source.read()
+	if err != nil {
+		return false
+	}
+	existing, err := c.copies.Get(caConfigMap)
+	if ca == "" {
+		return apierrors.IsNotFound(err)
+	}
+	return err == nil && equalContent(existing, c.required(ca))
+}
+
+func (c *caCopier) required(ca string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Placement.Node, Name: caConfigMap},
+		Data:       map[string]string{caConfigMapKey: ca},
+	}
 }
 
 func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error {
@@ -92,10 +114,7 @@ func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error 
 		return fmt.Errorf("reading %s: %w", copyPlace, err)
 	}
 	exists := err == nil
-	required := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: caConfigMap},
-		Data:       map[string]string{caConfigMapKey: ca},
-	}
+	required := c.required(ca)
 	api := c.cluster.Side(bundle.Guest).Kube.CoreV1()
 	switch {
 	case ca != "" && !(exists && equalContent(existing, required)):

@@ -30,7 +30,7 @@ func copyWith(data map[string]string) *corev1.ConfigMap {
 
 // copyBench drives the controller by hand.
 type copyBench struct {
-	factory.Controller
+	*caCopier
 	fake   *clustertest.Fake
 	events events.Recorder
 }
@@ -139,6 +139,10 @@ func TestCACopy(t *testing.T) {
 			} {
 				step.do()
 				requests, err := b.run(t)
+				b.settle(t, bundle.Guest, Namespace, "cloud-provider-config")
+				if !b.written() {
+					t.Errorf("%s: workloads wait for the copy", step.name)
+				}
 				if diff := cmp.Diff(step.requests, requests); err != nil || diff != "" {
 					t.Errorf("%s: %v; requests (-want +got):\n%s", step.name, err, diff)
 				}
@@ -147,6 +151,18 @@ func TestCACopy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWorkloadsWaitForTheCopy which an upgrade changes: its content rolls them out.
+func TestWorkloadsWaitForTheCopy(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		source := map[string]string{"ca-bundle.pem": "A", "config": "x"}
+		b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, source)}, []runtime.Object{copyWith(source)}))
+		if b.written() {
+			t.Errorf("%s: workloads start with the copy of an earlier release", f)
+		}
 	}
 }
 

@@ -56,12 +56,13 @@ func Driver() plugin.Driver {
 
 func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
-	classes := newStorageClassController(s)
+	classes, copier := newStorageClassController(s), newCACopier(s)
 	return plugin.Wiring{
 		Controller:  inputs(s, bundle.Controller),
 		Node:        inputs(s, bundle.Guest),
 		CSIDriver:   []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
-		Controllers: []factory.Controller{classes, newSecretSyncController(s), newCACopier(s)},
+		Controllers: []factory.Controller{classes, newSecretSyncController(s), copier},
+		Ready:       copier.written,
 		Gate:        &gate{cloud: cloud, listed: classes.list},
 	}, nil
 }
