@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/openshift/library-go/pkg/authorization/hardcodedauthorizer"
 )
@@ -30,8 +32,19 @@ const (
 	clientCAKey       = "client-ca-file"
 )
 
-// tokenCacheTTL outlasts the interval of scrapes, which is 30 s: the API server is asked for every other one at most.
-const tokenCacheTTL = 35 * time.Second
+const (
+	// tokenCacheTTL outlasts the interval of scrapes, which is 30 s: the API server is asked for every other one at most. Tokens that
+	// it refuses are remembered as long.
+	tokenCacheTTL = 35 * time.Second
+	// reviewRate (per second) and reviewBurst bound the requests to the API server that anybody who reaches the port can cause, each
+	// with a token that nobody has used before. Prometheus needs one a minute.
+	reviewRate, reviewBurst = 1, 10
+	// reviewTimeout bounds each of them.
+	reviewTimeout = 5 * time.Second
+)
+
+// errBusy refuses a token without asking whose it is.
+var errBusy = errors.New("too many unknown tokens")
 
 // protected lets the cluster's Prometheus and its administrators in, by client certificate or token.
 func protected(ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler) (http.Handler, error) {
@@ -43,7 +56,8 @@ func protected(ctx context.Context, o Options, kube kubernetes.Interface, next h
 		return nil, fmt.Errorf("watching the CA of client certificates: %w", err)
 	}
 	go clientCA.Run(ctx, 1)
-	tokens := cache.New(tokenReviewer{kube.AuthenticationV1().TokenReviews()}, false, tokenCacheTTL, tokenCacheTTL)
+	reviewer := tokenReviewer{kube.AuthenticationV1().TokenReviews(), flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst)}
+	tokens := cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL)
 	return &guard{
 		authenticator: union.New(x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion), bearertoken.New(tokens)),
 		authorizer:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
@@ -60,6 +74,10 @@ type guard struct {
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, ok, err := g.authenticator.AuthenticateRequest(r)
+	if errors.Is(err, errBusy) {
+		http.Error(w, "Too many requests", http.StatusTooManyRequests)
+		return
+	}
 	if err != nil || !ok {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
 		return
@@ -86,9 +104,15 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 // needs; that one links gRPC.
 type tokenReviewer struct {
 	reviews authenticationclient.TokenReviewInterface
+	limiter flowcontrol.PassiveRateLimiter
 }
 
 func (t tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	if !t.limiter.TryAccept() {
+		return nil, false, errBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	review, err := t.reviews.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil || !review.Status.Authenticated {

@@ -64,8 +64,10 @@ func newServer(ctx context.Context, o Options, info configv1.ServingInfo, kube k
 		Handler:           mux,
 		TLSConfig:         config,
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    16 << 10, // tokens are no longer than 2 KiB
 		// No HTTP/2: nothing here needs it, and it has been the way to exhaust such servers.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}, nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +163,74 @@ func TestAccess(t *testing.T) {
 				t.Errorf("got %d (%v), want %d", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// reviews counts the requests to the API server about tokens.
+func reviews(kube *fake.Clientset) (n int) {
+	for _, action := range kube.Actions() {
+		if action.Matches("create", "tokenreviews") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestStrangersDoNotOccupyTheAPIServer: whatever tokens come, the API server is asked about few of them, and about none twice.
+func TestStrangersDoNotOccupyTheAPIServer(t *testing.T) {
+	t.Parallel()
+	kube := cluster(t, newCA(t, "cluster"))
+	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, kube)
+	ask := func(token string) int {
+		status, err := request{path: "/metrics", token: token}.send(t.Context(), address)
+		if err != nil {
+			t.Error(err)
+		}
+		return status
+	}
+	for range 20 {
+		if got := ask("wrong"); got != http.StatusUnauthorized {
+			t.Errorf("a wrong token is answered with %d", got)
+		}
+	}
+	if got := ask("scraper"); got != http.StatusOK || reviews(kube) != 2 {
+		t.Errorf("Prometheus is answered with %d after %d reviews, want 2", got, reviews(kube))
+	}
+	began, refused := time.Now(), 0
+	for i := range 100 {
+		if ask(fmt.Sprint("guess", i)) == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	most := reviewBurst + 1 + reviewRate*int(time.Since(began).Seconds()+1)
+	if n := reviews(kube); n > most || refused < 100-most {
+		t.Errorf("100 wrong tokens made %d reviews and %d refusals, want %d reviews at most", n, refused, most)
+	}
+	if got := ask("scraper"); got != http.StatusOK {
+		t.Errorf("Prometheus, whose token is known, is answered with %d", got)
+	}
+}
+
+// TestSlowClientsAreCutOff: no connection of a stranger lasts, and no request is large.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
+	o := Options{Name: "test"}
+	o.Operator.Authentication.Disabled = true
+	server, err := newServer(t.Context(), o, configv1.ServingInfo{}, fake.NewClientset())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, timeout := range map[string]time.Duration{
+		"reading headers": server.ReadHeaderTimeout, "reading": server.ReadTimeout, "writing": server.WriteTimeout, "idling": server.IdleTimeout,
+	} {
+		if timeout <= 0 || timeout > 2*time.Minute {
+			t.Errorf("%s may take %v", what, timeout)
+		}
+	}
+	address := serving(t, o, configv1.ServingInfo{}, fake.NewClientset())
+	got, err := request{path: "/healthz", token: strings.Repeat("x", 32<<10)}.send(t.Context(), address)
+	if err != nil || got != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a token of 32 KiB is answered with %d, %v", got, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -104,6 +105,9 @@ func (o *operator) start(ctx context.Context) error {
 		}
 	}
 	build, log := version.Get(), klog.FromContext(ctx)
+	if err := registerBuildInfo(legacyregistry.Register, o.placement.Operator, build); err != nil {
+		log.Error(err, "There is no metric of the build")
+	}
 	log.Info("Starting", "operator", o.name, "flavour", o.settings.Flavour, "version", build.GitVersion, "commit", build.GitCommit)
 	for _, warning := range o.settings.Warnings {
 		log.Info("A setting could be better", "warning", warning)

@@ -1,6 +1,10 @@
 package operator
 
 import (
+	"fmt"
+	"strings"
+
+	apimachinery "k8s.io/apimachinery/pkg/version"
 	"k8s.io/component-base/metrics"
 )
 
@@ -38,4 +42,19 @@ func (m cloudMetrics) observe(service string, a answer) {
 	}
 	m.reachable.WithLabelValues(service).Set(up)
 	m.checks.WithLabelValues(service, a.reason()).Inc()
+}
+
+// registerBuildInfo adds the metric that says which build runs. Its name is that of operators made with library-go's controllercmd.
+func registerBuildInfo(register func(metrics.Registerable) error, namespace string, build apimachinery.Info) error {
+	info := metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           strings.ReplaceAll(namespace, "-", "_") + "_build_info",
+		Help:           "Always 1. The labels say which build of the operator runs.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"})
+	if err := register(info); err != nil {
+		return fmt.Errorf("registering the metric of the build: %w", err)
+	}
+	info.WithLabelValues(build.Major, build.Minor, build.GitVersion, build.GitCommit, build.GitTreeState, build.BuildDate,
+		build.GoVersion, build.Compiler, build.Platform).Set(1)
+	return nil
 }
