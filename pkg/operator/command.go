@@ -20,6 +20,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/host"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/pkg/version"
@@ -33,8 +34,28 @@ func NewCommand(ctx context.Context, name string, leader plugin.Driver, companio
 		Short:   fmt.Sprintf("Installs the CSI driver %s of an OpenStack cloud and keeps it alive", leader.Name),
 		Version: version.Get().String(),
 	}
-	root.AddCommand(newStartCommand(ctx, name, append([]plugin.Driver{leader}, companions...)))
+	root.AddCommand(newStartCommand(ctx, name, append([]plugin.Driver{leader}, companions...)), newCheckCommand())
 	return root
+}
+
+// newCheckCommand returns the command that reads credentials as the operator does, without a login.
+func newCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:          "check-clouds FILE",
+		Short:        "Check a clouds.yaml as the operator would, without a login",
+		Args:         cobra.ExactArgs(1),
+		SilenceUsage: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("reading the clouds.yaml: %w", err)
+			}
+			if _, err := openstack.ParseClouds(text, openstack.DefaultCloud); err != nil {
+				return fmt.Errorf("%s %w", args[0], err)
+			}
+			return nil
+		},
+	}
 }
 
 func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) *cobra.Command {

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,6 +61,31 @@ func TestCommandLineFaults(t *testing.T) {
 			t.Parallel()
 			if _, err := execute(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestCheckClouds: the file is read as the operator reads its mounted one.
+func TestCheckClouds(t *testing.T) {
+	t.Parallel()
+	const good = "clouds: {openstack: {auth: {auth_url: 'https://k:5000/v3', username: u, password: p, project_name: x, user_domain_name: d, project_domain_name: d}}}"
+	for name, tt := range map[string]struct{ text, want string }{
+		"good":            {good, ""},
+		"empty":           {"", "clouds.yaml"},
+		"random":          {"\x00\x01\xff{", "clouds.yaml"},
+		"another entry":   {"clouds: {a: {}, b: {}}", "openstack"},
+		"a field missing": {strings.ReplaceAll(good, "password: p,", ""), "password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "clouds.yaml")
+			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := execute(t, "check-clouds", file)
+			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}

@@ -3,12 +3,8 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -296,80 +292,4 @@ func TestManilaRolloutIsExplained(t *testing.T) {
 	before, listed := e.workloads(), e.allListedInputs()
 	inputs()["credentials"].put(e, "another content")
 	e.awaitExplainedRollout(before, listed, inputs()["credentials"].rolls, "secret/"+credentialsSecret)
-}
-
-// TestCinderRotationScript: the script for real clusters changes the root of the credentials, and ends when the drivers run with
-// those that the cloud accepts. The test stands in for the cloud credential operator, which copies them.
-func TestCinderRotationScript(t *testing.T) {
-	t.Parallel()
-	const root, rootNamespace = "openstack-credentials", "kube-system"
-	e := newCinder(t, options{})
-	e.awaitAvailable()
-	e.rest()
-	before := e.workloads()
-	e.putSecret(rootNamespace, root, map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
-	e.afterwards(func(ctx context.Context) error {
-		return e.kube.CoreV1().Secrets(rootNamespace).Delete(ctx, root, metav1.DeleteOptions{})
-	})
-
-	e.rotate(simulator.Rotation{})
-	fresh := filepath.Join(e.dir, "new-clouds.yaml")
-	e.must(writeFile(fresh, e.cloudsYAML(simulator.Clouds{})))
-	script := e.startScript(fresh)
-	e.eventually(soon, func() error {
-		copied, err := e.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), root, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		want, err := os.ReadFile(fresh)
-		if err == nil && string(copied.Data["clouds.yaml"]) != string(want) {
-			err = fmt.Errorf("the script has not changed %s/%s", rootNamespace, root)
-		}
-		return err
-	})
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
-	e.eventually(time.Minute, func() error {
-		if script.running() {
-			return fmt.Errorf("the script has not ended")
-		}
-		return nil
-	})
-	output, err := os.ReadFile(script.logPath)
-	e.must(err)
-	if script.err != nil || !strings.Contains(string(output), "The drivers run with the new credentials") {
-		t.Errorf("the script ended with %v:\n%s", script.err, output)
-	}
-	if found := e.leaked(string(output)); len(found) > 0 {
-		t.Errorf("the script showed the secrets %v", found)
-	}
-	e.awaitAvailable()
-	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
-	for name, after := range e.workloads() {
-		if err := rolledOnce(before[name], after); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// startScript starts hack/rotate-credentials.sh with an administrator's kubectl.
-func (e *env) startScript(clouds string) *process {
-	e.t.Helper()
-	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
-	e.must(err)
-	client := filepath.Join(e.dir, "kubectl")
-	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(e.devcluster.dir, "admin.kubeconfig"))
-	e.must(os.WriteFile(client, []byte(text), 0o700))
-	p := &process{done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log")}
-	log, err := os.Create(p.logPath)
-	e.must(err)
-	defer log.Close()
-	p.cmd = exec.CommandContext(e.ctx(), filepath.Join("..", "..", "hack", "rotate-credentials.sh"), clouds)
-	p.cmd.Env = append(os.Environ(), "KUBECTL="+client, "TIMEOUT=40")
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	e.must(p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	return p
 }

@@ -55,6 +55,7 @@ func eachGolden(t *testing.T, o options) {
 	for _, s := range []subject{manila(), cinder()} {
 		t.Run(s.program, func(t *testing.T) {
 			t.Parallel()
+			o := o
 			o.Subject = s
 			e := newEnv(t, o)
 			e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://cluster:3128", HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local"})

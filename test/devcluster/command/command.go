@@ -2,10 +2,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -57,7 +59,7 @@ func newRoot() *cobra.Command {
 	}
 	f := &flags{}
 	root.PersistentFlags().StringVar(&f.dir, "dir", "", "folder for all state (default .devcluster in the source tree)")
-	root.PersistentFlags().StringVar(&f.binaries, "binaries", "", "cache of Kubernetes binaries (default bin/k8s in the source tree)")
+	root.PersistentFlags().StringVar(&f.binaries, "binaries", "", "cache of Kubernetes binaries (default K8S_BIN_DIR, and bin/k8s in the source tree without it)")
 	root.PersistentFlags().StringVar(&f.bin, "bin", "", "folder of the operators' programs (default bin in the source tree)")
 	root.AddCommand(
 		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f), newAPI(f), newGuest(f),
@@ -113,7 +115,8 @@ func (f *flags) places() (places, error) {
 			return places{}, err
 		}
 	}
-	for path, value := range map[*string]string{&p.binaries: f.binaries, &p.bin: f.bin} {
+	binaries := cmp.Or(f.binaries, os.Getenv("K8S_BIN_DIR"))
+	for path, value := range map[*string]string{&p.binaries: binaries, &p.bin: f.bin} {
 		if value == "" {
 			continue
 		}

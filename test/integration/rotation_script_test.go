@@ -1,0 +1,183 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// Where the script finds the credentials of a cluster, and where it keeps those of before.
+const (
+	rootNamespace   = "kube-system"
+	rootCredentials = "openstack-credentials"
+	rootBackup      = "openstack-credentials-before-rotation"
+)
+
+// TestRotationScriptRefusesNonsense: what is no clouds.yaml changes nothing, with the operator's parser and without it.
+func TestRotationScriptRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	e := newCinder(t, options{Idle: true})
+	e.seedRoot()
+	for name, text := range map[string]string{"empty": "", "random": "\x00\x7f\x01\xff", "text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n"} {
+		for _, program := range []string{filepath.Join(e.bin, e.subject.program), "/nowhere"} {
+			file := filepath.Join(e.dir, "nonsense.yaml")
+			e.must(writeFile(file, []byte(text)))
+			script := e.startScript(program, 5, file)
+			e.eventually(soon, script.ended)
+			if output := script.output(t); script.err == nil || !strings.Contains(output, "Nothing was changed") {
+				t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program, script.err, output)
+			}
+		}
+	}
+	e.must(e.rootIs(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
+	if _, err := e.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), rootBackup, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("something was saved: %v", err)
+	}
+	script := e.startScript("/nowhere", 5, "--undo")
+	e.eventually(soon, script.ended)
+	if output := script.output(t); script.err == nil || !strings.Contains(output, "nothing to go back to") {
+		t.Errorf("undo ended with %v:\n%s", script.err, output)
+	}
+}
+
+// TestRotationScript: the script for real clusters changes the root of the credentials, gives up when a step takes too long, continues
+// when it is run again, and ends when the drivers run with what the cloud accepts; then it goes back. The test stands in for the
+// cloud credential operator, which copies the credentials.
+func TestRotationScript(t *testing.T) {
+	t.Parallel()
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.rest()
+	before := e.workloads()
+	old := e.cloudsYAML(simulator.Clouds{})
+	e.seedRoot()
+
+	e.rotate(simulator.Rotation{})
+	fresh, program := filepath.Join(e.dir, "new-clouds.yaml"), filepath.Join(e.bin, e.subject.program)
+	e.must(writeFile(fresh, e.cloudsYAML(simulator.Clouds{})))
+	script := e.startScript(program, 2, fresh)
+	e.eventually(time.Minute, script.ended)
+	if output := script.output(t); script.err == nil || !strings.Contains(output, "Timed out after 2 s, waiting until the cloud credential operator has copied") {
+		t.Errorf("without a copy the script ended with %v:\n%s", script.err, output)
+	}
+	e.must(e.rootIs(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
+	e.must(e.rootIs(rootBackup, old))
+
+	script = e.startScript(program, 60, fresh)
+	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.mustFinish(script)
+	e.awaitAvailable()
+	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
+	for name, after := range e.workloads() {
+		if err := rolledOnce(before[name], after); err != nil {
+			t.Error(err)
+		}
+	}
+
+	given := e.options.Cloud.Credentials
+	_, err := e.cloud.RotateCredentials(e.ctx(), simulator.Rotation{Password: given.Password, ApplicationCredentialSecret: given.ApplicationCredentialSecret})
+	e.must(err)
+	script = e.startScript(program, 60, "--undo")
+	e.eventually(soon, func() error { return e.rootIs(rootCredentials, old) })
+	e.setClouds(old)
+	e.mustFinish(script)
+	e.must(e.rootIs(rootBackup, old))
+}
+
+// seedRoot makes the Secret that the cloud credential operator copies.
+func (e *env) seedRoot() {
+	e.t.Helper()
+	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
+	e.afterwards(func(ctx context.Context) error {
+		secrets := e.kube.CoreV1().Secrets(rootNamespace)
+		if err := secrets.Delete(ctx, rootBackup, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		return secrets.Delete(ctx, rootCredentials, metav1.DeleteOptions{})
+	})
+}
+
+// rootIs returns nil if a Secret beside the root, or the root, has this clouds.yaml.
+func (e *env) rootIs(name string, clouds []byte) error {
+	secret, err := e.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+	if err == nil && string(secret.Data["clouds.yaml"]) != string(clouds) {
+		err = fmt.Errorf("%s/%s has other credentials", rootNamespace, name)
+	}
+	return err
+}
+
+// mustFinish waits for the good end of the script.
+func (e *env) mustFinish(script *process) {
+	e.t.Helper()
+	e.eventually(time.Minute, script.ended)
+	output := script.output(e.t)
+	if script.err != nil || !strings.Contains(output, "The drivers run with these credentials") {
+		e.t.Errorf("the script ended with %v:\n%s", script.err, output)
+	}
+	if found := e.leaked(output); len(found) > 0 {
+		e.t.Errorf("the script showed the secrets %v", found)
+	}
+}
+
+// ended returns nil when the process has.
+func (p *process) ended() error {
+	if p.running() {
+		return fmt.Errorf("the process runs")
+	}
+	return nil
+}
+
+// output returns what the process wrote.
+func (p *process) output(t *testing.T) string {
+	t.Helper()
+	output, err := os.ReadFile(p.logPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(output)
+}
+
+// startScript starts hack/rotate-credentials.sh with an administrator's kubectl and the program that checks files.
+func (e *env) startScript(program string, timeout int, args ...string) *process {
+	e.t.Helper()
+	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
+	e.must(err)
+	client := filepath.Join(e.dir, "kubectl")
+	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(e.devcluster.dir, "admin.kubeconfig"))
+	e.must(os.WriteFile(client, []byte(text), 0o700))
+	p := &process{done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"), started: startWatch()}
+	log, err := os.Create(p.logPath)
+	e.must(err)
+	defer log.Close()
+	script, err := filepath.Abs(filepath.Join("..", "..", "hack", "rotate-credentials.sh"))
+	e.must(err)
+	if program == "/nowhere" { // a copy has no bin beside it
+		text, err := os.ReadFile(script)
+		e.must(err)
+		script = filepath.Join(e.dir, "rotate-credentials.sh")
+		e.must(os.WriteFile(script, text, 0o700))
+	}
+	p.cmd = exec.CommandContext(e.ctx(), script, args...)
+	p.cmd.Env = append(os.Environ(), "KUBECTL="+client, fmt.Sprintf("TIMEOUT=%d", timeout), "CHECK="+program)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	e.must(p.cmd.Start())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p
+}
