@@ -13,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -142,8 +144,19 @@ func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", object.GetName(), err)
 	}
+	if err := hosted.Spec.validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", object.GetName(), err)
+	}
 	hosted.Spec.ControllerAvailabilityPolicy = cmp.Or(hosted.Spec.ControllerAvailabilityPolicy, SingleReplica)
 	return hosted, nil
+}
+
+// validate finds what the API server would otherwise refuse in the Deployment, where nobody could correct it.
+func (s HostedControlPlaneSpec) validate() error {
+	spec := field.NewPath("spec")
+	faults := append(validation.ValidateLabels(s.Labels, spec.Child("labels")), validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector"))...)
+	slices.SortFunc(faults, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return faults.ToAggregate()
 }
 
 func namesOf(objects []any) string {

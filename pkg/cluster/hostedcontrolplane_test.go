@@ -137,6 +137,13 @@ func TestNoUsableHostedControlPlane(t *testing.T) {
 			[]string{"HostedControlPlane a " + place + " is being deleted", "stay as they are"},
 		},
 		{
+			"labels and a node selector that no pod may have",
+			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{
+				"labels": map[string]any{"team": "a b"}, "nodeSelector": map[string]any{"not valid": ""},
+			})},
+			[]string{"the HostedControlPlane " + place + ": a: ", "spec.labels: Invalid value: \"a b\"", "spec.nodeSelector", "stay as they are until it is corrected"},
+		},
+		{
 			"not to be decoded",
 			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"nodeSelector": "master"})},
 			[]string{"decoding the HostedControlPlane " + place + ": a: ", "spec.nodeSelector", "stay as they are until it is corrected"},

@@ -64,6 +64,9 @@ func missing(path string) *Error {
 		"the operator detects the change automatically", path, CloudsKey)}
 }
 
+// identityService is the service that auth_url of clouds.yaml leads to. The addresses of the others are in the catalog.
+const identityService = "identity service"
+
 // loginError classifies a failed login at the identity service.
 func loginError(authURL string, err error) *Error {
 	switch status := statusOf(err); {
@@ -71,7 +74,7 @@ func loginError(authURL string, err error) *Error {
 		return &Error{AuthenticationFailed, fmt.Sprintf("OpenStack's identity service at %s refuses the login (HTTP %d). "+
 			"Check user, password or application credential, project and domain in the credentials Secret", place(authURL), status)}
 	default:
-		return unreachable("identity service", authURL, err)
+		return unreachable(identityService, authURL, err)
 	}
 }
 
@@ -79,9 +82,9 @@ func loginError(authURL string, err error) *Error {
 // is not offered.
 func catalogError(authURL string, err error) *Error {
 	if status := statusOf(err); status == http.StatusForbidden || status == http.StatusNotFound {
-		return unreachable("identity service", authURL, err)
+		return unreachable(identityService, authURL, err)
 	}
-	return callError("identity service", authURL, authURL, err)
+	return callError(identityService, authURL, authURL, err)
 }
 
 // callError classifies a failed call of an API other than the identity service, which authURL leads to.
@@ -107,7 +110,11 @@ func callError(service, endpoint, authURL string, err error) *Error {
 }
 
 func unreachable(service, endpoint string, err error) *Error {
-	return &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s at %s cannot be used: %s", service, place(endpoint), describe(err))}
+	words := describe(err)
+	if service != identityService { // its address is not in clouds.yaml
+		words = strings.ReplaceAll(words, "auth_url", "the URL of the "+service+" in OpenStack's catalog")
+	}
+	return &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s at %s cannot be used: %s", service, place(endpoint), words)}
 }
 
 // maxPlace is how much of an address a message shows.

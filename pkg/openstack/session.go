@@ -37,7 +37,7 @@ func login(ctx context.Context, a *access, userAgent string) (*session, error) {
 	}
 	provider, err := openstack.NewClient(identityURL(authURL))
 	if err != nil {
-		return nil, unreachable("identity service", authURL, err)
+		return nil, unreachable(identityService, authURL, err)
 	}
 	provider.UserAgent.Prepend(userAgent)
 	provider.HTTPClient = httpClient(a, roots)
@@ -47,7 +47,7 @@ func login(ctx context.Context, a *access, userAgent string) (*session, error) {
 	}
 	if provider.Token() == "" {
 		provider.HTTPClient.CloseIdleConnections()
-		return nil, unreachable("identity service", authURL, errForeign)
+		return nil, unreachable(identityService, authURL, errForeign)
 	}
 	s := &session{access: a, provider: provider}
 	return s, s.takeCatalog()
@@ -71,7 +71,7 @@ func (s *session) takeCatalog() error {
 	}
 	found, err := result.ExtractServiceCatalog()
 	if err != nil {
-		return unreachable("identity service", s.access.cloud.AuthInfo.AuthURL, err)
+		return unreachable(identityService, s.access.cloud.AuthInfo.AuthURL, err)
 	}
 	s.entries, s.fresh, s.token = found.Entries, true, s.provider.Token()
 	return nil
@@ -82,7 +82,7 @@ func (s *session) refreshCatalog(ctx context.Context) error {
 	authURL := s.access.cloud.AuthInfo.AuthURL
 	identity, err := openstack.NewIdentityV3(s.provider, gophercloud.EndpointOpts{})
 	if err != nil {
-		return unreachable("identity service", authURL, err)
+		return unreachable(identityService, authURL, err)
 	}
 	page, err := catalog.List(identity).AllPages(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *session) refreshCatalog(ctx context.Context) error {
 	}
 	entries, err := catalog.ExtractServiceCatalog(page)
 	if err != nil {
-		return unreachable("identity service", authURL, err)
+		return unreachable(identityService, authURL, err)
 	}
 	s.entries, s.fresh, s.token = entries, true, s.provider.Token()
 	return nil
