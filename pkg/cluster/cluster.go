@@ -114,13 +114,13 @@ func Connect(t Target) (*Cluster, error) {
 	if t.Flavour == flavour.Standalone {
 		namespaces = append(namespaces, t.Placement.UserConfig)
 	}
-	served, err := newClients(t.Guest, namespaces...)
+	served, err := newClients(t.Guest, t.Driver, namespaces...)
 	if err != nil {
 		return nil, fmt.Errorf("making clients of the nodes' cluster: %w", err)
 	}
 	controller := served
 	if t.Flavour == flavour.HyperShift {
-		if controller, err = newClients(t.Controller); err != nil {
+		if controller, err = newClients(t.Controller, t.Driver); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
 	}
@@ -130,7 +130,7 @@ func Connect(t Target) (*Cluster, error) {
 	return c, c.addOperatorClient(t)
 }
 
-func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
+func newClients(config *rest.Config, driver string, namespaces ...string) (*Clients, error) {
 	json := withoutThrottle(config)
 	proto := rest.CopyConfig(json)
 	proto.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -149,7 +149,7 @@ func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
 	}
 	factories := map[string]informers.SharedInformerFactory{}
 	for _, namespace := range namespaces {
-		factories[namespace] = newInformers(kube, namespace)
+		factories[namespace] = newInformers(kube, namespace, informers.WithTransform(guest.Slim(driver)))
 	}
 	return &Clients{
 		Kube: kube, Dynamic: dyn, APIExtensions: extensions, Named: NewNamedInformers(kube),
@@ -160,7 +160,7 @@ func newClients(config *rest.Config, namespaces ...string) (*Clients, error) {
 
 // newInformers has no resync: it repeats work that the controllers' own intervals cover.
 func newInformers(kube kubernetes.Interface, namespace string, options ...informers.SharedInformerOption) informers.SharedInformerFactory {
-	options = append(options, informers.WithNamespace(namespace), informers.WithTransform(withoutManagedFields))
+	options = append(options, informers.WithNamespace(namespace))
 	return informers.NewSharedInformerFactoryWithOptions(kube, 0, options...)
 }
 

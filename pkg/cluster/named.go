@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // NamedInformers are informers of single objects. They ask the API server for the object with that name and for nothing else: the
@@ -32,7 +34,7 @@ func (n *NamedInformers) For(namespace, name string) informers.SharedInformerFac
 	defer n.mu.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if n.factories[key] == nil {
-		n.factories[key] = newInformers(n.kube, namespace, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		n.factories[key] = newInformers(n.kube, namespace, informers.WithTransform(guest.Slim("")), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))
 	}

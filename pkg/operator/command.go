@@ -19,6 +19,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -119,11 +120,12 @@ func (o *operator) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the access to the API server: %w", err)
 	}
-	guest := own
+	served := own
 	if o.settings.Flavour == flavour.HyperShift {
-		if guest, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil); err != nil {
+		if served, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil); err != nil {
 			return fmt.Errorf("reading the access to the guest's API server: %w", err)
 		}
+		served.Wrap(guest.Limit)
 	}
 	build, log := version.Get(), klog.FromContext(ctx)
 	if err := registerBuildInfo(legacyregistry.Register, o.placement.Operator, build); err != nil {
@@ -133,16 +135,16 @@ func (o *operator) start(ctx context.Context) error {
 	for _, warning := range o.settings.Warnings {
 		log.Info("A setting could be better", "warning", warning)
 	}
-	return host.Run(ctx, o.hosting(own, guest), o.run)
+	return host.Run(ctx, o.hosting(own, served), o.run)
 }
 
 // hosting says how the operator is in its cluster.
-func (o *operator) hosting(own, guest *rest.Config) host.Options {
+func (o *operator) hosting(own, served *rest.Config) host.Options {
 	return host.Options{
 		Name:           cmp.Or(o.drivers[0].Component, o.name),
 		Namespace:      o.placement.Operator,
 		Config:         own,
-		Served:         guest,
+		Served:         served,
 		EventNamespace: o.placement.Events,
 		Operator:       o.settings.Operator,
 		RestartOn:      o.settings.RestartOn,

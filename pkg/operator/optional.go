@@ -5,9 +5,9 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
@@ -64,7 +64,7 @@ func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets 
 	files, read := assetFunc(assets)
 	static := staticresourcecontroller.NewStaticResourceController(d.conditionName(kind.controller), read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
-		WithConditionalResources(read, files, func() bool { return established(crd.Informer().GetStore(), kind.crd) }, never).
+		WithConditionalResources(read, files, func() bool { return established(crd.Lister(), kind.crd) }, never).
 		// The CRD may go between the look and the call.
 		WithIgnoreNotFoundOnCreate()
 	sync, err := withClassNames(assets, static.Sync)
@@ -79,13 +79,9 @@ func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets 
 
 func never() bool { return false }
 
-func established(store cache.Store, name string) bool {
-	obj, found, err := store.GetByKey(name)
-	if err != nil || !found {
-		return false
-	}
-	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
-	if crd.DeletionTimestamp != nil {
+func established(lister apiextensionslisters.CustomResourceDefinitionLister, name string) bool {
+	crd, err := lister.Get(name)
+	if err != nil || crd.DeletionTimestamp != nil {
 		return false // it stays established until its objects are gone, but takes no new ones
 	}
 	for _, c := range crd.Status.Conditions {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -50,13 +51,13 @@ func TestEstablished(t *testing.T) {
 		"established":      {crd(accepted, isEstablished(apiextensionsv1.ConditionTrue)), true},
 		"without a schema": {stripped(t, crd(isEstablished(apiextensionsv1.ConditionTrue))), true},
 	} {
-		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 		if tt.crd != nil {
 			if err := store.Add(tt.crd); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := established(store, snapshotClasses); got != tt.want {
+		if got := established(apiextensionslisters.NewCustomResourceDefinitionLister(store), snapshotClasses); got != tt.want {
 			t.Errorf("%s: established is %v", name, got)
 		}
 	}

@@ -84,8 +84,7 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 	return f.ToController(static.Name(), d.events), nil
 }
 
-// watchStatic has the objects' own informers wake the controller. Those without a namespace share an informer for each kind: they
-// are many, and the others of their kinds small.
+// watchStatic has the objects' own informers wake the controller.
 func (d *driver) watchStatic(f *factory.Factory, side bundle.Side, assets []bundle.Asset) error {
 	clients := d.cluster.Side(side)
 	names := map[factory.Informer]sets.Set[string]{}
@@ -99,14 +98,10 @@ func (d *driver) watchStatic(f *factory.Factory, side bundle.Side, assets []bund
 			return fmt.Errorf("reading metadata of asset %q: %w", asset.Name, err)
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(obj.GetObjectKind().GroupVersionKind())
-		factory := clients.Informers.InformersFor("")
-		if object.GetNamespace() != "" {
-			factory = clients.Named.For(object.GetNamespace(), object.GetName())
-		}
-		if factory == nil {
+		if object.GetNamespace() == "" && clients.Informers.InformersFor("") == nil {
 			return fmt.Errorf("asset %q has no namespace: of such objects the operator may see only those in the cluster of the nodes", asset.Name)
 		}
-		informer, err := factory.ForResource(resource)
+		informer, err := clients.Named.For(object.GetNamespace(), object.GetName()).ForResource(resource)
 		if err != nil {
 			return fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
 		}

@@ -16,7 +16,9 @@ type Rules struct {
 	Lookups []string
 	// Stateless are the folders without init functions and without variables that can change.
 	Stateless []string
-	// Shipped are the folders where the rule about the environment holds.
+	// Doors are names that only some folders may use.
+	Doors []Door
+	// Shipped are the folders where the rules about doors and about the environment hold.
 	Shipped []string
 }
 
@@ -31,6 +33,14 @@ type Pair struct{ From, To string }
 
 // Owner is the folder that may import a library.
 type Owner struct{ Library, Folder string }
+
+// Door is a set of fields and functions, and the folders whose code may use them: selectors with these names, of any type.
+type Door struct {
+	Names   []string
+	Folders []string
+	// Why ends the message.
+	Why string
+}
 
 // Program is a folder of mains and what they must not link: import paths, or folders of the module after `./`.
 type Program struct {
@@ -72,6 +82,10 @@ func House() Rules {
 			{"sigs.k8s.io/kustomize/kyaml", "pkg/patch"},
 			{"github.com/evanphx/json-patch", "pkg/patch"},
 			{"gopkg.in/evanphx/json-patch.v4", "pkg/patch"},
+			{"github.com/openshift/client-go/config", "pkg/guest"},
+			{"github.com/openshift/client-go/operator/informers", "pkg/guest"},
+			{"github.com/openshift/client-go/operator/listers", "pkg/guest"},
+			{"github.com/openshift/library-go/pkg/operator/genericoperatorclient", "pkg/cluster"},
 		},
 		Programs: []Program{
 			{"cmd/*-operator", []string{
@@ -79,6 +93,26 @@ func House() Rules {
 				"testing", "net/http/httptest",
 			}},
 			{"cmd/asset-generator", []string{"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing", "k8s.io/client-go"}},
+		},
+		Doors: []Door{
+			{
+				[]string{
+					"ObservedConfig", "UnsupportedConfigOverrides", "InfrastructureName", "PlatformStatus", "TLSSecurityProfile",
+					"Ciphers",
+				},
+				[]string{"pkg/guest"}, "the guest's administrator writes it, and pkg/guest checks it",
+			},
+			{
+				[]string{"GetStore", "GetIndexer"},
+				[]string{"pkg/guest", "pkg/cluster"}, "caches hold what nobody has checked",
+			},
+			{
+				[]string{
+					"NewCSIDriverControllerServiceController", "NewCSIConfigObserverController", "WithPlaceholdersHook", "WithReplicasHook",
+					"WithControlPlaneTopologyHook",
+				},
+				nil, "library-go takes what the guest says as it is",
+			},
 		},
 		Environment: []string{"pkg/settings"},
 		Lookups:     []string{"pkg/operator/command.go"},

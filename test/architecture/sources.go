@@ -49,6 +49,9 @@ func (r Rules) file(s source) []string {
 	if isIn(s.pkg, r.Stateless...) {
 		found = append(found, state(s)...)
 	}
+	if isIn(s.pkg, r.Shipped...) {
+		found = append(found, r.doors(s)...)
+	}
 	if isIn(s.pkg, r.Shipped...) && !isIn(s.pkg, r.Environment...) {
 		found = append(found, environment(s, slices.Contains(r.Lookups, s.file))...)
 	}
@@ -147,6 +150,23 @@ func environment(s source, lookup bool) []string {
 		}
 		return true
 	})
+	return found
+}
+
+// doors finds uses of names that belong to another folder.
+func (r Rules) doors(s source) []string {
+	var found []string
+	for _, door := range r.Doors {
+		if isIn(s.pkg, door.Folders...) {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if e, ok := n.(*ast.SelectorExpr); ok && slices.Contains(door.Names, e.Sel.Name) {
+				found = append(found, s.at(e.Sel, "must not use %s: %s", e.Sel.Name, door.Why))
+			}
+			return true
+		})
+	}
 	return found
 }
 

@@ -1,0 +1,107 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// maxBody bounds an answer, and maxEvent one event of a watch. Both are far above what an API server with sound objects sends.
+	maxBody  = 64 << 20
+	maxEvent = 16 << 20
+	// maxClass bounds what is kept of a StorageClass; those of operators take less than 1 KiB.
+	maxClass = 4 << 10
+)
+
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
+
+// Slim returns the transform of informers of the guest's objects: what nobody reads does not stay in memory. Of RBAC objects and
+// CSIDrivers it keeps the name. Of a StorageClass of another driver, or a big one, it keeps whose it is and whether it is the
+// default; who writes a StorageClass reads it from the API server first.
+func Slim(driver string) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		switch object := obj.(type) {
+		case *rbacv1.ClusterRole:
+			return &rbacv1.ClusterRole{ObjectMeta: identity(&object.ObjectMeta)}, nil
+		case *rbacv1.ClusterRoleBinding:
+			return &rbacv1.ClusterRoleBinding{ObjectMeta: identity(&object.ObjectMeta)}, nil
+		case *storagev1.CSIDriver:
+			return &storagev1.CSIDriver{ObjectMeta: identity(&object.ObjectMeta)}, nil
+		case *storagev1.StorageClass:
+			object.ManagedFields = nil
+			if object.Provisioner != driver || object.Size() > maxClass {
+				return bareClass(object), nil
+			}
+			return object, nil
+		}
+		if object, err := meta.Accessor(obj); err == nil {
+			object.SetManagedFields(nil)
+		}
+		return obj, nil
+	}
+}
+
+func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
+}
+
+func bareClass(class *storagev1.StorageClass) *storagev1.StorageClass {
+	bare := &storagev1.StorageClass{ObjectMeta: identity(&class.ObjectMeta), Provisioner: class.Provisioner}
+	if class.Annotations[defaultClass] == "true" {
+		bare.Annotations = map[string]string{defaultClass: "true"}
+	}
+	return bare
+}
+
+// Limit wraps the transport to the guest's API server so that no answer is read without end. The guest's administrator can have
+// the API server pass requests for a group on to a server of theirs.
+func Limit(next http.RoundTripper) http.RoundTripper { return limited{next} }
+
+type limited struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil || response.Body == nil {
+		return response, err
+	}
+	body := &limitedBody{ReadCloser: response.Body, limit: maxBody}
+	if watch := request.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+		body.limit, body.lines = maxEvent, true
+	}
+	response.Body = body
+	return response, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport.
+func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
+
+var errTooLong = errors.New("the answer of the API server is too long")
+
+// limitedBody returns an error after limit bytes: of the whole body, or of one line. Each event of a watch is a line of JSON; those
+// in protobuf have a length, which client-go limits.
+type limitedBody struct {
+	io.ReadCloser
+	limit, read int
+	lines       bool
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += n
+	if end := bytes.LastIndexByte(p[:n], '\n'); b.lines && end >= 0 {
+		b.read = n - end - 1
+	}
+	if b.read > b.limit {
+		return 0, errTooLong
+	}
+	return n, err
+}
