@@ -169,7 +169,7 @@ func TestChangeOfZones(t *testing.T) {
 	b.cloud.lists(three, three)
 	b.settle(t)
 	expect("when it is", "true", because,
-		"enable_topology of cloud-conf changes from false to true because of compute zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2, az3 -> az1, az2, az3")
+		"enable_topology of cloud-conf changes from false to true because of compute zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2 -> az1, az2, az3")
 }
 
 // TestContradictionIsProbedAgain at the next polls, not after ten minutes.

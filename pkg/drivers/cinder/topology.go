@@ -3,6 +3,7 @@ package cinder
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -83,8 +84,12 @@ func (z zoneLists) since(before zoneLists) string {
 	return "compute zones " + compute + "; volume zones " + volume
 }
 
+// listed names zones. Names are the cloud's, so that what cannot be printed is escaped.
 func listed(zones sets.Set[string]) string {
 	found := sets.List(zones)
+	for i, name := range found {
+		found[i] = strings.Trim(strconv.Quote(name), `"`)
+	}
 	if more := len(found) - maxNamed; more > 0 {
 		found = append(slices.Clip(found[:maxNamed]), fmt.Sprintf("%d more", more))
 	}

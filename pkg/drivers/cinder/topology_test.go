@@ -169,6 +169,7 @@ func TestZonesInMessages(t *testing.T) {
 	}{
 		{small, zoneLists{}, "compute zones a, b; volume zones a"},
 		{small, lists([]string{"a"}, []string{"a"}), "compute zones a -> a, b; volume zones a -> a"},
+		{lists([]string{"a\n\x1b[2J", "zone \u00fc"}, []string{"a"}), zoneLists{}, `compute zones a\n\x1b[2J, zone ü; volume zones a`},
 	} {
 		if got := test.zones.since(test.before); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)

@@ -53,7 +53,7 @@ type zoneAnswer struct {
 	// rememberedSince is when the cloud began to fail in the view of an earlier run of the operator, until that counts.
 	rememberedSince time.Time
 
-	// zones are those of the last probe that agreed with the answer; before it there was none in this process.
+	// zones are those of the last probe that certainly meant the answer, or that brought it. They are unknown at the start of a process.
 	zones zoneLists
 	// dissent counts the probes in a row that contradict the answer, the last of them at dissentAt.
 	dissent   int
@@ -177,7 +177,10 @@ func (w *zoneWatcher) weigh(a zoneAnswer, zones zoneLists) (zoneAnswer, error) {
 	}
 	topology, certain := zones.certain()
 	switch {
-	case !certain || topology == a.topology:
+	case !certain:
+		a.dissent = 0
+		return a, nil
+	case topology == a.topology:
 		a.zones, a.dissent = zones, 0
 		return a, nil
 	case a.dissent == 0 || w.clock.Since(a.dissentAt) >= w.apart:
