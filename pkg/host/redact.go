@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/openshift/library-go/pkg/operator/events"
 )
@@ -47,6 +48,16 @@ func (f LogFilter) FilterS(msg string, keysAndValues []any) (string, []any) {
 	return redact(msg), f.Filter(keysAndValues)
 }
 
+// maxEvent bounds the message of an event: an object of a hosted cluster may be quoted in it.
+const maxEvent = 4096
+
+func short(message string) string {
+	if len(message) <= maxEvent {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxEvent], "") + "... (truncated)"
+}
+
 // recorder is one for all controllers: each that library-go would make of it for a controller holds queues of a thousand events.
 // Its events have no credentials of proxies.
 type recorder struct {
@@ -61,13 +72,13 @@ func (r recorder) WithContext(ctx context.Context) events.Recorder {
 	return recorder{r.Recorder.WithContext(ctx)}
 }
 
-func (r recorder) Event(reason, message string) { r.Recorder.Event(reason, redact(message)) }
+func (r recorder) Event(reason, message string) { r.Recorder.Event(reason, short(redact(message))) }
 
 func (r recorder) Eventf(reason, format string, args ...any) {
 	r.Event(reason, fmt.Sprintf(format, args...))
 }
 
-func (r recorder) Warning(reason, message string) { r.Recorder.Warning(reason, redact(message)) }
+func (r recorder) Warning(reason, message string) { r.Recorder.Warning(reason, short(redact(message))) }
 
 func (r recorder) Warningf(reason, format string, args ...any) {
 	r.Warning(reason, fmt.Sprintf(format, args...))

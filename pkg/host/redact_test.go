@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -50,6 +51,19 @@ func TestEventsHaveNoCredentials(t *testing.T) {
 	for _, event := range memory.Events() {
 		if strings.Contains(event.Message, "secret") || !strings.Contains(event.Message, "http://REDACTED@proxy") {
 			t.Errorf("event %s says %q", event.Reason, event.Message)
+		}
+	}
+}
+
+func TestEventsAreShort(t *testing.T) {
+	t.Parallel()
+	memory := events.NewInMemoryRecorder("test", clock.RealClock{})
+	r := recorder{memory}
+	r.Event("A", strings.Repeat("é", 1<<20))
+	r.Warningf("B", "x%s", strings.Repeat("é", 1<<20))
+	for _, event := range memory.Events() {
+		if len(event.Message) > 4200 || !utf8.ValidString(event.Message) || !strings.HasSuffix(event.Message, "é... (truncated)") {
+			t.Errorf("event %s has %d bytes, at the end %q", event.Reason, len(event.Message), event.Message[len(event.Message)-20:])
 		}
 	}
 }
