@@ -69,6 +69,9 @@ func (s *session) takeCatalog() error {
 	if !ok || s.provider.Token() == s.token {
 		return nil
 	}
+	if body, ok := result.Body.(map[string]any); !ok || body["token"] == nil {
+		return unreachable("identity service", s.access.cloud.AuthInfo.AuthURL, errForeign)
+	}
 	found, err := result.ExtractServiceCatalog()
 	if err != nil {
 		return unreachable(identityService, s.access.cloud.AuthInfo.AuthURL, err)

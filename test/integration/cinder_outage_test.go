@@ -82,9 +82,7 @@ func TestCinderOutage(t *testing.T) {
 				e.t.Errorf("an outage is %d versions of the ClusterCSIDriver, want one", versions)
 			}
 			end()
-			if f.reason == refusedReason { // such a login is not tried again soon, unless its files change
-				e.must(writeFile(e.cloudsPath, append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
-			}
+			e.retryLogin(f)
 			e.within(prompt, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
 			e.must(e.available())
 			e.must(e.isAs(before))

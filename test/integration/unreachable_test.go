@@ -81,6 +81,7 @@ func TestUnreachableAtFirst(t *testing.T) {
 			next := e.fault(f.fault)
 			end()
 			end = next
+			e.retryLogin(all[i-1])
 		}
 		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, f) })
 		e.eventually(soon, func() error { return e.tells(reachable, opv1.ConditionFalse, f) })
@@ -161,6 +162,7 @@ func TestUnreachableLater(t *testing.T) {
 		e.must(e.available()) // and neither disabled nor degraded
 		e.eventually(soon, func() error { return e.isMetric("openstack_csi_cloud_reachable", 0) })
 		end()
+		e.retryLogin(f)
 		e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 		e.eventually(soon, func() error { return e.isMetric("openstack_csi_cloud_reachable", 1) })
 	}

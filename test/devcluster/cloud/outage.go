@@ -43,5 +43,5 @@ func OutageKinds() string {
 
 // outageModes are the modes that need no further argument.
 func outageModes() []simulator.Mode {
-	return slices.DeleteFunc(simulator.Modes(), func(m simulator.Mode) bool { return m == simulator.Status })
+	return slices.DeleteFunc(simulator.Modes(), func(m simulator.Mode) bool { return m == simulator.Status || m == simulator.Foreign })
 }

@@ -29,6 +29,8 @@ const (
 	Truncated Mode = "truncated"
 	// EmptyCatalog issues tokens without a catalog entry.
 	EmptyCatalog Mode = "empty-catalog"
+	// Foreign sends Fault.Answer, as something might that is no OpenStack and means no good.
+	Foreign Mode = "foreign"
 )
 
 // The modes of faults about connections. They hit all services behind a listener, and open connections are dropped
@@ -44,7 +46,7 @@ const (
 
 // Modes lists all modes.
 func Modes() []Mode {
-	return []Mode{Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, ResetConnect, Unreachable, BadCertificate}
+	return []Mode{Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, ResetConnect, Unreachable, BadCertificate}
 }
 
 // Fault is a failure that is switched on with Client.SetFault. Faults that match one request are applied in the order
@@ -66,6 +68,8 @@ type Fault struct {
 	Delay time.Duration `json:"delay,omitempty"`
 	// Status of mode status, 400 to 599.
 	Status int `json:"status,omitempty"`
+	// Answer of mode foreign.
+	Answer *Answer `json:"answer,omitempty"`
 	// Certificate of mode bad-certificate, WrongHost if empty.
 	Certificate Certificate `json:"certificate,omitempty"`
 	// Hits is how often it struck so far; set by the simulator.
@@ -116,6 +120,8 @@ func (f Fault) normaliseMode(tls bool) (Fault, error) {
 		return f, fmt.Errorf("mode %s with status %d: mode status, and no other, takes a status", f.Mode, f.Status)
 	case f.Mode == Status && (f.Status < http.StatusBadRequest || f.Status > 599):
 		return f, fmt.Errorf("status %d is not an error, want 400 to 599", f.Status)
+	case (f.Mode == Foreign) != (f.Answer != nil):
+		return f, fmt.Errorf("mode %s: mode foreign, and no other, takes an answer", f.Mode)
 	case f.Mode != BadCertificate && f.Certificate != "":
 		return f, fmt.Errorf("mode %s takes no certificate", f.Mode)
 	case f.Mode == BadCertificate && !tls:

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -48,8 +49,9 @@ type reply struct {
 	header http.Header
 	body   []byte
 
-	truncate bool // send half of the body
-	reset    bool // send nothing
+	truncate bool    // send half of the body
+	reset    bool    // send nothing
+	foreign  *Answer // send this instead
 }
 
 // serve answers every request to an OpenStack service.
@@ -69,6 +71,13 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.Header().Set(headerRequestID, c.id)
+	if answer.foreign != nil {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.closed, cancel)()
+		_ = answer.foreign.send(ctx, w) // a client that leaves is what such answers are for
+		return
+	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(answer.body)))
 	w.WriteHeader(answer.status)
 	if r.Method == http.MethodHead {
@@ -113,6 +122,8 @@ func (s *Simulator) answer(ctx context.Context, c *call, request *Request) (repl
 			return s.failure(c, fault.Status, "This answer is a fault of the simulator."), true
 		case Garbage:
 			return garbage(c), true
+		case Foreign:
+			return reply{status: cmp.Or(fault.Answer.Status, http.StatusOK), foreign: fault.Answer}, true
 		case Truncated:
 			whole := s.route(c)
 			whole.truncate = true

@@ -1,0 +1,240 @@
+package openstack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// wantPrintable expects a message that is fit for a condition.
+func wantPrintable(t *testing.T, message string) {
+	t.Helper()
+	if len(message) > 1000 {
+		t.Errorf("message has %d bytes: %.200s...", len(message), message)
+	}
+	for _, r := range message {
+		if !unicode.IsPrint(r) {
+			t.Errorf("message has the character %q: %q", r, message)
+		}
+	}
+}
+
+const (
+	tooLarge   = "its answer is larger than 4 MiB or has more than 100000 values"
+	notAnAPI   = "not that of an OpenStack API"
+	redirected = "it redirects the request to another server"
+)
+
+// hostileAnswers are answers of something that means no good, and what is said about them.
+func hostileAnswers() map[string]struct {
+	simulator.Answer
+	says string
+} {
+	type answer = struct {
+		simulator.Answer
+		says string
+	}
+	const endless = -1
+	return map[string]answer{
+		"endless text":     {simulator.Answer{Start: `{"share_types":[{"name":"`, Body: strings.Repeat("x", 64<<10), Size: endless}, tooLarge},
+		"endless spaces":   {simulator.Answer{Body: strings.Repeat(" ", 64<<10), Size: endless}, tooLarge},
+		"endless types":    {simulator.Answer{Start: `{"share_types":[`, Body: `{"name":"a","id":"1"},`, Size: endless}, tooLarge},
+		"endless keys":     {simulator.Answer{Start: `{"share_types":[{`, Body: `"a":{},`, Size: endless}, tooLarge},
+		"endless nesting":  {simulator.Answer{Body: strings.Repeat("[", 1000), Size: endless}, ""},
+		"endless error":    {simulator.Answer{Status: 500, Body: strings.Repeat("no ", 1000), Size: endless}, "answers HTTP 500"},
+		"endless refusal":  {simulator.Answer{Status: 401, Body: strings.Repeat("no ", 1000), Size: endless}, "HTTP 401"},
+		"gzip bomb":        {simulator.Answer{Gzip: true, Start: `{"share_types":["`, Body: strings.Repeat("x", 64<<10), Size: 1 << 30}, tooLarge},
+		"broken gzip":      {simulator.Answer{Header: map[string]string{"Content-Encoding": "gzip"}, Body: "not gzip"}, ""},
+		"100000 types":     {simulator.Answer{Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 100_000 * 13, End: `{"name":"b"}]}`}, tooLarge},
+		"1001 types":       {simulator.Answer{Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 1000 * 13, End: `{"name":"b"}]}`}, "lists more than 1000 items"},
+		"megabyte name":    {simulator.Answer{Start: `{"share_types":[{"name":"`, Body: strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`}, notAnAPI},
+		"name of 256":      {simulator.Answer{Start: `{"share_types":[{"name":"`, Body: strings.Repeat("n", 256), End: `"}]}`}, notAnAPI},
+		"no name":          {simulator.Answer{Body: `{"share_types":[{"id":"x"}]}`}, notAnAPI},
+		"huge number":      {simulator.Answer{Start: `{"share_types":`, Body: strings.Repeat("9", 1024), Size: 1 << 20, End: `}`}, ""},
+		"huge header":      {simulator.Answer{Header: map[string]string{"X-Big": strings.Repeat("x", 400<<10)}, Body: `{"share_types":[]}`}, ""},
+		"redirect loop":    {simulator.Answer{Status: 302, Header: map[string]string{"Location": "?again"}}, redirected},
+		"to another host":  {simulator.Answer{Status: 307, Header: map[string]string{"Location": "http://169.254.169.254/latest"}}, redirected},
+		"to a file":        {simulator.Answer{Status: 302, Header: map[string]string{"Location": "file:///etc/passwd"}}, redirected},
+		"to another port":  {simulator.Answer{Status: 308, Header: map[string]string{"Location": "http://127.0.0.1:1/"}}, redirected},
+		"with userinfo":    {simulator.Answer{Status: 302, Header: map[string]string{"Location": "https://secret-u:secret-p@127.0.0.1/"}}, redirected},
+		"control sequence": {simulator.Answer{Status: 418, Body: "\x1b[31m\u202egarbage\x00"}, "answers HTTP 418"},
+		"slow":             {simulator.Answer{Body: " ", Size: endless, Pause: time.Millisecond}, "no answer in time"},
+		"never more":       {simulator.Answer{Start: "{", Body: " ", Pause: time.Hour}, "no answer in time"},
+	}
+}
+
+// TestHostileManila: whatever comes in place of share types is a bounded, stable error that keeps no memory.
+func TestHostileManila(t *testing.T) {
+	t.Parallel()
+	for name, test := range hostileAnswers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, simulator.Config{})
+			client := s.connected()
+			s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &test.Answer})
+			first := ""
+			for range 3 {
+				message := s.hostile(client)
+				wantFragment(t, message, test.says)
+				if first == "" {
+					first = message
+				}
+				if message != first {
+					t.Errorf("message changes from %q to %q", first, message)
+				}
+			}
+			check(t, s.cloud.ClearFaults(t.Context()))
+			s.wantTypes(client, "gold", "silver")
+		})
+	}
+}
+
+// TestHostileKeystone gives the same answers to a login.
+func TestHostileKeystone(t *testing.T) {
+	t.Parallel()
+	for name, test := range hostileAnswers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, simulator.Config{})
+			s.clouds(simulator.Clouds{})
+			client := s.client()
+			if test.Status == 0 {
+				test.Status = http.StatusCreated
+			}
+			if test.Header == nil {
+				test.Header = map[string]string{}
+			}
+			test.Header["X-Subject-Token"] = "secret-token"
+			s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Identity, Answer: &test.Answer})
+			if message, again := s.hostile(client), s.hostile(client); message != again {
+				t.Errorf("message changes from %q to %q", message, again)
+			}
+			check(t, s.cloud.ClearFaults(t.Context()))
+			s.advance(time.Hour)
+			s.wantTypes(client, "gold", "silver")
+		})
+	}
+}
+
+// hostile asks and expects a failure, whatever its reason, which is the text that it returns.
+func (s *site) hostile(client *openstack.Client) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	if strings.HasSuffix(s.t.Name(), "/slow") || strings.HasSuffix(s.t.Name(), "/never_more") {
+		cancel()
+		ctx, cancel = context.WithTimeout(s.t.Context(), brief)
+	}
+	defer cancel()
+	names, err := client.ShareTypes(ctx)
+	var classified *openstack.Error
+	if !errors.As(err, &classified) {
+		s.t.Fatalf("got %d types and %v, want an error", len(names), err)
+	}
+	if classified.Reason != openstack.CloudUnreachable && classified.Reason != openstack.AuthenticationFailed {
+		s.t.Errorf("reason %s: %v", classified.Reason, err)
+	}
+	text := s.failure(names, err, classified.Reason)
+	wantPrintable(s.t, text)
+	return text
+}
+
+// TestTokenStaysWithItsServer: neither token nor password goes to where a redirect leads.
+func TestTokenStaysWithItsServer(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, service := range []simulator.Service{simulator.Identity, simulator.Share} {
+			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
+				t.Parallel()
+				var stolen atomic.Int32
+				thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))
+				t.Cleanup(thief.Close)
+				s := newSite(t, simulator.Config{})
+				s.clouds(simulator.Clouds{})
+				s.fault(simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &simulator.Answer{
+					Status: status, Header: map[string]string{"Location": thief.URL},
+				}})
+				wantFragment(t, s.wantFailure(s.client(), openstack.CloudUnreachable), redirected)
+				if stolen.Load() > 0 {
+					t.Error("the request was sent to another server")
+				}
+			})
+		}
+	}
+}
+
+// TestRedirectOnTheServer is followed.
+func TestRedirectOnTheServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	client := s.connected()
+	s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Times: 1, Answer: &simulator.Answer{
+		Status: http.StatusMovedPermanently, Header: map[string]string{"Location": "/share/v2/types"},
+	}})
+	s.wantTypes(client, "gold", "silver")
+}
+
+// TestPagesWithoutEnd: links to further pages are not followed.
+func TestPagesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	client := s.connected()
+	s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &simulator.Answer{
+		Body: `{"share_types":[{"name":"gold"}],"share_types_links":[{"rel":"next","href":"` + s.info.Endpoints[simulator.Share] + `/types?marker=1"}]}`,
+	}})
+	s.wantTypes(client, "gold")
+	s.wantCalls(map[string]int{typesCall: 1})
+}
+
+// TestHostileZones: lists of zones have the same bounds.
+func TestHostileZones(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		simulator.Answer
+		says string
+	}{
+		"endless":       {simulator.Answer{Start: `{"availabilityZoneInfo":[`, Body: `{"zoneName":"a"},`, Size: -1}, tooLarge},
+		"1001":          {simulator.Answer{Start: `{"availabilityZoneInfo":[`, Body: `{"zoneName":"a"},`, Size: 1000 * 17, End: `{"zoneName":"b"}]}`}, "lists more than 1000 items"},
+		"megabyte name": {simulator.Answer{Start: `{"availabilityZoneInfo":[{"zoneName":"`, Body: strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`}, notAnAPI},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+				s := newSite(t, simulator.Config{})
+				client := s.connected()
+				s.fault(simulator.Fault{Mode: simulator.Foreign, Service: q.service, Answer: &test.Answer})
+				s.wantZonesFailure(client, q, failure{reason: openstack.CloudUnreachable, fragment: test.says})
+			})
+		})
+	}
+}
+
+// TestMemoryOfHostileAnswers is not parallel: it measures what a worst answer allocates.
+func TestMemoryOfHostileAnswers(t *testing.T) {
+	const most = 256 << 20 // what is allocated in all, most of it at different times
+	s := newSite(t, simulator.Config{})
+	client := s.connected()
+	for _, body := range []string{`{"a":{}},`, `[],`, `"",`} {
+		s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &simulator.Answer{
+			Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
+		}})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s.hostile(client)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > most {
+			t.Errorf("an answer of %s allocates %d MiB", body, used>>20)
+		}
+		check(t, s.cloud.ClearFaults(t.Context()))
+	}
+}

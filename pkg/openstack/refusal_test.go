@@ -1,0 +1,100 @@
+package openstack_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// advance lets time pass for the clients.
+func (s *site) advance(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
+
+// wantWait expects the refused login to be tried again after that time, and not a moment before.
+func (s *site) wantWait(client *openstack.Client, wait time.Duration, message string) {
+	s.t.Helper()
+	for _, step := range []struct {
+		pass  time.Duration
+		calls map[string]int
+	}{{wait - time.Nanosecond, map[string]int{}}, {time.Nanosecond, map[string]int{loginCall: 1}}} {
+		s.advance(step.pass)
+		if got := s.wantFailure(client, openstack.AuthenticationFailed); got != message {
+			s.t.Fatalf("message changes from %q to %q", message, got)
+		}
+		s.wantCalls(step.calls)
+	}
+}
+
+// TestRefusedLoginBacksOff: clouds lock a user out after a number of refused logins.
+func TestRefusedLoginBacksOff(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"401": 401, "403": 403} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, simulator.Config{})
+			s.clouds(simulator.Clouds{})
+			s.fault(simulator.Fault{Mode: simulator.Status, Status: status, Service: simulator.Identity})
+			client := s.client()
+			message := s.wantFailure(client, openstack.AuthenticationFailed)
+			s.wantCalls(map[string]int{loginCall: 1})
+			for _, minutes := range []time.Duration{1, 2, 4, 8, 15, 15} {
+				s.wantWait(client, minutes*time.Minute, message)
+			}
+			check(t, s.cloud.ClearFaults(t.Context()))
+			s.advance(15 * time.Minute)
+			s.wantTypes(client, "gold", "silver")
+
+			// Success forgets: the next refusal waits a minute again.
+			check(t, s.cloud.ClearFaults(t.Context()))
+			s.fault(simulator.Fault{Mode: simulator.Status, Status: status, Service: simulator.Identity})
+			_, err := s.cloud.RevokeTokens(t.Context())
+			check(t, err)
+			message = s.wantFailure(client, openstack.AuthenticationFailed)
+			s.counters()
+			s.wantWait(client, time.Minute, message)
+		})
+	}
+}
+
+// TestChangedCredentialsDoNotWait: any change of what is used is a reason to try at once.
+func TestChangedCredentialsDoNotWait(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*site, *[]byte){
+		"clouds.yaml": func(s *site, _ *[]byte) { s.replace("    interface: public\n", "    interface: internal\n") },
+		"CA":          func(s *site, _ *[]byte) { s.write("ca.crt", s.ca()+"# another\n") },
+		"trusted CAs": func(_ *site, trusted *[]byte) { *trusted = []byte("# another bundle") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, simulator.Config{TLS: true})
+			s.clouds(simulator.Clouds{})
+			s.write("ca.crt", s.ca())
+			var trusted []byte
+			source := s.source()
+			source.TrustedCAs = func() []byte { return trusted }
+			client := s.clientOf(source)
+			s.fault(simulator.Fault{Mode: simulator.Status, Status: 401, Service: simulator.Identity})
+			message := s.wantFailure(client, openstack.AuthenticationFailed)
+			s.counters()
+			s.wantWait(client, time.Minute, message)
+			change(s, &trusted)
+			s.wantFailure(client, openstack.AuthenticationFailed)
+			s.wantCalls(map[string]int{loginCall: 1})
+			s.wantWait(client, time.Minute, message) // the new ones wait from the beginning
+		})
+	}
+}
+
+// TestUnansweredLoginDoesNotBackOff: a cloud that does not answer has refused nothing.
+func TestUnansweredLoginDoesNotBackOff(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	s.fault(simulator.Fault{Mode: simulator.Status, Status: 503})
+	client := s.client()
+	for range 3 {
+		s.wantFailure(client, openstack.CloudUnreachable)
+		s.wantCalls(map[string]int{loginCall: 1})
+	}
+}

@@ -1,0 +1,75 @@
+package simulator
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Answer is what mode Foreign sends in place of an answer of OpenStack.
+type Answer struct {
+	// Status is 200 if zero.
+	Status int `json:"status,omitempty"`
+	// Header is added to the usual one, which says that the answer is JSON.
+	Header map[string]string `json:"header,omitempty"`
+	// Start is sent once, then Body, then End.
+	Start string `json:"start,omitempty"`
+	Body  string `json:"body,omitempty"`
+	End   string `json:"end,omitempty"`
+	// Size is how many bytes of Body are sent at least, by repeating it; once if zero, without end if negative.
+	Size int64 `json:"size,omitempty"`
+	// Gzip compresses what is sent.
+	Gzip bool `json:"gzip,omitempty"`
+	// Pause is made before each repetition.
+	Pause time.Duration `json:"pause,omitempty"`
+}
+
+// errEnough ends an answer that has no other end.
+var errEnough = errors.New("the client or the simulator is gone")
+
+// send writes the answer, until it is complete or the client is gone.
+func (a Answer) send(ctx context.Context, w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "application/json")
+	for name, value := range a.Header {
+		w.Header().Set(name, value)
+	}
+	var to io.Writer = w
+	if a.Gzip {
+		w.Header().Set("Content-Encoding", "gzip")
+		packer := gzip.NewWriter(w)
+		defer func() { _ = packer.Close() }() // the client is gone if this fails
+		to = packer
+	}
+	setDefault(&a.Status, http.StatusOK)
+	w.WriteHeader(a.Status)
+	if _, err := io.WriteString(to, a.Start); err != nil {
+		return err
+	}
+	if err := a.repeat(ctx, w, to); err != nil {
+		return err
+	}
+	_, err := io.WriteString(to, a.End)
+	return err
+}
+
+func (a Answer) repeat(ctx context.Context, w http.ResponseWriter, to io.Writer) error {
+	for sent := int64(0); a.Size < 0 || sent == 0 || sent < a.Size; sent += max(int64(len(a.Body)), 1) {
+		if a.Pause > 0 {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errEnough
+		case <-time.After(a.Pause):
+		}
+		if _, err := io.WriteString(to, a.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
