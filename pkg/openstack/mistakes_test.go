@@ -73,7 +73,9 @@ func TestMistakesInTheFile(t *testing.T) {
 func TestFieldsThatWouldBeIgnored(t *testing.T) {
 	t.Parallel()
 	entry := func(line string) string { return cloudsText + "    " + line + "\n" }
-	auth := func(line string) string { return changed(t, "      project_name:", "      "+line+"\n      project_name:") }
+	auth := func(line string) string {
+		return changed(t, "      project_name:", "      "+line+"\n      project_name:")
+	}
 	noRegion := func(line string) string { return changed(t, "    region_name: RegionOne\n", "    "+line+"\n") }
 	const refused = "has fields that are not supported: clouds.openstack."
 	for name, test := range map[string]struct{ text, want string }{

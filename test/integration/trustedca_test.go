@@ -20,10 +20,12 @@ import (
 // operator makes the ConfigMap for the network operator before the cloud has answered, and does not wait for a poll when it is
 // filled or changed.
 func TestTrustedCA(t *testing.T) {
+	t.Parallel()
 	reachableOf := map[string]string{driverName: reachable, cinder().driver: cinderReachable}
 	for _, s := range []subject{manila(), cinder()} {
 		for _, f := range flavour.All() {
 			t.Run(s.program+" "+string(f), func(t *testing.T) {
+				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true, PollInterval: time.Minute})
 				unknown := failure{"without the CA", unreachableReason, simulator.Fault{}, "unknown authority"}
 				e.eventually(soon, func() error { return e.tells(reachableOf[s.driver], opv1.ConditionFalse, unknown) })

@@ -34,7 +34,7 @@ func (g *gate) Check(ctx context.Context) (plugin.Verdict, error) {
 	case err == nil && len(types) == 0:
 		g.listed(nil)
 		return plugin.Verdict{Reason: reasonNoShareTypes, Message: "Manila offers no share types to this project. " +
-			"Ask the cloud's administrator to create one, or to make one public; it is noticed by itself"}, nil
+			"Ask the cloud's administrator to create one, or to make one public; the operator detects the change automatically"}, nil
 	case err == nil:
 		g.listed(types)
 		return plugin.Verdict{Open: true}, nil

@@ -33,7 +33,7 @@ func TestGate(t *testing.T) {
 		{name: "share types", cloud: lister{types: []string{"b", "a"}}, open: true, heard: [][]string{{"b", "a"}}},
 		{
 			name: "no share types", reason: "NoShareTypes", heard: [][]string{nil},
-			message: "Manila offers no share types to this project. Ask the cloud's administrator to create one, or to make one public; it is noticed by itself",
+			message: "Manila offers no share types to this project. Ask the cloud's administrator to create one, or to make one public; the operator detects the change automatically",
 		},
 		{name: "no Manila", cloud: lister{err: failed(openstack.NotOffered)}, reason: "NoManila", message: "why"},
 		{name: "unreachable", cloud: lister{err: failed(openstack.CloudUnreachable)}, unknown: true, reason: "CloudUnreachable", message: "why"},

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -68,6 +69,53 @@ func hashedName(shareType string) string {
 		return classPrefix + hash
 	}
 	return classPrefix + readable + "-" + hash
+}
+
+// Bounds of what share types may bring about, however many names a cloud invents one after the other.
+const (
+	// maxClasses is how many StorageClasses of the driver may be there for the operator to add one. None is deleted because its
+	// type is gone.
+	maxClasses = 1000
+	// maxTold is how many types a message names.
+	maxTold = 5
+)
+
+// unusable says why a type gets no StorageClass, while there is room for that many.
+func unusable(shareType string, room int) string {
+	switch {
+	case strings.ContainsFunc(shareType, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		return "its name has characters that cannot be printed. Ask the cloud's administrator to rename it"
+	case room <= 0:
+		return fmt.Sprintf("there are %d of the driver already. Delete those whose share types are gone", maxClasses)
+	}
+	return ""
+}
+
+// countOurs returns how many of the classes are the driver's.
+func countOurs(existing map[string]*storagev1.StorageClass) int {
+	count := 0
+	for _, class := range existing {
+		if class.Provisioner == string(Name) {
+			count++
+		}
+	}
+	return count
+}
+
+// first keeps a message short.
+func first(faults []string) []string {
+	if more := len(faults) - maxTold; more > 0 {
+		return append(slices.Clone(faults[:maxTold]), fmt.Sprintf("and %d more", more))
+	}
+	return faults
+}
+
+// firstErrors does the same for errors.
+func firstErrors(errs []error) []error {
+	if more := len(errs) - maxTold; more > 0 {
+		return append(slices.Clone(errs[:maxTold]), fmt.Errorf("and %d more", more))
+	}
+	return errs
 }
 
 // isClassOf tells whether class provisions shares of the type with this driver.

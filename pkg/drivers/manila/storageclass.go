@@ -38,8 +38,8 @@ type storageClassController struct {
 	keeper  *storageclass.Keeper
 	events  events.Recorder
 	wake    func()
-	// warned is the last warning about names that are taken. It belongs to sync.
-	warned string
+	// warned are the last warnings, by reason. They belong to sync.
+	warned map[string]string
 
 	mu    sync.Mutex
 	types []string
@@ -55,6 +55,7 @@ func newStorageClassController(s plugin.Surroundings) *storageClassController {
 		classes: classes.Lister(),
 		keeper:  storageclass.NewKeeper(guest.Kube, classes.Lister(), s.Events),
 		events:  s.Events,
+		warned:  map[string]string{},
 		wake:    func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
@@ -113,11 +114,19 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 	c.mu.Lock()
 	names := classNames(c.types, existing)
 	c.mu.Unlock()
+	room := maxClasses - countOurs(existing)
 	var errs []error
-	var taken []string
+	var taken, ignored []string
 	for _, shareType := range slices.Sorted(maps.Keys(names)) {
 		name := names[shareType]
 		class := existing[name]
+		if class == nil {
+			if fault := unusable(shareType, room); fault != "" {
+				ignored = append(ignored, fmt.Sprintf("share type %q gets no StorageClass: %s", shareType, fault))
+				continue
+			}
+			room--
+		}
 		if class != nil && !isClassOf(class, shareType) {
 			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: the name %s is taken by another. Delete that one, or make one for the type by hand", shareType, name))
 			continue
@@ -127,16 +136,18 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
 		}
 	}
-	c.warn(strings.Join(taken, "; "))
-	return errors.Join(errs...)
+	c.warn("StorageClassNameTaken", taken)
+	c.warn("ShareTypeIgnored", ignored)
+	return errors.Join(firstErrors(errs)...)
 }
 
-// warn makes an event of what only the administrator can solve. It is no error: the driver and the other types are well.
-func (c *storageClassController) warn(message string) {
-	if message != "" && message != c.warned {
-		c.events.Warning("StorageClassNameTaken", message)
+// warn makes an event of what only an administrator can solve. It is no error: the driver and the other types are well.
+func (c *storageClassController) warn(reason string, faults []string) {
+	message := strings.Join(first(faults), "; ")
+	if message != "" && message != c.warned[reason] {
+		c.events.Warning(reason, message)
 	}
-	c.warned = message
+	c.warned[reason] = message
 }
 
 // remove deletes the classes that this operator, or an earlier release, made; also those of types that are gone.

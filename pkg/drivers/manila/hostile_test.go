@@ -1,0 +1,107 @@
+package manila
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openshift/library-go/pkg/operator/events"
+)
+
+// messages are those of the events with a reason.
+func (b classBench) messages(t *testing.T, reason string) []string {
+	t.Helper()
+	recorder, ok := b.recorder.(events.InMemoryRecorder)
+	if !ok {
+		t.Fatalf("events go to a %T", b.recorder)
+	}
+	var messages []string
+	for _, event := range recorder.Events() {
+		if event.Reason == reason {
+			messages = append(messages, event.Message)
+		}
+	}
+	return messages
+}
+
+// TestUnprintableTypesGetNoClass: a name that would break a terminal or a page goes into no object, and the other types are well.
+func TestUnprintableTypesGetNoClass(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.list([]string{"gold", "new\nline", "nul\x00", "\x1b[31mred", "over\u202eride", "zero\u200bwidth", "soft\u00adhyphen", "Zürich/1 (größer)"})
+	b.writes(t, "create storageclasses/"+hashedName("Zürich/1 (größer)"), "create storageclasses/csi-manila-gold")
+	b.writes(t)
+	told := b.messages(t, "ShareTypeIgnored")
+	if len(told) != 1 || !strings.Contains(told[0], `"new\nline"`) || !strings.HasSuffix(told[0], "and 1 more") {
+		t.Fatalf("told %q, want one warning with the first types, quoted", told)
+	}
+	if strings.ContainsFunc(told[0], func(r rune) bool { return r < ' ' || r == '\u202e' }) {
+		t.Errorf("the warning has characters that cannot be printed: %q", told[0])
+	}
+}
+
+// TestCloudThatInventsTypes: however many types a cloud lists one after the other, the classes in the cluster stay bounded.
+func TestCloudThatInventsTypes(t *testing.T) {
+	t.Parallel()
+	var objects []runtime.Object
+	for i := range maxClasses - 1 {
+		name := fmt.Sprintf("gone-%d", i)
+		objects = append(objects, wanted(plainName(name), name))
+	}
+	objects = append(objects, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Provisioner: "other"})
+	b := newClassBench(t, objects...)
+	b.list([]string{"gone-0", "new-a", "new-b", "new-c"})
+	b.writes(t, "create storageclasses/csi-manila-new-a")
+	b.writes(t)
+	told := b.messages(t, "ShareTypeIgnored")
+	if len(told) == 0 || !strings.Contains(told[0], `share type "new-b" gets no StorageClass: there are 1000 of the driver already`) {
+		t.Errorf("told %q", told)
+	}
+}
+
+// TestMessageOfManyFailures: a condition does not grow with the number of types.
+func TestMessageOfManyFailures(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	b.fake.Guest.PrependReactor("create", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("refused")
+	})
+	var types []string
+	for i := range 200 {
+		types = append(types, fmt.Sprintf("type-%03d-%s", i, strings.Repeat("x", 200)))
+	}
+	b.list(types)
+	_, err := b.run(t)
+	if err == nil || len(err.Error()) > 5000 || !strings.HasSuffix(err.Error(), "and 195 more") {
+		t.Errorf("got %v, want the first failures and their number", err)
+	}
+}
+
+// FuzzClassNames: whatever the types are called, their classes have valid names, each its own.
+func FuzzClassNames(f *testing.F) {
+	for _, seed := range []string{"gold", "Gold", "a_b", "a\nb", "../../x", "{{.}}", "${NAMESPACE}", strings.Repeat("ü", 255), "\x00", "csi-manila-gold", "."} {
+		f.Add(seed, "gold")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if !utf8.ValidString(a) || !utf8.ValidString(b) { // JSON has no other text
+			return
+		}
+		names := classNames([]string{a, b}, nil)
+		for shareType, name := range names {
+			if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+				t.Errorf("class %q of type %q: %v", name, shareType, faults)
+			}
+		}
+		if a != b && names[a] == names[b] {
+			t.Errorf("types %q and %q share the class %q", a, b, names[a])
+		}
+	})
+}

@@ -1,0 +1,128 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// hostileAnswers are what something that means no good sends in place of a list of share types or of a token.
+func hostileAnswers() map[string]simulator.Answer {
+	const endless = -1
+	location := func(to string) map[string]string { return map[string]string{"Location": to} }
+	return map[string]simulator.Answer{
+		"endless text":       {Start: `{"share_types":[{"name":"`, Body: strings.Repeat("x", 64<<10), Size: endless},
+		"endless list":       {Start: `{"share_types":[`, Body: strings.Repeat(`{"name":"a"},`, 1000), Size: endless},
+		"endless objects":    {Start: `{"share_types":[`, Body: strings.Repeat(`{"a":{}},`, 1000), Size: endless},
+		"endless nesting":    {Body: strings.Repeat("[", 64<<10), Size: endless},
+		"endless error":      {Status: http.StatusInternalServerError, Body: strings.Repeat("no ", 10_000), Size: endless},
+		"gzip bomb":          {Gzip: true, Start: `{"share_types":["`, Body: strings.Repeat("x", 64<<10), Size: 1 << 30},
+		"100000 types":       {Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 100_000 * 13, End: `{"name":"b"}]}`},
+		"1001 types":         {Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 1000 * 13, End: `{"name":"b"}]}`},
+		"megabyte name":      {Start: `{"share_types":[{"name":"`, Body: strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`},
+		"huge header":        {Header: map[string]string{"X-Big": strings.Repeat("x", 400<<10)}, Body: "{}"},
+		"redirect loop":      {Status: http.StatusFound, Header: location("?again")},
+		"redirect elsewhere": {Status: http.StatusTemporaryRedirect, Header: location("http://169.254.169.254/latest")},
+		"control characters": {Status: http.StatusTeapot, Body: "\x1b[31m\u202e\x00"},
+		"garbage catalog": {Start: `{"token":{"catalog":[{"type":"sharev2","endpoints":[` +
+			`{"interface":"public","region":"RegionOne","url":"javascript:alert(1)"},` +
+			`{"interface":"public","region":"RegionOne","url":"file:///etc/passwd"},` +
+			`{"interface":"public","region":"RegionOne","url":"http://leaked-user:leaked-word@127.0.0.1/v2"}]}]}}`},
+	}
+}
+
+// TestHostileCloud: whatever the cloud answers, the operator lives, stays small, says in a condition what is wrong, and leaves
+// the driver and its StorageClasses alone.
+func TestHostileCloud(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{Types: []string{"gold", "silver"}})
+	e.secrets = append(e.secrets, "leaked-user", "leaked-word")
+	e.awaitAvailable()
+	e.rest()
+	e.awaitPolls(10)
+	quiet, pid := e.peakMemory(), e.operator.cmd.Process.Pid
+	before, err := e.classes()
+	e.must(err)
+	since := e.mark()
+	for name, answer := range hostileAnswers() {
+		e.sub(name, func(*testing.T) {
+			for _, service := range []simulator.Service{simulator.Share, simulator.Identity} {
+				e.mustSurvive(service, answer)
+			}
+			after, err := e.classes()
+			e.must(err)
+			if diff := cmp.Diff(before, after); diff != "" {
+				e.t.Errorf("StorageClasses changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+	if touched := e.requests(since, request.isWrite, ofNeither("clustercsidrivers", "events", "leases")); len(touched) > 0 {
+		t.Errorf("the driver's objects were written:\n%s", list(touched))
+	}
+	if e.operator.cmd.Process.Pid != pid || !e.operator.running() {
+		t.Error("the operator did not live through it")
+	}
+	if peak := e.peakMemory(); peak > 2*quiet+64<<20 {
+		t.Errorf("the operator needed %d MiB, and %d MiB when the cloud was good", peak>>20, quiet>>20)
+	} else {
+		t.Logf("peak of the resident memory: %d MiB, %d MiB when the cloud was good", peak>>20, quiet>>20)
+	}
+}
+
+// mustSurvive has a service give the answer for a few polls.
+func (e *env) mustSurvive(service simulator.Service, answer simulator.Answer) {
+	e.t.Helper()
+	if service == simulator.Identity {
+		if answer.Status == 0 {
+			answer.Status = http.StatusCreated
+		}
+		header := map[string]string{"X-Subject-Token": "leaked-token"}
+		for name, value := range answer.Header {
+			header[name] = value
+		}
+		answer.Header = header
+	}
+	end := e.fault(simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &answer})
+	if service == simulator.Identity {
+		_, err := e.cloud.RevokeTokens(e.ctx()) // so that there is a login
+		e.must(err)
+	}
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "") })
+	e.awaitPolls(2)
+	e.must(e.available())
+	message := e.message(reachable)
+	if len(message) > 1000 || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		e.t.Errorf("the condition is not fit to be read: %.1000q", message)
+	}
+	end()
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+}
+
+var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
+
+// peakMemory is the most that was resident of the operator so far, in bytes.
+func (e *env) peakMemory() int64 {
+	e.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.cmd.Process.Pid))
+	e.must(err)
+	found := peakLine.FindSubmatch(status)
+	if found == nil {
+		e.t.Fatal("the kernel does not tell how much memory the operator needed")
+	}
+	kilobytes, err := strconv.ParseInt(string(found[1]), 10, 64)
+	e.must(err)
+	return kilobytes << 10
+}
