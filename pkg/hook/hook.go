@@ -1,5 +1,6 @@
 // Package hook has the changes that operators make to generated objects at run time, for what is known only in the cluster.
-// A hook is one value with the change and the informers whose events must repeat it, so that neither can be forgotten.
+// A hook is one value with the change, or the inputs that roll pods out, and the informers whose events must repeat it, so that
+// neither can be forgotten.
 // Its callers are the core, which applies them, and the driver plugins, which choose them.
 package hook
 
@@ -17,7 +18,7 @@ type Workload struct {
 	DaemonSet  csidrivernodeservicecontroller.DaemonSetHookFunc
 	// Informers tell when the change must be made again.
 	Informers []factory.Informer
-	// Inputs are the objects whose content the change puts a hash of into the workload, for people to see.
+	// Inputs are the objects whose content rolls the workload out: see RollOutDeployment.
 	Inputs []Input
 }
 

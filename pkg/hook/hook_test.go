@@ -1,9 +1,7 @@
 package hook_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,7 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -19,7 +16,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
@@ -38,8 +34,9 @@ func workloads() (*appsv1.Deployment, *appsv1.DaemonSet) {
 		InitContainers: []corev1.Container{{Name: "csi-driver-nfs"}},
 		Containers:     []corev1.Container{{Name: "csi-driver", Env: []corev1.EnvVar{{Name: "A", Value: "a"}}}, {Name: "csi-provisioner"}},
 	}}
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: appsv1.DeploymentSpec{Template: *template.DeepCopy()}},
-		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: appsv1.DaemonSetSpec{Template: *template.DeepCopy()}}
+	meta := metav1.ObjectMeta{Namespace: guest, Name: "driver", Annotations: annotations}
+	return &appsv1.Deployment{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DeploymentSpec{Template: *template.DeepCopy()}},
+		&appsv1.DaemonSet{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DaemonSetSpec{Template: *template.DeepCopy()}}
 }
 
 // change applies a hook to fresh manifests.
@@ -53,118 +50,6 @@ func change(t *testing.T, h hook.Workload, spec *opv1.OperatorSpec) (*appsv1.Dep
 		t.Fatal(err)
 	}
 	return deployment, daemonSet
-}
-
-// hashes are the annotations that a hook adds to Deployment, its pods, DaemonSet and its pods.
-func hashes(t *testing.T, h hook.Workload) [4]string {
-	t.Helper()
-	deployment, daemonSet := change(t, h, &opv1.OperatorSpec{})
-	var ret [4]string
-	for i, annotations := range []map[string]string{
-		deployment.Annotations, deployment.Spec.Template.Annotations, daemonSet.Annotations, daemonSet.Spec.Template.Annotations,
-	} {
-		for key, value := range annotations {
-			if key != "config.openshift.io/inject-proxy" && key != "config.openshift.io/inject-proxy-cabundle" {
-				ret[i] += key + "=" + value
-			}
-		}
-	}
-	return ret
-}
-
-// await polls until the hook's informer has heard of a change, and all annotations tell of it.
-func await(t *testing.T, h hook.Workload, old [4]string) [4]string {
-	t.Helper()
-	var now [4]string
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		now = hashes(t, h)
-		for i, value := range now {
-			if value == "" || value == old[i] {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		t.Fatalf("the hashes of Deployment, its pods, DaemonSet and its pods were %q and are %q", old, now)
-	}
-	return now
-}
-
-func TestHashes(t *testing.T) {
-	t.Parallel()
-	const name = "an-object-whose-name-is-so-long-that-it-fits-into-no-annotation"
-	for _, side := range bundle.Sides() {
-		f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest})
-		meta := metav1.ObjectMeta{Name: name, Namespace: f.Placement.Namespace(side)}
-		kube := f.Side(side).Kube.CoreV1()
-		put := func(create bool, value string) (errs [2]error) {
-			secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"k": []byte(value)}}
-			configMap := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"k": value}}
-			if create {
-				_, errs[0] = kube.Secrets(meta.Namespace).Create(t.Context(), secret, metav1.CreateOptions{})
-				_, errs[1] = kube.ConfigMaps(meta.Namespace).Create(t.Context(), configMap, metav1.CreateOptions{})
-			} else {
-				_, errs[0] = kube.Secrets(meta.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
-				_, errs[1] = kube.ConfigMaps(meta.Namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
-			}
-			return errs
-		}
-		hooks := []hook.Workload{hook.SecretHash(f.Cluster, side, name), hook.ConfigMapHash(f.Cluster, side, name)}
-		f.Start(t)
-		var last [2][4]string
-		for i, h := range hooks {
-			if last[i] = hashes(t, h); last[i] != [4]string{} {
-				t.Errorf("%s: a missing object has the hash %q", side, last[i])
-			}
-		}
-		for i, value := range []string{"first", "second"} {
-			if errs := put(i == 0, value); errs != [2]error{} {
-				t.Fatal(errs)
-			}
-			for i, h := range hooks {
-				last[i] = await(t, h, last[i])
-			}
-		}
-	}
-}
-
-func TestTrustedCABundle(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name    string
-		data    map[string]string
-		mounted bool
-	}{
-		{"no ConfigMap", nil, false},
-		{"not injected yet", map[string]string{"other": "x"}, false},
-		{"injected", map[string]string{"ca-bundle.crt": "PEM"}, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			var objects []runtime.Object
-			if test.data != nil {
-				objects = append(objects, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"}, Data: test.data})
-			}
-			f := clustertest.New(t, clustertest.Seed{DriverNamespace: guest, Guest: objects})
-			h := hook.TrustedCABundle(f.Cluster, bundle.Guest, "trusted")
-			f.Start(t)
-			deployment, daemonSet := change(t, h, &opv1.OperatorSpec{})
-			for _, pod := range []corev1.PodSpec{deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec} {
-				want := []int{0, 0, 0} // of the init container, the driver, the sidecar
-				if test.mounted {
-					want[1] = 1
-				}
-				got := []int{len(pod.InitContainers[0].VolumeMounts), len(pod.Containers[0].VolumeMounts), len(pod.Containers[1].VolumeMounts)}
-				if diff := cmp.Diff(want, got); diff != "" || len(pod.Volumes) != want[1] {
-					t.Errorf("%d volumes; mounts (-want +got):\n%s", len(pod.Volumes), diff)
-				}
-			}
-			if hashed := hashes(t, h) != [4]string{}; hashed != test.mounted {
-				t.Errorf("hashed: %t, mounted: %t", hashed, test.mounted)
-			}
-		})
-	}
 }
 
 func TestObservedProxy(t *testing.T) {
@@ -244,11 +129,11 @@ func TestSplitting(t *testing.T) {
 		{},
 	}
 	deployment, informers := hook.DeploymentHooks(hooks)
-	if len(deployment) != 6 || len(informers) != 4 {
-		t.Errorf("%d changes of Deployments and %d informers, want 6 and 4: two ConfigMaps, a Secret, Infrastructures", len(deployment), len(informers))
+	if len(deployment) != 2 || len(informers) != 4 {
+		t.Errorf("%d changes of Deployments and %d informers, want 2 and 4: two ConfigMaps, a Secret, Infrastructures", len(deployment), len(informers))
 	}
 	daemonSet, informers := hook.DaemonSetHooks(hooks)
-	if len(daemonSet) != 5 || len(informers) != 4 {
-		t.Errorf("%d changes of DaemonSets and %d informers, want 5 and 4", len(daemonSet), len(informers))
+	if len(daemonSet) != 1 || len(informers) != 4 {
+		t.Errorf("%d changes of DaemonSets and %d informers, want 1 and 4", len(daemonSet), len(informers))
 	}
 }

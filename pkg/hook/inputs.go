@@ -1,45 +1,73 @@
 package hook
 
 import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	controllerservice "github.com/openshift/library-go/pkg/operator/csi/csidrivercontrollerservicecontroller"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// SecretHash rolls the workload out when the Secret's content changes. A Secret that is not there is tolerated; its arrival
-// is a change.
+// Input is an object whose content rolls a workload out when it changes.
+type Input struct {
+	// Kind and Name of the object; its namespace is the workload's.
+	Kind, Name string
+	// content returns what counts of the cached object, nil if the object is missing.
+	content func() (any, error)
+	// use makes the pods use the object, if their manifest does not. annotations are the workload's.
+	use func(pod *corev1.PodSpec, annotations map[string]string) error
+}
+
+// SecretHash rolls the workload out when the Secret's content changes. A workload starts without a Secret that is missing, and
+// rolls out when the Secret comes. A Secret that vanishes later changes nothing until it is back with another content.
 func SecretHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 	namespace := c.Placement.Namespace(side)
 	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets()
+	content := func() (any, error) {
+		secret, err := secrets.Lister().Secrets(namespace).Get(name)
+		if err != nil {
+			return nil, ignoreNotFound(err)
+		}
+		return secret.Data, nil
+	}
 	return Workload{
-		Deployment: controllerservice.WithSecretHashAnnotationHook(namespace, name, secrets),
-		DaemonSet:  nodeservice.WithSecretHashAnnotationHook(namespace, name, secrets),
-		Informers:  []factory.Informer{secrets.Informer()},
-		Inputs:     []Input{secretInput(secrets.Lister(), namespace, name)},
+		Informers: []factory.Informer{secrets.Informer()},
+		Inputs:    []Input{{Kind: "Secret", Name: name, content: content}},
 	}
 }
 
-// ConfigMapHash rolls the workload out when the ConfigMap's content changes. A ConfigMap that is not there is tolerated; its
-// arrival is a change.
+// ConfigMapHash is SecretHash for a ConfigMap.
 func ConfigMapHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 	namespace := c.Placement.Namespace(side)
 	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
+	content := func() (any, error) {
+		data, err := dataOf(configMaps, namespace, name)
+		if err != nil || data == nil {
+			return nil, err
+		}
+		return data, nil
+	}
 	return Workload{
-		Deployment: controllerservice.WithConfigMapHashAnnotationHook(namespace, name, configMaps),
-		DaemonSet:  nodeservice.WithConfigMapHashAnnotationHook(namespace, name, configMaps),
-		Informers:  []factory.Informer{configMaps.Informer()},
-		Inputs:     []Input{configMapInput(configMaps.Lister(), namespace, name)},
+		Informers: []factory.Informer{configMaps.Informer()},
+		Inputs:    []Input{{Kind: "ConfigMap", Name: name, content: content}},
 	}
 }
+
+// trustedCAKey is where the cluster network operator puts the CAs that a cluster trusts.
+const trustedCAKey = "ca-bundle.crt"
 
 // TrustedCABundle mounts the bundle of CAs that the cluster trusts into the containers that the annotation
 // config.openshift.io/inject-proxy-cabundle names, and rolls the workload out when it changes. The bundle is in the ConfigMap
@@ -47,12 +75,40 @@ func ConfigMapHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 func TrustedCABundle(c *cluster.Cluster, side bundle.Side, name string) Workload {
 	namespace := c.Placement.Namespace(side)
 	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
-	return Workload{
-		Deployment: controllerservice.WithCABundleDeploymentHook(namespace, name, configMaps),
-		DaemonSet:  nodeservice.WithCABundleDaemonSetHook(namespace, name, configMaps),
-		Informers:  []factory.Informer{configMaps.Informer()},
-		Inputs:     []Input{configMapInput(configMaps.Lister(), namespace, name)},
+	content := func() (any, error) {
+		data, err := dataOf(configMaps, namespace, name)
+		if _, injected := data[trustedCAKey]; err != nil || !injected {
+			return nil, err
+		}
+		return data, nil
 	}
+	use := func(pod *corev1.PodSpec, annotations map[string]string) error {
+		containers := strings.Split(annotations["config.openshift.io/inject-proxy-cabundle"], ",")
+		return v1helpers.InjectTrustedCAIntoContainers(pod, name, containers)
+	}
+	return Workload{
+		Informers: []factory.Informer{configMaps.Informer()},
+		Inputs:    []Input{{Kind: "ConfigMap", Name: name, content: content, use: use}},
+	}
+}
+
+// dataOf returns the data of a cached ConfigMap, nil if the ConfigMap is missing.
+func dataOf(configMaps coreinformers.ConfigMapInformer, namespace, name string) (map[string]string, error) {
+	configMap, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
+	if err != nil {
+		return nil, ignoreNotFound(err)
+	}
+	if configMap.Data == nil {
+		return map[string]string{}, nil
+	}
+	return configMap.Data, nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // ObservedProxy gives the cluster's proxy variables to the containers that the annotation config.openshift.io/inject-proxy

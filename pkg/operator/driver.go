@@ -12,6 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
@@ -32,6 +33,8 @@ type driver struct {
 	trustedCA string
 	// trusted is that ConfigMap, of the leader alone, whose asset it is.
 	trusted *trustedCA
+	// key makes the hashes of the operator's inputs.
+	key *hook.Key
 	// applied is done when each static controller has applied all its assets once.
 	applied *firstTimes
 }

@@ -116,11 +116,13 @@ func TestControllersOfTheDrivers(t *testing.T) {
 	}
 	tests := map[flavour.Flavour][]string{
 		flavour.Standalone: {
+			"OpenStackManilaDriverHashKeyController",
 			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
 			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",
 			"OpenStackManilaDriverServiceMonitorController-StaticResources",
 		},
 		flavour.HyperShift: {
+			"OpenStackManilaDriverHashKeyController",
 			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
 			"OpenStackManilaDriverControlPlaneStaticResourcesController-StaticResources",
 			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -53,6 +54,7 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 		management.SetOperatorNotRemovable()
 	}
 	values := placeholders(o.bundles, o.settings, o.placement)
+	key := &hook.Key{}
 	var drivers []*driver
 	for i, p := range o.drivers {
 		if p.Name != leader.Name || p.Namespace != leader.Namespace {
@@ -60,7 +62,7 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 		}
 		d := &driver{
 			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator, settings: o.settings,
-			events: process.Events, applied: &firstTimes{},
+			events: process.Events, key: key, applied: &firstTimes{},
 		}
 		if d.bundle, err = o.bundles[i].Fill(values); err != nil {
 			return nil, fmt.Errorf("assets of driver %q: %w", p.ConditionPrefix, err)

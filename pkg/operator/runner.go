@@ -38,6 +38,7 @@ func (r *runner) collect() error {
 		return err
 	}
 	r.always = append(r.drivers[0].always(), trusted...)
+	r.gated = []factory.Controller{r.drivers[0].hashKeyController()}
 	for _, d := range r.drivers {
 		if stale := d.staleConditions(); len(stale) > 0 {
 			r.always = append(r.always, d.removeStaleConditions(stale))

@@ -92,7 +92,7 @@ func (d *driver) nodeService() (factory.Controller, error) {
 func (d *driver) controllerHooks(deployments appslisters.DeploymentLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(bundle.Controller), certificates, d.wiring.Controller)
-	return append(hooks, hook.ExplainDeployment(deployments, d.events, hooks)), err
+	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
 // nodeHooks are the same for nodes. The certificates are not in the cluster of the nodes where that is another one.
@@ -106,7 +106,7 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 		hooks = append(hooks, certificates...)
 	}
 	hooks = append(hooks, d.wiring.Node...)
-	return append(hooks, hook.ExplainDaemonSet(daemonSets, d.events, hooks)), nil
+	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), nil
 }
 
 // controlPlaneHooks fit the Deployment to where it runs.

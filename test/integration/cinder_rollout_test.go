@@ -77,7 +77,7 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 	listed := map[string]string{}
 	for input := range strings.SplitSeq(own[inputsAnnotation], ",") {
 		object, hash, ok := strings.Cut(input, "=")
-		if !ok || hash == "" || len(hash) > 12 {
+		if !ok || hash == "" || len(hash) > 20 {
 			return nil, fmt.Errorf("annotation of %s: %q is not kind/name=hash with a short hash", name, input)
 		}
 		listed[object] = hash
@@ -173,8 +173,7 @@ func TestCinderRollsOut(t *testing.T) {
 	}
 }
 
-// TestCinderMissingInputs: what is missing is listed as absent and keeps nothing from running; its arrival, and its end, roll out
-// once (fault 1.11-18).
+// TestCinderMissingInputs: what is missing is listed as absent and keeps nothing from running; its arrival rolls out once.
 func TestCinderMissingInputs(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
@@ -215,8 +214,8 @@ func TestCinderMountsTrustedCA(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestCinderWithoutCredentials: without the Secret a condition says what to do, and the driver keeps its configuration; the
-// Secret's return ends that.
+// TestCinderWithoutCredentials: without the Secret a condition says what to do, and the driver keeps its configuration and its
+// pods, for new ones could not start; the Secret's return ends that without a rollout.
 func TestCinderWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
@@ -224,15 +223,35 @@ func TestCinderWithoutCredentials(t *testing.T) {
 	e.rest()
 	conf, err := e.cloudConf()
 	e.must(err)
+	before := e.workloads()
 	e.must(e.kube.CoreV1().Secrets(operatorNamespace).Delete(t.Context(), cinderCredentials, metav1.DeleteOptions{}))
 	e.eventually(soon, func() error {
 		return e.says(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
 	})
+	e.eventually(soon, func() error { return e.hasEventAbout("RolloutInputMissing", cinderCredentials) })
 	e.rest()
 	e.must(e.hasCloudConf(conf))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
+	e.rest()
 	e.must(e.hasCloudConf(conf))
+	if diff := cmp.Diff(before, e.workloads()); diff != "" {
+		t.Errorf("the workloads changed (-before +after):\n%s", diff)
+	}
+}
+
+// hasEventAbout returns nil if an event with the reason has the text in its message.
+func (e *env) hasEventAbout(reason, text string) error {
+	events, err := e.events(e.ctx(), reason)
+	if err != nil {
+		return err
+	}
+	for _, event := range events {
+		if strings.Contains(event.Message, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event %s has %q in its message", reason, text)
 }
 
 // TestCinderCredentialsArrive: the operator waits for its Secret, and installs the driver when it is there.

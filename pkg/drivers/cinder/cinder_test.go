@@ -9,8 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
@@ -70,17 +68,16 @@ func inputsOf(hooks []hook.Workload) []string {
 func hashes(t *testing.T, b *bench) map[string]string {
 	t.Helper()
 	s := plugin.Surroundings{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
+	var key hook.Key
+	key.Set(make([]byte, hook.KeySize))
+	none := b.Side(bundle.Guest).Named.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
-	for _, h := range inputs(s, bundle.Controller) {
-		if err := h.Deployment(&opv1.OperatorSpec{}, &deployment); err != nil {
-			t.Fatal(err)
-		}
+	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, bundle.Controller)).Deployment(nil, &deployment); err != nil {
+		t.Fatal(err)
 	}
 	var daemonSet appsv1.DaemonSet
-	for _, h := range inputs(s, bundle.Guest) {
-		if err := h.DaemonSet(&opv1.OperatorSpec{}, &daemonSet); err != nil {
-			t.Fatal(err)
-		}
+	if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, inputs(s, bundle.Guest)).DaemonSet(nil, &daemonSet); err != nil {
+		t.Fatal(err)
 	}
 	ret := daemonSet.Spec.Template.Annotations
 	if standalone := deployment.Spec.Template.Annotations; b.Flavour == flavour.Standalone && !cmp.Equal(ret, standalone) {

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
 // TestInputs finds each object that the operands mount among what rolls them out.
@@ -42,15 +42,14 @@ func TestInputs(t *testing.T) {
 			fake.Start(t)
 			var deployment appsv1.Deployment
 			var daemonSet appsv1.DaemonSet
-			for _, h := range wiring.Controller {
-				if err := h.Deployment(&opv1.OperatorSpec{}, &deployment); err != nil {
-					t.Fatal(err)
-				}
+			var key hook.Key
+			key.Set(make([]byte, hook.KeySize))
+			none := fake.Side(bundle.Guest).Named.For(Namespace, "none").Apps().V1()
+			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events, wiring.Controller).Deployment(nil, &deployment); err != nil {
+				t.Fatal(err)
 			}
-			for _, h := range wiring.Node {
-				if err := h.DaemonSet(&opv1.OperatorSpec{}, &daemonSet); err != nil {
-					t.Fatal(err)
-				}
+			if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events, wiring.Node).DaemonSet(nil, &daemonSet); err != nil {
+				t.Fatal(err)
 			}
 			if n := len(deployment.Spec.Template.Annotations); n != 2 {
 				t.Errorf("%d hashes on the Deployment, want credentials and CA: %v", n, deployment.Spec.Template.Annotations)

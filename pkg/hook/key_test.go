@@ -1,0 +1,53 @@
+package hook
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/library-go/pkg/operator/resource/resourcehash"
+)
+
+// TestHashCannotBeTestedWithoutTheKey is about someone who reads a hash and tries passwords: neither the hash that library-go
+// would write nor that of another key confirms one.
+func TestHashCannotBeTestedWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	const name = "Secret ns/credentials"
+	data := map[string][]byte{"clouds.yaml": []byte("password: 123456"), "cacert": nil}
+	var key, other, unset Key
+	key.Set(bytes.Repeat([]byte{1}, KeySize))
+	other.Set(bytes.Repeat([]byte{2}, KeySize))
+	sum := func(k *Key, name string, content any) string {
+		t.Helper()
+		hash, err := k.hash(name, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	hash := sum(&key, name, data)
+	plain, err := resourcehash.GetSecretHash(&corev1.Secret{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(hash, strings.TrimRight(plain, "=")) || hash == sum(&other, name, data) {
+		t.Errorf("the hash %q can be computed without the key", hash)
+	}
+	if len(hash) > 20 || strings.ContainsAny(hash, ",=/") {
+		t.Errorf("%q is no short text that an annotation can list", hash)
+	}
+	if same := sum(&key, name, map[string][]byte{"cacert": nil, "clouds.yaml": []byte("password: 123456")}); same != hash {
+		t.Errorf("the same content has the hashes %q and %q", hash, same)
+	}
+	if hash == sum(&key, name, map[string][]byte{"clouds.yaml": []byte("password: 1234567")}) || hash == sum(&key, "Secret ns/mine", data) {
+		t.Error("another content or another object has the same hash")
+	}
+	if !key.made(hash) || other.made(hash) || unset.made(hash) || key.made(plain) || key.made("absent") {
+		t.Error("a hash is not known by its key")
+	}
+	if _, err := unset.hash(name, data); err == nil || unset.Value() != nil {
+		t.Error("without a value there is a hash")
+	}
+}

@@ -1,0 +1,355 @@
+package hook_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+const (
+	dependency = "operator.openshift.io/dep-"
+	// plainHash is a hash as earlier releases wrote it.
+	plainHash = "5g44eg=="
+)
+
+// roller applies RollOutDeployment and RollOutDaemonSet to workloads in a fake cluster, as their controllers do.
+type roller struct {
+	*clustertest.Fake
+	key      hook.Key
+	recorder events.InMemoryRecorder
+	hooks    [2]hook.Workload
+	heard    int
+}
+
+// newRoller has two workloads: the Deployment has the inputs of the controller side, the DaemonSet those of the guest.
+func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fake, bundle.Side) []hook.Workload) *roller {
+	t.Helper()
+	seed.OperatorNamespace, seed.DriverNamespace = hosted, guest
+	r := &roller{Fake: clustertest.New(t, seed)}
+	r.key.Set([]byte(strings.Repeat("k", hook.KeySize)))
+	r.restart(inputs)
+	r.Start(t)
+	return r
+}
+
+// restart forgets what the hooks know, as a new process does.
+func (r *roller) restart(inputs func(*clustertest.Fake, bundle.Side) []hook.Workload) {
+	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	controllers, nodes := r.Side(bundle.Controller).Named.For(r.Placement.Controller, "driver"), r.Side(bundle.Guest).Named.For(guest, "driver")
+	r.hooks = [2]hook.Workload{
+		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder, inputs(r.Fake, bundle.Controller)),
+		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder, inputs(r.Fake, bundle.Guest)),
+	}
+}
+
+// rolled is what the hooks make of fresh manifests.
+type rolled struct {
+	own, pods [2]map[string]string
+	spec      [2]corev1.PodSpec
+}
+
+// list is the annotation of the Deployment.
+func (r rolled) list() string { return r.own[0][hook.InputsAnnotation] }
+
+// sync changes fresh manifests.
+func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, rolled) {
+	t.Helper()
+	deployment, daemonSet := workloads()
+	deployment.Namespace = r.Placement.Controller
+	if err := r.hooks[0].Deployment(nil, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.hooks[1].DaemonSet(nil, daemonSet); err != nil {
+		t.Fatal(err)
+	}
+	result := rolled{
+		own:  [2]map[string]string{deployment.Annotations, daemonSet.Annotations},
+		pods: [2]map[string]string{deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations},
+		spec: [2]corev1.PodSpec{deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec},
+	}
+	for i, pods := range result.pods {
+		for key, hash := range pods {
+			if !strings.HasPrefix(key, dependency) || result.own[i][key] != hash {
+				t.Errorf("the pods have %s=%s, their workload has %q", key, hash, result.own[i][key])
+			}
+		}
+	}
+	return deployment, daemonSet, result
+}
+
+// deploy syncs until the result is as wanted, puts it into the cluster, and waits until the cache has it.
+func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
+	t.Helper()
+	var result rolled
+	var deployment *appsv1.Deployment
+	var daemonSet *appsv1.DaemonSet
+	until(t, func() bool {
+		deployment, daemonSet, result = r.sync(t)
+		return wanted(result)
+	})
+	r.sync(t) // more syncs before the cache has caught up make no more events
+	deployments, daemonSets := r.Controller.AppsV1().Deployments(r.Placement.Controller), r.Guest.AppsV1().DaemonSets(guest)
+	if _, err := deployments.Update(t.Context(), deployment, metav1.UpdateOptions{}); err != nil {
+		_, err = deployments.Create(t.Context(), deployment, metav1.CreateOptions{})
+		must(t, err)
+	}
+	if _, err := daemonSets.Update(t.Context(), daemonSet, metav1.UpdateOptions{}); err != nil {
+		_, err = daemonSets.Create(t.Context(), daemonSet, metav1.CreateOptions{})
+		must(t, err)
+	}
+	until(t, func() bool {
+		a, err := r.Side(bundle.Controller).Named.For(r.Placement.Controller, "driver").Apps().V1().Deployments().Lister().Deployments(r.Placement.Controller).Get("driver")
+		if err != nil || !maps.Equal(a.Annotations, deployment.Annotations) {
+			return false
+		}
+		b, err := r.Side(bundle.Guest).Named.For(guest, "driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
+		return err == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
+	})
+	return result
+}
+
+// told returns the events since the last call.
+func (r *roller) told() []string {
+	var told []string
+	all := r.recorder.Events()
+	for _, event := range all[r.heard:] {
+		told = append(told, event.Reason+": "+event.Message)
+	}
+	r.heard = len(all)
+	slices.Sort(told)
+	return told
+}
+
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		t.Fatal("it does not come about")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// credentials are inputs of both workloads.
+func credentials(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+	return []hook.Workload{hook.SecretHash(f.Cluster, side, "credentials"), hook.ConfigMapHash(f.Cluster, side, "conf"), hook.ObservedProxy()}
+}
+
+func secret(namespace, value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credentials"}, Data: map[string][]byte{"k": []byte(value)}}
+}
+
+// TestInputsRollOut goes through the life of inputs: absent, come, changed, gone, back as they were, back with another content.
+// What is gone changes neither workload nor pods, for new pods could not start; an event names it.
+func TestInputsRollOut(t *testing.T) {
+	t.Parallel()
+	r := newRoller(t, clustertest.Seed{Flavour: flavour.HyperShift}, credentials)
+	secrets := r.Controller.CoreV1().Secrets(hosted)
+	first := r.deploy(t, func(rolled) bool { return true })
+	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want || len(first.pods[0]) > 0 {
+		t.Errorf("without inputs the list is %q, want %q; the pods have %v", first.list(), want, first.pods[0])
+	}
+	_, err := secrets.Create(t.Context(), secret(hosted, "1"), metav1.CreateOptions{})
+	must(t, err)
+	second := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 1 })
+	_, err = secrets.Update(t.Context(), secret(hosted, "2"), metav1.UpdateOptions{})
+	must(t, err)
+	third := r.deploy(t, func(now rolled) bool { return now.list() != second.list() })
+	const rollsOut = "RolloutInputChanged: Deployment clusters-a/driver rolls out: secret/credentials "
+	if diff := cmp.Diff([]string{rollsOut + "has changed", rollsOut + "has come"}, r.told()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+
+	for range 2 { // the second time in a new process
+		must(t, secrets.Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
+		var gone []string
+		until(t, func() bool { _, _, _ = r.sync(t); gone = append(gone, r.told()...); return len(gone) > 0 })
+		lost := r.deploy(t, func(rolled) bool { return true })
+		if diff := cmp.Diff(third, lost, cmp.AllowUnexported(rolled{})); diff != "" {
+			t.Errorf("a missing Secret changes the workloads (-before +after):\n%s", diff)
+		}
+		want := "RolloutInputMissing: Secret clusters-a/credentials is missing. Deployment clusters-a/driver does not roll out"
+		if again := r.told(); len(gone) != 1 || !strings.HasPrefix(gone[0], want) || len(again) > 0 {
+			t.Errorf("events are %q and %q, want one that starts with %q", gone, again, want)
+		}
+		_, err = secrets.Create(t.Context(), secret(hosted, "2"), metav1.CreateOptions{})
+		must(t, err)
+		until(t, func() bool {
+			_, err := r.Side(bundle.Controller).Named.For(hosted, "credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
+			return err == nil
+		})
+		back := r.deploy(t, func(rolled) bool { return true })
+		if diff := cmp.Diff(third, back, cmp.AllowUnexported(rolled{})); diff != "" || len(r.told()) > 0 {
+			t.Errorf("a Secret that is back as it was changes the workloads (-before +after):\n%s", diff)
+		}
+		r.restart(credentials)
+	}
+
+	_, err = secrets.Update(t.Context(), secret(hosted, "3"), metav1.UpdateOptions{})
+	must(t, err)
+	r.deploy(t, func(now rolled) bool { return now.list() != third.list() })
+	if diff := cmp.Diff([]string{rollsOut + "has changed"}, r.told()); diff != "" {
+		t.Errorf("events of a new process (-want +got):\n%s", diff)
+	}
+}
+
+// TestSidesHaveInputsOfTheirOwn is about two clusters with a Secret of the same name and content.
+func TestSidesHaveInputsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := newRoller(t, clustertest.Seed{
+		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1")}, Controller: []runtime.Object{secret(hosted, "1")},
+	}, credentials)
+	_, _, both := r.sync(t)
+	if both.own[0][hook.InputsAnnotation] == both.own[1][hook.InputsAnnotation] {
+		t.Errorf("both workloads list %q", both.list())
+	}
+	if _, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool {
+		_, _, now := r.sync(t)
+		if diff := cmp.Diff(both.own[0], now.own[0]); diff != "" {
+			t.Fatalf("the guest's Secret changes the Deployment:\n%s", diff)
+		}
+		return !maps.Equal(both.pods[1], now.pods[1])
+	})
+	if len(r.told()) > 0 {
+		t.Error("there is an event about workloads that do not exist yet")
+	}
+}
+
+// TestUpgradeReplacesPlainHashes: hashes that anyone can compute go away with the upgrade, from the workload too. Nobody can say
+// whether the content is another, so no event says so; an input that is missing keeps what it has.
+func TestUpgradeReplacesPlainHashes(t *testing.T) {
+	t.Parallel()
+	const old = dependency + guest + "."
+	deployment, daemonSet := workloads()
+	annotations := map[string]string{
+		hook.InputsAnnotation:         "configmap/conf=5g44eg,secret/credentials=5g44eg",
+		old + "credentials.secret":    plainHash,
+		old + "conf.configmap":        plainHash,
+		"deployment.kubernetes.io/re": "1",
+	}
+	deployment.Annotations, daemonSet.Annotations = annotations, annotations
+	deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations = annotations, annotations
+	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{secret(guest, "1"), deployment, daemonSet}}, credentials)
+	_, _, after := r.sync(t)
+	for _, annotations := range slices.Concat(after.own[:], after.pods[:]) {
+		if hash := annotations[old+"credentials.secret"]; hash == "" || hash == plainHash {
+			t.Errorf("the hash of the Secret is %q", hash)
+		}
+		if hash := annotations[old+"conf.configmap"]; hash != plainHash {
+			t.Errorf("the hash of the missing ConfigMap is %q, want %q", hash, plainHash)
+		}
+	}
+	if list := after.list(); strings.Contains(list, "secret/credentials=5g44eg") {
+		t.Errorf("the list is %q", list)
+	}
+	for _, event := range r.told() {
+		if strings.Contains(event, "RolloutInputChanged") {
+			t.Errorf("event %q", event)
+		}
+	}
+}
+
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	const name = "an-object-whose-name-is-so-long-that-it-fits-into-no-annotation"
+	long := secret(guest, "1")
+	long.Name = name
+	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{long}}, func(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+		return []hook.Workload{hook.SecretHash(f.Cluster, side, name)}
+	})
+	_, _, result := r.sync(t)
+	for key := range result.pods[0] {
+		if len(key) != 63 {
+			t.Errorf("the annotation %q has %d characters, want 63", key, len(key))
+		}
+	}
+	if len(result.pods[0]) != 1 {
+		t.Errorf("the pods have the annotations %v", result.pods[0])
+	}
+}
+
+// TestTrustedCABundle: the bundle is mounted once it has come, and stays mounted while its ConfigMap is deleted and made again.
+func TestTrustedCABundle(t *testing.T) {
+	t.Parallel()
+	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+		return []hook.Workload{hook.TrustedCABundle(f.Cluster, side, "trusted")}
+	})
+	mounts := func(now rolled) [2][4]int {
+		var counts [2][4]int
+		for i, pod := range now.spec {
+			counts[i] = [4]int{len(pod.Volumes), len(pod.InitContainers[0].VolumeMounts), len(pod.Containers[0].VolumeMounts), len(pod.Containers[1].VolumeMounts)}
+		}
+		return counts
+	}
+	configMaps := r.Guest.CoreV1().ConfigMaps(guest)
+	put := func(data map[string]string) {
+		t.Helper()
+		trusted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"}, Data: data}
+		if _, err := configMaps.Update(t.Context(), trusted, metav1.UpdateOptions{}); err != nil {
+			_, err = configMaps.Create(t.Context(), trusted, metav1.CreateOptions{})
+			must(t, err)
+		}
+	}
+	cached := func(want map[string]string) {
+		t.Helper()
+		until(t, func() bool {
+			found, err := r.Side(bundle.Guest).Named.For(guest, "trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
+			return want == nil && err != nil || err == nil && maps.Equal(found.Data, want)
+		})
+	}
+	never, once := [2][4]int{}, [2][4]int{{1, 0, 1, 0}, {1, 0, 1, 0}} // the driver, not its init container, not its sidecar
+	for _, data := range []map[string]string{nil, {"other": "x"}} {
+		if data != nil {
+			put(data)
+			cached(data)
+		}
+		if now := r.deploy(t, func(rolled) bool { return true }); mounts(now) != never || len(now.pods[0]) > 0 {
+			t.Errorf("with %v the bundle is mounted: %v", data, mounts(now))
+		}
+	}
+	bundle := map[string]string{"ca-bundle.crt": "PEM"}
+	put(bundle)
+	cached(bundle)
+	mounted := r.deploy(t, func(rolled) bool { return true })
+	if mounts(mounted) != once || len(mounted.pods[0]) != 1 {
+		t.Errorf("mounts are %v, want %v; annotations are %v", mounts(mounted), once, mounted.pods)
+	}
+	must(t, configMaps.Delete(t.Context(), "trusted", metav1.DeleteOptions{}))
+	cached(nil)
+	for _, data := range []map[string]string{nil, {}, bundle} {
+		if data != nil {
+			put(data)
+			cached(data)
+		}
+		now := r.deploy(t, func(rolled) bool { return true })
+		if diff := cmp.Diff(mounted, now, cmp.AllowUnexported(rolled{})); diff != "" {
+			t.Errorf("with %v the workloads change (-before +after):\n%s", data, diff)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/management"
+	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+// hashKeyKey is where the Secret has the key.
+const hashKeyKey = "key"
+
+// hashKey keeps the key of the hashes of inputs in a Secret beside the operator, so that each run of the operator makes the same
+// hashes.
+type hashKey struct {
+	name, namespace string
+	kube            kubernetes.Interface
+	secrets         corelisters.SecretNamespaceLister
+	operator        v1helpers.OperatorClient
+	key             *hook.Key
+}
+
+// hashKeyController returns the controller that gives the drivers' key its value.
+func (d *driver) hashKeyController() factory.Controller {
+	clients, namespace, name := d.cluster.Side(bundle.Controller), d.cluster.Placement.Operator, d.operatorName+"-hash-key"
+	secrets := clients.Named.For(namespace, name).Core().V1().Secrets()
+	k := &hashKey{
+		name: name, namespace: namespace, kube: clients.Kube, secrets: secrets.Lister().Secrets(namespace), operator: d.operator, key: d.key,
+	}
+	return factory.New().
+		WithInformers(d.operator.Informer(), secrets.Informer()).
+		WithSync(d.applied.after(k.sync)).
+		WithSyncDegradedOnError(d.operator).
+		ToController(d.conditionName("HashKeyController"), d.events)
+}
+
+func (k *hashKey) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+	secret, err := k.secrets.Get(k.name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading Secret %s/%s: %w", k.namespace, k.name, err)
+	}
+	if err == nil && valid(secret) {
+		k.key.Set(secret.Data[hashKeyKey])
+		return nil
+	}
+	spec, _, _, err := k.operator.GetOperatorState()
+	if err != nil || !management.IsOperatorManaged(spec.ManagementState) {
+		return err
+	}
+	return k.write(ctx, syncCtx.Recorder())
+}
+
+func valid(secret *corev1.Secret) bool {
+	return len(secret.Data[hashKeyKey]) >= hook.KeySize
+}
+
+// write creates the Secret, with the value that this process uses already if there is one.
+func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
+	value := k.key.Value()
+	if value == nil {
+		value = make([]byte, hook.KeySize)
+		rand.Read(value) // never fails
+	}
+	required := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: k.name, Annotations: map[string]string{
+			"kubernetes.io/description": "Key of the hashes in the annotations of the driver's workloads. Another key rolls the workloads out once.",
+		}},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{hashKeyKey: value},
+	}
+	_, err := k.kube.CoreV1().Secrets(k.namespace).Create(ctx, required, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return k.replace(ctx, recorder, required)
+	}
+	resourcehelper.ReportCreateEvent(recorder, required, err)
+	if err != nil {
+		return fmt.Errorf("creating Secret %s/%s: %w", k.namespace, k.name, err)
+	}
+	k.key.Set(value)
+	return nil
+}
+
+// replace writes over a Secret without a key. A key that another process has written since the cache was filled stays: it is in
+// use.
+func (k *hashKey) replace(ctx context.Context, recorder events.Recorder, required *corev1.Secret) error {
+	secrets := k.kube.CoreV1().Secrets(k.namespace)
+	live, err := secrets.Get(ctx, k.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading Secret %s/%s: %w", k.namespace, k.name, err)
+	}
+	if valid(live) {
+		k.key.Set(live.Data[hashKeyKey])
+		return nil
+	}
+	required.ResourceVersion = live.ResourceVersion
+	_, err = secrets.Update(ctx, required, metav1.UpdateOptions{})
+	resourcehelper.ReportUpdateEvent(recorder, required, err)
+	if err != nil {
+		return fmt.Errorf("writing Secret %s/%s: %w", k.namespace, k.name, err)
+	}
+	k.key.Set(required.Data[hashKeyKey])
+	return nil
+}

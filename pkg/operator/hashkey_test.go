@@ -1,0 +1,162 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+const hashKeyNamespace, hashKeyName = "operators", "test-operator-hash-key"
+
+// hashKeyRun is one run of an operator on a fake cluster.
+type hashKeyRun struct {
+	*driver
+	controller factory.Controller
+}
+
+func newHashKeyRun(f *clustertest.Fake) hashKeyRun {
+	d := &driver{
+		Driver: plugin.Driver{ConditionPrefix: "Test"}, operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
+		events: events.NewInMemoryRecorder("test", clock.RealClock{}), key: &hook.Key{}, applied: &firstTimes{},
+	}
+	return hashKeyRun{d, d.hashKeyController()}
+}
+
+func (r hashKeyRun) sync(t *testing.T) {
+	t.Helper()
+	if err := r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored waits until the cache has the Secret that the API server has, and returns its key.
+func stored(t *testing.T, f *clustertest.Fake) []byte {
+	t.Helper()
+	live, err := f.Controller.CoreV1().Secrets(hashKeyNamespace).Get(t.Context(), hashKeyName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lister := f.Side(bundle.Controller).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		cached, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
+		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"]), nil
+	})
+	if err != nil {
+		t.Fatal("the cache does not have the Secret")
+	}
+	return live.Data["key"]
+}
+
+func hashKeySecret(value []byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName}, Data: map[string][]byte{"key": value}}
+}
+
+// TestHashKeyOutlivesTheProcess: each run has the key of the one before, or hashes of unchanged inputs would roll pods out. It is
+// where only the operator's own cluster has it.
+func TestHashKeyOutlivesTheProcess(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace})
+	first := newHashKeyRun(f)
+	f.Start(t)
+	first.sync(t)
+	value := stored(t, f)
+	if len(value) != hook.KeySize || !bytes.Equal(value, first.key.Value()) || bytes.Equal(value, make([]byte, hook.KeySize)) {
+		t.Fatalf("the Secret has a key of %d bytes, the process one of %d", len(value), len(first.key.Value()))
+	}
+	first.sync(t)
+	second := newHashKeyRun(f)
+	second.sync(t)
+	if !bytes.Equal(value, second.key.Value()) {
+		t.Error("another run has another key")
+	}
+	if writes := clustertest.Writes(f.Controller); len(writes) != 1 {
+		t.Errorf("writes are %q, want one", writes)
+	}
+	if writes := clustertest.Writes(f.Guest); len(writes) > 0 {
+		t.Errorf("writes to the hosted cluster are %q", writes)
+	}
+	if err := f.Controller.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lister := f.Side(bundle.Controller).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		_, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
+		return err != nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.sync(t)
+	if !bytes.Equal(value, stored(t, f)) {
+		t.Error("a deleted Secret comes back with another key")
+	}
+}
+
+// TestHashKeyInUseWins: what the API server has counts, not a cache that is behind; only what is no key is replaced.
+func TestHashKeyInUseWins(t *testing.T) {
+	t.Parallel()
+	used := bytes.Repeat([]byte{7}, hook.KeySize)
+	for name, test := range map[string]struct {
+		value []byte
+		want  bool
+		verbs []string
+	}{
+		"a key":      {used, true, []string{"create secrets/" + hashKeyName}},
+		"no key":     {nil, false, []string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName}},
+		"half a key": {used[:hook.KeySize/2], false, []string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := clustertest.New(t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)}})
+			run := newHashKeyRun(f) // its cache is empty: nothing is started
+			run.sync(t)
+			if got := run.key.Value(); bytes.Equal(got, used) != test.want || len(got) != hook.KeySize {
+				t.Errorf("the key in use is kept: %t, want %t", !test.want, test.want)
+			}
+			if diff := cmp.Diff(test.verbs, clustertest.Writes(f.Guest)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHashKeyOfAnUnmanagedDriver: nothing is written, but a key that is there is read.
+func TestHashKeyOfAnUnmanagedDriver(t *testing.T) {
+	t.Parallel()
+	unmanaged := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+	unmanaged.Spec.ManagementState = opv1.Unmanaged
+	f := clustertest.New(t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, ClusterCSIDriver: unmanaged})
+	run := newHashKeyRun(f)
+	f.Start(t)
+	run.sync(t)
+	if writes := clustertest.Writes(f.Guest); len(writes) > 0 || run.key.Value() != nil {
+		t.Errorf("writes are %q", writes)
+	}
+	value := bytes.Repeat([]byte{7}, hook.KeySize)
+	if _, err := f.Guest.CoreV1().Secrets(hashKeyNamespace).Create(t.Context(), hashKeySecret(value), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, f)
+	run.sync(t)
+	if !bytes.Equal(value, run.key.Value()) {
+		t.Error("the key is not read")
+	}
+}
