@@ -72,12 +72,11 @@ func (c *Client) Changed() bool {
 
 // ask finds the service and puts the question to it.
 func (c *Client) ask(ctx context.Context, service service, question func(*gophercloud.ServiceClient) error) error {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s", service.words, describe(ctx.Err()))}
+	done, err := c.begin(ctx, service.words)
+	if err != nil {
+		return err
 	}
+	defer done()
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
@@ -105,12 +104,26 @@ func (c *Client) ask(ctx context.Context, service service, question func(*gopher
 	return classified
 }
 
+// begin waits for its turn; the caller ends it.
+func (c *Client) begin(ctx context.Context, service string) (done func(), err error) {
+	select {
+	case c.turn <- struct{}{}:
+		return func() { <-c.turn }, nil
+	case <-ctx.Done():
+		return nil, &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s", service, describe(ctx.Err()))}
+	}
+}
+
 // connect leaves c.session usable.
 func (c *Client) connect(ctx context.Context) error {
 	access, err := c.source.read()
 	if err != nil {
 		return err
 	}
+	return c.connectTo(ctx, access)
+}
+
+func (c *Client) connectTo(ctx context.Context, access *access) error {
 	if c.session.matches(access.fingerprint) {
 		c.session.fresh = false
 		return nil

@@ -1,6 +1,9 @@
 package simulator
 
-import "crypto/subtle"
+import (
+	"crypto/subtle"
+	"time"
+)
 
 // Credentials are what Keystone accepts: one user in one project, with a password and an application credential.
 type Credentials struct {
@@ -15,6 +18,9 @@ type Credentials struct {
 	ApplicationCredentialID     string `json:"applicationCredentialID"`
 	ApplicationCredentialName   string `json:"applicationCredentialName"`
 	ApplicationCredentialSecret string `json:"applicationCredentialSecret"`
+	// ApplicationCredentialExpiry is what Keystone says of the application credential; the zero time is never. The simulator accepts
+	// it after that all the same.
+	ApplicationCredentialExpiry time.Time `json:"applicationCredentialExpiry,omitzero"`
 }
 
 // Rotation changes the accepted secrets. Empty fields get a new random value.
@@ -22,6 +28,8 @@ type Rotation struct {
 	Password                    string `json:"password,omitempty"`
 	ApplicationCredentialID     string `json:"applicationCredentialID,omitempty"`
 	ApplicationCredentialSecret string `json:"applicationCredentialSecret,omitempty"`
+	// ApplicationCredentialExpiry is that of the new application credential.
+	ApplicationCredentialExpiry time.Time `json:"applicationCredentialExpiry,omitzero"`
 	// KeepTokens leaves the tokens valid that were issued for the old secrets; Keystone revokes them.
 	KeepTokens bool `json:"keepTokens,omitempty"`
 }
@@ -49,6 +57,7 @@ func (c Credentials) rotated(r Rotation) Credentials {
 	c.Password = r.Password
 	c.ApplicationCredentialID = r.ApplicationCredentialID
 	c.ApplicationCredentialSecret = r.ApplicationCredentialSecret
+	c.ApplicationCredentialExpiry = r.ApplicationCredentialExpiry
 	return c
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -54,6 +56,9 @@ func (s *Simulator) identity(c *call) reply {
 	case "/v3/auth/catalog":
 		return s.authCatalog(c)
 	}
+	if user, id, ok := strings.Cut(strings.TrimPrefix(c.path, "/v3/users/"), "/application_credentials/"); ok {
+		return s.applicationCredential(c, user, id)
+	}
 	return s.failure(c, http.StatusNotFound, "The resource could not be found.")
 }
 
@@ -80,6 +85,32 @@ func (s *Simulator) authCatalog(c *call) reply {
 		return s.failure(c, http.StatusUnauthorized, textAuthenticate)
 	}
 	return document(http.StatusOK, map[string]any{"catalog": s.catalog(c), "links": map[string]any{}})
+}
+
+// applicationCredential shows an application credential to its user.
+func (s *Simulator) applicationCredential(c *call, user, id string) reply {
+	owner := s.keystone.current()
+	switch {
+	case !s.keystone.valid(c.header.Get(headerAuthToken)):
+		return s.failure(c, http.StatusUnauthorized, textAuthenticate)
+	case user != owner.UserID:
+		return s.failure(c, http.StatusForbidden, "You are not authorized to perform the requested action: identity:get_application_credential.")
+	case id != owner.ApplicationCredentialID:
+		return s.failure(c, http.StatusNotFound, "Could not find Application Credential: "+id+".")
+	}
+	var expires any
+	if expiry := owner.ApplicationCredentialExpiry; !expiry.IsZero() {
+		expires = expiry.UTC().Format("2006-01-02T15:04:05.000000")
+	}
+	return document(http.StatusOK, map[string]any{"application_credential": map[string]any{
+		"id": id, "name": owner.ApplicationCredentialName, "description": nil, "project_id": owner.ProjectID, "expires_at": expires,
+		"unrestricted": false, "system": nil, "roles": []any{memberRole()},
+		"links": map[string]string{"self": s.endpoint(Identity, c.region) + c.path},
+	}})
+}
+
+func memberRole() map[string]any {
+	return map[string]any{"id": "9fe2ff9ee4384b1894a90878d3e92bab", "name": "member", "domain_id": nil}
 }
 
 // tokens issues, shows and revokes tokens.
@@ -130,6 +161,11 @@ func (s *Simulator) tokenReply(c *call, status int, t token) reply {
 		"user": map[string]any{
 			"id": owner.UserID, "name": owner.UserName, "domain": domain, "password_expires_at": nil,
 		},
+	}
+	if slices.Contains(t.methods, "application_credential") {
+		content["application_credential"] = map[string]any{
+			"id": owner.ApplicationCredentialID, "name": owner.ApplicationCredentialName, "restricted": true,
+		}
 	}
 	if t.scoped {
 		content["is_domain"] = false
