@@ -27,6 +27,8 @@ type Input struct {
 	Kind, Name string
 	// content returns what counts of the cached object, nil if the object is missing.
 	content func() (any, error)
+	// hold tells whether a workload that has another content is to keep it for now; nil is never.
+	hold func() bool
 	// use makes the pods use the object, if their manifest does not. annotations are the workload's.
 	use func(pod *corev1.PodSpec, annotations map[string]string) error
 }
@@ -47,6 +49,27 @@ func SecretHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
 		Informers: []factory.Informer{secrets.Informer()},
 		Inputs:    []Input{{Kind: "Secret", Name: name, content: content}},
 	}
+}
+
+// Acceptance tells when credentials may be used. pkg/credential has one.
+type Acceptance interface {
+	// Holds tells whether pods that have other credentials are to keep them for now.
+	Holds(*corev1.Secret) bool
+	// Informer tells when Holds may say something else.
+	Informer() factory.Informer
+}
+
+// CredentialsHash is SecretHash for a Secret with credentials, whose content rolls out once it may be used.
+func CredentialsHash(c *cluster.Cluster, side bundle.Side, name string, accepted Acceptance) Workload {
+	namespace := c.Placement.Namespace(side)
+	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets().Lister().Secrets(namespace)
+	w := SecretHash(c, side, name)
+	w.Informers = append(w.Informers, accepted.Informer())
+	w.Inputs[0].hold = func() bool {
+		secret, err := secrets.Get(name)
+		return err == nil && accepted.Holds(secret)
+	}
+	return w
 }
 
 // ConfigMapHash is SecretHash for a ConfigMap.

@@ -84,8 +84,12 @@ func (r *rollout) apply(workload *metav1.ObjectMeta, template *corev1.PodTemplat
 		if err != nil {
 			return fmt.Errorf("hashing %s %s/%s: %w", input.Kind, workload.Namespace, input.Name, err)
 		}
-		if last := before.template[annotation]; hash == absent && last != "" {
+		switch last := before.template[annotation]; {
+		case hash == absent && last != "":
 			hash, missing = last, append(missing, input.Kind+" "+workload.Namespace+"/"+input.Name)
+		// A hash of another key may be of the same content: an upgrade rolls out once, not twice.
+		case hash != last && r.key.made(last) && input.hold != nil && input.hold():
+			hash = last
 		}
 		hashes[input.id()] = strings.TrimRight(hash, "=")
 		if hash == absent {

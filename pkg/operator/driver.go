@@ -113,5 +113,9 @@ func (d *driver) gated() (first, workloads []factory.Controller, err error) {
 		return nil, nil, err
 	}
 	workloads, err = d.workloads()
-	return slices.Concat(static, optional, classes, d.wiring.Controllers), workloads, err
+	own := d.wiring.Controllers
+	if d.wiring.Credentials != nil {
+		own = append([]factory.Controller{d.wiring.Credentials}, own...)
+	}
+	return slices.Concat(static, optional, classes, own), workloads, err
 }

@@ -56,6 +56,11 @@ func (r *runner) collect() error {
 // guard puts the leader's gate before the gated controllers.
 func (r *runner) guard(ctx context.Context, interval time.Duration, c clock.Clock) error {
 	leader := r.drivers[0]
+	if leader.wiring.Credentials != nil {
+		if err := leader.wiring.Credentials.Metrics.RegisterWith(legacyregistry.Register); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
+	}
 	if leader.wiring.Gate == nil {
 		r.open(ctx)
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -63,6 +64,8 @@ type Wiring struct {
 	CSIDriver []hook.CSIDriver
 	// Controllers run once the gate is open, and from then on.
 	Controllers []factory.Controller
+	// Credentials tries the driver's own credentials, from when the gate opens; nil is a driver without.
+	Credentials *credential.Watcher
 	// Ready tells whether what the workloads read at their start is written; nil is yes. The core waits for it a while before it
 	// starts them, which saves a rollout.
 	Ready func() bool

@@ -102,6 +102,13 @@ func (l *loader) gracePeriod(value time.Duration) time.Duration {
 	return value
 }
 
+func (l *loader) credentialsWait(value time.Duration) time.Duration {
+	if value < 0 || value > defaultCredentialsWait {
+		l.fault("flag --credentials-wait is %v: it must be between 0s and %v", value, defaultCredentialsWait)
+	}
+	return value
+}
+
 // proxy returns the variables in the spelling that operators are given them.
 func (l *loader) proxy() []corev1.EnvVar {
 	var proxy []corev1.EnvVar

@@ -40,9 +40,11 @@ func legacyCAs() []string {
 }
 
 const (
-	defaultGracePeriod  = 15 * time.Minute
-	defaultPollInterval = time.Minute
-	minPollInterval     = 100 * time.Millisecond
+	defaultGracePeriod = 15 * time.Minute
+	// defaultCredentialsWait is also the most: a rollout must not wait for ever.
+	defaultCredentialsWait = 10 * time.Minute
+	defaultPollInterval    = time.Minute
+	minPollInterval        = 100 * time.Millisecond
 	// maxPollInterval is what the operators promise: to look at the cloud at least once a minute.
 	maxPollInterval = time.Minute
 )
@@ -79,6 +81,8 @@ type Settings struct {
 	PollInterval time.Duration
 	// CloudGracePeriod is how long the cloud may be unreachable before a driver that cannot do without it is degraded.
 	CloudGracePeriod time.Duration
+	// CredentialsWait is how long pods wait for new credentials that OpenStack has not accepted.
+	CredentialsWait time.Duration
 	// Warnings are settings that work, but not as well as they could.
 	Warnings []string
 }
@@ -93,6 +97,7 @@ type Flags struct {
 	guestKubeconfig string
 	pollInterval    time.Duration
 	gracePeriod     time.Duration
+	credentialsWait time.Duration
 	legacyCA        string
 }
 
@@ -106,6 +111,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "", "Path of the guest cluster's kubeconfig; selects the hypershift flavour.")
 	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval, "How often to look at OpenStack, between 100ms and 1m.")
 	set.DurationVar(&f.gracePeriod, "cloud-grace-period", defaultGracePeriod, "How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
+	set.DurationVar(&f.credentialsWait, "credentials-wait", defaultCredentialsWait, "How long a rollout waits for new credentials that OpenStack has not accepted, 10m at most.")
 	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust when the credentials Secret brings no CA. Default: where the operator's Deployment mounts it.")
 }
 
@@ -138,6 +144,7 @@ func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Se
 		PollInterval:    l.pollInterval(f.pollInterval),
 
 		CloudGracePeriod: l.gracePeriod(f.gracePeriod),
+		CredentialsWait:  l.credentialsWait(f.credentialsWait),
 	}
 	s.Operator = l.operatorConfig(f.config)
 	for _, file := range f.restartOn {

@@ -57,7 +57,7 @@ func TestDefaultsAreTheMountsOfTheOperatorsDeployment(t *testing.T) {
 			"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
 		},
 		PollInterval:     time.Minute,
-		CloudGracePeriod: 15 * time.Minute,
+		CloudGracePeriod: 15 * time.Minute, CredentialsWait: 10 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -84,7 +84,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 		Proxy:         []corev1.EnvVar{{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"}},
 		RunAsUser:     ptr.To[int64](1001),
 		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", config},
-		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second,
+		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second, CredentialsWait: 10 * time.Minute,
 	}
 	want.Operator.APIVersion, want.Operator.Kind = "operator.openshift.io/v1alpha1", "GenericOperatorConfig"
 	want.Operator.ServingInfo.MinTLSVersion, want.Operator.ServingInfo.BindAddress = "VersionTLS13", "127.0.0.1:1"
@@ -96,7 +96,7 @@ func TestEverythingCanBeSaid(t *testing.T) {
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}"}
-	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
+	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--credentials-wait=11m", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"), "--listen=nonsense")
 	if err == nil {
 		t.Fatal("no error")
@@ -107,7 +107,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	for _, fault := range []string{
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing",
 		"A_IMAGE or B_IMAGE is missing", `--listen is "nonsense"`,
-		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--credentials-wait is 11m0s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 	} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("the error does not say %q: %v", fault, err)

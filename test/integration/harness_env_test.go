@@ -210,10 +210,10 @@ func (e *env) setClouds(text []byte) {
 		data["cacert"] = e.ca
 	}
 	for _, name := range e.subject.credentials {
-		e.putSecret(name[0], name[1], data)
-		if e.flavour == flavour.HyperShift {
+		if e.flavour == flavour.HyperShift { // first, as the hosted cluster's is a copy
 			e.must(e.management.putSecret(e.ctx(), hostedNamespace, name[1], data))
 		}
+		e.putSecret(name[0], name[1], data)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -54,19 +55,32 @@ func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	sources := newSources(s.Cluster)
 	zones := newZoneWatcher(s, sources, cloud)
-	config := newConfigSync(s, sources, zones)
+	accepted := newCredentials(s, cloud)
+	config := newConfigSync(s, sources, zones, accepted)
 	return plugin.Wiring{
-		Controller:  inputs(s, bundle.Controller),
-		Node:        inputs(s, bundle.Guest),
+		Controller:  inputs(s, bundle.Controller, accepted),
+		Node:        inputs(s, bundle.Guest, accepted),
+		Credentials: accepted,
 		Controllers: []factory.Controller{zones, config},
 		Ready:       config.written,
 	}, nil
 }
 
+// newCredentials tries the Secret that the driver reads: the operator's files lag behind it. A login is enough, because projects
+// may use Cinder whose policy forbids lists of zones.
+func newCredentials(s plugin.Surroundings, own *openstack.Client) *credential.Watcher {
+	cloud := credential.Cloud{Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock}
+	return credential.New(credential.Options{
+		Cluster: s.Cluster, Events: s.Events, Clock: s.Clock, Informers: s.CloudInformers,
+		Service: "Cinder", Secret: credentialsSecret, Open: cloud.Open,
+		Wait: s.Settings.CredentialsWait, Interval: s.Settings.PollInterval,
+	})
+}
+
 // inputs are what the driver reads once, at its start.
-func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
+func inputs(s plugin.Surroundings, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
 	return []hook.Workload{
-		hook.SecretHash(s.Cluster, side, credentialsSecret),
+		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
 		hook.ConfigMapHash(s.Cluster, side, configMap),
 	}
 }

@@ -72,11 +72,11 @@ func hashes(t *testing.T, b *bench) map[string]string {
 	key.Set(make([]byte, hook.KeySize))
 	none := b.Side(bundle.Guest).Named.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
-	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, bundle.Controller)).Deployment(nil, &deployment); err != nil {
+	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, bundle.Controller, &b.accepted)).Deployment(nil, &deployment); err != nil {
 		t.Fatal(err)
 	}
 	var daemonSet appsv1.DaemonSet
-	if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, inputs(s, bundle.Guest)).DaemonSet(nil, &daemonSet); err != nil {
+	if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, inputs(s, bundle.Guest, &b.accepted)).DaemonSet(nil, &daemonSet); err != nil {
 		t.Fatal(err)
 	}
 	ret := daemonSet.Spec.Template.Annotations

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/utils/clock"
 
@@ -51,24 +52,35 @@ type configSync struct {
 	cluster *cluster.Cluster
 	sources *sources
 	zones   *zoneWatcher
-	clock   clock.PassiveClock
-	grace   time.Duration
+	// accepted tells when credentials may be used.
+	accepted acceptance
+	clock    clock.PassiveClock
+	grace    time.Duration
 }
 
-func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher) *configSync {
+// acceptance is credential.Watcher.
+type acceptance interface {
+	// HoldsNew tells whether what was made of other credentials stays for now.
+	HoldsNew(*corev1.Secret) bool
+	// Informer tells when HoldsNew may say something else.
+	Informer() factory.Informer
+}
+
+func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher, accepted acceptance) *configSync {
 	c := &configSync{
-		cluster: s.Cluster,
-		sources: sources,
-		zones:   zones,
-		clock:   clock.RealClock{},
-		grace:   s.Settings.CloudGracePeriod,
+		cluster:  s.Cluster,
+		sources:  sources,
+		zones:    zones,
+		accepted: accepted,
+		clock:    clock.RealClock{},
+		grace:    s.Settings.CloudGracePeriod,
 	}
 	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
 	zones.heard = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	zones.deployed = c.deployed
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer(), accepted.Informer()).
 		WithInformers(sources.informers...).
 		WithFilteredEventsInformers(sources.isCloudConfig, sources.installed.Informer()).
 		WithSync(c.sync).

@@ -115,6 +115,30 @@ func TestWrites(t *testing.T) {
 	}
 }
 
+// TestCloudConfWaitsForAcceptedCredentials: it names the entry of clouds.yaml, which pods that keep the old Secret do not have.
+func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, standalone())
+	b.accepted.held = true
+	if err := b.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if writes := b.writes(); len(writes) != 1 {
+		t.Errorf("writes of a new driver are %q", writes)
+	}
+	b.putCredentials(t, map[string]string{cloudsKey: clouds("another")})
+	b.writes() // the test's own
+	for _, held := range []bool{true, false} {
+		b.accepted.held = held
+		if err := b.sync(t); err != nil {
+			t.Fatal(err)
+		}
+		if writes := b.writes(); (len(writes) == 0) != held {
+			t.Errorf("held back: %t; writes are %q", held, writes)
+		}
+	}
+}
+
 func testRepairs(t *testing.T, b *bench, side bundle.Side) {
 	t.Helper()
 	want := map[string]string{configKey: configText, topologyKey: "true"}

@@ -32,7 +32,7 @@ func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, use
 	var before string
 	for _, side := range c.sides() {
 		existing := c.existing(side)
-		if existing != nil && maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0 {
+		if existing != nil && (c.held() || maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
 			continue
 		}
 		namespace := c.cluster.Placement.Namespace(side)
@@ -102,4 +102,10 @@ func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
 		return nil
 	}
 	return found
+}
+
+// held tells whether OpenStack has not accepted the credentials yet, whose entry and CA cloud-conf names.
+func (c *configSync) held() bool {
+	secret, err := c.sources.credentials.Lister().Secrets(c.cluster.Placement.Controller).Get(credentialsSecret)
+	return err == nil && c.accepted.HoldsNew(secret)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -140,7 +141,24 @@ type bench struct {
 	events events.InMemoryRecorder
 	zones  *zoneWatcher
 	config *configSync
+	// accepted holds new credentials back, or does not.
+	accepted acceptor
 }
+
+// acceptor is an acceptance by hand.
+type acceptor struct{ held bool }
+
+func (a *acceptor) HoldsNew(*corev1.Secret) bool { return a.held }
+func (a *acceptor) Holds(*corev1.Secret) bool    { return a.held }
+func (a *acceptor) Informer() factory.Informer   { return quiet{} }
+
+// quiet is an informer of nothing.
+type quiet struct{}
+
+func (quiet) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
+}
+func (quiet) HasSynced() bool { return true }
 
 func newBench(t *testing.T, seed clustertest.Seed) *bench {
 	t.Helper()
@@ -166,7 +184,7 @@ func (b *bench) restart() {
 	}
 	sources := newSources(b.Cluster)
 	b.zones = newZoneWatcher(s, sources, b.cloud)
-	b.config = newConfigSync(s, sources, b.zones)
+	b.config = newConfigSync(s, sources, b.zones, &b.accepted)
 	b.zones.clock, b.config.clock = b.clock, b.clock
 }
 

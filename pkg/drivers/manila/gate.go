@@ -26,7 +26,7 @@ type gate struct {
 	listed func(types []string)
 }
 
-func (g *gate) Name() string { return "Manila" }
+func (g *gate) Name() string { return service }
 
 func (g *gate) Check(ctx context.Context) (plugin.Verdict, error) {
 	types, err := g.cloud.ShareTypes(ctx)

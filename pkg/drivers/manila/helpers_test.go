@@ -3,6 +3,7 @@ package manila
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
@@ -156,3 +159,17 @@ func eventually(t *testing.T, done func() bool) {
 		t.Fatalf("it does not happen: %v", err)
 	}
 }
+
+// acceptor holds new credentials back, or does not.
+type acceptor struct{ held atomic.Bool }
+
+func (a *acceptor) HoldsNew(*corev1.Secret) bool { return a.held.Load() }
+func (a *acceptor) Informer() factory.Informer   { return quiet{} }
+
+// quiet is an informer of nothing.
+type quiet struct{}
+
+func (quiet) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
+}
+func (quiet) HasSynced() bool { return true }

@@ -4,6 +4,7 @@
 package manila
 
 import (
+	"context"
 	"time"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -11,6 +12,7 @@ import (
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -35,6 +37,8 @@ const (
 	// driverSecret is what the CSI driver reads at each call; StorageClasses and the VolumeSnapshotClass name it.
 	driverSecret = "csi-manila-secrets"
 
+	// service starts conditions about the cloud and about credentials.
+	service   = "Manila"
 	userAgent = "openstack-csi-operator"
 
 	// resync repeats what events bring about at once.
@@ -57,24 +61,42 @@ func Driver() plugin.Driver {
 func wire(s plugin.Surroundings) (plugin.Wiring, error) {
 	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	classes, copier := newStorageClassController(s), newCACopier(s)
+	accepted := newCredentials(s, cloud)
 	return plugin.Wiring{
-		Controller:  inputs(s, bundle.Controller),
-		Node:        inputs(s, bundle.Guest),
+		Controller:  inputs(s, bundle.Controller, accepted),
+		Node:        inputs(s, bundle.Guest, accepted),
 		CSIDriver:   []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
-		Controllers: []factory.Controller{classes, newSecretSyncController(s), copier},
+		Controllers: []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
+		Credentials: accepted,
 		Ready:       copier.written,
 		Gate:        &gate{cloud: cloud, listed: classes.list},
 	}, nil
 }
 
+// newCredentials tries the Secret that the driver reads: it may differ from the operator's own.
+func newCredentials(s plugin.Surroundings, own *openstack.Client) *credential.Watcher {
+	cloud := credential.Cloud{
+		Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock,
+		Try: func(ctx context.Context, client *openstack.Client) error {
+			_, err := client.ShareTypes(ctx)
+			return err
+		},
+	}
+	return credential.New(credential.Options{
+		Cluster: s.Cluster, Events: s.Events, Clock: s.Clock, Informers: s.CloudInformers,
+		Service: service, Secret: credentialsSecret, Open: cloud.Open,
+		Wait: s.Settings.CredentialsWait, Interval: s.Settings.PollInterval,
+	})
+}
+
 // inputs are what the driver reads once, at its start.
-func inputs(s plugin.Surroundings, side bundle.Side) []hook.Workload {
+func inputs(s plugin.Surroundings, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
 	ca := caConfigMap
 	if side == bundle.Controller && s.Cluster.Flavour == flavour.HyperShift {
 		ca = s.Cluster.Placement.CloudConfig
 	}
 	return []hook.Workload{
-		hook.SecretHash(s.Cluster, side, credentialsSecret),
+		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
 		hook.ConfigMapHash(s.Cluster, side, ca),
 	}
 }

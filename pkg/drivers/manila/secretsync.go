@@ -34,9 +34,19 @@ type secretSyncController struct {
 	credentials, translated corelisters.SecretNamespaceLister
 	// ca is the source and not its copy, for which the first translation would have to wait.
 	ca caSource
+	// accepted tells when credentials may be used.
+	accepted acceptance
 }
 
-func newSecretSyncController(s plugin.Surroundings) factory.Controller {
+// acceptance is credential.Watcher.
+type acceptance interface {
+	// HoldsNew tells whether what was made of other credentials stays for now.
+	HoldsNew(*corev1.Secret) bool
+	// Informer tells when HoldsNew may say something else.
+	Informer() factory.Informer
+}
+
+func newSecretSyncController(s plugin.Surroundings, accepted acceptance) factory.Controller {
 	namespace := s.Cluster.Placement.Node
 	guest := s.Cluster.Side(bundle.Guest).Named
 	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
@@ -47,9 +57,10 @@ func newSecretSyncController(s plugin.Surroundings) factory.Controller {
 		credentials: credentials.Lister().Secrets(namespace),
 		translated:  translated.Lister().Secrets(namespace),
 		ca:          newCASource(s.Cluster),
+		accepted:    accepted,
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(), c.ca.informer).
+		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(), c.ca.informer, accepted.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -123,7 +134,7 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 // other, which is what remains of a change from password to application credential.
 func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret) error {
 	existing, err := c.translated.Get(driverSecret)
-	if err == nil && equalData(existing.Data, required.Data) {
+	if err == nil && (equalData(existing.Data, required.Data) || c.held()) {
 		return nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -131,6 +142,12 @@ func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncCo
 	}
 	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(bundle.Guest).Kube.CoreV1(), syncCtx.Recorder(), required)
 	return err
+}
+
+// held tells whether OpenStack has not accepted the credentials yet: the driver would use them at its next call.
+func (c *secretSyncController) held() bool {
+	credentials, err := c.credentials.Get(credentialsSecret)
+	return err == nil && c.accepted.HoldsNew(credentials)
 }
 
 func equalData(a, b map[string][]byte) bool {

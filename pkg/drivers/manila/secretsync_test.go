@@ -43,8 +43,9 @@ func credentials(text string) *corev1.Secret {
 // secretBench drives the controller by hand.
 type secretBench struct {
 	factory.Controller
-	fake   *clustertest.Fake
-	events events.InMemoryRecorder
+	fake     *clustertest.Fake
+	events   events.InMemoryRecorder
+	accepted *acceptor
 }
 
 // newSecretBench is standalone with these objects.
@@ -60,7 +61,8 @@ func newSecretBenchOf(t *testing.T, seed clustertest.Seed) secretBench {
 	if !ok {
 		t.Fatal("no recorder in memory")
 	}
-	b := secretBench{newSecretSyncController(s), fake, recorder}
+	accepted := &acceptor{}
+	b := secretBench{newSecretSyncController(s, accepted), fake, recorder, accepted}
 	fake.Start(t)
 	fake.Guest.ClearActions()
 	return b
@@ -143,6 +145,28 @@ func TestSecretIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("deleted", "create secrets/csi-manila-secrets")
+}
+
+// TestSecretWaitsForAcceptedCredentials: the driver would use new ones at its next call. A driver without any gets them at once.
+func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
+	t.Parallel()
+	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)))
+	b.accepted.held.Store(true)
+	expect := func(step string, want ...string) {
+		t.Helper()
+		got, err := b.run(t)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Fatalf("%s: %v; writes (-want +got):\n%s", step, err, diff)
+		}
+	}
+	expect("a new driver", "create secrets/csi-manila-secrets")
+	b.update(t, credentials(cloudsYAML("", strings.ReplaceAll(aCloud, "hunter2", "hunter3"))))
+	expect("new credentials")
+	b.accepted.held.Store(false)
+	expect("accepted", "update secrets/csi-manila-secrets")
+	if got := b.driverSecret(t)["os-password"]; got != "hunter3" {
+		t.Errorf("the password is %q", got)
+	}
 }
 
 func TestSecretFollowsCredentials(t *testing.T) {

@@ -1,0 +1,393 @@
+package credential
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+const (
+	namespace, hosted = "openshift-x", "clusters-a"
+	acceptedCondition = "TestCredentialsAccepted"
+	expiryCondition   = "TestCredentialsExpireSoon"
+)
+
+// fakeCloud accepts the passwords that are in it, and says when they expire.
+type fakeCloud struct {
+	accepted map[string]bool
+	down     bool
+	expiry   time.Time
+	tries    []string
+	asked    int
+}
+
+func (f *fakeCloud) open(secret openstack.Secret) Client {
+	return fakeClient{f, string(secret.Data[openstack.CloudsKey])}
+}
+
+type fakeClient struct {
+	*fakeCloud
+	password string
+}
+
+func (c fakeClient) Try(ctx context.Context) error {
+	c.tries = append(c.tries, c.password)
+	if _, bounded := ctx.Deadline(); !bounded {
+		return fmt.Errorf("an attempt has no deadline")
+	}
+	switch {
+	case c.down:
+		return &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
+	case !c.accepted[c.password]:
+		return &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
+	}
+	return nil
+}
+
+func (c fakeClient) Expiry(context.Context) (time.Time, error) {
+	c.asked++
+	return c.expiry, nil
+}
+
+// bench drives a Watcher by hand.
+type bench struct {
+	*clustertest.Fake
+	w      *Watcher
+	t      *testing.T
+	cloud  *fakeCloud
+	clock  *clocktesting.FakeClock
+	events events.InMemoryRecorder
+	rings  atomic.Int32
+}
+
+func newBench(t *testing.T, f flavour.Flavour, passwords ...string) *bench {
+	t.Helper()
+	b := &bench{t: t, cloud: &fakeCloud{accepted: map[string]bool{}}, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	for _, password := range passwords {
+		b.cloud.accepted[password] = true
+	}
+	b.Fake = clustertest.New(t, clustertest.Seed{Flavour: f, OperatorNamespace: hosted, DriverNamespace: namespace})
+	b.restart()
+	b.Start(t)
+	return b
+}
+
+// restart makes a new Watcher, as a new process does.
+func (b *bench) restart() {
+	b.events = events.NewInMemoryRecorder("test", b.clock)
+	b.w = New(Options{
+		Cluster: b.Cluster, Events: b.events, Clock: b.clock, Service: "Test", Secret: "credentials", Open: b.cloud.open,
+		Wait: 10 * time.Minute, Interval: time.Minute,
+	})
+	_, _ = b.w.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { b.rings.Add(1) }})
+}
+
+func content(password string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{openstack.CloudsKey: []byte(password)},
+	}
+}
+
+// put makes the Secret have a password, in the cache too.
+func (b *bench) put(password string) {
+	b.t.Helper()
+	secret := content(password)
+	secret.Namespace = b.Placement.Controller
+	secrets := b.Controller.CoreV1().Secrets(secret.Namespace)
+	_, err := secrets.Update(b.t.Context(), secret, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = secrets.Create(b.t.Context(), secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		current := b.w.current()
+		return current != nil && digestOf(current.Data) == digestOf(secret.Data), nil
+	})
+	if err != nil {
+		b.t.Fatal("the cache does not have the Secret")
+	}
+}
+
+// sync syncs and returns the tries that it took.
+func (b *bench) sync() []string {
+	b.t.Helper()
+	before := len(b.cloud.tries)
+	if err := b.w.Sync(b.t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.cloud.tries[before:]
+}
+
+func (b *bench) condition(name string) opv1.OperatorCondition {
+	b.t.Helper()
+	found := v1helpers.FindOperatorCondition(b.State.Conditions(b.t), name)
+	if found == nil {
+		b.t.Fatalf("there is no condition %s", name)
+	}
+	return *found
+}
+
+// says expects a condition with a part of a message.
+func (b *bench) says(name string, status opv1.ConditionStatus, reason, text string) {
+	b.t.Helper()
+	if c := b.condition(name); c.Status != status || c.Reason != reason || !strings.Contains(c.Message, text) {
+		b.t.Errorf("%s is %s %s: %s; want %s %s with %q", name, c.Status, c.Reason, c.Message, status, reason, text)
+	}
+}
+
+func (b *bench) emitted() []string {
+	var reasons []string
+	for _, event := range b.events.Events() {
+		reasons = append(reasons, event.Reason)
+	}
+	return reasons
+}
+
+// TestNewCredentialsWait goes through a rotation that OpenStack refuses, does not answer, and accepts.
+func TestNewCredentialsWait(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		b := newBench(t, f, "first", "third")
+		b.put("first")
+		if tries := b.sync(); !slices.Equal(tries, []string{"first"}) {
+			t.Errorf("%s: tries are %q", f, tries)
+		}
+		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "/credentials")
+		if b.w.Holds(content("first")) || b.w.HoldsNew(content("first")) || b.w.Holds(content("not the Secret's")) {
+			t.Errorf("%s: what is accepted, or of nobody's Secret, waits", f)
+		}
+		b.clock.Step(time.Minute)
+		if tries := b.sync(); len(tries) > 0 {
+			t.Errorf("%s: what is accepted is tried again: %q", f, tries)
+		}
+
+		b.put("second")
+		if !b.w.Holds(content("second")) || !b.w.HoldsNew(content("second")) {
+			t.Errorf("%s: new credentials do not wait to be tried", f)
+		}
+		rings := b.rings.Load()
+		b.sync()
+		b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "refused. The driver keeps the credentials it has until")
+		b.cloud.down = true
+		b.clock.Step(time.Minute)
+		b.sync()
+		b.says(acceptedCondition, opv1.ConditionFalse, "CloudUnreachable", "no answer. The driver keeps the credentials it has until")
+		if !b.w.Holds(content("second")) || b.rings.Load() == rings {
+			t.Errorf("%s: refused credentials do not wait", f)
+		}
+		b.cloud.down, b.cloud.accepted["second"] = false, true
+		rings = b.rings.Load()
+		b.clock.Step(time.Minute)
+		b.sync()
+		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+		if b.w.Holds(content("second")) || b.w.HoldsNew(content("second")) || b.rings.Load() == rings {
+			t.Errorf("%s: accepted credentials wait, or nobody is told", f)
+		}
+		rings = b.rings.Load()
+		b.put("third")
+		b.sync()
+		if b.w.Holds(content("third")) || b.rings.Load() == rings {
+			t.Errorf("%s: credentials that are accepted at once wait, or nobody is told", f)
+		}
+		want := []string{"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", "TestCredentialsAccepted"}
+		if got := b.emitted(); !slices.Equal(got, want) {
+			t.Errorf("%s: events are %q, want %q", f, got, want)
+		}
+	}
+}
+
+// TestWaitEnds: credentials that OpenStack does not accept are used after the bound. A copy of the Secret in a hosted cluster may be
+// behind: what was refused waits there too.
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.HyperShift, "first")
+	b.put("first")
+	b.sync()
+	b.put("second")
+	b.sync()
+	b.clock.Step(5 * time.Minute)
+	b.put("third")
+	b.sync()
+	if !b.w.Holds(content("second")) || !b.w.Holds(content("third")) {
+		t.Error("what is refused does not wait")
+	}
+	b.clock.Step(5 * time.Minute)
+	rings := b.rings.Load()
+	b.sync()
+	if b.w.Holds(content("second")) || !b.w.Holds(content("third")) {
+		t.Error("each content waits from when it was first seen")
+	}
+	b.clock.Step(5 * time.Minute)
+	b.sync()
+	if b.w.Holds(content("third")) || b.w.HoldsNew(content("third")) || b.rings.Load() == rings {
+		t.Error("the wait does not end, or nobody is told")
+	}
+	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "for 10m0s, so the driver uses them all the same")
+	if got := b.emitted(); !slices.Equal(got, slices.Repeat([]string{"TestCredentialsNotAccepted"}, len(got))) || len(got) < 2 {
+		t.Errorf("events are %q", got)
+	}
+	before := len(b.emitted())
+	if b.sync(); len(b.emitted()) != before {
+		t.Error("the same failure makes another event")
+	}
+}
+
+// TestRestart: what was there when the operator started is in use, unless an earlier run was waiting; that run's time counts.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.Standalone)
+	b.put("second")
+	b.sync()
+	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "The driver uses these credentials, from Secret")
+	if b.w.HoldsNew(content("second")) || !b.w.Holds(content("second")) {
+		t.Error("what may be in use is held back, or rolls out before it is tried")
+	}
+
+	_, status, version, err := b.State.GetOperatorState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status.Conditions = []opv1.OperatorCondition{{
+		Type: acceptedCondition, Status: opv1.ConditionFalse, LastTransitionTime: metav1.NewTime(b.clock.Now().Add(-7 * time.Minute)),
+	}}
+	if _, err := b.State.UpdateOperatorStatus(t.Context(), version, status); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.sync()
+	if !b.w.HoldsNew(content("second")) {
+		t.Error("a restart ends the wait")
+	}
+	b.clock.Step(4 * time.Minute)
+	if b.w.Holds(content("second")) {
+		t.Error("a restart prolongs the wait")
+	}
+}
+
+// TestAcceptedCredentialsAreAskedAgain: rarely, and an outage says nothing about them.
+func TestAcceptedCredentialsAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.Standalone, "first")
+	b.put("first")
+	b.sync()
+	b.cloud.down = true
+	b.clock.Step(time.Hour)
+	if tries := b.sync(); len(tries) != 1 {
+		t.Errorf("after an hour tries are %q, want one", tries)
+	}
+	b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+	b.cloud.down, b.cloud.accepted["first"] = false, false
+	b.clock.Step(time.Hour)
+	b.sync()
+	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "The driver uses these credentials")
+	if b.w.Holds(content("first")) {
+		t.Error("what is in use waits")
+	}
+	b.cloud.accepted["first"] = true
+	b.clock.Step(time.Minute)
+	b.sync()
+	b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+}
+
+// TestMissingSecret: nothing is tried, and a condition says so.
+func TestMissingSecret(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.Standalone)
+	if tries := b.sync(); len(tries) > 0 {
+		t.Errorf("tries are %q", tries)
+	}
+	b.says(acceptedCondition, opv1.ConditionFalse, "InvalidCredentials", "Secret openshift-x/credentials is missing")
+}
+
+// TestGuestSecretIsNotTried: the administrator of a hosted cluster must not choose whom the operator connects to.
+func TestGuestSecretIsNotTried(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.HyperShift, "first")
+	foreign := content("http://169.254.169.254")
+	foreign.Namespace = namespace
+	if _, err := b.Guest.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.put("first")
+	b.sync()
+	b.clock.Step(time.Minute)
+	b.sync()
+	if b.w.Holds(foreign) || !slices.Equal(b.cloud.tries, []string{"first"}) {
+		t.Errorf("tries are %q", b.cloud.tries)
+	}
+	if b.Side(bundle.Guest) == b.Side(bundle.Controller) {
+		t.Fatal("there is one cluster only")
+	}
+}
+
+// TestUnmanaged: nothing is tried.
+func TestUnmanaged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.Standalone, "first")
+	b.put("first")
+	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+	driver.Spec.ManagementState = opv1.Unmanaged
+	b.State.Set(t, driver)
+	if tries := b.sync(); len(tries) > 0 || len(b.State.Conditions(t)) > 0 {
+		t.Errorf("tries are %q", tries)
+	}
+}
+
+// TestExpiry: the condition comes 14 days before, events at fewer and fewer days, and OpenStack is asked rarely.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	b := newBench(t, flavour.Standalone, "first", "second")
+	b.cloud.expiry = b.clock.Now().Add(15 * day)
+	b.put("first")
+	b.sync()
+	b.says(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
+	for range 60 {
+		b.clock.Step(time.Minute)
+		b.sync()
+	}
+	if b.cloud.asked != 1 {
+		t.Errorf("in an hour OpenStack was asked %d times", b.cloud.asked)
+	}
+	expires := b.cloud.expiry.UTC().Format("2006-01-02 15:04")
+	for _, step := range []struct {
+		left   time.Duration
+		events int
+		reason string
+	}{{14*day - time.Minute, 1, "ExpiresSoon"}, {8 * day, 1, "ExpiresSoon"}, {7 * day, 2, "ExpiresSoon"}, {time.Hour, 3, "ExpiresSoon"}, {-time.Hour, 4, "Expired"}} {
+		b.clock.SetTime(b.cloud.expiry.Add(-step.left))
+		b.sync()
+		b.says(expiryCondition, opv1.ConditionTrue, step.reason, expires)
+		b.sync()
+		if got := b.emitted(); len(got) != step.events || got[0] != "TestCredentialsExpireSoon" {
+			t.Errorf("%v before the end events are %q, want %d", step.left, got, step.events)
+		}
+	}
+	b.cloud.expiry = time.Time{}
+	b.put("second")
+	b.sync()
+	b.says(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
+}

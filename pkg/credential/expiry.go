@@ -1,0 +1,111 @@
+package credential
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+)
+
+const (
+	// warnBefore is how long before the expiry a condition says so.
+	warnBefore = 14 * 24 * time.Hour
+	// expiryInterval is the time from one question about the expiry to the next, retryInterval the same after a failure.
+	expiryInterval = 6 * time.Hour
+	retryInterval  = 15 * time.Minute
+	// expiryFormat has no seconds, so that messages with times that change at each attempt can be told from this one.
+	expiryFormat = "2006-01-02 15:04 MST"
+)
+
+// expiry is what is known of the expiry of a content.
+type expiry struct {
+	// at is the zero time for a content that does not expire as far as anyone has told.
+	at time.Time
+	// next is when to ask again.
+	next time.Time
+	// warned are the steps that an event was about.
+	warned int
+}
+
+// steps are the times before the expiry at which an event is emitted.
+func steps() []time.Duration {
+	const day = 24 * time.Hour
+	return []time.Duration{warnBefore, 7 * day, day, 0}
+}
+
+// checkExpiry asks rarely when the credentials expire, and returns the condition about that.
+func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionApplyConfiguration {
+	if now := w.Clock.Now(); !now.Before(w.expiry.next) {
+		bounded, cancel := context.WithTimeout(ctx, firstTry)
+		defer cancel()
+		at, err := w.client.Expiry(bounded)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("OpenStack does not tell when the credentials expire", "secret", w.name, "reason", err.Error())
+			w.expiry.next = now.Add(retryInterval)
+		} else {
+			w.expiry.at, w.expiry.next = at, now.Add(expiryInterval)
+		}
+	}
+	condition := applyopv1.OperatorCondition().WithType(w.Service + "CredentialsExpireSoon").
+		WithStatus(opv1.ConditionFalse).WithReason(reasonAsExpected).WithMessage("The credentials do not expire within 14 days, as far as OpenStack tells")
+	w.Metrics.observe(w.Service, w.expiry.at, w.Clock.Now())
+	if w.expiry.at.IsZero() {
+		return condition
+	}
+	left := w.expiry.at.Sub(w.Clock.Now())
+	if left > warnBefore {
+		return condition
+	}
+	reason, verb := "ExpiresSoon", "expires"
+	if left <= 0 {
+		reason, verb = "Expired", "has expired"
+	}
+	message := fmt.Sprintf("The application credential in %s %s at %s. Create another one and put it into the Secret at its origin",
+		w.name, verb, w.expiry.at.UTC().Format(expiryFormat))
+	w.warn(left, message)
+	return condition.WithStatus(opv1.ConditionTrue).WithReason(reason).WithMessage(message)
+}
+
+// warn emits an event when the time that is left has become shorter than a step.
+func (w *Watcher) warn(left time.Duration, message string) {
+	passed := 0
+	for _, step := range steps() {
+		if left <= step {
+			passed++
+		}
+	}
+	if passed > w.expiry.warned {
+		w.Events.Warningf(w.Service+"CredentialsExpireSoon", "%s", message)
+	}
+	w.expiry.warned = passed
+}
+
+// Metrics are about the credentials of a driver. They are mute until they are registered.
+type Metrics struct {
+	expiry *metrics.GaugeVec
+}
+
+func newMetrics() Metrics {
+	return Metrics{expiry: metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "openstack_csi_credentials_expiry_seconds",
+		Help: "Seconds until the application credential of the driver expires, less than 0 afterwards. Absent for credentials that do not expire.",
+	}, []string{"service"})}
+}
+
+// RegisterWith makes the metrics count.
+func (m Metrics) RegisterWith(register func(metrics.Registerable) error) error {
+	return register(m.expiry)
+}
+
+func (m Metrics) observe(service string, at, now time.Time) {
+	if at.IsZero() {
+		m.expiry.DeleteLabelValues(service)
+		return
+	}
+	m.expiry.WithLabelValues(service).Set(at.Sub(now).Seconds())
+}
