@@ -38,6 +38,10 @@ func TestRequestFaults(t *testing.T) {
 		"reset":     {Fault{Mode: Reset}, func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }},
 		"garbage":   {Fault{Mode: Garbage}, syntax},
 		"truncated": {Fault{Mode: Truncated}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+		"foreign":   {Fault{Mode: Foreign, Answer: &Answer{Start: `{"share_types":"`, Body: "x", Size: 100_000, End: `"}`, Gzip: true}}, syntax},
+		"foreign status": {
+			Fault{Mode: Foreign, Answer: &Answer{Status: 418, Header: map[string]string{"X-A": "b"}, Body: "x", Pause: time.Millisecond}}, status(418),
+		},
 	}
 	for name, test := range tests {
 		for _, tls := range []bool{false, true} {
@@ -289,6 +293,7 @@ func TestRefusedFaults(t *testing.T) {
 		"is negative":             {Mode: Hang, Times: -1},
 		"positive delay":          {Mode: Slow},
 		"takes a status":          {Mode: Status},
+		"takes an answer":         {Mode: Foreign},
 		"is not an error":         {Mode: Status, Status: 200},
 		"takes no certificate":    {Mode: Hang, Certificate: OtherCA},
 		"needs a simulator":       {Mode: BadCertificate},
