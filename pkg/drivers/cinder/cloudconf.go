@@ -52,8 +52,8 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 		if !e.setting() {
 			continue
 		}
-		if _, refused := e.remark(); refused != nil {
-			return nil, refused
+		if _, refused := e.remark(); refused != "" {
+			return nil, &SyntaxError{e.line, refused}
 		}
 		conf.WriteString(header + e.text + "\n")
 		header = ""
@@ -148,22 +148,22 @@ const maxAttachLimit = 256
 
 // remark returns why the driver ignores a setting, "" if it does not, or what keeps the driver from starting. A setting that is
 // not known here passes, as it does in the driver.
-func (e entry) remark() (ignored string, refused *SyntaxError) {
+func (e entry) remark() (ignored, refused string) {
 	var config driverConfig
 	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
 	warning := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)
 	if gcfg.FatalOnly(warning) != nil {
-		return "", &SyntaxError{e.line, "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"}
+		return "", "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"
 	}
 	limit := config.BlockStorage.NodeVolumeAttachLimit
 	switch {
 	case warning != nil:
 		return "the CSI driver does not know this setting. It knows node-volume-attach-limit, rescan-on-resize, ignore-volume-az and " +
-			"ignore-volume-microversion", nil
+			"ignore-volume-microversion", ""
 	case limit < 1 || limit > maxAttachLimit:
-		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d", maxAttachLimit), nil
+		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d", maxAttachLimit), ""
 	}
-	return "", nil
+	return "", ""
 }
 
 // SyntaxError is a cloud.conf that the driver could not read. It quotes nothing of the text, which may hold passwords.
