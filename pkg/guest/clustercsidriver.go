@@ -23,7 +23,7 @@ func StorageClassState(store cache.Store, driver, place string) (opv1.StorageCla
 		return "", fmt.Errorf("the cache of ClusterCSIDrivers contains a %T", obj)
 	}
 	const field = "spec.storageClassState"
-	fault := &Fault{
+	fault := &FieldError{
 		Object: "ClusterCSIDriver " + driver + place, Field: field, Problem: "is no text", Fix: "set it to Managed, Unmanaged or Removed",
 	}
 	value, found, err := unstructured.NestedString(object.Object, "spec", "storageClassState")

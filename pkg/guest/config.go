@@ -137,7 +137,7 @@ func (c *Config) ClusterID() (string, error) {
 		return "", err
 	}
 	if infrastructure.Status.InfrastructureName == "" {
-		return "", &Fault{
+		return "", &FieldError{
 			Object: "Infrastructure " + ConfigName + c.Infrastructures.place, Field: clusterIDField, Problem: "is missing",
 			Fix: "set it to the infrastructure ID of the cluster",
 		}

@@ -35,7 +35,7 @@ type checks struct {
 }
 
 func (c *checks) fault(field, problem, fix string) {
-	c.faults = append(c.faults, &Fault{Object: c.object, Field: field, Problem: problem, Fix: fix})
+	c.faults = append(c.faults, &FieldError{Object: c.object, Field: field, Problem: problem, Fix: fix})
 }
 
 // pattern wants a value that matches, of at most limit bytes.

@@ -14,15 +14,15 @@ import (
 	"unicode/utf8"
 )
 
-// Fault is an invalid value in an object of the guest. Its text is short and printable whatever the value is.
-type Fault struct {
+// FieldError is an invalid value in an object of the guest. Its text is short and printable whatever the value is.
+type FieldError struct {
 	// Object and Field say where the value is.
 	Object, Field string
 	// Problem says what is wrong, and Fix what to do.
 	Problem, Fix string
 }
 
-func (f *Fault) Error() string {
+func (f *FieldError) Error() string {
 	return Printable(fmt.Sprintf("field %s of %s %s: %s", f.Field, f.Object, f.Problem, f.Fix), maxMessage)
 }
 
@@ -59,12 +59,12 @@ func Printable(text string, limit int) string {
 }
 
 // undecodable is the fault of an object, or of its field, whose JSON does not fit the type.
-func undecodable(object, field string, err error) *Fault {
+func undecodable(object, field string, err error) *FieldError {
 	problem := "cannot be decoded: " + Printable(err.Error(), 4*maxQuoted)
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		problem = fmt.Sprintf("has type %s instead of %s", Printable(mismatch.Value, maxQuoted), mismatch.Type)
 		field = strings.Trim(field+"."+Printable(mismatch.Field, 4*maxQuoted), ".")
 	}
-	return &Fault{Object: object, Field: field, Problem: problem, Fix: "correct or remove it"}
+	return &FieldError{Object: object, Field: field, Problem: problem, Fix: "correct or remove it"}
 }
