@@ -92,6 +92,7 @@ func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 	for _, f := range flavour.All() {
 		for name, s := range map[string]subject{"manila": manila(), "cinder": cinder()} {
 			t.Run(string(f)+" "+name, func(t *testing.T) {
+				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Args: args})
 				e.awaitAvailable()
 				e.eventually(soon, func() error { return e.hasCondition(e.acceptedOf(), opv1.ConditionTrue, "") })
@@ -105,6 +106,7 @@ func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 // TestRefusedCredentialsDoNotRollOut: the driver's own credentials are tried, also where the operator's own are good. Pods keep what
 // they have until OpenStack accepts the new ones.
 func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
+	t.Parallel()
 	acceptanceCases(t, func(e *env) {
 		e.secrets = append(e.secrets, wrongPassword)
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
@@ -140,6 +142,7 @@ func (e *env) driverSecret() (map[string]string, error) {
 
 // TestUnansweredCredentialsRollOutInTheEnd: while OpenStack does not answer, the rollout waits, but not for ever.
 func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
+	t.Parallel()
 	const wait = 8 * time.Second
 	acceptanceCases(t, func(e *env) {
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
@@ -166,8 +169,10 @@ func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
 
 // TestExpiringCredential: an application credential that ends soon is in a condition, an event and a metric.
 func TestExpiringCredential(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]subject{"Manila": manila(), "Cinder": cinder()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			expiry := time.Now().Add(13 * 24 * time.Hour)
 			e := newEnv(t, options{
 				Subject: s,
