@@ -219,8 +219,8 @@ func TestHostileZones(t *testing.T) {
 	}
 }
 
-// TestMemoryOfHostileAnswers is not parallel: it measures what a worst answer allocates.
-func TestMemoryOfHostileAnswers(t *testing.T) {
+// TestMemoryOfHostileAnswers measures what a worst answer allocates.
+func TestMemoryOfHostileAnswers(t *testing.T) { //nolint:paralleltest // other tests would allocate meanwhile
 	const most = 256 << 20 // what is allocated in all, most of it at different times
 	s := newSite(t, simulator.Config{})
 	client := s.connected()

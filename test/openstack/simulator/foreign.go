@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -43,8 +44,7 @@ func (a Answer) send(ctx context.Context, w http.ResponseWriter) error {
 		defer func() { _ = packer.Close() }() // the client is gone if this fails
 		to = packer
 	}
-	setDefault(&a.Status, http.StatusOK)
-	w.WriteHeader(a.Status)
+	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
 	if _, err := io.WriteString(to, a.Start); err != nil {
 		return err
 	}

@@ -74,7 +74,8 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	if answer.foreign != nil {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		defer context.AfterFunc(s.closed, cancel)()
+		stop := context.AfterFunc(s.closed, cancel)
+		defer stop()
 		_ = answer.foreign.send(ctx, w) // a client that leaves is what such answers are for
 		return
 	}
