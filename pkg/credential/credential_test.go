@@ -255,6 +255,23 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
+// TestCopyMayBeBehind: when good credentials follow refused ones, the copy in the hosted cluster has the refused ones for a moment.
+func TestCopyMayBeBehind(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, flavour.HyperShift, "first", "third")
+	for _, password := range []string{"first", "refused", "third"} {
+		b.put(password)
+		b.sync()
+	}
+	if !b.w.Holds(content("refused")) || !b.w.HoldsNew(content("refused")) || b.w.Holds(content("third")) {
+		t.Error("refused credentials roll out where the good ones have not arrived yet")
+	}
+	b.clock.Step(10 * time.Minute)
+	if b.w.Holds(content("refused")) {
+		t.Error("that lasts for ever")
+	}
+}
+
 // TestRestart: what was there when the operator started is in use, unless an earlier run was waiting; that run's time counts.
 func TestRestart(t *testing.T) {
 	t.Parallel()

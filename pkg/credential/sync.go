@@ -120,7 +120,7 @@ func (w *Watcher) try(ctx context.Context, content digest) error {
 	a.tried, a.err = w.Clock.Now(), err
 	if err == nil {
 		w.accepted, w.again = &content, attempt{tried: a.tried}
-		clear(w.attempts)
+		delete(w.attempts, content) // not the others: a copy in a hosted cluster may still have what was refused
 	}
 	return err
 }
