@@ -167,6 +167,7 @@ func TestInvalidTLSProfile(t *testing.T) {
 		"version":        {`{"type": "Custom", "custom": {"minTLSVersion": "x\"\n"}}`, "spec.tlsSecurityProfile.custom.minTLSVersion"},
 		"type":           {`{"type": "Best"}`, "spec.tlsSecurityProfile.type"},
 		"many ciphers":   {`{"type": "Custom", "custom": {"ciphers": [` + strings.Repeat(`"AES128-SHA",`, 1<<17) + `"x"]}}`, "spec.tlsSecurityProfile.custom.ciphers"},
+		"a number":       {`{"type": "Custom", "custom": {"minTLSVersion": 5}}`, "spec.tlsSecurityProfile.custom.minTLSVersion"},
 		"type of a type": {`{"type": {}}`, "spec.tlsSecurityProfile.type"},
 	} {
 		t.Run(name, func(t *testing.T) {

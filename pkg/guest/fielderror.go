@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -58,13 +59,20 @@ func Printable(text string, limit int) string {
 	}, text)
 }
 
+// jsonPath returns the path of a field without the names of embedded Go types, which encoding/json adds.
+func jsonPath(path string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(path, "."), func(name string) bool {
+		return name != "" && unicode.IsUpper(rune(name[0])) && strings.ToUpper(name) != name
+	}), ".")
+}
+
 // undecodable is the fault of an object, or of its field, whose JSON does not fit the type.
 func undecodable(object, field string, err error) *FieldError {
 	problem := "cannot be decoded: " + Printable(err.Error(), 4*maxQuoted)
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		problem = fmt.Sprintf("has type %s instead of %s", Printable(mismatch.Value, maxQuoted), mismatch.Type)
-		field = strings.Trim(field+"."+Printable(mismatch.Field, 4*maxQuoted), ".")
+		field = strings.Trim(field+"."+Printable(jsonPath(mismatch.Field), 4*maxQuoted), ".")
 	}
 	return &FieldError{Object: object, Field: field, Problem: problem, Fix: "correct or remove it"}
 }

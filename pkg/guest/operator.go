@@ -33,8 +33,14 @@ func (o *Operator) object() string { return "ClusterCSIDriver " + o.name + o.pla
 // GetOperatorState returns the state in the cache.
 func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	spec, status, version, err := o.OperatorClientWithFinalizers.GetOperatorState()
+	if err != nil && apierrors.IsNotFound(err) {
+		return nil, nil, "", err
+	}
+	if fault := o.undecodable(); fault != nil {
+		return nil, nil, "", fault
+	}
 	if err != nil {
-		return nil, nil, "", o.explain(err)
+		return nil, nil, "", err
 	}
 	return withCheckedConfig(o.object(), spec), status, version, nil
 }
@@ -62,24 +68,22 @@ func withCheckedConfig(object string, spec *opv1.OperatorSpec) *opv1.OperatorSpe
 	return checked
 }
 
-// explain names the field of the ClusterCSIDriver that cannot be decoded, if that is why it cannot be read.
-func (o *Operator) explain(err error) error {
-	if apierrors.IsNotFound(err) {
-		return err
-	}
-	obj, found, _ := o.Informer().GetStore().GetByKey(o.name)
+// undecodable returns an error that names the field of the cached spec that cannot be decoded, if there is one. library-go takes a spec
+// that is no object for an empty one, and its errors name no field.
+func (o *Operator) undecodable() error {
+	obj, found, err := o.Informer().GetStore().GetByKey(o.name)
 	object, ok := obj.(*unstructured.Unstructured)
-	if !found || !ok {
+	if err != nil || !found || !ok || object.Object["spec"] == nil {
 		return err
 	}
-	text, encodingErr := json.Marshal(object.Object["spec"])
-	if encodingErr != nil {
+	text, err := json.Marshal(object.Object["spec"])
+	if err != nil {
 		return err
 	}
-	if fault := json.Unmarshal(text, &opv1.OperatorSpec{}); fault != nil {
-		return undecodable(o.object(), "spec", fault)
+	if err := json.Unmarshal(text, &opv1.OperatorSpec{}); err != nil {
+		return undecodable(o.object(), "spec", err)
 	}
-	return err
+	return nil
 }
 
 // ApplyOperatorStatus applies the status with messages that are printable and short.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -23,7 +24,8 @@ func clientWith(level opv1.LogLevel, observed string) v1helpers.OperatorClientWi
 	if observed != "" {
 		spec.ObservedConfig = runtime.RawExtension{Raw: []byte(observed)}
 	}
-	return guest.NewOperator(v1helpers.NewFakeOperatorClient(spec, &opv1.OperatorStatus{}, nil), "x", "")
+	fake := v1helpers.NewFakeOperatorClient(spec, &opv1.OperatorStatus{}, nil)
+	return guest.NewOperator(cached{fake, nil, cache.NewStore(cache.MetaNamespaceKeyFunc)}, "x", "")
 }
 
 func TestObservedConfigThatIsValid(t *testing.T) {
@@ -139,5 +141,30 @@ func TestConditionsAreShort(t *testing.T) {
 	wantPrintable(t, message)
 	if !strings.HasPrefix(message, "a?b?[2J\nc?é") || !strings.HasSuffix(message, "(truncated)") {
 		t.Errorf("got %.20q...%q", message, message[len(message)-20:])
+	}
+}
+
+// cached is a client whose cache has an object that the client does not know.
+type cached struct {
+	v1helpers.OperatorClientWithFinalizers
+	cache.SharedIndexInformer
+	store cache.Store
+}
+
+func (c cached) Informer() cache.SharedIndexInformer { return c }
+
+func (c cached) GetStore() cache.Store { return c.store }
+
+func TestSpecThatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	for spec, field := range map[string]string{
+		`"x"`: "field spec of", `{"logLevel": 5}`: "spec.logLevel", `{"managementState": []}`: "spec.managementState",
+	} {
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		if err := store.Add(clusterCSIDriver(t, `{"metadata": {"name": "x"}, "spec": `+spec+`}`)); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _, err := guest.NewOperator(cached{v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{}, &opv1.OperatorStatus{}, nil), nil, store}, "x", "").GetOperatorState()
+		wantFault(t, err, "ClusterCSIDriver x", field)
 	}
 }
