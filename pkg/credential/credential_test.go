@@ -43,7 +43,7 @@ type fakeCloud struct {
 }
 
 func (f *fakeCloud) open(secret openstack.Secret) Client {
-	return fakeClient{f, string(secret.Data[openstack.CloudsKey])}
+	return &fakeClient{f, string(secret.Data[openstack.CloudsKey])}
 }
 
 type fakeClient struct {
@@ -51,7 +51,7 @@ type fakeClient struct {
 	password string
 }
 
-func (c fakeClient) Try(ctx context.Context) error {
+func (c *fakeClient) Try(ctx context.Context) error {
 	c.tries = append(c.tries, c.password)
 	if _, bounded := ctx.Deadline(); !bounded {
 		return fmt.Errorf("an attempt has no deadline")
@@ -65,7 +65,7 @@ func (c fakeClient) Try(ctx context.Context) error {
 	return nil
 }
 
-func (c fakeClient) Expiry(context.Context) (time.Time, error) {
+func (c *fakeClient) Expiry(context.Context) (time.Time, error) {
 	c.asked++
 	return c.expiry, nil
 }

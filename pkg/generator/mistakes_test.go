@@ -135,7 +135,8 @@ func neighbourMistakes() map[string]mistake {
 		},
 		"class of another driver": {
 			edits: []edit{
-				{one, csidriver, classEntry}, {"drivers/one/base/class.yaml", "", class},
+				{one, csidriver, classEntry},
+				{"drivers/one/base/class.yaml", "", class},
 				{two, "[node_sa.yaml]\n", "[node_sa.yaml]\n  add: [{file: class.yaml, side: guest, role: storageClass}]\n"},
 				{"drivers/two/class.yaml", "", class},
 			},

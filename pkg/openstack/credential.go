@@ -36,7 +36,7 @@ func (c *Client) LoginAs(ctx context.Context, other Source) (same bool, err erro
 	}
 	own, err := c.source.read()
 	if err != nil || own.fingerprint != wanted.fingerprint {
-		return false, nil //nolint:nilerr // what the Client cannot read is not the same
+		return false, nil // what the Client cannot read is not the same
 	}
 	return true, c.connectTo(ctx, own)
 }

@@ -38,8 +38,10 @@ func TestRefusedLoginBacksOff(t *testing.T) {
 			client := s.client()
 			message := s.wantFailure(client, openstack.AuthenticationFailed)
 			s.wantCalls(map[string]int{loginCall: 1})
-			for _, minutes := range []time.Duration{1, 2, 4, 8, 15, 15} {
-				s.wantWait(client, minutes*time.Minute, message)
+			for _, wait := range []time.Duration{
+				time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 15 * time.Minute,
+			} {
+				s.wantWait(client, wait, message)
 			}
 			check(t, s.cloud.ClearFaults(t.Context()))
 			s.advance(15 * time.Minute)

@@ -146,7 +146,7 @@ func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
 	const wait = 8 * time.Second
 	acceptanceCases(t, func(e *env) {
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
-		clear := e.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
+		recovered := e.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
 		began := time.Now()
 		e.putDriversCredentials(good + "# others\n")
 		e.eventually(soon, func() error { return e.waits("HTTP 503", "keeps the credentials it has") })
@@ -159,7 +159,7 @@ func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
 			e.t.Errorf("the rollout waited for %v, want %v", took, wait)
 		}
 		e.eventually(soon, func() error { return e.waits("HTTP 503", "uses them all the same") })
-		clear()
+		recovered()
 		e.eventually(soon, func() error { return e.hasCondition(e.acceptedOf(), opv1.ConditionTrue, "") })
 		e.awaitAvailable()
 		e.rest()

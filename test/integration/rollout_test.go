@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -43,7 +44,9 @@ func inputs() map[string]input {
 		},
 		"cloud CA": {
 			put: func(e *env, content string) {
-				e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: content})
+				authority, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
+				e.must(err)
+				e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: string(authority) + "# " + content + "\n"})
 			},
 			rolls: []string{controllerName, nodeName},
 		},

@@ -31,8 +31,8 @@ type Answer struct {
 // errEnough ends an answer that has no other end.
 var errEnough = errors.New("the client or the simulator is gone")
 
-// send writes the answer, until it is complete or the client is gone.
-func (a Answer) send(ctx context.Context, w http.ResponseWriter) error {
+// send writes the answer until it is complete, the client is gone, or closed is closed.
+func (a Answer) send(ctx context.Context, closed <-chan struct{}, w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "application/json")
 	for name, value := range a.Header {
 		w.Header().Set(name, value)
@@ -48,14 +48,14 @@ func (a Answer) send(ctx context.Context, w http.ResponseWriter) error {
 	if _, err := io.WriteString(to, a.Start); err != nil {
 		return err
 	}
-	if err := a.repeat(ctx, w, to); err != nil {
+	if err := a.repeat(ctx, closed, w, to); err != nil {
 		return err
 	}
 	_, err := io.WriteString(to, a.End)
 	return err
 }
 
-func (a Answer) repeat(ctx context.Context, w http.ResponseWriter, to io.Writer) error {
+func (a Answer) repeat(ctx context.Context, closed <-chan struct{}, w http.ResponseWriter, to io.Writer) error {
 	for sent := int64(0); a.Size < 0 || sent == 0 || sent < a.Size; sent += max(int64(len(a.Body)), 1) {
 		if a.Pause > 0 {
 			if err := http.NewResponseController(w).Flush(); err != nil {
@@ -64,6 +64,8 @@ func (a Answer) repeat(ctx context.Context, w http.ResponseWriter, to io.Writer)
 		}
 		select {
 		case <-ctx.Done():
+			return errEnough
+		case <-closed:
 			return errEnough
 		case <-time.After(a.Pause):
 		}

@@ -72,11 +72,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set(headerRequestID, c.id)
 	if answer.foreign != nil {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		stop := context.AfterFunc(s.closed, cancel)
-		defer stop()
-		_ = answer.foreign.send(ctx, w) // a client that leaves is what such answers are for
+		_ = answer.foreign.send(r.Context(), s.closed.Done(), w) // a client that leaves is what such answers are for
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(answer.body)))
