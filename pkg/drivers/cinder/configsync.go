@@ -168,16 +168,15 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 	return t, nil
 }
 
-// remembered is what an earlier run of the operator wrote: to either side, for one of them may have been out of reach.
+// remembered is what an earlier run of the operator wrote to the controller side. The administrator of a hosted cluster can write
+// to the other side, and must not decide for the controllers.
 func (c *configSync) remembered() (enabled, known bool) {
-	for _, side := range c.sides() {
-		if existing := c.existing(side); existing != nil {
-			if enabled, err := strconv.ParseBool(existing.Data[topologyKey]); err == nil {
-				return enabled, true
-			}
-		}
+	existing := c.existing(bundle.Controller)
+	if existing == nil {
+		return false, false
 	}
-	return false, false
+	enabled, err := strconv.ParseBool(existing.Data[topologyKey])
+	return enabled, err == nil
 }
 
 // deployed is what the availability zones said to an earlier run of the operator; what the administrator said is not.
