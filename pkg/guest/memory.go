@@ -1,15 +1,16 @@
 package guest
 
 import (
-	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -61,9 +62,14 @@ func bareClass(class *storagev1.StorageClass) *storagev1.StorageClass {
 	return bare
 }
 
-// Limit wraps the transport to the guest's API server so that no answer is read without end. The guest's administrator can have
-// the API server pass requests for a group on to a server of theirs.
+// Limit wraps the transport to the guest's API server so that no answer is read without end, and no redirect sends the token to
+// another server. The guest's administrator can have the API server pass requests for a group on to a server of theirs.
 func Limit(next http.RoundTripper) http.RoundTripper { return limited{next} }
+
+var (
+	errTooLong    = errors.New("the answer of the API server is too long")
+	errRedirected = errors.New("the API server redirects the request, which no API server does: check the APIServices")
+)
 
 type limited struct{ next http.RoundTripper }
 
@@ -73,35 +79,56 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil || response.Body == nil {
 		return response, err
 	}
-	body := &limitedBody{ReadCloser: response.Body, limit: maxBody}
-	if watch := request.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-		body.limit, body.lines = maxEvent, true
+	if response.StatusCode >= 300 && response.StatusCode < 400 {
+		return nil, errors.Join(errRedirected, response.Body.Close())
 	}
-	response.Body = body
+	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	framed := err == nil && mediaType == runtime.ContentTypeProtobuf
+	watch := request.URL.Query().Get("watch")
+	switch streamed := response.StatusCode == http.StatusOK && (watch == "true" || watch == "1"); {
+	case !streamed:
+		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxBody}
+	case !framed: // client-go limits the length of a frame
+		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxEvent, stream: true}
+	}
 	return response, nil
 }
 
 // WrappedRoundTripper lets client-go find the transport.
 func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-var errTooLong = errors.New("the answer of the API server is too long")
-
-// limitedBody returns an error after limit bytes: of the whole body, or of one line. Each event of a watch is a line of JSON; those
-// in protobuf have a length, which client-go limits.
+// limitedBody returns an error after limit bytes: of the whole body, or of one event, which is an object of the stream.
 type limitedBody struct {
 	io.ReadCloser
-	limit, read int
-	lines       bool
+	limit, read, depth    int
+	stream, text, escaped bool
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.read += n
-	if end := bytes.LastIndexByte(p[:n], '\n'); b.lines && end >= 0 {
-		b.read = n - end - 1
-	}
-	if b.read > b.limit {
-		return 0, errTooLong
+	for _, c := range p[:n] {
+		if b.count(c); b.read > b.limit {
+			return 0, errTooLong
+		}
 	}
 	return n, err
+}
+
+// count starts again where a JSON object of the stream ends. Brackets within texts count for nothing.
+func (b *limitedBody) count(c byte) {
+	b.read++
+	switch {
+	case b.escaped:
+		b.escaped = false
+	case c == '"':
+		b.text = !b.text
+	case b.text:
+		b.escaped = c == '\\'
+	case c == '{' || c == '[':
+		b.depth++
+	case c == '}' || c == ']':
+		if b.depth--; b.stream && b.depth == 0 {
+			b.read = 0
+		}
+	}
 }

@@ -1,15 +1,16 @@
 package guest_test
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +57,7 @@ func TestSlim(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, again); diff != "" {
+			if diff := gocmp.Diff(tt.want, again); diff != "" {
 				t.Errorf("cached (-want +got):\n%s", diff)
 			}
 		})
@@ -65,36 +66,39 @@ func TestSlim(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		query, line string
-		mebibytes   int
-		tooLong     bool
+	const watch, protobuf = "?watch=true", "application/vnd.kubernetes.protobuf;stream=watch"
+	text := strings.Repeat("x", 1<<20)
+	event := `{"a":["}\\\"` + text + `"]}` + "\n"
+	for name, tt := range map[string]struct {
+		query, contentType, start, mebibyte string
+		status, mebibytes                   int
+		tooLong                             bool
 	}{
-		{"", "", 63, false},
-		{"", "\n", 66, true},
-		{"?watch=true", "\n", 70, false},
-		{"?watch=true", "", 17, true},
-		{"?watch=1", "", 17, true},
-		{"?watch=true", "", 15, false},
+		"an answer":                    {mebibyte: text, mebibytes: 63},
+		"a long answer":                {mebibyte: event, mebibytes: 66, tooLong: true},
+		"an event":                     {query: watch, start: "{", mebibyte: text, mebibytes: 15},
+		"a long event":                 {query: watch, start: "{", mebibyte: text, mebibytes: 17, tooLong: true},
+		"a long event, asked with 1":   {query: "?watch=1", start: "{", mebibyte: text, mebibytes: 17, tooLong: true},
+		"a long event of many lines":   {query: watch, start: "[", mebibyte: event + ",", mebibytes: 17, tooLong: true},
+		"a long text with brackets":    {query: watch, start: `{"`, mebibyte: "{}" + text + "\n", mebibytes: 17, tooLong: true},
+		"many events":                  {query: watch, mebibyte: event, mebibytes: 70},
+		"many frames":                  {query: watch, contentType: protobuf, mebibyte: text, mebibytes: 70},
+		"an error instead of events":   {query: watch, status: 500, mebibyte: event, mebibytes: 66, tooLong: true},
+		"an error instead of frames":   {query: watch, status: 500, contentType: protobuf, mebibyte: text, mebibytes: 66, tooLong: true},
+		"a long answer that is framed": {contentType: protobuf, mebibyte: text, mebibytes: 66, tooLong: true},
 	} {
-		t.Run(fmt.Sprintf("%d MiB%s%q", tt.mebibytes, tt.query, tt.line), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				chunk := strings.Repeat("x", 1<<20-len(tt.line)) + tt.line
-				for range tt.mebibytes {
-					if _, err := io.WriteString(w, chunk); err != nil {
-						return // the client has read enough
-					}
+				w.Header().Set("Content-Type", cmp.Or(tt.contentType, "application/json"))
+				w.WriteHeader(cmp.Or(tt.status, http.StatusOK))
+				_, err := io.WriteString(w, tt.start)
+				for i := 0; i < tt.mebibytes && err == nil; i++ { // an error: the client has read enough
+					_, err = io.WriteString(w, tt.mebibyte)
 				}
 			}))
 			defer server.Close()
-			client := server.Client()
-			client.Transport = guest.Limit(client.Transport)
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+tt.query, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response, err := client.Do(request)
+			response, err := get(t, server, tt.query)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,4 +109,36 @@ func TestLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLimitFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	var followed atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/elsewhere" {
+			followed.Store(true)
+			return
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	response, err := get(t, server, "")
+	if err == nil {
+		response.Body.Close()
+		t.Error("a redirect is no error")
+	}
+	if followed.Load() {
+		t.Error("the client followed a redirect")
+	}
+}
+
+func get(t *testing.T, server *httptest.Server, query string) (*http.Response, error) {
+	t.Helper()
+	client := server.Client()
+	client.Transport = guest.Limit(client.Transport)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Do(request)
 }
