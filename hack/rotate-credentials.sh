@@ -48,11 +48,12 @@ check() {
 	echo "Without the operator's program only the outline of $1 was checked: make build"
 }
 
-# workloads prints each workload whose operator lists what it reads: namespace, kind/name, inputs.
+# workloads prints each workload whose operator lists what it reads: namespace, kind/name, inputs. Users cannot create
+# namespaces whose names start with openshift-; workloads with this annotation in other namespaces are not the operators'.
 workloads() {
 	local inputs='{.metadata.annotations.operator\.openshift\.io/rollout-inputs}'
 	"${kubectl}" get deployments,daemonsets --all-namespaces \
-		-o jsonpath="{range .items[*]}{.metadata.namespace} {.kind}/{.metadata.name} ${inputs}{\"\n\"}{end}" | awk 'NF == 3'
+		-o jsonpath="{range .items[*]}{.metadata.namespace} {.kind}/{.metadata.name} ${inputs}{\"\n\"}{end}" | awk 'NF == 3 && $1 ~ /^openshift-/'
 }
 
 # until_true WHAT COMMAND... repeats the command until it succeeds.
@@ -93,9 +94,10 @@ put() { "${kubectl}" patch -n "${namespace}" "secret/$1" --type=merge --patch-fi
 
 # follow waits until a workload runs with the credentials, if it reads them.
 follow() {
-	local in=$1 workload=$2 inputs=$3 input secret changed=lists_another
+	local in=$1 workload=$2 inputs input secret changed=lists_another
+	IFS=, read -ra inputs <<<"$3"
 	[[ -z ${undo} ]] || changed=lists # it did before the rotation
-	for input in ${inputs//,/ }; do
+	for input in "${inputs[@]}"; do
 		[[ ${input} == secret/* ]] || continue
 		secret=${input#secret/}
 		secret=${secret%%=*}

@@ -49,7 +49,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		"no colon":                   {changed(t, "project_name: project", "project_name project"), "is not valid YAML (line 8). Check the indentation and the quotation marks"},
 		"quotation mark left open":   {changed(t, `username: "user"`, `username: "user`), "is not valid YAML (line 5). Check the indentation and the quotation marks"},
 		"list in place of a mapping": {"- clouds\n", "does not have the format of clouds.yaml (line 1)"},
-		"larger than a Secret":       {strings.Repeat("#\n", 1<<20), "is larger than 1024 KiB"},
+		"long and broken":            {"clouds: [\n" + strings.Repeat("# comment\n", 5_000), "is not valid YAML. Check the indentation and the quotation marks"},
+		"too large":                  {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
 		"a bomb of aliases": {
 			"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
 				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nclouds: {openstack: {auth: *g}}\n",

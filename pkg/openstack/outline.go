@@ -12,10 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of what is done to explain a fault of a clouds.yaml.
+// Bounds of a clouds.yaml, which on HyperShift the administrator of the hosted cluster may write.
 const (
-	// maxLines is how long a text may be for its broken line to be found.
-	maxLines = 1000
+	// maxClouds is how long a clouds.yaml may be, in bytes. Decoding takes many times the memory of the text.
+	maxClouds = 128 << 10
+	// maxExplained and maxLines are how many bytes and lines a text may have for its broken line to be found, which
+	// takes an attempt to parse for each line.
+	maxExplained = 16 << 10
+	maxLines     = 200
 	// maxListed is how many names a message lists.
 	maxListed = 10
 )
@@ -35,8 +39,8 @@ type key struct {
 
 // decodeClouds decodes the text of a clouds.yaml. Its errors are about the text as YAML.
 func decodeClouds(text []byte, into any) (outline, error) {
-	if len(text) > maxFile {
-		return outline{}, fmt.Errorf("is larger than %d KiB", maxFile>>10)
+	if len(text) > maxClouds {
+		return outline{}, fmt.Errorf("is larger than %d KiB", maxClouds>>10)
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -162,7 +166,7 @@ func listed(words string, names []string) string {
 // the line at which the surrounding mapping begins, which is most often the first.
 func brokenLine(text []byte) string {
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	if len(lines) > maxLines {
+	if len(text) > maxExplained || len(lines) > maxLines {
 		return ""
 	}
 	for last := len(lines) - 1; last >= 0; last-- {

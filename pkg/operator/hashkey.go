@@ -13,11 +13,11 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/management"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
@@ -57,8 +57,7 @@ func (k *hashKey) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 		k.key.Set(secret.Data[hashKeyKey])
 		return nil
 	}
-	spec, _, _, err := k.operator.GetOperatorState()
-	if err != nil || !management.IsOperatorManaged(spec.ManagementState) {
+	if managed, err := cluster.Managed(k.operator); !managed {
 		return err
 	}
 	return k.write(ctx, syncCtx.Recorder())

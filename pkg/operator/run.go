@@ -104,11 +104,15 @@ func wireAll(drivers []*driver, process host.Process) error {
 	return nil
 }
 
-// deployed tells whether any of the driver's workloads is in the cluster. It asks the API server: a cache that is not filled
-// yet would say no.
+// deployed tells whether any of the driver's workloads exists where its controllers run; standalone that includes the
+// nodes. It reads the API server, because a cache may be empty at first. A hosted cluster's administrator can create a
+// DaemonSet of any name, which must not deploy a driver in the management cluster.
 func (d *driver) deployed(ctx context.Context) (bool, error) {
 	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
 		for _, side := range bundle.Sides() {
+			if d.cluster.Side(side) != d.cluster.Side(bundle.Controller) {
+				continue
+			}
 			for _, asset := range d.bundle.Select(role, side) {
 				found, err := d.exists(ctx, side, asset)
 				if found || err != nil {

@@ -141,7 +141,7 @@ func TestDeployed(t *testing.T) {
 		"daemon set":              {flavour.Standalone, bundle.Guest, daemonSet, true},
 		"hosted deployment":       {flavour.HyperShift, bundle.Controller, hosted, true},
 		"deployment in the guest": {flavour.HyperShift, bundle.Guest, deployment, false},
-		"guest's daemon set":      {flavour.HyperShift, bundle.Guest, daemonSet, true},
+		"guest's daemon set":      {flavour.HyperShift, bundle.Guest, daemonSet, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

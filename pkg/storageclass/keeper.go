@@ -30,6 +30,9 @@ const (
 	// replacePause is the time between two attempts to replace a StorageClass if the API server refused the new one after it had
 	// accepted it in a dry run. Each attempt deletes the class for a moment.
 	replacePause = 10 * time.Minute
+	// maxSize is how large a StorageClass may be, in bytes, for the keeper to repair it: meanwhile it keeps a copy. The
+	// administrator of a hosted cluster can make one as large as the API server accepts.
+	maxSize = 64 << 10
 )
 
 // ErrTaken says that the name of a StorageClass belongs to somebody else's StorageClass.
@@ -94,6 +97,8 @@ func (k *Keeper) write(ctx context.Context, required *storagev1.StorageClass, ow
 	switch {
 	case equality.Semantic.DeepEqual(existing, desired):
 		return nil
+	case existing.Size() > maxSize:
+		return fmt.Errorf("the StorageClass is larger than %d KiB: shorten it, or delete it to have it created again", maxSize>>10)
 	case existing.DeletionTimestamp != nil:
 		// Whoever deleted it, the next one contains what the administrator had set.
 		k.deleted[existing.Name] = existing

@@ -3,6 +3,7 @@ package storageclass
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,6 +216,19 @@ func TestForeignClassStays(t *testing.T) {
 }
 
 // TestRefusedRepairDeletesNothing has admission that refuses the repaired class.
+func TestHugeClassIsNotRepaired(t *testing.T) {
+	t.Parallel()
+	huge := required()
+	huge.Parameters = map[string]string{"type": "silver"}
+	huge.Annotations = map[string]string{"note": strings.Repeat("x", maxSize)}
+	b := newBench(t, huge)
+	const want = "the StorageClass is larger than 64 KiB: shorten it, or delete it to have it created again"
+	if err := b.keep(t); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	b.has(t, huge)
+}
+
 func TestRefusedRepairDeletesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, outdated())
