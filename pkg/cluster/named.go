@@ -34,7 +34,7 @@ func (n *NamedInformers) For(namespace, name string) informers.SharedInformerFac
 	defer n.mu.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if n.factories[key] == nil {
-		n.factories[key] = newInformers(n.kube, namespace, informers.WithTransform(guest.Slim("")), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		n.factories[key] = newInformers(n.kube, namespace, informers.WithTransform(guest.Only(name, guest.Slim(""))), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))
 	}

@@ -20,7 +20,7 @@ func TestNamedInformers(t *testing.T) {
 	t.Parallel()
 	kube := kubefake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: "x", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
-	}})
+	}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}, Data: map[string][]byte{"a": []byte("b")}})
 	named := cluster.NewNamedInformers(kube)
 	secrets := named.For("a", "x").Core().V1().Secrets()
 	secrets.Informer()
@@ -57,6 +57,9 @@ func TestNamedInformers(t *testing.T) {
 	cached, err := secrets.Lister().Secrets("a").Get("x")
 	if err != nil || len(cached.ManagedFields) > 0 {
 		t.Errorf("cached is %v, %v; want the Secret without managed fields", cached, err)
+	}
+	if other, err := secrets.Lister().Secrets("a").Get("other"); err != nil || len(other.Data) > 0 {
+		t.Errorf("cached is %v, %v; want only the name of a Secret that nobody asked for", other, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func newKind[T any](client dynamic.Interface, resource, kind, place string, chec
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
 		}).Informer()
-	_ = informer.SetTransform(withoutManagedFields) // it fails only for an informer that runs already
+	_ = informer.SetTransform(Only(ConfigName, withoutManagedFields)) // it fails only for an informer that runs already
 	return &Kind[T]{informer: informer, resource: resource, kind: kind, place: place, check: check}
 }
 

@@ -5,11 +5,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -18,6 +20,8 @@ const (
 	// maxBody bounds an answer, and maxEvent one event of a watch. Both are far above what an API server with sound objects sends.
 	maxBody  = 64 << 20
 	maxEvent = 16 << 20
+	// maxValues bounds the JSON values of either: a value takes many times the memory of its text.
+	maxValues = 500_000
 	// maxClass bounds what is kept of a StorageClass; those of operators take less than 1 KiB.
 	maxClass = 4 << 10
 )
@@ -47,6 +51,27 @@ func Slim(driver string) cache.TransformFunc {
 			object.SetManagedFields(nil)
 		}
 		return obj, nil
+	}
+}
+
+// Only returns the transform of an informer of one object. An API server that ignores field selectors sends others too: of those it
+// keeps the name.
+func Only(name string, next cache.TransformFunc) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		object, err := meta.Accessor(obj)
+		if err != nil || object.GetName() == name {
+			return next(obj)
+		}
+		if other, ok := obj.(*unstructured.Unstructured); ok {
+			return nameOnly(other), nil
+		}
+		bare := reflect.New(reflect.TypeOf(obj).Elem()).Interface()
+		if other, err := meta.Accessor(bare); err == nil {
+			other.SetName(object.GetName())
+			other.SetNamespace(object.GetNamespace())
+			other.SetResourceVersion(object.GetResourceVersion())
+		}
+		return bare, nil
 	}
 }
 
@@ -87,7 +112,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	watch := request.URL.Query().Get("watch")
 	switch streamed := response.StatusCode == http.StatusOK && (watch == "true" || watch == "1"); {
 	case !streamed:
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxBody}
+		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxBody, framed: framed}
 	case !framed: // client-go limits the length of a frame
 		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxEvent, stream: true}
 	}
@@ -97,38 +122,43 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport.
 func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-// limitedBody returns an error after limit bytes: of the whole body, or of one event, which is an object of the stream.
+// limitedBody returns an error after limit bytes or maxValues values: of the whole body, or of one event, which is an object of the
+// stream. In protobuf, which is framed, it counts no values.
 type limitedBody struct {
 	io.ReadCloser
-	limit, read, depth    int
-	stream, text, escaped bool
+	limit, read, values, depth    int
+	framed, stream, text, escaped bool
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	for _, c := range p[:n] {
-		if b.count(c); b.read > b.limit {
+		if b.count(c); b.read > b.limit || b.values > maxValues {
 			return 0, errTooLong
 		}
 	}
 	return n, err
 }
 
-// count starts again where a JSON object of the stream ends. Brackets within texts count for nothing.
+// count starts again where a JSON object of the stream ends. Brackets and commas within texts count for nothing.
 func (b *limitedBody) count(c byte) {
 	b.read++
 	switch {
+	case b.framed:
 	case b.escaped:
 		b.escaped = false
 	case c == '"':
 		b.text = !b.text
 	case b.text:
 		b.escaped = c == '\\'
+	case c == ',':
+		b.values++
 	case c == '{' || c == '[':
+		b.values++
 		b.depth++
 	case c == '}' || c == ']':
 		if b.depth--; b.stream && b.depth == 0 {
-			b.read = 0
+			b.read, b.values = 0, 0
 		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
@@ -64,6 +66,37 @@ func TestSlim(t *testing.T) {
 	}
 }
 
+// TestOnly keeps the name of objects that nobody asked for.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 100)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: "n", ResourceVersion: "7", Annotations: map[string]string{"a": text}}}
+	other := secret.DeepCopy()
+	other.Name, other.Data = "other", map[string][]byte{"a": []byte(text)}
+	unknown := func(content map[string]any) *unstructured.Unstructured {
+		content["apiVersion"], content["kind"] = "v1", "X"
+		content["metadata"] = map[string]any{"name": "other", "namespace": "n", "resourceVersion": "7"}
+		return &unstructured.Unstructured{Object: content}
+	}
+	for name, tt := range map[string]struct{ given, want any }{
+		"the object":     {secret, secret},
+		"another":        {other, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "n", ResourceVersion: "7"}}},
+		"unstructured":   {unknown(map[string]any{"spec": text}), unknown(map[string]any{})},
+		"what is no API": {"tombstone", "tombstone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := guest.Only("own", guest.Slim(""))(tt.given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("cached (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	const watch, protobuf = "?watch=true", "application/vnd.kubernetes.protobuf;stream=watch"
@@ -81,6 +114,11 @@ func TestLimit(t *testing.T) {
 		"a long event, asked with 1":   {query: "?watch=1", start: "{", mebibyte: text, mebibytes: 17, tooLong: true},
 		"a long event of many lines":   {query: watch, start: "[", mebibyte: event + ",", mebibytes: 17, tooLong: true},
 		"a long text with brackets":    {query: watch, start: `{"`, mebibyte: "{}" + text + "\n", mebibytes: 17, tooLong: true},
+		"an answer of many values":     {mebibyte: "[" + strings.Repeat("{},", 250_001) + "0]", mebibytes: 1, tooLong: true},
+		"an event of many values":      {query: watch, mebibyte: "[" + strings.Repeat("{},", 250_001) + "0]", mebibytes: 1, tooLong: true},
+		"events of few values":         {query: watch, mebibyte: "[" + strings.Repeat("{},", 200_000) + "0]", mebibytes: 3},
+		"a text of many commas":        {mebibyte: `"` + strings.Repeat(",", 1<<20) + `"`, mebibytes: 1},
+		"frames that look like values": {contentType: protobuf, mebibyte: strings.Repeat("{", 1<<20), mebibytes: 1},
 		"many events":                  {query: watch, mebibyte: event, mebibytes: 70},
 		"many frames":                  {query: watch, contentType: protobuf, mebibyte: text, mebibytes: 70},
 		"an error instead of events":   {query: watch, status: 500, mebibyte: event, mebibytes: 66, tooLong: true},

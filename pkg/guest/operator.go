@@ -103,7 +103,8 @@ func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, stat
 // Deployments and DaemonSets; in every other state, the driver stays as it is.
 func Managed(spec *opv1.OperatorSpec) bool { return spec.ManagementState == opv1.Managed }
 
-// Workloads is the client for the controllers of a driver's workloads. Where a value that workloads are made of is invalid or not
+// Workloads is the client for the controllers of a driver's workloads. It shows a log level no higher than Trace: above it, client-go
+// in the sidecars logs the bodies of answers, with the Secrets of StorageClasses. Where a value that workloads are made of is invalid or not
 // there yet, it returns an error and nothing else, so that the workloads stay as they are.
 func Workloads(client v1helpers.OperatorClientWithFinalizers, name, place string) v1helpers.OperatorClientWithFinalizers {
 	return &workloads{OperatorClientWithFinalizers: client, object: "ClusterCSIDriver " + name + place}
@@ -121,6 +122,10 @@ func (w *workloads) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus
 	}
 	if err := w.check(spec); err != nil {
 		return nil, nil, "", fmt.Errorf("%w. The workloads stay as they are until then", err)
+	}
+	if spec.LogLevel == opv1.TraceAll {
+		spec = spec.DeepCopy()
+		spec.LogLevel = opv1.Trace
 	}
 	return spec, status, version, nil
 }

@@ -117,6 +117,21 @@ func TestIncompleteWorkloads(t *testing.T) {
 	}
 }
 
+// TestWorkloadsLogNoBodies: above Trace, client-go in the sidecars logs Secrets.
+func TestWorkloadsLogNoBodies(t *testing.T) {
+	t.Parallel()
+	client := clientWith(opv1.TraceAll, observed)
+	for reader, want := range map[v1helpers.OperatorClient]opv1.LogLevel{guest.Workloads(client, "x", ""): opv1.Trace, client: opv1.TraceAll} {
+		spec, _, _, err := reader.GetOperatorState()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.LogLevel != want {
+			t.Errorf("the log level is %s, want %s", spec.LogLevel, want)
+		}
+	}
+}
+
 func TestUnmanagedWorkloadsNeedNothing(t *testing.T) {
 	t.Parallel()
 	inner := v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{ManagementState: opv1.Unmanaged}, &opv1.OperatorStatus{}, nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // optionalResync covers objects of kinds without an informer.
@@ -58,7 +59,7 @@ func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets 
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kind.crd).String()
 		}),
-		apiextensionsinformers.WithTransform(withoutSchema))
+		apiextensionsinformers.WithTransform(guest.Only(kind.crd, withoutSchema)))
 	d.cluster.AddStarter(crds)
 	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
 	files, read := assetFunc(assets)

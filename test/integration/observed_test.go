@@ -183,11 +183,12 @@ func TestTLSProfileReachesProxies(t *testing.T) {
 }
 
 // TestLogLevelReachesAllContainers: spec.logLevel is the verbosity of each container that has one, of csi-driver-nfs too (fault 90).
+// TraceAll has the effect of Trace.
 func TestLogLevelReachesAllContainers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	for level, want := range map[opv1.LogLevel]string{opv1.Debug: "4", opv1.Trace: "6", opv1.TraceAll: "8", opv1.Normal: "2"} {
+	for level, want := range map[opv1.LogLevel]string{opv1.Debug: "4", opv1.Trace: "6", opv1.TraceAll: "6", opv1.Normal: "2"} {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = level })
 		e.within(prompt, func() error { return e.hasVerbosity(want) })
 	}

@@ -210,9 +210,9 @@ func TestRestartDuringOutage(t *testing.T) {
 	e.startOperator()
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
 	e.eventually(soon, func() error { return e.controllerHas(func(c container) bool { return c.image == image }) })
-	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.TraceAll })
+	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.Trace })
 	e.eventually(soon, func() error {
-		return e.controllerHas(func(c container) bool { return c.image == image && slices.Contains(c.args, "--v=8") })
+		return e.controllerHas(func(c container) bool { return c.image == image && slices.Contains(c.args, "--v=6") })
 	})
 	e.awaitAvailable()
 	if deleted := e.requests(since, ofVerb("delete", "deletecollection"), ofNeither("events")); len(deleted) > 0 {
