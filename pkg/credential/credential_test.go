@@ -176,7 +176,7 @@ func TestNewCredentialsWait(t *testing.T) {
 			t.Errorf("%s: tries are %q", f, tries)
 		}
 		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "/credentials")
-		if b.w.Holds(content("first")) || b.w.HoldsNew(content("first")) || b.w.Holds(content("not the Secret's")) {
+		if b.w.Holds(content("first")) || b.w.Holds(content("not the Secret's")) {
 			t.Errorf("%s: what is accepted, or of nobody's Secret, waits", f)
 		}
 		b.clock.Step(time.Minute)
@@ -185,7 +185,7 @@ func TestNewCredentialsWait(t *testing.T) {
 		}
 
 		b.put("second")
-		if !b.w.Holds(content("second")) || !b.w.HoldsNew(content("second")) {
+		if !b.w.Holds(content("second")) {
 			t.Errorf("%s: new credentials do not wait to be tried", f)
 		}
 		rings := b.rings.Load()
@@ -203,7 +203,7 @@ func TestNewCredentialsWait(t *testing.T) {
 		b.clock.Step(time.Minute)
 		b.sync()
 		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
-		if b.w.Holds(content("second")) || b.w.HoldsNew(content("second")) || b.rings.Load() == rings {
+		if b.w.Holds(content("second")) || b.rings.Load() == rings {
 			t.Errorf("%s: accepted credentials wait, or nobody is told", f)
 		}
 		rings = b.rings.Load()
@@ -242,7 +242,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 	b.clock.Step(5 * time.Minute)
 	b.sync()
-	if b.w.Holds(content("third")) || b.w.HoldsNew(content("third")) || b.rings.Load() == rings {
+	if b.w.Holds(content("third")) || b.rings.Load() == rings {
 		t.Error("the wait does not end, or nobody is told")
 	}
 	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "for 10m0s, so the driver uses them all the same")
@@ -263,7 +263,7 @@ func TestCopyMayBeBehind(t *testing.T) {
 		b.put(password)
 		b.sync()
 	}
-	if !b.w.Holds(content("refused")) || !b.w.HoldsNew(content("refused")) || b.w.Holds(content("third")) {
+	if !b.w.Holds(content("refused")) || b.w.Holds(content("third")) {
 		t.Error("refused credentials roll out where the good ones have not arrived yet")
 	}
 	b.clock.Step(10 * time.Minute)
@@ -272,35 +272,52 @@ func TestCopyMayBeBehind(t *testing.T) {
 	}
 }
 
-// TestRestart: what was there when the operator started is in use, unless an earlier run was waiting; that run's time counts.
+// TestRestart: a restart begins the wait anew, whatever a condition says: the administrator of a hosted cluster can write it, and the
+// content that it is about may be another one.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.Standalone)
-	b.put("second")
-	b.sync()
-	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "The driver uses these credentials, from Secret")
-	if b.w.HoldsNew(content("second")) || !b.w.Holds(content("second")) {
-		t.Error("what may be in use is held back, or rolls out before it is tried")
+	now := time.Unix(1_700_000_000, 0)
+	for name, since := range map[string]time.Time{
+		"no condition":     {},
+		"minutes ago":      now.Add(-7 * time.Minute),
+		"an hour ago":      now.Add(-time.Hour),
+		"a time of 1970":   time.Unix(1, 0),
+		"a time far ahead": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, flavour.HyperShift)
+			b.put("second")
+			if !since.IsZero() {
+				b.forge(opv1.OperatorCondition{Type: acceptedCondition, Status: opv1.ConditionFalse, LastTransitionTime: metav1.NewTime(since)})
+			}
+			b.restart()
+			b.sync()
+			b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "The driver keeps the credentials it has until")
+			b.clock.Step(10*time.Minute - time.Second)
+			b.sync()
+			if !b.w.Holds(content("second")) {
+				t.Error("the wait ends early")
+			}
+			b.clock.Step(time.Second)
+			b.sync()
+			if b.w.Holds(content("second")) {
+				t.Error("the wait does not end")
+			}
+		})
 	}
+}
 
+// forge writes a condition as somebody else would.
+func (b *bench) forge(condition opv1.OperatorCondition) {
+	b.t.Helper()
 	_, status, version, err := b.State.GetOperatorState()
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	status.Conditions = []opv1.OperatorCondition{{
-		Type: acceptedCondition, Status: opv1.ConditionFalse, LastTransitionTime: metav1.NewTime(b.clock.Now().Add(-7 * time.Minute)),
-	}}
-	if _, err := b.State.UpdateOperatorStatus(t.Context(), version, status); err != nil {
-		t.Fatal(err)
-	}
-	b.restart()
-	b.sync()
-	if !b.w.HoldsNew(content("second")) {
-		t.Error("a restart ends the wait")
-	}
-	b.clock.Step(4 * time.Minute)
-	if b.w.Holds(content("second")) {
-		t.Error("a restart prolongs the wait")
+	status.Conditions = []opv1.OperatorCondition{condition}
+	if _, err := b.State.UpdateOperatorStatus(b.t.Context(), version, status); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

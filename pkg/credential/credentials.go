@@ -62,10 +62,9 @@ func digestOf(data map[string][]byte) digest {
 
 // attempt is what is known of a content that OpenStack has not accepted.
 type attempt struct {
-	// since is when the content was first seen.
+	// since is when this process first saw the content. What an earlier process saw is not known: the conditions that it left are
+	// not evidence, because the administrator of a hosted cluster can write them.
 	since time.Time
-	// inUse says that pods may have it already: it was there when the operator started.
-	inUse bool
 	// tried is when OpenStack was asked last; err is its answer.
 	tried time.Time
 	err   error
@@ -129,15 +128,6 @@ func (w *Watcher) Holds(secret *corev1.Secret) bool {
 	}
 	// A content that nobody has seen yet is tried at once if it is that of the watched Secret, and never otherwise.
 	return current != nil && digestOf(current.Data) == content
-}
-
-// HoldsNew is Holds for what cannot say which credentials it was made of: what was there when the operator started counts as in
-// use.
-func (w *Watcher) HoldsNew(secret *corev1.Secret) bool {
-	w.mu.Lock()
-	a := w.attempts[digestOf(secret.Data)]
-	w.mu.Unlock()
-	return (a == nil || !a.inUse) && w.Holds(secret)
 }
 
 // Informer tells when Holds may say something else.

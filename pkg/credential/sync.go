@@ -10,7 +10,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -29,7 +28,7 @@ const (
 func (w *Watcher) acceptedType() string { return w.Service + "CredentialsAccepted" }
 
 func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	spec, status, _, err := w.Cluster.Operator.GetOperatorState()
+	spec, _, _, err := w.Cluster.Operator.GetOperatorState()
 	if err != nil || spec.ManagementState != opv1.Managed {
 		return err
 	}
@@ -39,7 +38,7 @@ func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 		return w.report(ctx, w.rejected(failure, ""))
 	}
 	content := digestOf(secret.Data)
-	w.meet(content, status.Conditions)
+	w.meet(content)
 	w.open(content, secret)
 	if left := w.left(content); left > 0 {
 		syncCtx.Queue().AddAfter(factory.DefaultQueueKey, left)
@@ -54,9 +53,8 @@ func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	return w.report(ctx, accepted, w.checkExpiry(ctx))
 }
 
-// meet notes a content that is new to this process. One that OpenStack had not accepted when an earlier run of the operator ended
-// waits since then.
-func (w *Watcher) meet(content digest, conditions []opv1.OperatorCondition) {
+// meet notes a content that is new to this process. Its wait begins, also if an earlier process tried it.
+func (w *Watcher) meet(content digest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.attempts[content] != nil || w.accepted != nil && *w.accepted == content {
@@ -67,16 +65,7 @@ func (w *Watcher) meet(content digest, conditions []opv1.OperatorCondition) {
 			delete(w.attempts, other)
 		}
 	}
-	a := &attempt{since: w.Clock.Now()}
-	if w.client == nil { // the first of this process
-		before := v1helpers.FindOperatorCondition(conditions, w.acceptedType())
-		if before != nil && before.Status == opv1.ConditionFalse {
-			a.since = before.LastTransitionTime.Time
-		} else {
-			a.inUse = true
-		}
-	}
-	w.attempts[content] = a
+	w.attempts[content] = &attempt{since: w.Clock.Now()}
 }
 
 // left is how long pods may still wait for the content.
@@ -162,7 +151,7 @@ func (w *Watcher) consequence(content digest) string {
 	defer w.mu.Unlock()
 	a := w.attempts[content]
 	switch {
-	case a == nil || a.inUse:
+	case a == nil:
 		return "The driver uses these credentials, from " + w.name
 	case w.Clock.Since(a.since) < w.Wait:
 		return fmt.Sprintf("The driver keeps the credentials it has until OpenStack accepts those in %s, for %v at most", w.name, w.Wait)

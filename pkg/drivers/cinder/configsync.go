@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/utils/clock"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -53,20 +53,12 @@ type configSync struct {
 	sources *sources
 	zones   *zoneWatcher
 	// accepted tells when credentials may be used.
-	accepted acceptance
+	accepted hook.Acceptance
 	clock    clock.PassiveClock
 	grace    time.Duration
 }
 
-// acceptance is credential.Watcher.
-type acceptance interface {
-	// HoldsNew tells whether what was made of other credentials stays for now.
-	HoldsNew(*corev1.Secret) bool
-	// Informer tells when HoldsNew may say something else.
-	Informer() factory.Informer
-}
-
-func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher, accepted acceptance) *configSync {
+func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher, accepted hook.Acceptance) *configSync {
 	c := &configSync{
 		cluster:  s.Cluster,
 		sources:  sources,

@@ -107,5 +107,5 @@ func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
 // held tells whether OpenStack has not accepted the credentials yet, whose entry and CA cloud-conf names.
 func (c *configSync) held() bool {
 	secret, err := c.sources.credentials.Lister().Secrets(c.cluster.Placement.Controller).Get(credentialsSecret)
-	return err == nil && c.accepted.HoldsNew(secret)
+	return err == nil && c.accepted.Holds(secret)
 }

@@ -148,9 +148,8 @@ type bench struct {
 // acceptor is an acceptance by hand.
 type acceptor struct{ held bool }
 
-func (a *acceptor) HoldsNew(*corev1.Secret) bool { return a.held }
-func (a *acceptor) Holds(*corev1.Secret) bool    { return a.held }
-func (a *acceptor) Informer() factory.Informer   { return quiet{} }
+func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held }
+func (a *acceptor) Informer() factory.Informer { return quiet{} }
 
 // quiet is an informer of nothing.
 type quiet struct{}

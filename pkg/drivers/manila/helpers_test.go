@@ -163,8 +163,8 @@ func eventually(t *testing.T, done func() bool) {
 // acceptor holds new credentials back, or does not.
 type acceptor struct{ held atomic.Bool }
 
-func (a *acceptor) HoldsNew(*corev1.Secret) bool { return a.held.Load() }
-func (a *acceptor) Informer() factory.Informer   { return quiet{} }
+func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held.Load() }
+func (a *acceptor) Informer() factory.Informer { return quiet{} }
 
 // quiet is an informer of nothing.
 type quiet struct{}

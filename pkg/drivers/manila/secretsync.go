@@ -14,6 +14,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -35,18 +36,10 @@ type secretSyncController struct {
 	// ca is the source and not its copy, for which the first translation would have to wait.
 	ca caSource
 	// accepted tells when credentials may be used.
-	accepted acceptance
+	accepted hook.Acceptance
 }
 
-// acceptance is credential.Watcher.
-type acceptance interface {
-	// HoldsNew tells whether what was made of other credentials stays for now.
-	HoldsNew(*corev1.Secret) bool
-	// Informer tells when HoldsNew may say something else.
-	Informer() factory.Informer
-}
-
-func newSecretSyncController(s plugin.Surroundings, accepted acceptance) factory.Controller {
+func newSecretSyncController(s plugin.Surroundings, accepted hook.Acceptance) factory.Controller {
 	namespace := s.Cluster.Placement.Node
 	guest := s.Cluster.Side(bundle.Guest).Named
 	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
@@ -147,7 +140,7 @@ func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncCo
 // held tells whether OpenStack has not accepted the credentials yet: the driver would use them at its next call.
 func (c *secretSyncController) held() bool {
 	credentials, err := c.credentials.Get(credentialsSecret)
-	return err == nil && c.accepted.HoldsNew(credentials)
+	return err == nil && c.accepted.Holds(credentials)
 }
 
 func equalData(a, b map[string][]byte) bool {
