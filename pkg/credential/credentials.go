@@ -88,6 +88,7 @@ type Watcher struct {
 
 	// What belongs to sync: the client of the content opened, what came of asking it again after it was accepted, and its expiry.
 	client  Client
+	secret  openstack.Secret
 	opened  digest
 	again   attempt
 	expiry  expiry

@@ -81,7 +81,8 @@ func (w *Watcher) left(content digest) time.Duration {
 // open makes the client of a content.
 func (w *Watcher) open(content digest, secret *corev1.Secret) {
 	if w.client == nil || w.opened != content {
-		w.client = w.Open(openstack.Secret{Name: w.name, Data: secret.Data})
+		w.secret = openstack.Secret{Name: w.name, Data: secret.Data}
+		w.client = w.Open(w.secret)
 		w.opened, w.expiry, w.again = content, expiry{}, attempt{tried: w.Clock.Now()}
 	}
 }
@@ -115,11 +116,14 @@ func (w *Watcher) try(ctx context.Context, content digest) error {
 }
 
 // tryAgain asks whether OpenStack still accepts what it has accepted: passwords change and application credentials are deleted. An
-// outage says nothing about that.
+// outage says nothing about that. A client that has a session sends no login, so a new client asks.
 func (w *Watcher) tryAgain(ctx context.Context) error {
 	age := w.Clock.Since(w.again.tried)
 	if age < againInterval && (w.again.err == nil || age < w.Interval/2) {
 		return w.again.err
+	}
+	if age >= againInterval { // sooner, after a refusal, the client has no session, and remembers how long to wait
+		w.client = w.Open(w.secret)
 	}
 	bounded, cancel := context.WithTimeout(ctx, firstTry)
 	defer cancel()
