@@ -125,10 +125,12 @@ func TestProxy(t *testing.T) {
 
 func TestProxyPasswordIsNotShown(t *testing.T) {
 	t.Parallel()
-	_, err := newConfig(t, "Proxy", `{"status": {"httpProxy": "http://user:secret@[::1"}}`).Proxies.Get("cluster")
-	wantFault(t, err, "Proxy cluster", "status.httpProxy")
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the message has the password: %v", err)
+	for _, proxy := range []string{"http://user:secret@[::1", "user:secret@proxy.example.com:3128", "//user:secret@proxy", "http:user:secret@proxy"} {
+		_, err := newConfig(t, "Proxy", `{"status": {"httpProxy": "`+proxy+`"}}`).Proxies.Get("cluster")
+		wantFault(t, err, "Proxy cluster", "status.httpProxy")
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the message has the password: %v", err)
+		}
 	}
 }
 

@@ -83,8 +83,13 @@ func (c *checks) proxyURL(field, value string) {
 		c.fault(field, "is no address of a proxy", "use the URL of a proxy without spaces and control characters, at most 4096 bytes")
 		return
 	}
+	scheme := strings.Contains(value, "://")
+	if !scheme && strings.Contains(value, "@") { // log and events would show the password
+		c.fault(field, "has a user name but no scheme", "add the scheme, such as http://, in front of it")
+		return
+	}
 	_, err := url.Parse(value)
-	if err != nil && !strings.Contains(value, "://") { // a host and a port are valid in proxy variables
+	if err != nil && !scheme { // a host and a port are valid in proxy variables
 		_, err = url.Parse("http://" + value)
 	}
 	if err != nil {

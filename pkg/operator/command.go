@@ -112,7 +112,7 @@ func newOperator(name string, drivers []plugin.Driver, flags *settings.Flags) (*
 
 // start runs the operator in its process.
 func (o *operator) start(ctx context.Context) error {
-	klog.SetLogFilter(host.LogFilter{})
+	host.LogTo(os.Stderr)
 	if err := limitVerbosity(); err != nil {
 		return err
 	}

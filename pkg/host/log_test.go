@@ -1,0 +1,138 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/loglevel"
+)
+
+// logEverywhere logs a text in the ways that libraries do, and returns how many entries that makes.
+func logEverywhere(ctx context.Context, text string) int {
+	err, log := errors.New(text), klog.Background()
+	ways := []func(){
+		func() { klog.Info(text) },
+		func() { klog.Warningf("%s %d%%", text, 1) },
+		func() { klog.Error(err) },
+		func() { klog.InfoS("message", "key", text, "object", klog.KRef("ns", "name")) },
+		func() { klog.ErrorS(err, "message") },
+		func() { klog.V(2).InfoS(text, "key", map[string]string{"HTTP_PROXY": text}) },
+		func() { klog.V(2).Infof("about %s", text) },
+		func() { log.V(2).Info("message", "key", text) },
+		func() { log.WithName("name").WithValues("value", text).Error(err, text, "key", err) },
+		func() { utilruntime.HandleError(err) },
+		func() { utilruntime.HandleErrorWithContext(klog.NewContext(ctx, log), err, "message", "key", text) },
+	}
+	for _, way := range ways {
+		way()
+	}
+	return len(ways)
+}
+
+// keepKlog undoes what a test does to klog.
+func keepKlog(t *testing.T) {
+	t.Helper()
+	t.Cleanup(klog.CaptureState().Restore)
+	if err := loglevel.SetLogLevel(opv1.Normal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nativeLog has klog write to a buffer without LogTo.
+func nativeLog() *bytes.Buffer {
+	out := &bytes.Buffer{}
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	klog.SetOutputBySeverity("INFO", out)
+	return out
+}
+
+//nolint:paralleltest // klog's logger is global
+func TestLogHasKlogsFormat(t *testing.T) {
+	keepKlog(t)
+	native, out := nativeLog(), &bytes.Buffer{}
+	const text = "http://proxy:3128 said \"no\""
+	logEverywhere(t.Context(), text)
+	LogTo(out)
+	logEverywhere(t.Context(), text)
+	now := regexp.MustCompile(`(?m)^([IWE])\d{4} [\d:.]+`)
+	want, got := now.ReplaceAllString(native.String(), "$1"), now.ReplaceAllString(out.String(), "$1")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the log (-klog's own +got):\n%s", diff)
+	}
+}
+
+// TestLogIsSafe: whatever a text has, and whoever logs it.
+//
+//nolint:paralleltest // klog's logger is global
+func TestLogIsSafe(t *testing.T) {
+	keepKlog(t)
+	for name, text := range map[string]string{
+		"a password":    "http://u:secret@proxy",
+		"control":       "a\x1b[31mb\x00c\u009bd\re\n\n",
+		"a forged line": "x\nI1122 00:00:00.000000       1 forged.go:1] forged",
+		"megabytes":     "http://u:secret@proxy" + strings.Repeat("é\n", 1<<20),
+		"no UTF-8":      "\xff\x9b\xfe",
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := &bytes.Buffer{}
+			LogTo(out)
+			entries := logEverywhere(t.Context(), text)
+			if got := len(regexp.MustCompile(`(?m)^[^ \t\n]`).FindAll(out.Bytes(), -1)); got != entries {
+				t.Errorf("%d lines look like entries, want %d", got, entries)
+			}
+			if out.Len() > entries*(3*maxEntry) {
+				t.Errorf("the log has %d bytes", out.Len())
+			}
+			if strings.Contains(out.String(), "secret") || strings.ContainsAny(out.String(), "\x1b\x00\u009b\r") || !utf8.Valid(out.Bytes()) {
+				t.Errorf("the log has %.3000q", out)
+			}
+		})
+	}
+}
+
+// TestLogLevel: klog's level decides, also after it changes.
+//
+//nolint:paralleltest // klog's logger is global
+func TestLogLevel(t *testing.T) {
+	keepKlog(t)
+	out := &bytes.Buffer{}
+	LogTo(out)
+	for level, want := range map[opv1.LogLevel]int{opv1.Normal: 0, opv1.Debug: 3, opv1.Trace: 6, opv1.TraceAll: 9} {
+		if err := loglevel.SetLogLevel(level); err != nil {
+			t.Fatal(err)
+		}
+		out.Reset()
+		for _, v := range []int{4, 6, 8} {
+			klog.V(klog.Level(v)).Info("text")
+			klog.V(klog.Level(v)).InfoS("text")
+			klog.Background().V(v).Info("text")
+		}
+		if got := strings.Count(out.String(), "\n"); got != want {
+			t.Errorf("at %s: %d entries, want %d", level, got, want)
+		}
+	}
+}
+
+// TestLogReportsFailure: a log that cannot be written is an error for who writes it.
+func TestLogReportsFailure(t *testing.T) {
+	t.Parallel()
+	reader, writer := io.Pipe()
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := (safeLog{writer}).Write([]byte("text\n")); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("wrote %d bytes, error %v", n, err)
+	}
+}
