@@ -7,6 +7,7 @@ import (
 
 // TestBinaries: the flag wins over K8S_BIN_DIR, which wins over the source tree.
 func TestBinaries(t *testing.T) {
+	t.Setenv("K8S_BIN_DIR", "") // which forbids to run in parallel
 	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
