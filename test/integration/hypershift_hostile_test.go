@@ -1,0 +1,342 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// injected is YAML that ends a quoted argument and goes on with fields of a container, and control characters.
+const injected = "x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n        env: [{name: A, valueFrom: {secretKeyRef: {name: pull-secret, key: a}}}]\n        a: \"\x1b[2J"
+
+func megabyte() string { return strings.Repeat("x", 1<<20) }
+
+// attempt is what the administrator of the hosted cluster writes into one of its objects.
+type attempt struct {
+	resource schema.GroupVersionResource
+	object   string
+	// status says that it goes to the status subresource.
+	status bool
+	// patch is merged into the object.
+	patch map[string]any
+	// field is what a condition must name; without it the operator must have repaired the object or not cared.
+	field string
+}
+
+func nested(value any, path ...string) map[string]any {
+	for i := len(path) - 1; i > 0; i-- {
+		value = map[string]any{path[i]: value}
+	}
+	return map[string]any{path[0]: value}
+}
+
+// attempts are all fields of the hosted cluster that the operator reads, with values that no schema allows.
+func attempts(driver string) map[string]attempt {
+	all := map[string]attempt{}
+	infrastructures, apiServers, proxies := configResource("infrastructures"), configResource("apiservers"), configResource("proxies")
+	for name, value := range map[string]any{
+		"YAML": injected, "JSON": `{"a": ["b"]}`, "placeholder": "${TLS_MIN_VERSION}", "megabyte": megabyte(), "number": 5,
+	} {
+		all["cluster ID "+name] = attempt{infrastructures, "cluster", true, nested(value, "status", "infrastructureName"), "status.infrastructureName"}
+		all["TLS version "+name] = attempt{
+			apiServers, "cluster", false,
+			map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": value}}}},
+			"spec.tlsSecurityProfile.custom.minTLSVersion",
+		}
+		all["observed TLS version "+name] = attempt{
+			clusterCSIDrivers(), driver, false, nested(value, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "minTLSVersion"), "",
+		}
+	}
+	for name, value := range map[string]any{"YAML": injected, "object": map[string]any{"a": "b"}} {
+		all["observed cipher "+name] = attempt{
+			clusterCSIDrivers(), driver, false, nested([]any{value}, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "cipherSuites"), "",
+		}
+		all["log level "+name] = attempt{clusterCSIDrivers(), driver, false, nested(value, "spec", "logLevel"), "spec.logLevel"}
+	}
+	for name, value := range map[string]any{"YAML": injected, "megabyte": "http://" + megabyte(), "number": 5} {
+		all["proxy "+name] = attempt{proxies, "cluster", true, nested(value, "status", "httpProxy"), "status.httpProxy"}
+	}
+	all["topology"] = attempt{infrastructures, "cluster", true, nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology"}
+	all["status of another type"] = attempt{infrastructures, "cluster", true, nested("x", "status"), "field status of"}
+	all["many ciphers"] = attempt{
+		apiServers, "cluster", false, map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
+			"type": "Custom", "custom": map[string]any{"ciphers": strings.Split(strings.Repeat("AES128-SHA ", 10000), " ")},
+		}}}, "spec.tlsSecurityProfile.custom.ciphers",
+	}
+	all["no observed configuration"] = attempt{clusterCSIDrivers(), driver, false, nested(nil, "spec", "observedConfig"), ""}
+	all["observed variables"] = attempt{
+		clusterCSIDrivers(), driver, false, nested("/tmp/evil.so", "spec", "observedConfig", "targetcsiconfig", "proxy", "LD_PRELOAD"), "",
+	}
+	all["observed list"] = attempt{clusterCSIDrivers(), driver, false, nested([]any{injected}, "spec", "observedConfig"), ""}
+	all["spec of another type"] = attempt{clusterCSIDrivers(), driver, false, nested("x", "spec"), "field spec of"}
+	all["management state"] = attempt{clusterCSIDrivers(), driver, false, nested(injected, "spec", "managementState"), "managementState"}
+	all["classes"] = attempt{clusterCSIDrivers(), driver, false, nested(injected, "spec", "storageClassState"), "spec.storageClassState"}
+	return all
+}
+
+// beside returns what is in the namespace of the hosted control plane, as JSON, and who holds the Lease.
+func (e *env) beside() map[string]string {
+	e.t.Helper()
+	content := map[string]string{}
+	for _, resource := range emptied() {
+		objects, err := e.management.list(e.ctx(), place{resource, hostedNamespace})
+		if apierrors.IsMethodNotSupported(err) || resource.Resource == "events" || resource.Resource == "pods" || resource.Resource == "replicasets" {
+			continue
+		}
+		e.must(err)
+		for _, object := range objects {
+			delete(object.Object, "status")
+			object.SetManagedFields(nil)
+			object.SetResourceVersion("")
+			shown := any(object.Object)
+			if resource.Resource == "leases" {
+				spec, _ := object.Object["spec"].(map[string]any)
+				shown = []any{spec["holderIdentity"], spec["leaseTransitions"]}
+			}
+			text, err := json.MarshalIndent(shown, "", " ")
+			e.must(err)
+			content[resource.Resource+" "+object.GetNamespace()+"/"+object.GetName()] = string(text)
+		}
+	}
+	return content
+}
+
+// loosen has the schemas of the hosted cluster accept anything where the operator reads, as its administrator can.
+func (e *env) loosen(crd string, fields ...string) {
+	e.t.Helper()
+	original, err := e.dynamic.Resource(crds()).Get(e.ctx(), crd, metav1.GetOptions{})
+	e.must(err)
+	changed := original.DeepCopy()
+	versions, _ := changed.Object["spec"].(map[string]any)["versions"].([]any)
+	for _, version := range versions {
+		root := version.(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+		delete(root, "x-kubernetes-validations")
+		delete(root, "required")
+		for _, field := range fields {
+			root["properties"].(map[string]any)[field] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+		}
+	}
+	_, err = e.dynamic.Resource(crds()).Update(e.ctx(), changed, metav1.UpdateOptions{})
+	e.must(err)
+	e.afterwards(func(ctx context.Context) error {
+		current, err := e.dynamic.Resource(crds()).Get(ctx, crd, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		current.Object["spec"] = original.Object["spec"]
+		_, err = e.dynamic.Resource(crds()).Update(ctx, current, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// merge merges a patch into an object of the hosted cluster. The API server takes a moment to know a new schema.
+func (e *env) merge(a attempt) {
+	e.t.Helper()
+	text, err := json.Marshal(a.patch)
+	e.must(err)
+	var subresources []string
+	if a.status {
+		subresources = []string{"status"}
+	}
+	e.eventually(soon, func() error {
+		_, err := e.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.MergePatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
+		return err
+	})
+}
+
+// undo gives an object its spec and its status back; those of a ClusterCSIDriver are the operator's.
+func (e *env) undo(a attempt, first map[string]any) {
+	e.t.Helper()
+	part, subresources := "spec", []string{}
+	if a.status {
+		part, subresources = "status", []string{"status"}
+	}
+	text, err := json.Marshal([]any{map[string]any{"op": "add", "path": "/" + part, "value": first[part]}})
+	e.must(err)
+	_, err = e.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
+	e.must(err)
+}
+
+// reacts waits until the operator has repaired what it owns, or a condition names what it does not, and then gives the object its
+// first content back.
+func (e *env) reacts(a attempt, first map[string]any, unchanged func(string), name string) {
+	e.t.Helper()
+	if a.field == "" {
+		good := first["spec"].(map[string]any)["observedConfig"]
+		e.eventually(soon, func() error { return e.observedIs(good) })
+		return
+	}
+	defer e.undo(a, first)
+	e.eventually(soon, func() error { return e.named(a.field) })
+	unchanged(name)
+}
+
+// named returns nil if a condition names the field, and all can be shown. It reads without types: the spec may not fit any.
+func (e *env) named(field string) error {
+	object, err := e.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		message, _ := condition["message"].(string)
+		if condition["type"] == planted {
+			continue
+		}
+		if len(message) > 5000 || strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+			return fmt.Errorf("the message of %s cannot be shown: %d bytes, %.200q", condition["type"], len(message), message)
+		}
+		found = found || strings.Contains(message, field)
+	}
+	if !found {
+		return fmt.Errorf("no condition names %q", field)
+	}
+	return nil
+}
+
+// observedIs returns nil if the operator has repaired the observed configuration.
+func (e *env) observedIs(want any) error {
+	object, err := e.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	spec, _ := object.Object["spec"].(map[string]any)
+	if diff := cmp.Diff(want, spec["observedConfig"]); diff != "" {
+		return fmt.Errorf("the observed configuration differs (-want +got):\n%.2000s", diff)
+	}
+	return nil
+}
+
+// passes proves that the operator has worked since: it makes an object anew.
+func (e *env) passes() {
+	e.t.Helper()
+	drivers := e.kube.StorageV1().CSIDrivers()
+	e.must(drivers.Delete(e.ctx(), e.subject.driver, metav1.DeleteOptions{}))
+	e.eventually(installed, func() error {
+		_, err := drivers.Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+		return err
+	})
+}
+
+const planted = "Planted"
+
+// TestHyperShiftHostileGuest: whatever the administrator of the hosted cluster writes there, the objects of the management cluster are
+// those of a harmless guest; a condition names what is invalid, and the operator lives.
+func TestHyperShiftHostileGuest(t *testing.T) {
+	t.Parallel()
+	eachHosted(t, options{}, func(t *testing.T, e *env) {
+		e.awaitAvailable()
+		for _, crd := range []string{"infrastructures", "apiservers", "proxies"} {
+			e.loosen(crd+".config.openshift.io", "spec", "status")
+		}
+		e.loosen("clustercsidrivers.operator.openshift.io", "spec")
+		e.rest()
+		operator, before := e.operator, e.beside()
+		unchanged := func(what string) {
+			t.Helper()
+			if diff := cmp.Diff(before, e.beside()); diff != "" {
+				t.Errorf("%s changed the management cluster (-before +after):\n%.4000s", what, diff)
+			}
+			if e.operator != operator || !operator.running() {
+				t.Fatalf("%s ended the operator", what)
+			}
+		}
+		first := map[schema.GroupVersionResource]map[string]any{}
+		for _, a := range attempts(e.subject.driver) {
+			if first[a.resource] == nil {
+				object, err := e.dynamic.Resource(a.resource).Get(e.ctx(), a.object, metav1.GetOptions{})
+				e.must(err)
+				first[a.resource] = object.Object
+			}
+		}
+		for name, a := range attempts(e.subject.driver) {
+			e.sub(name, func(*testing.T) {
+				e.merge(a)
+				e.reacts(a, first[a.resource], unchanged, name)
+				e.eventually(installed, e.notDegraded)
+				unchanged(name)
+			})
+		}
+		e.plant()
+		e.passes()
+		unchanged("what was planted")
+
+		// A harmless change still comes through, and goes.
+		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.Debug })
+		e.eventually(installed, func() error { return e.speaks("4") })
+		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.Normal })
+		e.eventually(installed, func() error { return e.speaks("2") })
+		if e.operator != operator || !operator.running() {
+			t.Fatal("the operator ended")
+		}
+	})
+}
+
+// speaks returns nil if the Deployment has the verbosity.
+func (e *env) speaks(verbosity string) error {
+	w, err := e.workload(e.subject.workloads[0])
+	if err != nil {
+		return err
+	}
+	for _, c := range w.containers() {
+		if got, found := argument(c, "v"); found && got != verbosity && !strings.HasSuffix(c.Name, "kube-rbac-proxy") {
+			return fmt.Errorf("container %s has --v=%s, want %s", c.Name, got, verbosity)
+		}
+	}
+	return nil
+}
+
+// plant fills the hosted cluster with objects of all kinds that the operator knows, full of what it did not ask for.
+func (e *env) plant() {
+	e.t.Helper()
+	text := injected + megabyte()[:300<<10]
+	for i := range 5 {
+		class := &storagev1.StorageClass{
+			ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("planted-%d", i), Annotations: map[string]string{"a": text[:200<<10]}},
+			Provisioner: e.subject.driver, Parameters: map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
+		}
+		_, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), class, metav1.CreateOptions{})
+		e.must(err)
+	}
+	e.putConfigMap(e.subject.operandNamespace, "planted", map[string]string{"a": text})
+	for _, name := range []string{e.subject.trustedCA, "cloud-conf", "cloud-provider-config", "cinder-csi-config", hostedCloudCA} {
+		e.putConfigMap(e.subject.operandNamespace, name, map[string]string{"ca-bundle.crt": text, "cloud.conf": text, "ca-bundle.pem": text, "enable_topology": injected})
+	}
+	for _, name := range e.subject.credentials {
+		e.putSecret(name[0], name[1], map[string][]byte{"clouds.yaml": []byte(text), "cacert": []byte(text)})
+	}
+	e.putSecret(e.subject.operandNamespace, driverSecret, map[string][]byte{"os-authURL": []byte(text)})
+	e.putSecret(e.subject.operandNamespace, e.subject.certificate, map[string][]byte{"tls.crt": []byte(text)})
+	status := map[string]any{"status": map[string]any{
+		"generations": []any{map[string]any{
+			"group": "apps", "resource": "deployments", "namespace": hostedNamespace, "name": e.subject.workloads[0], "lastGeneration": 1 << 40, "hash": injected,
+		}},
+		"conditions": []any{map[string]any{
+			"type": planted, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z", "reason": "Planted", "message": text,
+		}},
+	}}
+	patch, err := json.Marshal(status)
+	e.must(err)
+	_, err = e.dynamic.Resource(clusterCSIDrivers()).Patch(e.ctx(), e.subject.driver, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
+	e.must(err)
+}
