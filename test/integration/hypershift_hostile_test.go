@@ -282,9 +282,12 @@ func TestHyperShiftHostileGuest(t *testing.T) {
 		unchanged("what was planted")
 
 		// A harmless change still comes through, and goes.
-		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.Debug })
+		level := func(l opv1.LogLevel) attempt {
+			return attempt{clusterCSIDrivers(), e.subject.driver, false, nested(string(l), "spec", "logLevel"), ""}
+		}
+		e.merge(level(opv1.Debug))
 		e.eventually(installed, func() error { return e.speaks("4") })
-		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.Normal })
+		e.merge(level(opv1.Normal))
 		e.eventually(installed, func() error { return e.speaks("2") })
 		if e.operator != operator || !operator.running() {
 			t.Fatal("the operator ended")
