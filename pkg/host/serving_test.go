@@ -155,7 +155,7 @@ func TestAccess(t *testing.T) {
 			t.Parallel()
 			var got int
 			// The CA of client certificates is read while the server runs.
-			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (done bool, err error) {
+			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (done bool, err error) {
 				got, err = tt.send(ctx, address)
 				return got == tt.want, err
 			})

@@ -5,6 +5,8 @@ package integration
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,14 +68,16 @@ func TestCinderOutage(t *testing.T) {
 			e.idle(2 * time.Second)
 			e.must(e.available())
 			e.must(e.isAs(before))
-			versions := 0 // a write that repeats what is there makes none
+			// A write that repeats what is there makes no version, unless the cache is behind the operator's own write: then the
+			// time of the transition changes once more.
+			var versions []string
 			for _, c := range watch.conditions(e) {
 				if c.Type == cinderReachable && c.Status == opv1.ConditionFalse {
-					versions++
+					versions = append(versions, c.Reason+": "+c.Message)
 				}
 			}
-			if versions != 1 {
-				e.t.Errorf("an outage is %d versions of the ClusterCSIDriver, want one", versions)
+			if versions = slices.Compact(versions); len(versions) != 1 {
+				e.t.Errorf("an outage is %d versions of the ClusterCSIDriver, want one:\n%s", len(versions), strings.Join(versions, "\n"))
 			}
 			end()
 			e.retryLogin(f)
