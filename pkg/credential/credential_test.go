@@ -204,13 +204,13 @@ func TestNewCredentialsWait(t *testing.T) {
 		b.sync()
 		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
 		if b.w.Holds(content("second")) || b.rings.Load() == rings {
-			t.Errorf("%s: accepted credentials wait, or nobody is told", f)
+			t.Errorf("%s: accepted credentials wait, or controllers are not woken", f)
 		}
 		rings = b.rings.Load()
 		b.put("third")
 		b.sync()
 		if b.w.Holds(content("third")) || b.rings.Load() == rings {
-			t.Errorf("%s: credentials that are accepted at once wait, or nobody is told", f)
+			t.Errorf("%s: credentials that are accepted at once wait, or controllers are not woken", f)
 		}
 		want := []string{"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", "TestCredentialsAccepted"}
 		if got := b.emitted(); !slices.Equal(got, want) {
@@ -243,7 +243,7 @@ func TestWaitEnds(t *testing.T) {
 	b.clock.Step(5 * time.Minute)
 	b.sync()
 	if b.w.Holds(content("third")) || b.rings.Load() == rings {
-		t.Error("the wait does not end, or nobody is told")
+		t.Error("the wait does not end, or controllers are not woken")
 	}
 	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "for 10m0s, so the driver uses them all the same")
 	if got := b.emitted(); !slices.Equal(got, slices.Repeat([]string{"TestCredentialsNotAccepted"}, len(got))) || len(got) < 2 {

@@ -182,7 +182,7 @@ func TestMissingCredentialsSecret(t *testing.T) {
 }
 
 // TestTranslatesCA: the driver's Secret contains the CA of the credentials, or else the one of the ConfigMap, and never the path in
-// clouds.yaml, which belongs to the installer's host (faults 28, 29, 33).
+// clouds.yaml, which belongs to the installer's host.
 func TestTranslatesCA(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})

@@ -26,8 +26,8 @@ func TestUserConfig(t *testing.T) {
 		wantTopology string
 	}{
 		"nothing at all":           {nil, nil, userConfig{}, ""},
-		"config alone (1.11-11)":   {[]runtime.Object{own(map[string]string{userConfigKey: config})}, nil, userConfig{config: text{value: config}}, ""},
-		"topology alone (1.11-11)": {[]runtime.Object{own(map[string]string{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
+		"config alone":             {[]runtime.Object{own(map[string]string{userConfigKey: config})}, nil, userConfig{config: text{value: config}}, ""},
+		"topology alone":           {[]runtime.Object{own(map[string]string{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
 		"both":                     {[]runtime.Object{own(map[string]string{userConfigKey: config, userTopologyKey: "true"})}, nil, userConfig{config: text{value: config}}, "true"},
 		"neither":                  {[]runtime.Object{own(map[string]string{"foreign": config})}, nil, userConfig{}, ""},
 		"as installed (56)":        {[]runtime.Object{installed}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, ""},

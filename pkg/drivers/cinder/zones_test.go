@@ -201,7 +201,7 @@ func TestAnErrorThatIsNoneOfTheClouds(t *testing.T) {
 	}
 }
 
-// TestSecretEvents has the real controllers hear of the credentials, one probe at a time.
+// TestSecretEvents checks that an event of the Secret wakes the real controllers, one probe at a time.
 func TestSecretEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, standalone())
