@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/utils/ptr"
 
@@ -13,23 +14,55 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// conditionWriter sees to it that each condition has a reason and a message, and that the message is the same for the same
-// failure. A message that changes at each attempt is a write at each attempt, and an event that wakes every controller.
+// conditionWriter writes conditions that have a reason and a message, and whose message and transition time are the same for
+// the same failure. A condition that changes at each attempt is a write at each attempt, and an event that wakes every controller.
 type conditionWriter struct {
 	v1helpers.OperatorClientWithFinalizers
+
+	mu      sync.Mutex
+	written map[string]applyopv1.OperatorConditionApplyConfiguration // by type
+}
+
+func newConditionWriter(client v1helpers.OperatorClientWithFinalizers) *conditionWriter {
+	return &conditionWriter{OperatorClientWithFinalizers: client, written: map[string]applyopv1.OperatorConditionApplyConfiguration{}}
 }
 
 // ApplyOperatorStatus applies the status with its conditions made presentable.
-func (w conditionWriter) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+func (w *conditionWriter) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	if status == nil {
+		return w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+	}
 	if isConflict(status) {
 		return nil
 	}
-	if status != nil {
-		for i := range status.Conditions {
-			presentable(&status.Conditions[i])
-		}
+	for i := range status.Conditions {
+		presentable(&status.Conditions[i])
+		w.restoreTransition(&status.Conditions[i])
 	}
-	return w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+	if err := w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status); err != nil {
+		return err
+	}
+	w.remember(status.Conditions)
+	return nil
+}
+
+// restoreTransition sets the transition time that was written with the same condition before. library-go takes the time from its
+// cache. With a cache that is older than the last write it would set the present time, which makes another version of the object.
+func (w *conditionWriter) restoreTransition(c *applyopv1.OperatorConditionApplyConfiguration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if written, ok := w.written[ptr.Deref(c.Type, "")]; ok && c.LastTransitionTime == nil && ptr.Equal(written.Status, c.Status) {
+		c.LastTransitionTime = written.LastTransitionTime
+	}
+}
+
+// remember keeps conditions as library-go completed them: it sets their transition times in place.
+func (w *conditionWriter) remember(conditions []applyopv1.OperatorConditionApplyConfiguration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range conditions {
+		w.written[ptr.Deref(c.Type, "")] = c
+	}
 }
 
 // conflict ends the message of the API server's refusal of an update that another one has overtaken. A condition has only the

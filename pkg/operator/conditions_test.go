@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -19,6 +22,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
 func TestStable(t *testing.T) {
@@ -115,7 +119,7 @@ func TestFailureIsWrittenOnce(t *testing.T) {
 		return []byte(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` + name + `"}}`), nil
 	}
 	controller := staticresourcecontroller.NewStaticResourceController("Foo", read, []string{"b", "a"},
-		(&resourceapply.ClientHolder{}).WithKubernetes(kube), conditionWriter{client}, recorder)
+		(&resourceapply.ClientHolder{}).WithKubernetes(kube), newConditionWriter(client), recorder)
 	for range 2 {
 		if err := controller.Sync(t.Context(), factory.NewSyncContext("Foo", recorder)); err == nil {
 			t.Fatal("no error although nothing can be applied")
@@ -136,7 +140,7 @@ func TestFailureToWriteIsReturned(t *testing.T) {
 	client := newFakeClient()
 	client.refused = 1
 	status := applyopv1.OperatorStatus().WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(opv1.ConditionFalse))
-	if err := (conditionWriter{client}).ApplyOperatorStatus(t.Context(), "test", status); err == nil || errors.Unwrap(err) != nil {
+	if err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "test", status); err == nil || errors.Unwrap(err) != nil {
 		t.Errorf("got %v, want the API server's own error", err)
 	}
 }
@@ -160,12 +164,44 @@ func TestConflictsAreNoCondition(t *testing.T) {
 			t.Parallel()
 			client := newFakeClient()
 			status := applyopv1.OperatorStatus().WithConditions(test.condition)
-			if err := (conditionWriter{client}).ApplyOperatorStatus(t.Context(), "manager", status); err != nil {
+			if err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "manager", status); err != nil {
 				t.Fatal(err)
 			}
 			if got := len(client.posted()); got != test.want {
 				t.Errorf("%d conditions, want %d", got, test.want)
 			}
 		})
+	}
+}
+
+// behindClient is a client whose cache never receives what the client writes: for it, each condition has just changed.
+type behindClient struct {
+	*fakeClient
+
+	clock *testingclock.FakePassiveClock
+	times []time.Time
+}
+
+func (c *behindClient) ApplyOperatorStatus(_ context.Context, _ string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+	v1helpers.SetApplyConditionsLastTransitionTime(c.clock, &status.Conditions, nil)
+	c.times = append(c.times, status.Conditions[0].LastTransitionTime.Time)
+	return nil
+}
+
+func TestConditionKeepsItsTransitionTimeWhileTheCacheIsBehind(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1000, 0)
+	client := &behindClient{fakeClient: newFakeClient(), clock: testingclock.NewFakePassiveClock(began)}
+	writer := newConditionWriter(client)
+	for i, status := range []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionFalse, opv1.ConditionTrue} {
+		client.clock.SetTime(began.Add(time.Duration(i) * time.Second))
+		condition := applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(status)
+		if err := writer.ApplyOperatorStatus(t.Context(), "manager", applyopv1.OperatorStatus().WithConditions(condition)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []time.Time{began, began, began.Add(2 * time.Second), began.Add(2 * time.Second), began.Add(4 * time.Second)}
+	if diff := cmp.Diff(want, client.times); diff != "" {
+		t.Errorf("transition times (-want +got):\n%s", diff)
 	}
 }

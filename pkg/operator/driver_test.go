@@ -91,7 +91,7 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 		}
 	}
 	for _, d := range drivers {
-		d.operator = conditionWriter{client}
+		d.operator = newConditionWriter(client)
 	}
 	return drivers
 }

@@ -37,7 +37,7 @@ func TestManagementStateMessages(t *testing.T) {
 			t.Parallel()
 			client := newFakeClient()
 			client.spec.ManagementState = test.state
-			d := &driver{Driver: plugin.Driver{Name: "x.example", Removable: test.removable}, operator: conditionWriter{client}, events: process().Events}
+			d := &driver{Driver: plugin.Driver{Name: "x.example", Removable: test.removable}, operator: newConditionWriter(client), events: process().Events}
 			controller := d.managementState()
 			if err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestOnlyManagedReconciles(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, flavour.Standalone, plugins()...)[0]
-			d.operator.(conditionWriter).OperatorClientWithFinalizers.(*fakeClient).spec.ManagementState = state
+			d.operator.(*conditionWriter).OperatorClientWithFinalizers.(*fakeClient).spec.ManagementState = state
 			controllers, _, err := d.gated()
 			if err != nil {
 				t.Fatal(err)

@@ -49,7 +49,7 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	connected.Operator = &generationKeeper{OperatorClientWithFinalizers: conditionWriter{connected.Operator}}
+	connected.Operator = &generationKeeper{OperatorClientWithFinalizers: newConditionWriter(connected.Operator)}
 	if !leader.Removable {
 		management.SetOperatorNotRemovable()
 	}

@@ -44,7 +44,7 @@ type cast struct {
 func newCast() *cast {
 	c := &cast{always: &fakeController{}, gated: &fakeController{}, workload: &fakeController{}, client: newFakeClient()}
 	both := []*driver{
-		{Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{}, operator: conditionWriter{c.client}, applied: &firstTimes{}},
+		{Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{}, operator: newConditionWriter(c.client), applied: &firstTimes{}},
 		{Driver: plugin.Driver{Name: "leader"}, applied: &firstTimes{}},
 	}
 	c.runner = &runner{
