@@ -226,8 +226,8 @@ func TestDriversHooksComeLast(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		p := plugins()[0]
-		p.Wire = func(plugin.Surroundings) (plugin.Wiring, error) {
-			return plugin.Wiring{Controller: []hook.Workload{{Inputs: []hook.Input{{Kind: "Driver", Name: "own"}}}}}, nil
+		p.Setup = func(plugin.Dependencies) (plugin.Components, error) {
+			return plugin.Components{ControllerHooks: []hook.Workload{{Inputs: []hook.Input{{Kind: "Driver", Name: "own"}}}}}, nil
 		}
 		hooks, err := assembled(t, f, p)[0].controllerHooks(nil)
 		if err != nil {

@@ -27,7 +27,7 @@ type driver struct {
 	settings     *settings.Settings
 	events       events.Recorder
 	bundle       *bundle.Bundle
-	wiring       plugin.Wiring
+	components   plugin.Components
 	// trustedCA is the name of the ConfigMap into which the cluster network operator puts the trusted CAs; "" is none. The drivers
 	// of an operator share the leader's.
 	trustedCA string
@@ -113,9 +113,9 @@ func (d *driver) gated() (first, workloads []factory.Controller, err error) {
 		return nil, nil, err
 	}
 	workloads, err = d.workloads()
-	own := d.wiring.Controllers
-	if d.wiring.Credentials != nil {
-		own = append([]factory.Controller{d.wiring.Credentials}, own...)
+	own := d.components.Controllers
+	if d.components.Credentials != nil {
+		own = append([]factory.Controller{d.components.Credentials}, own...)
 	}
 	return slices.Concat(static, optional, classes, own), workloads, err
 }

@@ -148,11 +148,11 @@ func TestDriversOwnControllersAreGated(t *testing.T) {
 	t.Parallel()
 	both := plugins()
 	own := &fakeController{name: "Own"}
-	both[0].Wire = func(s plugin.Surroundings) (plugin.Wiring, error) {
+	both[0].Setup = func(s plugin.Dependencies) (plugin.Components, error) {
 		if s.Cluster.Placement.Node != operandNamespace || s.Settings.ReleaseVersion != "4.21" || s.Events == nil {
 			t.Errorf("wired to %+v", s)
 		}
-		return plugin.Wiring{Controllers: []factory.Controller{own}}, nil
+		return plugin.Components{Controllers: []factory.Controller{own}}, nil
 	}
 	r := &runner{drivers: assembled(t, flavour.Standalone, both...)}
 	if err := r.collect(); err != nil {
@@ -309,14 +309,14 @@ func TestAssemblyFaults(t *testing.T) {
 		"companion elsewhere": {
 			func(o *operator) { o.drivers[1].Namespace = "elsewhere" }, `driver "NFS" is no companion of "OpenStackManila"`,
 		},
-		"wiring": {func(o *operator) {
-			o.drivers[1].Wire = func(plugin.Surroundings) (plugin.Wiring, error) { return plugin.Wiring{}, failure }
-		}, `wiring driver "NFS": cannot be wired`},
+		"components": {func(o *operator) {
+			o.drivers[1].Setup = func(plugin.Dependencies) (plugin.Components, error) { return plugin.Components{}, failure }
+		}, `setting up driver "NFS": cannot be wired`},
 		"controller that is nil": {func(o *operator) {
-			o.drivers[0].Wire = func(plugin.Surroundings) (plugin.Wiring, error) {
-				return plugin.Wiring{Controllers: []factory.Controller{nil}}, nil
+			o.drivers[0].Setup = func(plugin.Dependencies) (plugin.Components, error) {
+				return plugin.Components{Controllers: []factory.Controller{nil}}, nil
 			}
-		}, `wiring driver "OpenStackManila": plugin.Wiring: field Controllers[0] is nil`},
+		}, `setting up driver "OpenStackManila": plugin.Components: field Controllers[0] is nil`},
 		"image that is none": {
 			func(o *operator) { o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b" }, `assets of driver "OpenStackManila": filling placeholders`,
 		},
@@ -378,7 +378,7 @@ func TestTwoWorkloadsOfARole(t *testing.T) {
 func TestCSIDriverHooks(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	d.wiring.CSIDriver = []hook.CSIDriver{hook.FSGroupPolicy(storagev1.FileFSGroupPolicy)}
+	d.components.CSIDriverHooks = []hook.CSIDriver{hook.FSGroupPolicy(storagev1.FileFSGroupPolicy)}
 	before := d.bundle.Assets()
 	after, err := d.withCSIDriverHooks(before)
 	if err != nil {
@@ -401,7 +401,7 @@ func TestCSIDriverHooks(t *testing.T) {
 			t.Errorf("CSIDriver (-want +got):\n%s", diff)
 		}
 	}
-	d.wiring.CSIDriver = []hook.CSIDriver{func(*storagev1.CSIDriver) error { return errors.New("no") }}
+	d.components.CSIDriverHooks = []hook.CSIDriver{func(*storagev1.CSIDriver) error { return errors.New("no") }}
 	if _, err := d.withCSIDriverHooks(before); err == nil || err.Error() != `changing asset "csidriver.yaml": no` {
 		t.Errorf("got %v, want the hook's error and the asset", err)
 	}

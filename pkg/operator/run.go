@@ -69,11 +69,11 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 		}
 		drivers = append(drivers, d)
 	}
-	return drivers, wireAll(drivers, process)
+	return drivers, setUpAll(drivers, process)
 }
 
-// wireAll joins the drivers to the cluster. What they know of the cloud and of the trusted CAs is the leader's.
-func wireAll(drivers []*driver, process host.Process) error {
+// setUpAll joins the drivers to the cluster. What they know of the cloud and of the trusted CAs is the leader's.
+func setUpAll(drivers []*driver, process host.Process) error {
 	leader := drivers[0]
 	var err error
 	if leader.trusted, err = leader.findTrustedCA(); err != nil {
@@ -87,18 +87,18 @@ func wireAll(drivers []*driver, process host.Process) error {
 		if leader.trusted != nil {
 			d.trustedCA = leader.trusted.name
 		}
-		if d.Wire == nil {
+		if d.Setup == nil {
 			continue
 		}
-		s := plugin.Surroundings{
+		s := plugin.Dependencies{
 			Cluster: d.cluster, Settings: d.settings, Events: d.events,
 			Cloud: cloud, CloudInformers: leader.trusted.informers(), Clock: process.Clock,
 		}
-		if d.wiring, err = d.Wire(s); err != nil {
-			return fmt.Errorf("wiring driver %q: %w", d.ConditionPrefix, err)
+		if d.components, err = d.Setup(s); err != nil {
+			return fmt.Errorf("setting up driver %q: %w", d.ConditionPrefix, err)
 		}
-		if err := d.wiring.Validate(); err != nil {
-			return fmt.Errorf("wiring driver %q: %w", d.ConditionPrefix, err)
+		if err := d.components.Validate(); err != nil {
+			return fmt.Errorf("setting up driver %q: %w", d.ConditionPrefix, err)
 		}
 	}
 	return nil

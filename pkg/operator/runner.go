@@ -56,12 +56,12 @@ func (r *runner) collect() error {
 // guard puts the leader's gate before the gated controllers.
 func (r *runner) guard(ctx context.Context, interval time.Duration, c clock.Clock) error {
 	leader := r.drivers[0]
-	if leader.wiring.Credentials != nil {
-		if err := leader.wiring.Credentials.Metrics.RegisterWith(legacyregistry.Register); err != nil {
+	if leader.components.Credentials != nil {
+		if err := leader.components.Credentials.Metrics.RegisterWith(legacyregistry.Register); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
-	if leader.wiring.Gate == nil {
+	if leader.components.Gate == nil {
 		r.open(ctx)
 		return nil
 	}
@@ -70,7 +70,7 @@ func (r *runner) guard(ctx context.Context, interval time.Duration, c clock.Cloc
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	keeper := &gatekeeper{
-		gate:     leader.wiring.Gate,
+		gate:     leader.components.Gate,
 		client:   leader.operator,
 		events:   leader.events,
 		metrics:  metrics,
@@ -115,7 +115,7 @@ func (r *runner) waitUntilReady(ctx context.Context) {
 	r.drivers[0].waitFor(ctx, "observed configuration of the cluster", r.drivers[0].hasObservedConfig)
 	for _, d := range r.drivers {
 		d.applied.wait(ctx)
-		d.waitFor(ctx, "configuration", d.wiring.Ready)
+		d.waitFor(ctx, "configuration", d.components.Ready)
 	}
 }
 

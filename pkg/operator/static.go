@@ -128,7 +128,7 @@ func named(names sets.Set[string]) factory.EventFilterFunc {
 func (d *driver) withCSIDriverHooks(assets []bundle.Asset) ([]bundle.Asset, error) {
 	ret := make([]bundle.Asset, 0, len(assets))
 	for _, asset := range assets {
-		if asset.Role == bundle.CSIDriver && len(d.wiring.CSIDriver) > 0 {
+		if asset.Role == bundle.CSIDriver && len(d.components.CSIDriverHooks) > 0 {
 			changed, err := d.changeCSIDriver(asset.Data)
 			if err != nil {
 				return nil, fmt.Errorf("changing asset %q: %w", asset.Name, err)
@@ -145,7 +145,7 @@ func (d *driver) changeCSIDriver(text []byte) ([]byte, error) {
 	if err := yaml.UnmarshalStrict(text, &obj); err != nil {
 		return nil, err
 	}
-	for _, change := range d.wiring.CSIDriver {
+	for _, change := range d.components.CSIDriverHooks {
 		if err := change(&obj); err != nil {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func (d *driver) nodeService() (factory.Controller, error) {
 // controllerHooks have the driver's own last: they win.
 func (d *driver) controllerHooks(deployments appslisters.DeploymentLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
-	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(bundle.Controller), certificates, d.wiring.Controller)
+	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(bundle.Controller), certificates, d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -105,7 +105,7 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 		}
 		hooks = append(hooks, certificates...)
 	}
-	hooks = append(hooks, d.wiring.Node...)
+	hooks = append(hooks, d.components.NodeHooks...)
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), nil
 }
 

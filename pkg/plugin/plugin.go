@@ -36,13 +36,13 @@ type Driver struct {
 	Removable bool
 	// StaleConditions are types that earlier releases left behind. They are removed, also while the driver is disabled.
 	StaleConditions []string
-	// Wire joins the driver to the cluster. It MUST NOT do I/O or start goroutines; informers it asks for are started later.
+	// Setup joins the driver to the cluster. It MUST NOT do I/O or start goroutines; informers it asks for are started later.
 	// nil is a driver of assets only.
-	Wire func(Surroundings) (Wiring, error)
+	Setup func(Dependencies) (Components, error)
 }
 
-// Surroundings is what a driver is wired to.
-type Surroundings struct {
+// Dependencies is what a driver is wired to.
+type Dependencies struct {
 	Cluster  *cluster.Cluster
 	Settings *settings.Settings
 	Events   events.Recorder
@@ -54,14 +54,14 @@ type Surroundings struct {
 	Clock          clock.PassiveClock
 }
 
-// Wiring is the driver's behaviour. Every field is optional.
-type Wiring struct {
-	// Controller changes the Deployment of the controller service, in this order, after the core's own hooks.
-	Controller []hook.Workload
-	// Node changes the DaemonSet of the node service, likewise.
-	Node []hook.Workload
-	// CSIDriver changes the CSIDriver object.
-	CSIDriver []hook.CSIDriver
+// Components is the driver's behaviour. Every field is optional.
+type Components struct {
+	// ControllerHooks changes the Deployment of the controller service, in this order, after the core's own hooks.
+	ControllerHooks []hook.Workload
+	// NodeHooks changes the DaemonSet of the node service, likewise.
+	NodeHooks []hook.Workload
+	// CSIDriverHooks changes the CSIDriver object.
+	CSIDriverHooks []hook.CSIDriver
 	// Controllers run once the gate is open, and from then on.
 	Controllers []factory.Controller
 	// Credentials tries the driver's own credentials, from when the gate opens; nil is a driver without.

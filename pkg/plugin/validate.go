@@ -38,27 +38,27 @@ func (d Driver) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Validate reports the fields of a wiring that the core cannot work with, each by its name.
-func (w Wiring) Validate() error {
+// Validate reports the components that the core cannot work with, each by its name.
+func (w Components) Validate() error {
 	var faults []error
 	fault := func(field string, i int, problem string) {
-		faults = append(faults, fmt.Errorf("plugin.Wiring: field %s[%d] %s", field, i, problem))
+		faults = append(faults, fmt.Errorf("plugin.Components: field %s[%d] %s", field, i, problem))
 	}
-	for i, h := range w.Controller {
+	for i, h := range w.ControllerHooks {
 		if h.Deployment == nil && h.DaemonSet != nil {
-			fault("Controller", i, "changes a DaemonSet and no Deployment")
+			fault("ControllerHooks", i, "changes a DaemonSet and no Deployment")
 		}
-		checkInformers(h, func(problem string) { fault("Controller", i, problem) })
+		checkInformers(h, func(problem string) { fault("ControllerHooks", i, problem) })
 	}
-	for i, h := range w.Node {
+	for i, h := range w.NodeHooks {
 		if h.DaemonSet == nil && h.Deployment != nil {
-			fault("Node", i, "changes a Deployment and no DaemonSet")
+			fault("NodeHooks", i, "changes a Deployment and no DaemonSet")
 		}
-		checkInformers(h, func(problem string) { fault("Node", i, problem) })
+		checkInformers(h, func(problem string) { fault("NodeHooks", i, problem) })
 	}
-	for i, h := range w.CSIDriver {
+	for i, h := range w.CSIDriverHooks {
 		if h == nil {
-			fault("CSIDriver", i, "is nil")
+			fault("CSIDriverHooks", i, "is nil")
 		}
 	}
 	for i, c := range w.Controllers {
@@ -67,7 +67,7 @@ func (w Wiring) Validate() error {
 		}
 	}
 	if w.Gate != nil && !isWord(w.Gate.Name()) {
-		faults = append(faults, fmt.Errorf("plugin.Wiring: the Name of field Gate must be a word that starts with a capital letter, not %q", w.Gate.Name()))
+		faults = append(faults, fmt.Errorf("plugin.Components: the Name of field Gate must be a word that starts with a capital letter, not %q", w.Gate.Name()))
 	}
 	return errors.Join(faults...)
 }

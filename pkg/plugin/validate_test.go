@@ -74,35 +74,35 @@ func (gate) Check(context.Context) (plugin.Verdict, error)        { return plugi
 func onDeployment(*opv1.OperatorSpec, *appsv1.Deployment) error   { return nil }
 func onDaemonSet(_ *opv1.OperatorSpec, _ *appsv1.DaemonSet) error { return nil }
 
-func TestWiringValidate(t *testing.T) {
+func TestComponentsValidate(t *testing.T) {
 	t.Parallel()
 	both := hook.Workload{Deployment: onDeployment, DaemonSet: onDaemonSet}
 	for name, test := range map[string]struct {
-		wiring plugin.Wiring
-		want   []string
+		components plugin.Components
+		want       []string
 	}{
 		"empty": {},
-		"good":  {wiring: plugin.Wiring{Controller: []hook.Workload{both}, Node: []hook.Workload{both}, Gate: gate("Demo")}},
+		"good":  {components: plugin.Components{ControllerHooks: []hook.Workload{both}, NodeHooks: []hook.Workload{both}, Gate: gate("Demo")}},
 		"hooks of the other workload": {
-			wiring: plugin.Wiring{Controller: []hook.Workload{both, {DaemonSet: onDaemonSet}}, Node: []hook.Workload{{Deployment: onDeployment}}},
-			want:   []string{"plugin.Wiring: field Controller[1] changes a DaemonSet and no Deployment", "plugin.Wiring: field Node[0] changes a Deployment and no DaemonSet"},
+			components: plugin.Components{ControllerHooks: []hook.Workload{both, {DaemonSet: onDaemonSet}}, NodeHooks: []hook.Workload{{Deployment: onDeployment}}},
+			want:       []string{"plugin.Components: field ControllerHooks[1] changes a DaemonSet and no Deployment", "plugin.Components: field NodeHooks[0] changes a Deployment and no DaemonSet"},
 		},
 		"nil": {
-			wiring: plugin.Wiring{
-				Controller:  []hook.Workload{{Deployment: onDeployment, Informers: []factory.Informer{nil}}},
-				CSIDriver:   []hook.CSIDriver{nil},
-				Controllers: []factory.Controller{nil},
+			components: plugin.Components{
+				ControllerHooks: []hook.Workload{{Deployment: onDeployment, Informers: []factory.Informer{nil}}},
+				CSIDriverHooks:  []hook.CSIDriver{nil},
+				Controllers:     []factory.Controller{nil},
 			},
 			want: []string{
-				"plugin.Wiring: field Controller[0] has an informer that is nil", "plugin.Wiring: field CSIDriver[0] is nil",
-				"plugin.Wiring: field Controllers[0] is nil",
+				"plugin.Components: field ControllerHooks[0] has an informer that is nil", "plugin.Components: field CSIDriverHooks[0] is nil",
+				"plugin.Components: field Controllers[0] is nil",
 			},
 		},
-		"gate without a name": {wiring: plugin.Wiring{Gate: gate("")}, want: []string{"plugin.Wiring: the Name of field Gate"}},
+		"gate without a name": {components: plugin.Components{Gate: gate("")}, want: []string{"plugin.Components: the Name of field Gate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compareStarts(t, test.want, lines(test.wiring.Validate()))
+			compareStarts(t, test.want, lines(test.components.Validate()))
 		})
 	}
 }

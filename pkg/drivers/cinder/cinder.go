@@ -47,28 +47,28 @@ func Driver() plugin.Driver {
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
 		StaleConditions: staleConditions(),
-		Wire:            wire,
+		Setup:           setup,
 	}
 }
 
-func wire(s plugin.Surroundings) (plugin.Wiring, error) {
+func setup(s plugin.Dependencies) (plugin.Components, error) {
 	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	sources := newSources(s.Cluster)
 	zones := newZoneWatcher(s, sources, cloud)
 	accepted := newCredentials(s, cloud)
 	config := newConfigSync(s, sources, zones, accepted)
-	return plugin.Wiring{
-		Controller:  inputs(s, bundle.Controller, accepted),
-		Node:        inputs(s, bundle.Guest, accepted),
-		Credentials: accepted,
-		Controllers: []factory.Controller{zones, config},
-		Ready:       config.written,
+	return plugin.Components{
+		ControllerHooks: inputs(s, bundle.Controller, accepted),
+		NodeHooks:       inputs(s, bundle.Guest, accepted),
+		Credentials:     accepted,
+		Controllers:     []factory.Controller{zones, config},
+		Ready:           config.written,
 	}, nil
 }
 
 // newCredentials tries the Secret that the driver reads: the operator's files lag behind it. A login is enough, because projects
 // may use Cinder whose policy forbids lists of zones.
-func newCredentials(s plugin.Surroundings, own *openstack.Client) *credential.Watcher {
+func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
 	cloud := credential.Cloud{Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock}
 	return credential.New(credential.Options{
 		Cluster: s.Cluster, Events: s.Events, Clock: s.Clock, Informers: s.CloudInformers,
@@ -78,7 +78,7 @@ func newCredentials(s plugin.Surroundings, own *openstack.Client) *credential.Wa
 }
 
 // inputs are what the driver reads once, at its start.
-func inputs(s plugin.Surroundings, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
+func inputs(s plugin.Dependencies, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
 	return []hook.Workload{
 		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
 		hook.ConfigMapHash(s.Cluster, side, configMap),

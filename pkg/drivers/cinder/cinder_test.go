@@ -25,21 +25,21 @@ func TestWiring(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, clustertest.Seed{Flavour: f})
-			wiring, err := Driver().Wire(plugin.Surroundings{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events})
+			components, err := Driver().Setup(plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var names []string
-			for _, c := range wiring.Controllers {
+			for _, c := range components.Controllers {
 				names = append(names, c.Name())
 			}
 			if diff := cmp.Diff([]string{"CinderZoneWatcher", "OpenStackCinderConfigSync"}, names); diff != "" {
 				t.Errorf("controllers (-want +got):\n%s", diff)
 			}
-			if wiring.Gate != nil || wiring.Ready() {
-				t.Errorf("gate is %v, ready without a configuration is %v", wiring.Gate, wiring.Ready())
+			if components.Gate != nil || components.Ready() {
+				t.Errorf("gate is %v, ready without a configuration is %v", components.Gate, components.Ready())
 			}
-			for side, workload := range map[bundle.Side][]hook.Workload{bundle.Controller: wiring.Controller, bundle.Guest: wiring.Node} {
+			for side, workload := range map[bundle.Side][]hook.Workload{bundle.Controller: components.ControllerHooks, bundle.Guest: components.NodeHooks} {
 				want := []string{"Secret/" + credentialsSecret, "ConfigMap/" + configMap}
 				if diff := cmp.Diff(want, inputsOf(workload)); diff != "" {
 					t.Errorf("inputs of the %s (-want +got):\n%s", side, diff)
@@ -67,7 +67,7 @@ func inputsOf(hooks []hook.Workload) []string {
 // hashes are the annotations that the inputs put on pods.
 func hashes(t *testing.T, b *bench) map[string]string {
 	t.Helper()
-	s := plugin.Surroundings{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
+	s := plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
 	none := b.Side(bundle.Guest).Named.For("none", "none").Apps().V1()

@@ -58,7 +58,7 @@ type configSync struct {
 	grace    time.Duration
 }
 
-func newConfigSync(s plugin.Surroundings, sources *sources, zones *zoneWatcher, accepted hook.Acceptance) *configSync {
+func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneWatcher, accepted hook.Acceptance) *configSync {
 	c := &configSync{
 		cluster:  s.Cluster,
 		sources:  sources,

@@ -178,7 +178,7 @@ func newBench(t *testing.T, seed clustertest.Seed) *bench {
 
 // restart makes the controllers anew: what they knew is forgotten.
 func (b *bench) restart() {
-	s := plugin.Surroundings{
+	s := plugin.Dependencies{
 		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll}, Events: b.events,
 	}
 	sources := newSources(b.Cluster)

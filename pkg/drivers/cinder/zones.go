@@ -82,7 +82,7 @@ type zoneWatcher struct {
 	answer zoneAnswer
 }
 
-func newZoneWatcher(s plugin.Surroundings, sources *sources, cloud zoneLister) *zoneWatcher {
+func newZoneWatcher(s plugin.Dependencies, sources *sources, cloud zoneLister) *zoneWatcher {
 	w := &zoneWatcher{
 		operator: s.Cluster.Operator,
 		cloud:    cloud,

@@ -62,7 +62,7 @@ type caCopier struct {
 	copies  corelisters.ConfigMapNamespaceLister
 }
 
-func newCACopier(s plugin.Surroundings) *caCopier {
+func newCACopier(s plugin.Dependencies) *caCopier {
 	namespace := s.Cluster.Placement.Node
 	copies := s.Cluster.Side(bundle.Guest).Named.For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{

@@ -37,7 +37,7 @@ type copyBench struct {
 
 func newCopyBench(t *testing.T, seed clustertest.Seed) copyBench {
 	t.Helper()
-	fake, s := surroundingsOf(t, seed)
+	fake, s := dependenciesOf(t, seed)
 	b := copyBench{newCACopier(s), fake, s.Events}
 	fake.Start(t)
 	return b

@@ -55,19 +55,19 @@ CFdnFAIgUpc2Uy7KBeSNW9/32VLtGsuPNb54x56lM25I0FdpZYA=
 // hosted is the namespace of a hosted control plane.
 const hosted = "clusters-a"
 
-// surroundings are of a standalone cluster with these objects.
-func surroundings(t *testing.T, objects ...runtime.Object) (*clustertest.Fake, plugin.Surroundings) {
+// dependencies are of a standalone cluster with these objects.
+func dependencies(t *testing.T, objects ...runtime.Object) (*clustertest.Fake, plugin.Dependencies) {
 	t.Helper()
-	return surroundingsOf(t, clustertest.Seed{Guest: objects})
+	return dependenciesOf(t, clustertest.Seed{Guest: objects})
 }
 
-// surroundingsOf are of the seed, with a driver that is managed.
-func surroundingsOf(t *testing.T, seed clustertest.Seed) (*clustertest.Fake, plugin.Surroundings) {
+// dependenciesOf are of the seed, with a driver that is managed.
+func dependenciesOf(t *testing.T, seed clustertest.Seed) (*clustertest.Fake, plugin.Dependencies) {
 	t.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, Namespace
 	seed.ClusterCSIDriver = csiDriver(opv1.Managed, opv1.ManagedStorageClass)
 	fake := clustertest.New(t, seed)
-	return fake, plugin.Surroundings{
+	return fake, plugin.Dependencies{
 		Cluster:  fake.Cluster,
 		Settings: &settings.Settings{},
 		Events:   events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0))),

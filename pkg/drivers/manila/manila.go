@@ -54,27 +54,27 @@ func Driver() plugin.Driver {
 		Assets:          assets.Assets(),
 		Namespace:       Namespace,
 		StaleConditions: staleConditions(),
-		Wire:            wire,
+		Setup:           setup,
 	}
 }
 
-func wire(s plugin.Surroundings) (plugin.Wiring, error) {
+func setup(s plugin.Dependencies) (plugin.Components, error) {
 	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	classes, copier := newStorageClassController(s), newCACopier(s)
 	accepted := newCredentials(s, cloud)
-	return plugin.Wiring{
-		Controller:  inputs(s, bundle.Controller, accepted),
-		Node:        inputs(s, bundle.Guest, accepted),
-		CSIDriver:   []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
-		Controllers: []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
-		Credentials: accepted,
-		Ready:       copier.written,
-		Gate:        &gate{cloud: cloud, listed: classes.list},
+	return plugin.Components{
+		ControllerHooks: inputs(s, bundle.Controller, accepted),
+		NodeHooks:       inputs(s, bundle.Guest, accepted),
+		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
+		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
+		Credentials:     accepted,
+		Ready:           copier.written,
+		Gate:            &gate{cloud: cloud, listed: classes.list},
 	}, nil
 }
 
 // newCredentials tries the Secret that the driver reads: it may differ from the operator's own.
-func newCredentials(s plugin.Surroundings, own *openstack.Client) *credential.Watcher {
+func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
 	cloud := credential.Cloud{
 		Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock,
 		Try: func(ctx context.Context, client *openstack.Client) error {
@@ -90,7 +90,7 @@ func newCredentials(s plugin.Surroundings, own *openstack.Client) *credential.Wa
 }
 
 // inputs are what the driver reads once, at its start.
-func inputs(s plugin.Surroundings, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
+func inputs(s plugin.Dependencies, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
 	ca := caConfigMap
 	if side == bundle.Controller && s.Cluster.Flavour == flavour.HyperShift {
 		ca = s.Cluster.Placement.CloudConfig

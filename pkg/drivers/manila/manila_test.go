@@ -34,8 +34,8 @@ func TestInputs(t *testing.T) {
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			fake, s := surroundingsOf(t, seedWith(f, controller, guest))
-			wiring, err := Driver().Wire(s)
+			fake, s := dependenciesOf(t, seedWith(f, controller, guest))
+			components, err := Driver().Setup(s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,10 +45,10 @@ func TestInputs(t *testing.T) {
 			var key hook.Key
 			key.Set(make([]byte, hook.KeySize))
 			none := fake.Side(bundle.Guest).Named.For(Namespace, "none").Apps().V1()
-			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events, wiring.Controller).Deployment(nil, &deployment); err != nil {
+			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events, components.ControllerHooks).Deployment(nil, &deployment); err != nil {
 				t.Fatal(err)
 			}
-			if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events, wiring.Node).DaemonSet(nil, &daemonSet); err != nil {
+			if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events, components.NodeHooks).DaemonSet(nil, &daemonSet); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(deployment.Spec.Template.Annotations); n != 2 {

@@ -39,7 +39,7 @@ type secretSyncController struct {
 	accepted hook.Acceptance
 }
 
-func newSecretSyncController(s plugin.Surroundings, accepted hook.Acceptance) factory.Controller {
+func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) factory.Controller {
 	namespace := s.Cluster.Placement.Node
 	guest := s.Cluster.Side(bundle.Guest).Named
 	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()

@@ -56,7 +56,7 @@ func newSecretBench(t *testing.T, objects ...runtime.Object) secretBench {
 
 func newSecretBenchOf(t *testing.T, seed clustertest.Seed) secretBench {
 	t.Helper()
-	fake, s := surroundingsOf(t, seed)
+	fake, s := dependenciesOf(t, seed)
 	recorder, ok := s.Events.(events.InMemoryRecorder)
 	if !ok {
 		t.Fatal("no recorder in memory")

@@ -45,7 +45,7 @@ type storageClassController struct {
 	types []string
 }
 
-func newStorageClassController(s plugin.Surroundings) *storageClassController {
+func newStorageClassController(s plugin.Dependencies) *storageClassController {
 	guest := s.Cluster.Side(bundle.Guest)
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
 	syncCtx := factory.NewSyncContext("ManilaStorageClassController", s.Events)

@@ -33,7 +33,7 @@ type classBench struct {
 
 func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
 	t.Helper()
-	fake, s := surroundings(t, objects...)
+	fake, s := dependencies(t, objects...)
 	b := classBench{newStorageClassController(s), fake, s.Events}
 	fake.Start(t)
 	fake.Guest.ClearActions()

@@ -11,7 +11,7 @@ import (
 func TestCompanion(t *testing.T) {
 	t.Parallel()
 	driver := nfs.Companion("leader.example.com", "a-namespace")
-	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" || driver.Wire != nil {
+	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" || driver.Setup != nil {
 		t.Errorf("got %+v, want the leader's name and namespace, and no behaviour", driver)
 	}
 	for _, f := range flavour.All() {
