@@ -93,12 +93,12 @@ func TestEveryDriverIsCovered(t *testing.T) {
 }
 
 // sampleValues gives every early placeholder a value of the awkward sort: a number, were it not quoted.
-func sampleValues() map[bundle.Side]map[string]string {
+func sampleValues() map[flavour.Side]map[string]string {
 	values := map[string]string{}
 	for _, name := range bundle.Early() {
 		values[name] = "4.20"
 	}
-	return map[bundle.Side]map[string]string{bundle.Controller: values, bundle.Guest: values}
+	return map[flavour.Side]map[string]string{flavour.ControlPlane: values, flavour.Guest: values}
 }
 
 func decode(t *testing.T, text []byte) runtime.Object {
@@ -369,7 +369,7 @@ func TestProvisionerReadsSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := slices.ContainsFunc(loaded.Select(bundle.Static, bundle.Guest), func(a bundle.Asset) bool {
+		bound := slices.ContainsFunc(loaded.Select(bundle.Static, flavour.Guest), func(a bundle.Asset) bool {
 			return strings.Contains(string(a.Data), role)
 		})
 		if !bound {

@@ -260,7 +260,7 @@ func TestCinderRights(t *testing.T) {
 	t.Parallel()
 	eachCinder(t, func(t *testing.T, _ flavour.Flavour, b *bundle.Bundle) {
 		var bound []string
-		for _, asset := range b.Select(bundle.Static, bundle.Guest) {
+		for _, asset := range b.Select(bundle.Static, flavour.Guest) {
 			if binding, ok := decode(t, asset.Data).(*rbacv1.ClusterRoleBinding); ok {
 				bound = append(bound, binding.Name+" "+binding.RoleRef.Name+" "+binding.Subjects[0].Name)
 			}

@@ -33,26 +33,12 @@ func Roles() []Role {
 	return []Role{Static, ControllerWorkload, NodeWorkload, StorageClass, SnapshotClass, ServiceMonitor, CSIDriver}
 }
 
-// Side is the cluster an asset belongs to. In the standalone flavour both sides are one cluster.
-type Side string
-
-// The sides.
-const (
-	Controller Side = "controller" // where the driver's controllers run: on HyperShift the management cluster
-	Guest      Side = "guest"      // where the volumes are used
-)
-
-// Sides returns every side, in a stable order.
-func Sides() []Side {
-	return []Side{Controller, Guest}
-}
-
 // Asset is one object, in YAML. Its Data is shared: whoever changes it copies it first.
 type Asset struct {
-	Name string `json:"name"` // the file's name, unique in its bundle
-	Role Role   `json:"role"`
-	Side Side   `json:"side"`
-	Data []byte `json:"-"`
+	Name string       `json:"name"` // the file's name, unique in its bundle
+	Role Role         `json:"role"`
+	Side flavour.Side `json:"side"`
+	Data []byte       `json:"-"`
 }
 
 // Bundle is the assets of one driver in one flavour, in the order they are to be applied. It is immutable.
@@ -81,8 +67,8 @@ func (a Asset) validate() error {
 		return fmt.Errorf("not the name of an asset's file")
 	case !slices.Contains(Roles(), a.Role):
 		return fmt.Errorf("unknown role %q: want one of %q", a.Role, Roles())
-	case !slices.Contains(Sides(), a.Side):
-		return fmt.Errorf("unknown side %q: want one of %q", a.Side, Sides())
+	case !slices.Contains(flavour.Sides(), a.Side):
+		return fmt.Errorf("unknown side %q: want one of %q", a.Side, flavour.Sides())
 	}
 	return nil
 }
@@ -126,7 +112,7 @@ func (b *Bundle) Assets() []Asset {
 }
 
 // Select returns the assets of one role on one side, in the order they are to be applied.
-func (b *Bundle) Select(role Role, side Side) []Asset {
+func (b *Bundle) Select(role Role, side flavour.Side) []Asset {
 	var selected []Asset
 	for _, asset := range b.assets {
 		if asset.Role == role && asset.Side == side {

@@ -47,14 +47,14 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff([]string{"sa.yaml", "role.yaml", "node.yaml"}, names(loaded.Assets())); diff != "" {
 		t.Errorf("order of the index is lost: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"sa.yaml"}, names(loaded.Select(bundle.Static, bundle.Guest))); diff != "" {
+	if diff := cmp.Diff([]string{"sa.yaml"}, names(loaded.Select(bundle.Static, flavour.Guest))); diff != "" {
 		t.Errorf("static assets of the guest: %s", diff)
 	}
-	if got := loaded.Select(bundle.StorageClass, bundle.Guest); got != nil {
+	if got := loaded.Select(bundle.StorageClass, flavour.Guest); got != nil {
 		t.Errorf("storage classes: %v", got)
 	}
 	want := bundle.Asset{
-		Name: "node.yaml", Role: bundle.NodeWorkload, Side: bundle.Guest, Data: []byte("kind: DaemonSet\n"),
+		Name: "node.yaml", Role: bundle.NodeWorkload, Side: flavour.Guest, Data: []byte("kind: DaemonSet\n"),
 	}
 	got, err := loaded.Get("node.yaml")
 	if err != nil {

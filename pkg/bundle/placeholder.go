@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // The early placeholders: the operator knows their values when it starts, and Fill replaces them.
@@ -71,9 +73,9 @@ func Placeholders(text []byte) []string {
 // Fill returns the bundle with its early placeholders replaced by the values of each asset's side. It is an error when a value is
 // empty or could be anything but plain text in YAML, when an asset holds a placeholder which then is neither filled nor late, and
 // when values names a placeholder which Fill does not know. One error lists every fault, and no value.
-func (b *Bundle) Fill(values map[Side]map[string]string) (*Bundle, error) {
+func (b *Bundle) Fill(values map[flavour.Side]map[string]string) (*Bundle, error) {
 	var faults []error
-	for _, side := range Sides() {
+	for _, side := range flavour.Sides() {
 		faults = append(faults, checkNames(values[side])...)
 	}
 	filled := make([]Asset, 0, len(b.assets))

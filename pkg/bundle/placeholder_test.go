@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 func withText(t *testing.T, texts ...string) *bundle.Bundle {
@@ -15,7 +16,7 @@ func withText(t *testing.T, texts ...string) *bundle.Bundle {
 	var assets []bundle.Asset
 	for i, text := range texts {
 		name := string(rune('a'+i)) + ".yaml"
-		assets = append(assets, bundle.Asset{Name: name, Role: bundle.Static, Side: bundle.Guest, Data: []byte(text)})
+		assets = append(assets, bundle.Asset{Name: name, Role: bundle.Static, Side: flavour.Guest, Data: []byte(text)})
 	}
 	made, err := bundle.New(assets)
 	if err != nil {
@@ -24,21 +25,21 @@ func withText(t *testing.T, texts ...string) *bundle.Bundle {
 	return made
 }
 
-func onBothSides(values map[string]string) map[bundle.Side]map[string]string {
-	return map[bundle.Side]map[string]string{bundle.Controller: values, bundle.Guest: values}
+func onBothSides(values map[string]string) map[flavour.Side]map[string]string {
+	return map[flavour.Side]map[string]string{flavour.ControlPlane: values, flavour.Guest: values}
 }
 
 func TestFillBySide(t *testing.T) {
 	t.Parallel()
 	original, err := bundle.New([]bundle.Asset{
-		{Name: "a.yaml", Role: bundle.Static, Side: bundle.Controller, Data: []byte("${DRIVER_IMAGE}")},
-		{Name: "b.yaml", Role: bundle.Static, Side: bundle.Guest, Data: []byte("${DRIVER_IMAGE}")},
+		{Name: "a.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte("${DRIVER_IMAGE}")},
+		{Name: "b.yaml", Role: bundle.Static, Side: flavour.Guest, Data: []byte("${DRIVER_IMAGE}")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := original.Fill(map[bundle.Side]map[string]string{
-		bundle.Controller: {bundle.DriverImage: "control-plane"}, bundle.Guest: {bundle.DriverImage: "guest"},
+	filled, err := original.Fill(map[flavour.Side]map[string]string{
+		flavour.ControlPlane: {bundle.DriverImage: "control-plane"}, flavour.Guest: {bundle.DriverImage: "guest"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package cluster is the operators' view of the API servers they work with: clients, informers, and the Placement that says
-// in which namespace, and of which cluster, everything is. Standalone there is one cluster; on HyperShift the controller side
-// is the management cluster and the guest side the hosted one. Its callers are the hooks, the core and the driver plugins.
+// Package cluster connects an operator to its API servers: it has the clients and the informers of
+// the two sides, which are one cluster in the standalone flavour. The hooks, the core and the
+// driver plugins call it.
 package cluster
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
@@ -29,7 +28,7 @@ type Clients struct {
 	APIExtensions apiextensions.Interface
 	// Named has the informers of objects whose name is known.
 	Named *NamedInformers
-	// Informers exist in the cluster of the nodes, as "", for objects without a namespace, and standalone for Placement.UserConfig.
+	// Informers exist in the cluster of the nodes, as "", for objects without a namespace, and standalone for Namespaces.UserConfig.
 	Informers v1helpers.KubeInformersForNamespaces
 }
 
@@ -41,8 +40,8 @@ func (c *Clients) Start(stop <-chan struct{}) {
 
 // Cluster is where one driver and its companions are operated. Nothing in it runs before Start.
 type Cluster struct {
-	Flavour   flavour.Flavour
-	Placement Placement
+	Flavour    flavour.Flavour
+	Namespaces flavour.Namespaces
 	// Operator reads and writes the driver's ClusterCSIDriver, in the guest. What it returns is checked.
 	Operator v1helpers.OperatorClientWithFinalizers
 	// Config informs of the guest's config.openshift.io objects. What it returns is checked.
@@ -50,8 +49,8 @@ type Cluster struct {
 	// HostedControlPlanes informs of those in the control-plane namespace, of which there should be one; nil when standalone.
 	HostedControlPlanes *HostedControlPlaneInformer
 
-	controller, guest *Clients
-	starters          []starter
+	controlPlane, guest *Clients
+	starters            []starter
 }
 
 type starter interface {
@@ -64,23 +63,23 @@ type starterFunc func(stop <-chan struct{})
 func (f starterFunc) Start(stop <-chan struct{}) { go f(stop) }
 
 // New joins the clients of the two sides, which standalone are the same. Operator and Config are the caller's to set.
-func New(f flavour.Flavour, p Placement, controller, guest *Clients) *Cluster {
-	c := &Cluster{Flavour: f, Placement: p, controller: controller, guest: guest}
+func New(f flavour.Flavour, n flavour.Namespaces, controller, guest *Clients) *Cluster {
+	c := &Cluster{Flavour: f, Namespaces: n, controlPlane: controller, guest: guest}
 	c.AddStarter(guest)
 	if controller != guest {
 		c.AddStarter(controller)
 	}
 	if f == flavour.HyperShift {
-		c.HostedControlPlanes = newHostedControlPlanes(controller.Dynamic, p.Controller)
+		c.HostedControlPlanes = newHostedControlPlanes(controller.Dynamic, n.ControlPlane)
 		c.AddStarter(starterFunc(c.HostedControlPlanes.Run))
 	}
 	return c
 }
 
 // Side returns the clients of a side.
-func (c *Cluster) Side(side bundle.Side) *Clients {
-	if side == bundle.Controller {
-		return c.controller
+func (c *Cluster) Side(side flavour.Side) *Clients {
+	if side == flavour.ControlPlane {
+		return c.controlPlane
 	}
 	return c.guest
 }
@@ -99,10 +98,10 @@ func (c *Cluster) AddStarter(s starter) {
 
 // Target says which API servers to connect to, and for which driver.
 type Target struct {
-	// Controller reaches the cluster of the driver's controllers and Guest that of its nodes. Standalone they are one.
-	Controller, Guest *rest.Config
-	Flavour           flavour.Flavour
-	Placement         Placement
+	// ControlPlane reaches the cluster of the driver's controllers and Guest that of its nodes. Standalone they are one.
+	ControlPlane, Guest *rest.Config
+	Flavour             flavour.Flavour
+	Namespaces          flavour.Namespaces
 	// Driver is the name of the ClusterCSIDriver.
 	Driver string
 	Clock  clock.PassiveClock
@@ -112,7 +111,7 @@ type Target struct {
 func Connect(t Target) (*Cluster, error) {
 	namespaces := []string{""}
 	if t.Flavour == flavour.Standalone {
-		namespaces = append(namespaces, t.Placement.UserConfig)
+		namespaces = append(namespaces, t.Namespaces.UserConfig)
 	}
 	served, err := newClients(t.Guest, t.Driver, namespaces...)
 	if err != nil {
@@ -120,11 +119,11 @@ func Connect(t Target) (*Cluster, error) {
 	}
 	controller := served
 	if t.Flavour == flavour.HyperShift {
-		if controller, err = newClients(t.Controller, t.Driver); err != nil {
+		if controller, err = newClients(t.ControlPlane, t.Driver); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
 	}
-	c := New(t.Flavour, t.Placement, controller, served)
+	c := New(t.Flavour, t.Namespaces, controller, served)
 	c.Config = guest.NewConfig(served.Dynamic, c.place())
 	c.AddStarter(c.Config)
 	return c, c.addOperatorClient(t)

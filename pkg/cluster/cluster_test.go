@@ -12,7 +12,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -32,18 +31,18 @@ func TestConnect(t *testing.T) {
 			t.Parallel()
 			config := &rest.Config{Host: "https://own.invalid"}
 			got, err := cluster.Connect(cluster.Target{
-				Controller: config, Guest: config, Flavour: test.flavour,
-				Placement: cluster.Place(test.flavour, "operator", "driver"), Driver: "x",
+				ControlPlane: config, Guest: config, Flavour: test.flavour,
+				Namespaces: test.flavour.Namespaces("operator", "driver"), Driver: "x",
 				Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			one := got.Side(bundle.Controller) == got.Side(bundle.Guest)
+			one := got.Side(flavour.ControlPlane) == got.Side(flavour.Guest)
 			if one != (test.flavour == flavour.Standalone) {
 				t.Errorf("the sides are one: %t", one)
 			}
-			for side, want := range map[bundle.Side][]string{bundle.Guest: test.guest, bundle.Controller: test.controller} {
+			for side, want := range map[flavour.Side][]string{flavour.Guest: test.guest, flavour.ControlPlane: test.controller} {
 				if namespaces := got.Side(side).Informers.Namespaces(); !namespaces.Equal(sets.New(want...)) {
 					t.Errorf("%s informers of %v, want %v", side, namespaces, want)
 				}

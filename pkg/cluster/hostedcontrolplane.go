@@ -106,7 +106,7 @@ func withoutStatus(obj any) (any, error) {
 // HostedControlPlane returns the one that the operator belongs to, from the cache; HyperShift only. There not being exactly one is an
 // error, and so is its deletion: what it asks for no longer counts.
 func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
-	place := fmt.Sprintf("namespace %s of the management cluster", c.Placement.Controller)
+	place := fmt.Sprintf("namespace %s of the management cluster", c.Namespaces.ControlPlane)
 	if err := c.HostedControlPlanes.refused(); err != nil {
 		return nil, fmt.Errorf("reading HostedControlPlanes in %s: %w: Deployments stay as they are; "+
 			"look at the operator's Role there, and for the CustomResourceDefinition of HyperShift", place, err)

@@ -18,7 +18,6 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -46,7 +45,7 @@ func withHosted(t *testing.T, objects ...*unstructured.Unstructured) *clustertes
 	t.Helper()
 	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver"})
 	for _, object := range objects {
-		client := f.Side(bundle.Controller).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(object.GetNamespace())
+		client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(object.GetNamespace())
 		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +191,7 @@ func TestRefusedHostedControlPlanes(t *testing.T) {
 				HostedControlPlanes: []*cluster.HostedControlPlane{{ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane, Name: "a"}}},
 			})
 			var granted atomic.Bool
-			client := f.Side(bundle.Controller).Dynamic.(*dynamicfake.FakeDynamicClient)
+			client := f.Side(flavour.ControlPlane).Dynamic.(*dynamicfake.FakeDynamicClient)
 			client.PrependReactor("list", resource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 				return !granted.Load(), nil, test.refusal
 			})
@@ -228,7 +227,7 @@ func TestHostedControlPlaneInMemory(t *testing.T) {
 		return object
 	}
 	f := withHosted(t, bulky("first"))
-	client := f.Side(bundle.Controller).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(controlPlane)
+	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(controlPlane)
 	for _, label := range []string{"first", "second"} {
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 			// Again and again: an update between an informer's list and its watch is lost by the fake.
@@ -261,7 +260,7 @@ func TestHostedControlPlanesOfOneNamespace(t *testing.T) {
 	if cached := f.HostedControlPlanes.GetStore().ListKeys(); !cmp.Equal(cached, []string{controlPlane + "/a"}) {
 		t.Errorf("the cache holds %q", cached)
 	}
-	asked := func(side bundle.Side) (reads []string) {
+	asked := func(side flavour.Side) (reads []string) {
 		client, ok := f.Side(side).Dynamic.(*dynamicfake.FakeDynamicClient)
 		if !ok {
 			t.Fatalf("the %s side has a %T", side, f.Side(side).Dynamic)
@@ -275,7 +274,7 @@ func TestHostedControlPlanesOfOneNamespace(t *testing.T) {
 		}
 		return reads
 	}
-	reads := asked(bundle.Controller)
+	reads := asked(flavour.ControlPlane)
 	if len(reads) == 0 {
 		t.Error("the management cluster was not asked")
 	}
@@ -284,7 +283,7 @@ func TestHostedControlPlanesOfOneNamespace(t *testing.T) {
 			t.Errorf("the management cluster was asked about namespace %q", namespace)
 		}
 	}
-	if reads := asked(bundle.Guest); reads != nil {
+	if reads := asked(flavour.Guest); reads != nil {
 		t.Errorf("the guest was asked about namespaces %q", reads)
 	}
 }

@@ -41,7 +41,7 @@ func TestRevokedCredentialsAreNoticed(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	fake := clustertest.New(t, clustertest.Seed{Flavour: flavour.Standalone, OperatorNamespace: driverNamespace, DriverNamespace: driverNamespace})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "credentials"}, Data: map[string][]byte{openstack.CloudsKey: text}}
-	_, err = fake.Controller.CoreV1().Secrets(driverNamespace).Create(t.Context(), secret, metav1.CreateOptions{})
+	_, err = fake.ControlPlane.CoreV1().Secrets(driverNamespace).Create(t.Context(), secret, metav1.CreateOptions{})
 	check(t, err)
 	source := openstack.Source{CloudsFile: file}
 	opener := credential.Cloud{Own: openstack.NewClient(source, "test/1", clock), Source: source, UserAgent: "test/1", Clock: clock}

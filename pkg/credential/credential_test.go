@@ -21,7 +21,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -113,8 +112,8 @@ func content(password string) *corev1.Secret {
 func (b *bench) put(password string) {
 	b.t.Helper()
 	secret := content(password)
-	secret.Namespace = b.Placement.Controller
-	secrets := b.Controller.CoreV1().Secrets(secret.Namespace)
+	secret.Namespace = b.Namespaces.ControlPlane
+	secrets := b.ControlPlane.CoreV1().Secrets(secret.Namespace)
 	_, err := secrets.Update(b.t.Context(), secret, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = secrets.Create(b.t.Context(), secret, metav1.CreateOptions{})
@@ -372,7 +371,7 @@ func TestGuestSecretIsNotTried(t *testing.T) {
 	if b.w.Holds(foreign) || !slices.Equal(b.cloud.tries, []string{"first"}) {
 		t.Errorf("tries are %q", b.cloud.tries)
 	}
-	if b.Side(bundle.Guest) == b.Side(bundle.Controller) {
+	if b.Side(flavour.Guest) == b.Side(flavour.ControlPlane) {
 		t.Fatal("there is one cluster only")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -98,12 +98,12 @@ type Watcher struct {
 
 // New returns a Watcher that has not tried anything yet.
 func New(o Options) *Watcher {
-	namespace := o.Cluster.Placement.Controller
+	namespace := o.Cluster.Namespaces.ControlPlane
 	w := &Watcher{
 		Options:  o,
 		Metrics:  newMetrics(),
-		name:     o.Cluster.Name(bundle.Controller, "Secret", namespace, o.Secret),
-		secrets:  o.Cluster.Side(bundle.Controller).Named.For(namespace, o.Secret).Core().V1().Secrets(),
+		name:     o.Cluster.Name(flavour.ControlPlane, "Secret", namespace, o.Secret),
+		secrets:  o.Cluster.Side(flavour.ControlPlane).Named.For(namespace, o.Secret).Core().V1().Secrets(),
 		attempts: map[digest]*attempt{},
 	}
 	w.Controller = factory.New().
@@ -136,7 +136,7 @@ func (w *Watcher) Informer() factory.Informer { return &w.bell }
 
 // current is the cached Secret, nil if there is none.
 func (w *Watcher) current() *corev1.Secret {
-	namespace := w.Cluster.Placement.Controller
+	namespace := w.Cluster.Namespaces.ControlPlane
 	secret, err := w.secrets.Lister().Secrets(namespace).Get(w.Secret)
 	if err != nil { // a cache has no error but that it is missing
 		return nil

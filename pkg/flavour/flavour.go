@@ -1,5 +1,6 @@
-// Package flavour names the two ways a cluster is run, for which operands differ. The asset generator writes one folder
-// per flavour and the operator loads one of them; everything between speaks of them through this type.
+// Package flavour defines the two ways to run a cluster and what follows from them: which sides
+// there are and which namespace everything is in. Everything above calls it: the asset generator
+// writes one folder per flavour, and an operator loads one of them.
 package flavour
 
 import "fmt"
@@ -8,10 +9,11 @@ import "fmt"
 type Flavour string
 
 const (
-	// Standalone has one cluster: the operator, the driver's controllers and its node plugins all live in it.
+	// Standalone has one cluster, in which the operator, the driver's controllers and its node
+	// plugins run.
 	Standalone Flavour = "standalone"
-	// HyperShift has a hosted control plane: operator and driver controllers live in the management cluster, node
-	// plugins in the guest cluster.
+	// HyperShift has a hosted control plane: the operator and the driver's controllers run in the
+	// management cluster, the node plugins in the guest cluster.
 	HyperShift Flavour = "hypershift"
 )
 
@@ -30,7 +32,7 @@ func Parse(name string) (Flavour, error) {
 	return "", fmt.Errorf("unknown flavour %q: want one of %q", name, All())
 }
 
-// UnmarshalText lets strict decoders refuse a flavour which does not exist.
+// UnmarshalText makes strict decoders reject an unknown flavour.
 func (f *Flavour) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {

@@ -98,9 +98,9 @@ func (a *assembly) addWorkload(part, file string) error {
 	if file == "" {
 		return faultf(at, "the base has no workload for the %s part", part)
 	}
-	one := addition{File: file, Side: bundle.Controller, Role: bundle.ControllerWorkload}
+	one := addition{File: file, Side: flavour.ControlPlane, Role: bundle.ControllerWorkload}
 	if part == nodePart {
-		one.Side, one.Role = bundle.Guest, bundle.NodeWorkload
+		one.Side, one.Role = flavour.Guest, bundle.NodeWorkload
 	}
 	return a.add(a.base.manifest, one, at, a.values)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // check reports finished assets which do not fit together.
@@ -79,9 +80,9 @@ func checkRole(one *asset, kind string) error {
 	side := one.Side
 	switch one.Role {
 	case bundle.ControllerWorkload, bundle.ServiceMonitor:
-		side = bundle.Controller
+		side = flavour.ControlPlane
 	case bundle.NodeWorkload, bundle.StorageClass, bundle.SnapshotClass, bundle.CSIDriver:
-		side = bundle.Guest
+		side = flavour.Guest
 	}
 	if one.Side != side {
 		return faultf(one.at, "%q is a %s: its side is %q, not %q; nobody would create it there", one.Name, kind, side, one.Side)

@@ -76,7 +76,7 @@ type sidecarUse struct {
 // addition is a file which becomes an asset of the same name.
 type addition struct {
 	File string            `yaml:"file"`
-	Side bundle.Side       `yaml:"side"`
+	Side flavour.Side      `yaml:"side"`
 	Role bundle.Role       `yaml:"role"` // static if not given
 	Only []flavour.Flavour `yaml:"only"`
 }

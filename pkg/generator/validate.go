@@ -112,8 +112,8 @@ func checkAdditions(m *manifest, added []addition, flavours []flavour.Flavour, s
 	for i, one := range added {
 		at := m.at(append(slices.Clone(steps), i)...)
 		faults = append(faults, required(at, "file", one.File), checkOnly(at, one.Only, flavours))
-		if !slices.Contains(bundle.Sides(), one.Side) {
-			faults = append(faults, faultf(at, "unknown side %q: want one of %q", one.Side, bundle.Sides()))
+		if !slices.Contains(flavour.Sides(), one.Side) {
+			faults = append(faults, faultf(at, "unknown side %q: want one of %q", one.Side, flavour.Sides()))
 		}
 		if one.Role != "" && !slices.Contains(bundle.Roles(), one.Role) {
 			faults = append(faults, faultf(at, "unknown role %q: want one of %q", one.Role, bundle.Roles()))

@@ -18,7 +18,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -174,7 +173,7 @@ func TestHostedControlPlaneChanges(t *testing.T) {
 	if got := *applied(t, h, manifest()).Spec.Replicas; got != 1 {
 		t.Fatalf("%d replicas at first", got)
 	}
-	client := f.Side(bundle.Controller).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(hosted)
+	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(hosted)
 	object, err := client.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

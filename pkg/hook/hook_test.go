@@ -14,8 +14,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
@@ -120,10 +120,10 @@ func TestSplitting(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{DriverNamespace: guest})
 	hooks := []hook.Workload{
-		hook.ConfigMapHash(f.Cluster, bundle.Guest, "a"),
-		hook.ConfigMapHash(f.Cluster, bundle.Controller, "b"),
-		hook.TrustedCABundle(f.Cluster, bundle.Guest, "a"),
-		hook.SecretHash(f.Cluster, bundle.Guest, "a"),
+		hook.ConfigMapHash(f.Cluster, flavour.Guest, "a"),
+		hook.ConfigMapHash(f.Cluster, flavour.ControlPlane, "b"),
+		hook.TrustedCABundle(f.Cluster, flavour.Guest, "a"),
+		hook.SecretHash(f.Cluster, flavour.Guest, "a"),
 		hook.Topology(f.Cluster),
 		hook.ObservedProxy(),
 		{},

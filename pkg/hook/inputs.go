@@ -16,8 +16,8 @@ import (
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
@@ -35,8 +35,8 @@ type Input struct {
 
 // SecretHash rolls the workload out when the Secret's content changes. A workload starts without a Secret that is missing, and
 // rolls out when the Secret comes. A Secret that vanishes later changes nothing until it is back with another content.
-func SecretHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
-	namespace := c.Placement.Namespace(side)
+func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
+	namespace := c.Namespaces.On(side)
 	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets()
 	content := func() (any, error) {
 		secret, err := secrets.Lister().Secrets(namespace).Get(name)
@@ -60,8 +60,8 @@ type Acceptance interface {
 }
 
 // CredentialsHash is SecretHash for a Secret with credentials, whose content rolls out once it may be used.
-func CredentialsHash(c *cluster.Cluster, side bundle.Side, name string, accepted Acceptance) Workload {
-	namespace := c.Placement.Namespace(side)
+func CredentialsHash(c *cluster.Cluster, side flavour.Side, name string, accepted Acceptance) Workload {
+	namespace := c.Namespaces.On(side)
 	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets().Lister().Secrets(namespace)
 	w := SecretHash(c, side, name)
 	w.Informers = append(w.Informers, accepted.Informer())
@@ -73,8 +73,8 @@ func CredentialsHash(c *cluster.Cluster, side bundle.Side, name string, accepted
 }
 
 // ConfigMapHash is SecretHash for a ConfigMap.
-func ConfigMapHash(c *cluster.Cluster, side bundle.Side, name string) Workload {
-	namespace := c.Placement.Namespace(side)
+func ConfigMapHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
+	namespace := c.Namespaces.On(side)
 	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
 	content := func() (any, error) {
 		data, err := dataOf(configMaps, namespace, name)
@@ -95,8 +95,8 @@ const trustedCAKey = "ca-bundle.crt"
 // TrustedCABundle mounts the bundle of CAs that the cluster trusts into the containers that the annotation
 // config.openshift.io/inject-proxy-cabundle names, and rolls the workload out when it changes. The bundle is in the ConfigMap
 // called name once the cluster network operator has put it there; until then nothing is mounted.
-func TrustedCABundle(c *cluster.Cluster, side bundle.Side, name string) Workload {
-	namespace := c.Placement.Namespace(side)
+func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workload {
+	namespace := c.Namespaces.On(side)
 	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
 	content := func() (any, error) {
 		data, err := dataOf(configMaps, namespace, name)

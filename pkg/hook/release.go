@@ -13,8 +13,8 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // What HyperShift looks for on Deployments of a control plane to learn when a release has been rolled out.
@@ -34,8 +34,8 @@ const newReplicaSetAvailable = "NewReplicaSetAvailable"
 // called operatorName. Where that says nothing either, nothing is added to what the Deployment says: a wrong version would be
 // waited for in vain. deployments must have the Deployment as it is in the cluster, and its changes must repeat the hook.
 func Release(c *cluster.Cluster, deployments appslisters.DeploymentLister, operatorName, version string) Workload {
-	namespace := c.Placement.Operator
-	operator := c.Side(bundle.Controller).Named.For(namespace, operatorName).Apps().V1().Deployments()
+	namespace := c.Namespaces.Operator
+	operator := c.Side(flavour.ControlPlane).Named.For(namespace, operatorName).Apps().V1().Deployments()
 	r := release{
 		deployments: deployments,
 		operators:   operator.Lister().Deployments(namespace),

@@ -13,7 +13,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcemerge"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -63,13 +62,13 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 		}
 	}
 	f := clustertest.New(t, clustertest.Seed{
-		Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest, Controller: objects,
+		Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest, ControlPlane: objects,
 		// The guest's are not looked at.
 		Guest: []runtime.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
 		}}},
 	})
-	named := f.Side(bundle.Controller).Named
+	named := f.Side(flavour.ControlPlane).Named
 	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(), operatorName, version)
 	informer := named.For(hosted, operatorName).Apps().V1().Deployments().Informer()
 	if !slices.Contains(h.Informers, factory.Informer(informer)) {

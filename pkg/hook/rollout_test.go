@@ -20,7 +20,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -42,7 +41,7 @@ type roller struct {
 }
 
 // newRoller has two workloads: the Deployment has the inputs of the controller side, the DaemonSet those of the guest.
-func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fake, bundle.Side) []hook.Workload) *roller {
+func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) *roller {
 	t.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, guest
 	r := &roller{Fake: clustertest.New(t, seed)}
@@ -53,12 +52,12 @@ func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fak
 }
 
 // restart forgets what the hooks know, as a new process does.
-func (r *roller) restart(inputs func(*clustertest.Fake, bundle.Side) []hook.Workload) {
+func (r *roller) restart(inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) {
 	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-	controllers, nodes := r.Side(bundle.Controller).Named.For(r.Placement.Controller, "driver"), r.Side(bundle.Guest).Named.For(guest, "driver")
+	controllers, nodes := r.Side(flavour.ControlPlane).Named.For(r.Namespaces.ControlPlane, "driver"), r.Side(flavour.Guest).Named.For(guest, "driver")
 	r.hooks = [2]hook.Workload{
-		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder, inputs(r.Fake, bundle.Controller)),
-		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder, inputs(r.Fake, bundle.Guest)),
+		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder, inputs(r.Fake, flavour.ControlPlane)),
+		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder, inputs(r.Fake, flavour.Guest)),
 	}
 }
 
@@ -75,7 +74,7 @@ func (r rolled) list() string { return r.own[0][hook.InputsAnnotation] }
 func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, rolled) {
 	t.Helper()
 	deployment, daemonSet := workloads()
-	deployment.Namespace = r.Placement.Controller
+	deployment.Namespace = r.Namespaces.ControlPlane
 	if err := r.hooks[0].Deployment(nil, deployment); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +107,7 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 		return wanted(result)
 	})
 	r.sync(t) // more syncs before the cache has caught up make no more events
-	deployments, daemonSets := r.Controller.AppsV1().Deployments(r.Placement.Controller), r.Guest.AppsV1().DaemonSets(guest)
+	deployments, daemonSets := r.ControlPlane.AppsV1().Deployments(r.Namespaces.ControlPlane), r.Guest.AppsV1().DaemonSets(guest)
 	if _, err := deployments.Update(t.Context(), deployment, metav1.UpdateOptions{}); err != nil {
 		_, err = deployments.Create(t.Context(), deployment, metav1.CreateOptions{})
 		must(t, err)
@@ -118,11 +117,11 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 		must(t, err)
 	}
 	until(t, func() bool {
-		a, err := r.Side(bundle.Controller).Named.For(r.Placement.Controller, "driver").Apps().V1().Deployments().Lister().Deployments(r.Placement.Controller).Get("driver")
+		a, err := r.Side(flavour.ControlPlane).Named.For(r.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister().Deployments(r.Namespaces.ControlPlane).Get("driver")
 		if err != nil || !maps.Equal(a.Annotations, deployment.Annotations) {
 			return false
 		}
-		b, err := r.Side(bundle.Guest).Named.For(guest, "driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
+		b, err := r.Side(flavour.Guest).Named.For(guest, "driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
 		return err == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
 	})
 	return result
@@ -156,7 +155,7 @@ func must(t *testing.T, err error) {
 }
 
 // credentials are inputs of both workloads.
-func credentials(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+func credentials(f *clustertest.Fake, side flavour.Side) []hook.Workload {
 	return []hook.Workload{hook.SecretHash(f.Cluster, side, "credentials"), hook.ConfigMapHash(f.Cluster, side, "conf"), hook.ObservedProxy()}
 }
 
@@ -169,7 +168,7 @@ func secret(namespace, value string) *corev1.Secret {
 func TestInputsRollOut(t *testing.T) {
 	t.Parallel()
 	r := newRoller(t, clustertest.Seed{Flavour: flavour.HyperShift}, credentials)
-	secrets := r.Controller.CoreV1().Secrets(hosted)
+	secrets := r.ControlPlane.CoreV1().Secrets(hosted)
 	first := r.deploy(t, func(rolled) bool { return true })
 	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want || len(first.pods[0]) > 0 {
 		t.Errorf("without inputs the list is %q, want %q; the pods have %v", first.list(), want, first.pods[0])
@@ -200,7 +199,7 @@ func TestInputsRollOut(t *testing.T) {
 		_, err = secrets.Create(t.Context(), secret(hosted, "2"), metav1.CreateOptions{})
 		must(t, err)
 		until(t, func() bool {
-			_, err := r.Side(bundle.Controller).Named.For(hosted, "credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
+			_, err := r.Side(flavour.ControlPlane).Named.For(hosted, "credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
 			return err == nil
 		})
 		back := r.deploy(t, func(rolled) bool { return true })
@@ -228,7 +227,7 @@ func (a *acceptor) Informer() factory.Informer { return nil }
 func TestCredentialsWait(t *testing.T) {
 	t.Parallel()
 	accepted := &acceptor{}
-	inputs := func(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+	inputs := func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
 		return []hook.Workload{hook.CredentialsHash(f.Cluster, side, "credentials", accepted), hook.ConfigMapHash(f.Cluster, side, "conf")}
 	}
 	accepted.held.Store(true)
@@ -242,7 +241,7 @@ func TestCredentialsWait(t *testing.T) {
 	conf := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"}, Data: map[string]string{"a": "b"}}
 	_, err = r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
 	must(t, err)
-	secrets := r.Side(bundle.Guest).Named.For(guest, "credentials").Core().V1().Secrets().Lister().Secrets(guest)
+	secrets := r.Side(flavour.Guest).Named.For(guest, "credentials").Core().V1().Secrets().Lister().Secrets(guest)
 	until(t, func() bool {
 		cached, err := secrets.Get("credentials")
 		return err == nil && string(cached.Data["k"]) == "2"
@@ -270,7 +269,7 @@ func TestCredentialsWait(t *testing.T) {
 func TestSidesHaveInputsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	r := newRoller(t, clustertest.Seed{
-		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1")}, Controller: []runtime.Object{secret(hosted, "1")},
+		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1")}, ControlPlane: []runtime.Object{secret(hosted, "1")},
 	}, credentials)
 	_, _, both := r.sync(t)
 	if both.own[0][hook.InputsAnnotation] == both.own[1][hook.InputsAnnotation] {
@@ -330,7 +329,7 @@ func TestLongNames(t *testing.T) {
 	const name = "an-object-whose-name-is-so-long-that-it-fits-into-no-annotation"
 	long := secret(guest, "1")
 	long.Name = name
-	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{long}}, func(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{long}}, func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
 		return []hook.Workload{hook.SecretHash(f.Cluster, side, name)}
 	})
 	_, _, result := r.sync(t)
@@ -347,7 +346,7 @@ func TestLongNames(t *testing.T) {
 // TestTrustedCABundle: the bundle is mounted once it has come, and stays mounted while its ConfigMap is deleted and made again.
 func TestTrustedCABundle(t *testing.T) {
 	t.Parallel()
-	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake, side bundle.Side) []hook.Workload {
+	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
 		return []hook.Workload{hook.TrustedCABundle(f.Cluster, side, "trusted")}
 	})
 	mounts := func(now rolled) [2][4]int {
@@ -369,7 +368,7 @@ func TestTrustedCABundle(t *testing.T) {
 	cached := func(want map[string]string) {
 		t.Helper()
 		until(t, func() bool {
-			found, err := r.Side(bundle.Guest).Named.For(guest, "trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
+			found, err := r.Side(flavour.Guest).Named.For(guest, "trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
 			return want == nil && err != nil || err == nil && maps.Equal(found.Data, want)
 		})
 	}

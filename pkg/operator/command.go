@@ -17,7 +17,6 @@ import (
 	"github.com/openshift/library-go/pkg/config/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/host"
@@ -84,11 +83,11 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 // operator is what a start command runs.
 type operator struct {
 	// name is that of the operator's Deployment.
-	name      string
-	drivers   []plugin.Driver
-	bundles   []*bundle.Bundle
-	settings  *settings.Settings
-	placement cluster.Placement
+	name       string
+	drivers    []plugin.Driver
+	bundles    []*bundle.Bundle
+	settings   *settings.Settings
+	namespaces flavour.Namespaces
 }
 
 // newOperator loads the drivers' bundles and, knowing what they need, the settings.
@@ -102,11 +101,11 @@ func newOperator(name string, drivers []plugin.Driver, flags *settings.Flags) (*
 		return nil, err
 	}
 	return &operator{
-		name:      name,
-		drivers:   drivers,
-		bundles:   bundles,
-		settings:  loaded,
-		placement: cluster.Place(loaded.Flavour, loaded.Namespace, drivers[0].Namespace),
+		name:       name,
+		drivers:    drivers,
+		bundles:    bundles,
+		settings:   loaded,
+		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
 	}, nil
 }
 
@@ -128,7 +127,7 @@ func (o *operator) start(ctx context.Context) error {
 		served.Wrap(guest.Limit)
 	}
 	build, log := version.Get(), klog.FromContext(ctx)
-	if err := registerBuildInfo(legacyregistry.Register, o.placement.Operator, build); err != nil {
+	if err := registerBuildInfo(legacyregistry.Register, o.namespaces.Operator, build); err != nil {
 		log.Error(err, "There is no metric of the build")
 	}
 	log.Info("Starting", "operator", o.name, "flavour", o.settings.Flavour, "version", build.GitVersion, "commit", build.GitCommit)
@@ -142,10 +141,10 @@ func (o *operator) start(ctx context.Context) error {
 func (o *operator) hosting(own, served *rest.Config) host.Options {
 	return host.Options{
 		Name:           cmp.Or(o.drivers[0].Component, o.name),
-		Namespace:      o.placement.Operator,
+		Namespace:      o.namespaces.Operator,
 		Config:         own,
 		Served:         served,
-		EventNamespace: o.placement.Events,
+		EventNamespace: o.namespaces.Events,
 		Operator:       o.settings.Operator,
 		RestartOn:      o.settings.RestartOn,
 		Clock:          clock.RealClock{},

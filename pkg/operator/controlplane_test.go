@@ -62,7 +62,7 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 	}
 	fake := clustertest.New(t, seed)
 	d.cluster = fake.Cluster
-	deployments := d.cluster.Side(bundle.Controller).Named.For(d.cluster.Placement.Controller, "driver").Apps().V1().Deployments().Lister()
+	deployments := d.cluster.Side(flavour.ControlPlane).Named.For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
 	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
 	fake.Start(t)
 	if given == nil {
@@ -78,7 +78,7 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 
 func generated(t *testing.T, d *driver) *appsv1.Deployment {
 	t.Helper()
-	asset, found, err := d.only(bundle.ControllerWorkload, bundle.Controller)
+	asset, found, err := d.only(bundle.ControllerWorkload, flavour.ControlPlane)
 	if err != nil || !found {
 		t.Fatalf("%t, %v", found, err)
 	}
@@ -243,28 +243,28 @@ func TestDriversHooksComeLast(t *testing.T) {
 
 func TestPlaceholders(t *testing.T) {
 	t.Parallel()
-	for f, want := range map[flavour.Flavour]map[bundle.Side]map[string]string{
+	for f, want := range map[flavour.Flavour]map[flavour.Side]map[string]string{
 		flavour.Standalone: {
-			bundle.Controller: {
+			flavour.ControlPlane: {
 				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
 				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_IMAGE",
 				bundle.ProvisionerImage: "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE", bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
 			},
-			bundle.Guest: {
+			flavour.Guest: {
 				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
 				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
 			},
 		},
 		flavour.HyperShift: {
-			bundle.Controller: {
+			flavour.ControlPlane: {
 				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
 				bundle.DriverImage: "DRIVER_CONTROL_PLANE_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_CONTROL_PLANE_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE", bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE",
 				bundle.ProvisionerImage: "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE", bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
 			},
-			bundle.Guest: {
+			flavour.Guest: {
 				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
 				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
@@ -281,11 +281,11 @@ func TestPlaceholders(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(want, placeholders(o.bundles, o.settings, o.placement)); diff != "" {
+			if diff := cmp.Diff(want, placeholders(o.bundles, o.settings, o.namespaces)); diff != "" {
 				t.Errorf("placeholders (-want +got):\n%s", diff)
 			}
 			o.settings.ReleaseVersion = ""
-			for side, values := range placeholders(o.bundles, o.settings, o.placement) {
+			for side, values := range placeholders(o.bundles, o.settings, o.namespaces) {
 				if values[bundle.ReleaseVersion] != unknownRelease {
 					t.Errorf("release of the %s side is %q where nobody says", side, values[bundle.ReleaseVersion])
 				}

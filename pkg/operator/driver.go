@@ -67,7 +67,7 @@ func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, 
 // checkName insists that a driver has the name of the CSIDriver among its assets. Under another name its ClusterCSIDriver would
 // never be found.
 func checkName(d plugin.Driver, b *bundle.Bundle) error {
-	for _, asset := range b.Select(bundle.CSIDriver, bundle.Guest) {
+	for _, asset := range b.Select(bundle.CSIDriver, flavour.Guest) {
 		object, err := metadata(asset)
 		if err != nil {
 			return err
@@ -83,12 +83,12 @@ func checkName(d plugin.Driver, b *bundle.Bundle) error {
 const unknownRelease = "unknown"
 
 // placeholders are the values of the early placeholders of each side.
-func placeholders(bundles []*bundle.Bundle, s *settings.Settings, p cluster.Placement) map[bundle.Side]map[string]string {
-	values := map[bundle.Side]map[string]string{}
+func placeholders(bundles []*bundle.Bundle, s *settings.Settings, n flavour.Namespaces) map[flavour.Side]map[string]string {
+	values := map[flavour.Side]map[string]string{}
 	for side, names := range imageNames(bundles) {
 		values[side] = map[string]string{
-			bundle.Namespace:      p.Controller,
-			bundle.NodeNamespace:  p.Node,
+			bundle.Namespace:      n.ControlPlane,
+			bundle.NodeNamespace:  n.Guest,
 			bundle.ReleaseVersion: cmp.Or(s.ReleaseVersion, unknownRelease),
 		}
 		for _, name := range names {

@@ -59,7 +59,7 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 		s.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
 	return &operator{
-		name: "test-operator", drivers: drivers, bundles: bundles, settings: s, placement: cluster.Place(f, s.Namespace, drivers[0].Namespace),
+		name: "test-operator", drivers: drivers, bundles: bundles, settings: s, namespaces: f.Namespaces(s.Namespace, drivers[0].Namespace),
 	}
 }
 
@@ -80,9 +80,9 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 		t.Fatal(err)
 	}
 	client := newFakeClient()
-	for _, side := range bundle.Sides() {
+	for _, side := range flavour.Sides() {
 		kube, namespaces := fake.NewClientset(), []string{""}
-		if side == bundle.Controller && f == flavour.HyperShift {
+		if side == flavour.ControlPlane && f == flavour.HyperShift {
 			namespaces = nil
 		}
 		*drivers[0].cluster.Side(side) = cluster.Clients{
@@ -149,7 +149,7 @@ func TestDriversOwnControllersAreGated(t *testing.T) {
 	both := plugins()
 	own := &fakeController{name: "Own"}
 	both[0].Setup = func(s plugin.Dependencies) (plugin.Components, error) {
-		if s.Cluster.Placement.Node != operandNamespace || s.Settings.ReleaseVersion != "4.21" || s.Events == nil {
+		if s.Cluster.Namespaces.Guest != operandNamespace || s.Settings.ReleaseVersion != "4.21" || s.Events == nil {
 			t.Errorf("wired to %+v", s)
 		}
 		return plugin.Components{Controllers: []factory.Controller{own}}, nil
@@ -215,7 +215,7 @@ func TestControlPlaneRunsItsOwnImages(t *testing.T) {
 		for _, asset := range d.bundle.Assets() {
 			for _, image := range imagesOf(t, asset) {
 				name := strings.TrimPrefix(image, "registry.example/")
-				if asset.Side == bundle.Controller && !slices.Contains(own, name) || asset.Side == bundle.Guest && strings.Contains(name, "control_plane") {
+				if asset.Side == flavour.ControlPlane && !slices.Contains(own, name) || asset.Side == flavour.Guest && strings.Contains(name, "control_plane") {
 					t.Errorf("%s of %s, on the %s side, has image %s", asset.Name, d.ConditionPrefix, asset.Side, image)
 				}
 			}
@@ -412,8 +412,8 @@ func TestDefaultNamespace(t *testing.T) {
 	p := plugins()[1]
 	p.Namespace = ""
 	d := assembled(t, flavour.Standalone, p)[0]
-	if got := d.cluster.Placement; got.Node != cluster.DefaultNamespace || got.Controller != cluster.DefaultNamespace {
-		t.Errorf("placement is %+v", got)
+	if got := d.cluster.Namespaces; got.Guest != flavour.DefaultNamespace || got.ControlPlane != flavour.DefaultNamespace {
+		t.Errorf("namespaces is %+v", got)
 	}
 	if d.Name != opv1.ManilaCSIDriver {
 		t.Errorf("name is %s", d.Name)

@@ -16,8 +16,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
@@ -36,7 +36,7 @@ type hashKey struct {
 
 // hashKeyController returns the controller that gives the drivers' key its value.
 func (d *driver) hashKeyController() factory.Controller {
-	clients, namespace, name := d.cluster.Side(bundle.Controller), d.cluster.Placement.Operator, d.operatorName+"-hash-key"
+	clients, namespace, name := d.cluster.Side(flavour.ControlPlane), d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
 	secrets := clients.Named.For(namespace, name).Core().V1().Secrets()
 	k := &hashKey{
 		name: name, namespace: namespace, kube: clients.Kube, secrets: secrets.Lister().Secrets(namespace), operator: d.operator, key: d.key,

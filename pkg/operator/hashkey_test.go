@@ -17,7 +17,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -50,11 +49,11 @@ func (r hashKeyRun) sync(t *testing.T) {
 // stored waits until the cache has the Secret that the API server has, and returns its key.
 func stored(t *testing.T, f *clustertest.Fake) []byte {
 	t.Helper()
-	live, err := f.Controller.CoreV1().Secrets(hashKeyNamespace).Get(t.Context(), hashKeyName, metav1.GetOptions{})
+	live, err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Get(t.Context(), hashKeyName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(bundle.Controller).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
+	lister := f.Side(flavour.ControlPlane).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
 	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		cached, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
 		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"]), nil
@@ -87,16 +86,16 @@ func TestHashKeyOutlivesTheProcess(t *testing.T) {
 	if !bytes.Equal(value, second.key.Value()) {
 		t.Error("another run has another key")
 	}
-	if writes := clustertest.Writes(f.Controller); len(writes) != 1 {
+	if writes := clustertest.Writes(f.ControlPlane); len(writes) != 1 {
 		t.Errorf("writes are %q, want one", writes)
 	}
 	if writes := clustertest.Writes(f.Guest); len(writes) > 0 {
 		t.Errorf("writes to the hosted cluster are %q", writes)
 	}
-	if err := f.Controller.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}); err != nil {
+	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(bundle.Controller).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
+	lister := f.Side(flavour.ControlPlane).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		_, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
 		return err != nil, nil

@@ -12,9 +12,9 @@ import (
 const imageSuffix = "_IMAGE"
 
 // imageNames returns the placeholders of images that the bundles have on each side, sorted.
-func imageNames(bundles []*bundle.Bundle) map[bundle.Side][]string {
-	names := map[bundle.Side][]string{}
-	for _, side := range bundle.Sides() {
+func imageNames(bundles []*bundle.Bundle) map[flavour.Side][]string {
+	names := map[flavour.Side][]string{}
+	for _, side := range flavour.Sides() {
 		names[side] = []string{}
 	}
 	for _, b := range bundles {
@@ -38,8 +38,8 @@ func imageNames(bundles []*bundle.Bundle) map[bundle.Side][]string {
 // On HyperShift some variables hold images of the guest's release, for its nodes. What runs in the management cluster is of the
 // control plane's release, and has variables of its own. cluster-storage-operator passes two of them; where one is missing, the
 // guest's image is better than none.
-func imageVariables(f flavour.Flavour, side bundle.Side, placeholder string) []string {
-	if f != flavour.HyperShift || side != bundle.Controller {
+func imageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []string {
+	if f != flavour.HyperShift || side != flavour.ControlPlane {
 		return []string{placeholder}
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
@@ -54,7 +54,7 @@ func imageVariables(f flavour.Flavour, side bundle.Side, placeholder string) []s
 func allImageVariables(f flavour.Flavour, bundles []*bundle.Bundle) [][]string {
 	var all [][]string
 	names := imageNames(bundles)
-	for _, side := range bundle.Sides() {
+	for _, side := range flavour.Sides() {
 		for _, name := range names[side] {
 			variables := imageVariables(f, side, name)
 			if !slices.ContainsFunc(all, func(known []string) bool { return known[0] == variables[0] }) {

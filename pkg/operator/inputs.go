@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // servingCertificate is an annotation of Services for the service CA operator; it names a Secret.
@@ -15,7 +16,7 @@ const servingCertificate = "service.beta.openshift.io/serving-cert-secret-name"
 // servingCertificates returns the names of the Secrets that the service CA operator makes for the driver's Services.
 func (d *driver) servingCertificates() ([]string, error) {
 	var names []string
-	for _, asset := range d.bundle.Select(bundle.Static, bundle.Controller) {
+	for _, asset := range d.bundle.Select(bundle.Static, flavour.ControlPlane) {
 		object, err := metadata(asset)
 		if err != nil {
 			return nil, err

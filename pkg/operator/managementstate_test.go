@@ -9,7 +9,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -68,7 +67,7 @@ func TestOnlyManagedReconciles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if writes := created(d.cluster.Side(bundle.Guest).Kube.(*fake.Clientset)); (len(writes) > 0) != reconciles {
+			if writes := created(d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)); (len(writes) > 0) != reconciles {
 				t.Errorf("writes are %v", writes)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
@@ -40,7 +41,7 @@ func optionalKinds() []optionalKind {
 func (d *driver) optional() ([]factory.Controller, error) {
 	var controllers []factory.Controller
 	for _, kind := range optionalKinds() {
-		for _, side := range bundle.Sides() {
+		for _, side := range flavour.Sides() {
 			if assets := d.bundle.Select(kind.role, side); len(assets) > 0 {
 				controller, err := d.optionalController(kind, side, assets)
 				if err != nil {
@@ -53,7 +54,7 @@ func (d *driver) optional() ([]factory.Controller, error) {
 	return controllers, nil
 }
 
-func (d *driver) optionalController(kind optionalKind, side bundle.Side, assets []bundle.Asset) (factory.Controller, error) {
+func (d *driver) optionalController(kind optionalKind, side flavour.Side, assets []bundle.Asset) (factory.Controller, error) {
 	clients := d.cluster.Side(side)
 	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(clients.APIExtensions, 0,
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {

@@ -18,7 +18,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -89,10 +88,10 @@ func TestSchemaIsNotKept(t *testing.T) {
 func TestObjectsFollowTheirCRD(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	clients := *d.cluster.Side(bundle.Guest)
+	clients := *d.cluster.Side(flavour.Guest)
 	extensions := apiextensionsfake.NewClientset()
 	clients.APIExtensions = extensions
-	d.cluster = cluster.New(flavour.Standalone, d.cluster.Placement, &clients, &clients)
+	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var controller factory.Controller

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -39,12 +40,12 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 func (o *operator) assemble(process host.Process) ([]*driver, error) {
 	leader := o.drivers[0]
 	connected, err := cluster.Connect(cluster.Target{
-		Controller: process.Config,
-		Guest:      process.Served,
-		Flavour:    o.settings.Flavour,
-		Placement:  o.placement,
-		Driver:     string(leader.Name),
-		Clock:      process.Clock,
+		ControlPlane: process.Config,
+		Guest:        process.Served,
+		Flavour:      o.settings.Flavour,
+		Namespaces:   o.namespaces,
+		Driver:       string(leader.Name),
+		Clock:        process.Clock,
 	})
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (o *operator) assemble(process host.Process) ([]*driver, error) {
 	if !leader.Removable {
 		management.SetOperatorNotRemovable()
 	}
-	values := placeholders(o.bundles, o.settings, o.placement)
+	values := placeholders(o.bundles, o.settings, o.namespaces)
 	key := &hook.Key{}
 	var drivers []*driver
 	for i, p := range o.drivers {
@@ -109,8 +110,8 @@ func setUpAll(drivers []*driver, process host.Process) error {
 // DaemonSet of any name, which must not deploy a driver in the management cluster.
 func (d *driver) deployed(ctx context.Context) (bool, error) {
 	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
-		for _, side := range bundle.Sides() {
-			if d.cluster.Side(side) != d.cluster.Side(bundle.Controller) {
+		for _, side := range flavour.Sides() {
+			if d.cluster.Side(side) != d.cluster.Side(flavour.ControlPlane) {
 				continue
 			}
 			for _, asset := range d.bundle.Select(role, side) {
@@ -124,7 +125,7 @@ func (d *driver) deployed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-func (d *driver) exists(ctx context.Context, side bundle.Side, asset bundle.Asset) (bool, error) {
+func (d *driver) exists(ctx context.Context, side flavour.Side, asset bundle.Asset) (bool, error) {
 	object, err := metadata(asset)
 	if err != nil {
 		return false, err

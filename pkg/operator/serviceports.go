@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // servicePorts repairs the ports of Services. library-go compares a Service's metadata, selector and type only: ports that
@@ -42,7 +43,7 @@ type requiredService struct {
 }
 
 // newServicePorts takes the Services among the assets.
-func (d *driver) newServicePorts(side bundle.Side, assets []bundle.Asset) (*servicePorts, error) {
+func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
 	s := &servicePorts{OperatorClient: d.operator, kube: clients.Kube}
 	for _, asset := range assets {

@@ -18,7 +18,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -46,7 +45,7 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 				seed.Guest = []runtime.Object{service}
 			}
 			f := clustertest.New(t, seed)
-			clients := f.Side(bundle.Guest)
+			clients := f.Side(flavour.Guest)
 			services := clients.Named.For(namespace, name).Core().V1().Services()
 			services.Informer()
 			f.Start(t)
@@ -92,7 +91,7 @@ func TestFailedPortRepairIsVisible(t *testing.T) {
 	if err := first[0].Sync(t.Context(), syncCtx); err != nil {
 		t.Fatal(err)
 	}
-	kube := d.cluster.Side(bundle.Guest).Kube.(*fake.Clientset)
+	kube := d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)
 	list, err := kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("got %d Services, %v", len(list.Items), err)
@@ -109,8 +108,8 @@ func TestFailedPortRepairIsVisible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.cluster.Side(bundle.Guest).Named.Start(t.Context().Done())
-	d.cluster.Side(bundle.Guest).Named.WaitForCacheSync(t.Context().Done())
+	d.cluster.Side(flavour.Guest).Named.Start(t.Context().Done())
+	d.cluster.Side(flavour.Guest).Named.WaitForCacheSync(t.Context().Done())
 	if err := again[0].Sync(t.Context(), syncCtx); err == nil {
 		t.Error("no error requeues the repair")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // staticResync repeats what events bring about at once. library-go's own minute would cost a request an object and minute.
@@ -40,18 +41,18 @@ func (d *driver) static() ([]factory.Controller, error) {
 // staticGroup is the static assets of one cluster.
 type staticGroup struct {
 	name   string
-	side   bundle.Side
+	side   flavour.Side
 	assets []bundle.Asset
 }
 
 func (d *driver) staticGroups() []staticGroup {
-	guest := staticGroup{name: "GuestStaticResourcesController", side: bundle.Guest}
-	control := staticGroup{name: "ControlPlaneStaticResourcesController", side: bundle.Controller}
-	oneCluster := d.cluster.Side(bundle.Controller) == d.cluster.Side(bundle.Guest)
+	guest := staticGroup{name: "GuestStaticResourcesController", side: flavour.Guest}
+	control := staticGroup{name: "ControlPlaneStaticResourcesController", side: flavour.ControlPlane}
+	oneCluster := d.cluster.Side(flavour.ControlPlane) == d.cluster.Side(flavour.Guest)
 	for _, asset := range d.gatedAssets() {
 		switch {
 		case asset.Role != bundle.Static && asset.Role != bundle.CSIDriver:
-		case asset.Side == bundle.Guest || oneCluster:
+		case asset.Side == flavour.Guest || oneCluster:
 			guest.assets = append(guest.assets, asset)
 		default:
 			control.assets = append(control.assets, asset)
@@ -85,7 +86,7 @@ func (d *driver) staticController(group staticGroup) (factory.Controller, error)
 }
 
 // watchStatic has the objects' own informers wake the controller.
-func (d *driver) watchStatic(f *factory.Factory, side bundle.Side, assets []bundle.Asset) error {
+func (d *driver) watchStatic(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
 	clients := d.cluster.Side(side)
 	names := map[factory.Informer]sets.Set[string]{}
 	for _, asset := range assets {

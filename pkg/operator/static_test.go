@@ -38,11 +38,11 @@ func TestRightsAreAppliedFirst(t *testing.T) {
 	t.Parallel()
 	rights := []string{"serviceaccounts", "clusterroles", "roles", "clusterrolebindings", "rolebindings"}
 	control := []string{"services", "poddisruptionbudgets"}
-	tests := map[flavour.Flavour]map[bundle.Side][]string{
-		flavour.Standalone: {bundle.Guest: slices.Concat(rights, control, []string{"csidrivers"})},
+	tests := map[flavour.Flavour]map[flavour.Side][]string{
+		flavour.Standalone: {flavour.Guest: slices.Concat(rights, control, []string{"csidrivers"})},
 		flavour.HyperShift: {
-			bundle.Guest:      append(slices.Clone(rights), "configmaps", "csidrivers"),
-			bundle.Controller: append([]string{"serviceaccounts"}, control...),
+			flavour.Guest:        append(slices.Clone(rights), "configmaps", "csidrivers"),
+			flavour.ControlPlane: append([]string{"serviceaccounts"}, control...),
 		},
 	}
 	for f, want := range tests {
@@ -58,7 +58,7 @@ func TestRightsAreAppliedFirst(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := map[bundle.Side][]string{}
+			got := map[flavour.Side][]string{}
 			for side := range want {
 				got[side] = created(d.cluster.Side(side).Kube.(*fake.Clientset))
 			}
@@ -94,7 +94,7 @@ func TestUnwatchedAssets(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, flavour.HyperShift, plugins()...)[1]
 			var err error
-			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: bundle.Controller, Data: []byte(tt.text)}}); err != nil {
+			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte(tt.text)}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err = d.gated(); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -132,16 +132,16 @@ func TestDeployed(t *testing.T) {
 	foreign := &appsv1.DaemonSet{ObjectMeta: object("other")}
 	tests := map[string]struct {
 		flavour flavour.Flavour
-		side    bundle.Side
+		side    flavour.Side
 		object  runtime.Object
 		want    bool
 	}{
-		"foreign":                 {flavour.Standalone, bundle.Guest, foreign, false},
-		"deployment":              {flavour.Standalone, bundle.Guest, deployment, true},
-		"daemon set":              {flavour.Standalone, bundle.Guest, daemonSet, true},
-		"hosted deployment":       {flavour.HyperShift, bundle.Controller, hosted, true},
-		"deployment in the guest": {flavour.HyperShift, bundle.Guest, deployment, false},
-		"guest's daemon set":      {flavour.HyperShift, bundle.Guest, daemonSet, false},
+		"foreign":                 {flavour.Standalone, flavour.Guest, foreign, false},
+		"deployment":              {flavour.Standalone, flavour.Guest, deployment, true},
+		"daemon set":              {flavour.Standalone, flavour.Guest, daemonSet, true},
+		"hosted deployment":       {flavour.HyperShift, flavour.ControlPlane, hosted, true},
+		"deployment in the guest": {flavour.HyperShift, flavour.Guest, deployment, false},
+		"guest's daemon set":      {flavour.HyperShift, flavour.Guest, daemonSet, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestUnknownWhetherDeployed(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	down := errors.New("API server is down")
-	d.cluster.Side(bundle.Guest).Kube.(*fake.Clientset).PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+	d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset).PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, down
 	})
 	const want = "looking for the driver's Deployment openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"

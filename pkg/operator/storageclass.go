@@ -18,6 +18,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
@@ -30,7 +31,7 @@ const classResync = 10 * time.Minute
 //
 // It replaces library-go's controller, which deletes a StorageClass before the API server has accepted the new one.
 func (d *driver) storageClasses() ([]factory.Controller, error) {
-	assets := d.bundle.Select(bundle.StorageClass, bundle.Guest)
+	assets := d.bundle.Select(bundle.StorageClass, flavour.Guest)
 	if len(assets) == 0 {
 		return nil, nil
 	}
@@ -42,8 +43,8 @@ func (d *driver) storageClasses() ([]factory.Controller, error) {
 		}
 		classes = append(classes, class)
 	}
-	keeper := storageclass.NewKeeper(d.cluster.Side(bundle.Guest).Kube, d.classLister(), d.events)
-	informer := d.cluster.Side(bundle.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Informer()
+	keeper := storageclass.NewKeeper(d.cluster.Side(flavour.Guest).Kube, d.classLister(), d.events)
+	informer := d.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Informer()
 	return []factory.Controller{factory.New().
 		WithInformers(d.operator.Informer(), informer).
 		WithSync(func(ctx context.Context, _ factory.SyncContext) error { return d.syncClasses(ctx, keeper, classes) }).
@@ -87,10 +88,10 @@ func (d *driver) removeClass(ctx context.Context, class *storagev1.StorageClass)
 	if _, err := d.classLister().Get(class.Name); apierrors.IsNotFound(err) {
 		return nil
 	}
-	_, _, err := resourceapply.DeleteStorageClass(ctx, d.cluster.Side(bundle.Guest).Kube.StorageV1(), d.events, class)
+	_, _, err := resourceapply.DeleteStorageClass(ctx, d.cluster.Side(flavour.Guest).Kube.StorageV1(), d.events, class)
 	return err
 }
 
 func (d *driver) classLister() storagelisters.StorageClassLister {
-	return d.cluster.Side(bundle.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
+	return d.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
 }

@@ -73,7 +73,7 @@ func (b *classBench) sync(t *testing.T) []string {
 	}
 	writes := clustertest.Writes(b.Guest)
 	served := b.classes(t)
-	lister := b.Side(bundle.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
+	lister := b.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		cached, err := lister.List(labels.Everything())
 		known := len(cached) == len(served)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -32,7 +33,7 @@ type trustedCA struct {
 
 // findTrustedCA finds the ConfigMap among the driver's assets, where its name is defined; nil is none.
 func (d *driver) findTrustedCA() (*trustedCA, error) {
-	for _, asset := range d.bundle.Select(bundle.Static, bundle.Controller) {
+	for _, asset := range d.bundle.Select(bundle.Static, flavour.ControlPlane) {
 		object, err := metadata(asset)
 		if err != nil {
 			return nil, err
@@ -47,7 +48,7 @@ func (d *driver) findTrustedCA() (*trustedCA, error) {
 func newTrustedCA(c *cluster.Cluster, asset bundle.Asset, namespace, name string) *trustedCA {
 	return &trustedCA{
 		asset: asset, namespace: namespace, name: name,
-		configMaps: c.Side(bundle.Controller).Named.For(namespace, name).Core().V1().ConfigMaps(),
+		configMaps: c.Side(flavour.ControlPlane).Named.For(namespace, name).Core().V1().ConfigMaps(),
 	}
 }
 
@@ -84,7 +85,7 @@ func (d *driver) trustedCAController() ([]factory.Controller, error) {
 	if d.trusted == nil {
 		return nil, nil
 	}
-	controller, err := d.staticController(staticGroup{"TrustedCAController", bundle.Controller, []bundle.Asset{d.trusted.asset}})
+	controller, err := d.staticController(staticGroup{"TrustedCAController", flavour.ControlPlane, []bundle.Asset{d.trusted.asset}})
 	if err != nil {
 		return nil, fmt.Errorf("making the controller of the trusted CAs: %w", err)
 	}

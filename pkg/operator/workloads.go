@@ -31,7 +31,7 @@ func (d *driver) workloads() ([]factory.Controller, error) {
 }
 
 func (d *driver) controllerService() (factory.Controller, error) {
-	asset, found, err := d.only(bundle.ControllerWorkload, bundle.Controller)
+	asset, found, err := d.only(bundle.ControllerWorkload, flavour.ControlPlane)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (d *driver) controllerService() (factory.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := d.cluster.Side(bundle.Controller)
+	clients := d.cluster.Side(flavour.ControlPlane)
 	deployments := clients.Named.For(object.Namespace, object.Name).Apps().V1().Deployments()
 	hooks, err := d.controllerHooks(deployments.Lister())
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *driver) controllerService() (factory.Controller, error) {
 }
 
 func (d *driver) nodeService() (factory.Controller, error) {
-	asset, found, err := d.only(bundle.NodeWorkload, bundle.Guest)
+	asset, found, err := d.only(bundle.NodeWorkload, flavour.Guest)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (d *driver) nodeService() (factory.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := d.cluster.Side(bundle.Guest)
+	clients := d.cluster.Side(flavour.Guest)
 	daemonSets := clients.Named.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
 	hooks, err := d.nodeHooks(daemonSets.Lister())
 	if err != nil {
@@ -91,13 +91,13 @@ func (d *driver) nodeService() (factory.Controller, error) {
 // controllerHooks have the driver's own last: they win.
 func (d *driver) controllerHooks(deployments appslisters.DeploymentLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
-	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(bundle.Controller), certificates, d.components.ControllerHooks)
+	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane), certificates, d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
 // nodeHooks are the same for nodes. The certificates are not in the cluster of the nodes where that is another one.
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
-	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(bundle.Guest)...)
+	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(flavour.Guest)...)
 	if d.cluster.Flavour == flavour.Standalone {
 		certificates, err := d.certificateHooks()
 		if err != nil {
@@ -123,7 +123,7 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 	return []hook.Workload{hook.Topology(d.cluster), hook.ObservedProxy()}
 }
 
-func (d *driver) trustedCAHooks(side bundle.Side) []hook.Workload {
+func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 	if d.trustedCA == "" {
 		return nil
 	}
@@ -135,13 +135,13 @@ func (d *driver) certificateHooks() ([]hook.Workload, error) {
 	certificates, err := d.servingCertificates()
 	var hooks []hook.Workload
 	for _, secret := range certificates {
-		hooks = append(hooks, hook.SecretHash(d.cluster, bundle.Controller, secret))
+		hooks = append(hooks, hook.SecretHash(d.cluster, flavour.ControlPlane, secret))
 	}
 	return hooks, err
 }
 
 // only returns the one asset of a role; a driver may lack it.
-func (d *driver) only(role bundle.Role, side bundle.Side) (bundle.Asset, bool, error) {
+func (d *driver) only(role bundle.Role, side flavour.Side) (bundle.Asset, bool, error) {
 	switch assets := d.bundle.Select(role, side); len(assets) {
 	case 0:
 		return bundle.Asset{}, false, nil

@@ -30,7 +30,7 @@ type Driver struct {
 	Component string
 	// Assets is the driver's asset folder, which holds the generated bundle of each flavour.
 	Assets fs.FS
-	// Namespace of the operands; "" is cluster.DefaultNamespace.
+	// Namespace of the operands; "" is flavour.DefaultNamespace.
 	Namespace string
 	// Removable says that managementState Removed is honoured. It is not where pods could then no longer unmount volumes.
 	Removable bool

@@ -24,7 +24,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
@@ -34,12 +33,12 @@ import (
 type Seed struct {
 	// Flavour defaults to standalone.
 	Flavour flavour.Flavour
-	// OperatorNamespace and DriverNamespace go to cluster.Place.
+	// OperatorNamespace and DriverNamespace go to Flavour.Namespaces.
 	OperatorNamespace, DriverNamespace string
 	// ClusterCSIDriver is the operator's. nil is none in the cache, which counts as Managed.
 	ClusterCSIDriver *opv1.ClusterCSIDriver
-	// Guest has objects of the guest, and standalone of the only cluster; Controller those of the management cluster.
-	Guest, Controller []runtime.Object
+	// Guest has objects of the guest, and standalone of the only cluster; ControlPlane those of the management cluster.
+	Guest, ControlPlane []runtime.Object
 	// HostedControlPlanes are those of the management cluster.
 	HostedControlPlanes []*cluster.HostedControlPlane
 	// Config has objects of config.openshift.io.
@@ -49,8 +48,8 @@ type Seed struct {
 // Fake is a cluster of fakes.
 type Fake struct {
 	*cluster.Cluster
-	// Guest and Controller are what Side returns, for reactors and for what was asked of them; standalone they are one.
-	Guest, Controller *kubefake.Clientset
+	// Guest and ControlPlane are what Side returns, for reactors and for what was asked of them; standalone they are one.
+	Guest, ControlPlane *kubefake.Clientset
 	// State is behind Cluster.Operator.
 	State *Operator
 }
@@ -61,23 +60,23 @@ func New(tb testing.TB, seed Seed) *Fake {
 	if seed.Flavour == "" {
 		seed.Flavour = flavour.Standalone
 	}
-	placement := cluster.Place(seed.Flavour, seed.OperatorNamespace, seed.DriverNamespace)
+	namespaces := seed.Flavour.Namespaces(seed.OperatorNamespace, seed.DriverNamespace)
 	f := &Fake{Guest: kubefake.NewClientset(seed.Guest...)}
 	guestNamespaces := []string{""}
 	if seed.Flavour == flavour.Standalone {
-		guestNamespaces = append(guestNamespaces, placement.UserConfig)
+		guestNamespaces = append(guestNamespaces, namespaces.UserConfig)
 	}
 	guestSide := newClients(f.Guest, guestNamespaces...)
-	f.Controller = f.Guest
+	f.ControlPlane = f.Guest
 	controller := guestSide
 	if seed.Flavour == flavour.HyperShift {
-		f.Controller = kubefake.NewClientset(seed.Controller...)
-		controller = newClients(f.Controller)
+		f.ControlPlane = kubefake.NewClientset(seed.ControlPlane...)
+		controller = newClients(f.ControlPlane)
 	}
 	for _, hosted := range seed.HostedControlPlanes {
 		putHostedControlPlane(tb, controller.Dynamic, hosted)
 	}
-	f.Cluster = cluster.New(seed.Flavour, placement, controller, guestSide)
+	f.Cluster = cluster.New(seed.Flavour, namespaces, controller, guestSide)
 	for _, object := range seed.Config {
 		putConfig(tb, guestSide.Dynamic, object)
 	}
@@ -99,7 +98,7 @@ func (f *Fake) Start(tb testing.TB) {
 	tb.Helper()
 	f.Cluster.Start(tb.Context())
 	stop := tb.Context().Done()
-	for _, side := range bundle.Sides() {
+	for _, side := range flavour.Sides() {
 		for namespace, types := range f.Side(side).Informers.WaitForCacheSync(stop) {
 			for kind, synced := range types {
 				if !synced {

@@ -8,8 +8,8 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -58,8 +58,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	accepted := newCredentials(s, cloud)
 	config := newConfigSync(s, sources, zones, accepted)
 	return plugin.Components{
-		ControllerHooks: inputs(s, bundle.Controller, accepted),
-		NodeHooks:       inputs(s, bundle.Guest, accepted),
+		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
+		NodeHooks:       inputs(s, flavour.Guest, accepted),
 		Credentials:     accepted,
 		Controllers:     []factory.Controller{zones, config},
 		Ready:           config.written,
@@ -78,7 +78,7 @@ func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Wa
 }
 
 // inputs are what the driver reads once, at its start.
-func inputs(s plugin.Dependencies, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
+func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) []hook.Workload {
 	return []hook.Workload{
 		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
 		hook.ConfigMapHash(s.Cluster, side, configMap),

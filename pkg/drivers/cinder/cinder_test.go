@@ -9,8 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -39,7 +37,7 @@ func TestWiring(t *testing.T) {
 			if components.Gate != nil || components.Ready() {
 				t.Errorf("gate is %v, ready without a configuration is %v", components.Gate, components.Ready())
 			}
-			for side, workload := range map[bundle.Side][]hook.Workload{bundle.Controller: components.ControllerHooks, bundle.Guest: components.NodeHooks} {
+			for side, workload := range map[flavour.Side][]hook.Workload{flavour.ControlPlane: components.ControllerHooks, flavour.Guest: components.NodeHooks} {
 				want := []string{"Secret/" + credentialsSecret, "ConfigMap/" + configMap}
 				if diff := cmp.Diff(want, inputsOf(workload)); diff != "" {
 					t.Errorf("inputs of the %s (-want +got):\n%s", side, diff)
@@ -70,13 +68,13 @@ func hashes(t *testing.T, b *bench) map[string]string {
 	s := plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
-	none := b.Side(bundle.Guest).Named.For("none", "none").Apps().V1()
+	none := b.Side(flavour.Guest).Named.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
-	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, bundle.Controller, &b.accepted)).Deployment(nil, &deployment); err != nil {
+	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, flavour.ControlPlane, &b.accepted)).Deployment(nil, &deployment); err != nil {
 		t.Fatal(err)
 	}
 	var daemonSet appsv1.DaemonSet
-	if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, inputs(s, bundle.Guest, &b.accepted)).DaemonSet(nil, &daemonSet); err != nil {
+	if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, inputs(s, flavour.Guest, &b.accepted)).DaemonSet(nil, &daemonSet); err != nil {
 		t.Fatal(err)
 	}
 	ret := daemonSet.Spec.Template.Annotations
@@ -143,7 +141,7 @@ func TestReady(t *testing.T) {
 		"HyperShift, controller": {flavour.HyperShift, nil, []runtime.Object{cloudConf(hosted, nil)}, false},
 		"HyperShift, both":       {flavour.HyperShift, []runtime.Object{written("true")}, []runtime.Object{cloudConf(hosted, nil)}, true},
 	} {
-		b := newBench(t, clustertest.Seed{Flavour: test.flavour, Guest: test.guest, Controller: test.controller})
+		b := newBench(t, clustertest.Seed{Flavour: test.flavour, Guest: test.guest, ControlPlane: test.controller})
 		if got := b.config.written(); got != test.want {
 			t.Errorf("%s: written is %v", name, got)
 		}
@@ -177,7 +175,7 @@ func TestDriver(t *testing.T) {
 	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" || d.Removable {
 		t.Errorf("the driver is %s with prefix %s, removable is %v", d.Name, d.ConditionPrefix, d.Removable)
 	}
-	if p := cluster.Place(flavour.Standalone, "x", d.Namespace); p.Node != "openshift-cluster-csi-drivers" {
-		t.Errorf("the operands are in %s", p.Node)
+	if p := flavour.Standalone.Namespaces("x", d.Namespace); p.Guest != "openshift-cluster-csi-drivers" {
+		t.Errorf("the operands are in %s", p.Guest)
 	}
 }

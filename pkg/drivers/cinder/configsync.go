@@ -17,8 +17,8 @@ import (
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -86,16 +86,16 @@ func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneWatcher, 
 }
 
 // cloudConf has what the controller writes to a side.
-func (c *configSync) cloudConf(side bundle.Side) coreinformers.ConfigMapInformer {
-	return c.cluster.Side(side).Named.For(c.cluster.Placement.Namespace(side), configMap).Core().V1().ConfigMaps()
+func (c *configSync) cloudConf(side flavour.Side) coreinformers.ConfigMapInformer {
+	return c.cluster.Side(side).Named.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
 }
 
 // sides are where cloud-conf is needed: once where both sides are one cluster.
-func (c *configSync) sides() []bundle.Side {
-	if c.cluster.Side(bundle.Controller) == c.cluster.Side(bundle.Guest) {
-		return []bundle.Side{bundle.Guest}
+func (c *configSync) sides() []flavour.Side {
+	if c.cluster.Side(flavour.ControlPlane) == c.cluster.Side(flavour.Guest) {
+		return []flavour.Side{flavour.Guest}
 	}
-	return bundle.Sides()
+	return flavour.Sides()
 }
 
 // written tells whether the driver's configuration is there for its pods.
@@ -163,7 +163,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 // remembered is what an earlier run of the operator wrote to the controller side. The administrator of a hosted cluster can write
 // to the other side, and must not decide for the controllers.
 func (c *configSync) remembered() (enabled, known bool) {
-	existing := c.existing(bundle.Controller)
+	existing := c.existing(flavour.ControlPlane)
 	if existing == nil {
 		return false, false
 	}

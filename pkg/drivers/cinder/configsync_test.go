@@ -12,9 +12,8 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -30,7 +29,7 @@ func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {
 
 func TestCloudConfContent(t *testing.T) {
 	t.Parallel()
-	secret := func(data map[string]string) runtime.Object { return credentials(cluster.DefaultNamespace, data) }
+	secret := func(data map[string]string) runtime.Object { return credentials(flavour.DefaultNamespace, data) }
 	usual := secret(map[string]string{cloudsKey: clouds("openstack")})
 	withSecretCA := secret(map[string]string{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
 	installed := func(data map[string]string) runtime.Object { return userObject("cloud-provider-config", data) }
@@ -84,7 +83,7 @@ func TestCloudConfContent(t *testing.T) {
 			if err := b.sync(t); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, b.data(t, bundle.Guest)); diff != "" {
+			if diff := cmp.Diff(test.want, b.data(t, flavour.Guest)); diff != "" {
 				t.Errorf("cloud-conf (-want +got):\n%s", diff)
 			}
 			if got := b.condition(t, progressingType); got != "False AsExpected" || !b.config.written() {
@@ -139,10 +138,10 @@ func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	}
 }
 
-func testRepairs(t *testing.T, b *bench, side bundle.Side) {
+func testRepairs(t *testing.T, b *bench, side flavour.Side) {
 	t.Helper()
 	want := map[string]string{configKey: configText, topologyKey: "true"}
-	namespace := b.Placement.Namespace(side)
+	namespace := b.Namespaces.On(side)
 	api := b.client(side).CoreV1().ConfigMaps(namespace)
 	update := func(object *corev1.ConfigMap) error {
 		_, err := api.Update(t.Context(), object, metav1.UpdateOptions{})
@@ -194,7 +193,7 @@ func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 	if err := b.sync(t); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v, want the line", err)
 	}
-	if got := b.data(t, bundle.Guest); got != nil {
+	if got := b.data(t, flavour.Guest); got != nil {
 		t.Errorf("cloud-conf is %v", got)
 	}
 }
@@ -237,13 +236,13 @@ func TestWakeUps(t *testing.T) {
 			expect("the first configuration", configKey, "cloud = openstack")
 			b.put(t, map[string]string{userConfigKey: userText})
 			expect("the user's configuration", configKey, "rescan-on-resize")
-			b.putConfigMap(t, b.Placement.CloudConfig, map[string]string{bundleKey: authority("ConfigMap's")})
+			b.putConfigMap(t, b.Namespaces.CloudConfig, map[string]string{bundleKey: authority("ConfigMap's")})
 			expect("the CA", bundleKey, "ConfigMap's")
 			b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: authority("Secret's")})
 			expect("other credentials", configKey, "cloud = other")
 			expect("their CA", bundleKey, "Secret's")
 			for _, side := range b.config.sides() {
-				namespace := b.Placement.Namespace(side)
+				namespace := b.Namespaces.On(side)
 				if err := b.client(side).CoreV1().ConfigMaps(namespace).Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}

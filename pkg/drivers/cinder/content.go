@@ -13,7 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // Where the operands' manifests mount what cloud.conf points to.
@@ -35,7 +35,7 @@ func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, use
 		if existing != nil && (c.held() || maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
 			continue
 		}
-		namespace := c.cluster.Placement.Namespace(side)
+		namespace := c.cluster.Namespaces.On(side)
 		required := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
 		_, _, err := resourceapply.ApplyConfigMap(ctx, c.cluster.Side(side).Kube.CoreV1(), syncCtx.Recorder(), required)
 		switch {
@@ -96,8 +96,8 @@ func fits(data map[string]string, ca, config text) error {
 }
 
 // existing is the cached cloud-conf of a side, nil if there is none.
-func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
-	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Placement.Namespace(side)).Get(configMap)
+func (c *configSync) existing(side flavour.Side) *corev1.ConfigMap {
+	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Namespaces.On(side)).Get(configMap)
 	if err != nil {
 		return nil
 	}
@@ -106,6 +106,6 @@ func (c *configSync) existing(side bundle.Side) *corev1.ConfigMap {
 
 // held tells whether OpenStack has not accepted the credentials yet, whose entry and CA cloud-conf names.
 func (c *configSync) held() bool {
-	secret, err := c.sources.credentials.Lister().Secrets(c.cluster.Placement.Controller).Get(credentialsSecret)
+	secret, err := c.sources.credentials.Lister().Secrets(c.cluster.Namespaces.ControlPlane).Get(credentialsSecret)
 	return err == nil && c.accepted.Holds(secret)
 }

@@ -26,8 +26,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -161,7 +159,7 @@ func (quiet) HasSynced() bool { return true }
 
 func newBench(t *testing.T, seed clustertest.Seed) *bench {
 	t.Helper()
-	seed.OperatorNamespace = cluster.DefaultNamespace
+	seed.OperatorNamespace = flavour.DefaultNamespace
 	if seed.Flavour == flavour.HyperShift {
 		seed.OperatorNamespace = hosted
 	}
@@ -228,9 +226,9 @@ func (b *bench) sync(t *testing.T) error {
 }
 
 // awaitCloudConf waits until the cache has what the API server has.
-func (b *bench) awaitCloudConf(t *testing.T, side bundle.Side) {
+func (b *bench) awaitCloudConf(t *testing.T, side flavour.Side) {
 	t.Helper()
-	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Placement.Namespace(side)).Get(t.Context(), configMap, metav1.GetOptions{})
+	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).Get(t.Context(), configMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
@@ -262,8 +260,8 @@ func (b *bench) put(t *testing.T, data map[string]string) {
 // putConfigMap writes a ConfigMap of those who own the control plane, nil removes it.
 func (b *bench) putConfigMap(t *testing.T, name string, data map[string]string) {
 	t.Helper()
-	namespace := b.Placement.UserConfig
-	api, object := b.Controller.CoreV1().ConfigMaps(namespace), in(namespace, userObject(name, data))
+	namespace := b.Namespaces.UserConfig
+	api, object := b.ControlPlane.CoreV1().ConfigMaps(namespace), in(namespace, userObject(name, data))
 	var err error
 	if data == nil {
 		err = api.Delete(t.Context(), name, metav1.DeleteOptions{})
@@ -288,7 +286,7 @@ func (b *bench) putBinary(t *testing.T, data map[string][]byte) {
 	t.Helper()
 	object := userObject(userConfigMap, nil)
 	object.BinaryData = data
-	if _, err := b.Controller.CoreV1().ConfigMaps(userNamespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+	if _, err := b.ControlPlane.CoreV1().ConfigMaps(userNamespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, userConfigMap, func() bool {
@@ -300,8 +298,8 @@ func (b *bench) putBinary(t *testing.T, data map[string][]byte) {
 // putCredentials writes the credentials' Secret, nil removes it.
 func (b *bench) putCredentials(t *testing.T, data map[string]string) {
 	t.Helper()
-	secret := credentials(b.Placement.Controller, data)
-	api := b.Controller.CoreV1().Secrets(secret.Namespace)
+	secret := credentials(b.Namespaces.ControlPlane, data)
+	api := b.ControlPlane.CoreV1().Secrets(secret.Namespace)
 	var err error
 	if data == nil {
 		err = api.Delete(t.Context(), secret.Name, metav1.DeleteOptions{})
@@ -318,9 +316,9 @@ func (b *bench) putCredentials(t *testing.T, data map[string]string) {
 }
 
 // data is what cloud-conf holds on a side, nil if it does not exist.
-func (b *bench) data(t *testing.T, side bundle.Side) map[string]string {
+func (b *bench) data(t *testing.T, side flavour.Side) map[string]string {
 	t.Helper()
-	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Placement.Namespace(side)).Get(t.Context(), configMap, metav1.GetOptions{})
+	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).Get(t.Context(), configMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -343,8 +341,8 @@ func (b *bench) condition(t *testing.T, conditionType string) string {
 // writes are those to either side.
 func (b *bench) writes() []string {
 	ret := clustertest.Writes(b.Guest)
-	if b.Controller != b.Guest {
-		ret = append(ret, clustertest.Writes(b.Controller)...)
+	if b.ControlPlane != b.Guest {
+		ret = append(ret, clustertest.Writes(b.ControlPlane)...)
 	}
 	return ret
 }
@@ -397,16 +395,16 @@ func infrastructureWith(name, key string) *configv1.Infrastructure {
 
 // standalone has credentials and these objects.
 func standalone(objects ...runtime.Object) clustertest.Seed {
-	return clustertest.Seed{Guest: append(objects, credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("openstack")}))}
+	return clustertest.Seed{Guest: append(objects, credentials(flavour.DefaultNamespace, map[string]string{cloudsKey: clouds("openstack")}))}
 }
 
 // hyperShift has credentials in both clusters. Those of the hosted one are others than they would be, so that a look at the wrong
 // ones is noticed.
 func hyperShift() clustertest.Seed {
 	return clustertest.Seed{
-		Flavour:    flavour.HyperShift,
-		Controller: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("openstack")})},
-		Guest:      []runtime.Object{credentials(cluster.DefaultNamespace, map[string]string{cloudsKey: clouds("guests"), caKey: authority("guest's")})},
+		Flavour:      flavour.HyperShift,
+		ControlPlane: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("openstack")})},
+		Guest:        []runtime.Object{credentials(flavour.DefaultNamespace, map[string]string{cloudsKey: clouds("guests"), caKey: authority("guest's")})},
 	}
 }
 
@@ -416,9 +414,9 @@ func seeds() map[flavour.Flavour]clustertest.Seed {
 }
 
 // client is the fake API server of a side.
-func (b *bench) client(side bundle.Side) *kubefake.Clientset {
-	if side == bundle.Controller {
-		return b.Controller
+func (b *bench) client(side flavour.Side) *kubefake.Clientset {
+	if side == flavour.ControlPlane {
+		return b.ControlPlane
 	}
 	return b.Guest
 }

@@ -9,14 +9,13 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // written is a cloud-conf with this word on topology.
 func written(topology string) runtime.Object {
-	return cloudConf(cluster.DefaultNamespace, map[string]string{configKey: configText, topologyKey: topology})
+	return cloudConf(flavour.DefaultNamespace, map[string]string{configKey: configText, topologyKey: topology})
 }
 
 func TestTopologyFollowsTheZones(t *testing.T) {
@@ -27,7 +26,7 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 		if err := b.sync(t); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
-		if got := b.data(t, bundle.Guest)[topologyKey]; got != want {
+		if got := b.data(t, flavour.Guest)[topologyKey]; got != want {
 			t.Errorf("%s %s is %q, want %q", when, topologyKey, got, want)
 		}
 		if got := b.condition(t, progressingType); got != "False AsExpected" {
@@ -119,7 +118,7 @@ func TestLastAnswerStays(t *testing.T) {
 					}
 					b.pass(poll)
 				}
-				if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[topologyKey] != enabled {
+				if writes := b.writes(); len(writes) > 0 || b.data(t, flavour.Guest)[topologyKey] != enabled {
 					t.Errorf("the last answer did not stay: %v", writes)
 				}
 			})
@@ -140,7 +139,7 @@ func TestConfigurationGoesOn(t *testing.T) {
 	if err := b.sync(t); err == nil {
 		t.Error("after the grace there is no error")
 	}
-	if got := b.data(t, bundle.Guest); got[configKey] != configText+"\n"+userText || got[topologyKey] != "true" {
+	if got := b.data(t, flavour.Guest); got[configKey] != configText+"\n"+userText || got[topologyKey] != "true" {
 		t.Errorf("cloud-conf is %v", got)
 	}
 }
@@ -235,7 +234,7 @@ func TestOverrideNeedsNoCloud(t *testing.T) {
 			}
 			b.pass(grace)
 		}
-		if got := b.data(t, bundle.Guest)[topologyKey]; got != word {
+		if got := b.data(t, flavour.Guest)[topologyKey]; got != word {
 			t.Errorf("%s is %q, want %q", topologyKey, got, word)
 		}
 		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
@@ -264,7 +263,7 @@ func TestRefusedCredentials(t *testing.T) {
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	before := b.data(t, bundle.Guest)
+	before := b.data(t, flavour.Guest)
 	b.writes()
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
@@ -276,7 +275,7 @@ func TestRefusedCredentials(t *testing.T) {
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Errorf("%s is %q", reachableType, got)
 	}
-	if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[configKey] != before[configKey] {
+	if writes := b.writes(); len(writes) > 0 || b.data(t, flavour.Guest)[configKey] != before[configKey] {
 		t.Errorf("writes: %v", writes)
 	}
 }

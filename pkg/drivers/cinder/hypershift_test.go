@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -71,15 +70,15 @@ func TestHostedContent(t *testing.T) {
 			t.Parallel()
 			seed := hyperShift()
 			if slices.Contains(test.controller, runtime.Object(withSecretCA)) {
-				seed.Controller = nil
+				seed.ControlPlane = nil
 			}
-			seed.Controller, seed.Guest = append(seed.Controller, test.controller...), append(seed.Guest, test.guest...)
+			seed.ControlPlane, seed.Guest = append(seed.ControlPlane, test.controller...), append(seed.Guest, test.guest...)
 			seed.Config = test.config
 			b := newBench(t, seed)
 			if err := b.sync(t); err != nil {
 				t.Fatal(err)
 			}
-			for _, side := range bundle.Sides() {
+			for _, side := range flavour.Sides() {
 				if diff := cmp.Diff(test.want, b.data(t, side)); diff != "" {
 					t.Errorf("cloud-conf of the %s (-want +got):\n%s", side, diff)
 				}
@@ -101,14 +100,14 @@ func TestHostedRequests(t *testing.T) {
 	if newSources(b.Cluster).infrastructures != nil {
 		t.Error("the guest's Infrastructure is a source of the configuration")
 	}
-	for side, want := range map[bundle.Side][]string{
-		bundle.Controller: {"configmaps", "secrets"},
-		bundle.Guest:      {"configmaps"},
+	for side, want := range map[flavour.Side][]string{
+		flavour.ControlPlane: {"configmaps", "secrets"},
+		flavour.Guest:        {"configmaps"},
 	} {
 		var resources []string
 		for _, action := range b.client(side).Actions() {
 			resources = append(resources, action.GetResource().Resource)
-			if namespace := b.Placement.Namespace(side); action.GetNamespace() != namespace {
+			if namespace := b.Namespaces.On(side); action.GetNamespace() != namespace {
 				t.Errorf("the %s side is asked to %s %s in namespace %q, want only %s",
 					side, action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), namespace)
 			}
@@ -123,14 +122,14 @@ func TestHostedRequests(t *testing.T) {
 // TestOneSideFails has the other configured all the same, at first and when something changes.
 func TestOneSideFails(t *testing.T) {
 	t.Parallel()
-	for failing, want := range map[bundle.Side]string{
-		bundle.Controller: "writing ConfigMap clusters-a/cloud-conf of the management cluster: refused",
-		bundle.Guest:      "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf of the hosted cluster: refused",
+	for failing, want := range map[flavour.Side]string{
+		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf of the management cluster: refused",
+		flavour.Guest:        "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf of the hosted cluster: refused",
 	} {
 		t.Run(string(failing), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, hyperShift())
-			other := bundle.Sides()[1-slices.Index(bundle.Sides(), failing)]
+			other := flavour.Sides()[1-slices.Index(flavour.Sides(), failing)]
 			down := true
 			for _, verb := range []string{"create", "update"} {
 				b.client(failing).PrependReactor(verb, "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -156,7 +155,7 @@ func TestOneSideFails(t *testing.T) {
 			if err := b.sync(t); err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
-			for _, side := range bundle.Sides() {
+			for _, side := range flavour.Sides() {
 				if got := strings.Contains(b.data(t, side)[configKey], userText); got != (side == other) {
 					t.Errorf("the %s side has the change: %v", side, got)
 				}
@@ -183,10 +182,10 @@ func TestRememberedTopology(t *testing.T) {
 			t.Parallel()
 			seed := hyperShift()
 			if test.controller != "" {
-				seed.Controller = append(seed.Controller, cloudConf(hosted, map[string]string{topologyKey: test.controller}))
+				seed.ControlPlane = append(seed.ControlPlane, cloudConf(hosted, map[string]string{topologyKey: test.controller}))
 			}
 			if test.guest != "" {
-				seed.Guest = append(seed.Guest, cloudConf(cluster.DefaultNamespace, map[string]string{topologyKey: test.guest}))
+				seed.Guest = append(seed.Guest, cloudConf(flavour.DefaultNamespace, map[string]string{topologyKey: test.guest}))
 			}
 			b := newBench(t, seed)
 			b.cloud.fail(openstack.CloudUnreachable)
@@ -199,7 +198,7 @@ func TestRememberedTopology(t *testing.T) {
 				}
 				return
 			}
-			for _, side := range bundle.Sides() {
+			for _, side := range flavour.Sides() {
 				if got := b.data(t, side)[topologyKey]; got != test.want {
 					t.Errorf("%s of the %s is %q, want %q", topologyKey, side, got, test.want)
 				}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // mistake is what an administrator may get wrong, and what the error must say.
@@ -31,7 +30,7 @@ func (m mistake) make(t *testing.T, b *bench) {
 		b.putBinary(t, m.binary)
 	}
 	if m.cloud != nil {
-		b.putConfigMap(t, b.Placement.CloudConfig, m.cloud)
+		b.putConfigMap(t, b.Namespaces.CloudConfig, m.cloud)
 	}
 	if m.secret != nil || m.gone {
 		b.putCredentials(t, m.secret)
@@ -45,11 +44,11 @@ func (m mistake) correct(t *testing.T, b *bench) {
 		b.put(t, map[string]string{userConfigKey: ""})
 	}
 	if m.cloud != nil {
-		b.putConfigMap(t, b.Placement.CloudConfig, nil)
+		b.putConfigMap(t, b.Namespaces.CloudConfig, nil)
 	}
 	good := map[string]string{cloudsKey: clouds("openstack")}
 	if m.gone {
-		if err := b.Guest.Tracker().Add(credentials(cluster.DefaultNamespace, good)); err != nil {
+		if err := b.Guest.Tracker().Add(credentials(flavour.DefaultNamespace, good)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +116,7 @@ func TestLastGoodStays(t *testing.T) {
 			if err := b.sync(t); err != nil {
 				t.Fatal(err)
 			}
-			before := b.data(t, bundle.Guest)
+			before := b.data(t, flavour.Guest)
 			test.make(t, b)
 			b.writes()
 			got := b.sync(t)
@@ -132,7 +131,7 @@ func TestLastGoodStays(t *testing.T) {
 			if strings.Contains(got.Error(), password) {
 				t.Errorf("the error quotes what may be secret: %v", got)
 			}
-			if writes := b.writes(); len(writes) > 0 || !maps.Equal(before, b.data(t, bundle.Guest)) {
+			if writes := b.writes(); len(writes) > 0 || !maps.Equal(before, b.data(t, flavour.Guest)) {
 				t.Errorf("the last good configuration did not stay: %v", writes)
 			}
 			if got := b.condition(t, progressingType); got != "False SyncError" {

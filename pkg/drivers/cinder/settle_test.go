@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -66,7 +66,7 @@ func TestMaintenance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := deploys(t, test.topology)
-			before := b.data(t, bundle.Guest)
+			before := b.data(t, flavour.Guest)
 			b.cloud.lists(test.compute, test.volume)
 			for range 3 {
 				b.settle(t)
@@ -129,7 +129,7 @@ func TestChangeOfZones(t *testing.T) {
 	three := up("az1", "az2", "az3")
 	expect := func(when, want string, changes ...string) {
 		t.Helper()
-		if got := b.data(t, bundle.Guest)[topologyKey]; got != want {
+		if got := b.data(t, flavour.Guest)[topologyKey]; got != want {
 			t.Errorf("%s %s is %q, want %q", when, topologyKey, got, want)
 		}
 		if got := b.changes(); !slices.Equal(got, changes) {
@@ -184,7 +184,7 @@ func TestContradictionIsProbedAgain(t *testing.T) {
 		}
 		b.pass(poll)
 	}
-	if got := b.data(t, bundle.Guest)[topologyKey]; got != "false" {
+	if got := b.data(t, flavour.Guest)[topologyKey]; got != "false" {
 		t.Errorf("%s is %q", topologyKey, got)
 	}
 	probes := b.cloud.probes
@@ -209,7 +209,7 @@ func TestUpgrade(t *testing.T) {
 		if err := b.sync(t); err != nil {
 			t.Error(err)
 		}
-		if writes := b.writes(); len(writes) > 0 || b.data(t, bundle.Guest)[topologyKey] != test.before {
+		if writes := b.writes(); len(writes) > 0 || b.data(t, flavour.Guest)[topologyKey] != test.before {
 			t.Errorf("%v: the first probe leads to writes: %v", test, writes)
 		}
 	}
@@ -227,7 +227,7 @@ func TestWordIsNoAnswer(t *testing.T) {
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.data(t, bundle.Guest)[topologyKey]; got != "true" {
+	if got := b.data(t, flavour.Guest)[topologyKey]; got != "true" {
 		t.Errorf("%s is %q, want that of the zones", topologyKey, got)
 	}
 	b.put(t, map[string]string{userTopologyKey: "false"})

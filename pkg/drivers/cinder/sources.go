@@ -11,7 +11,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
@@ -36,10 +35,10 @@ type sources struct {
 }
 
 func newSources(c *cluster.Cluster) *sources {
-	clients, p := c.Side(bundle.Controller), c.Placement
+	clients, p := c.Side(flavour.ControlPlane), c.Namespaces
 	s := &sources{
 		cluster:     c,
-		credentials: clients.Named.For(p.Controller, credentialsSecret).Core().V1().Secrets(),
+		credentials: clients.Named.For(p.ControlPlane, credentialsSecret).Core().V1().Secrets(),
 		own:         clients.Named.For(p.UserConfig, userConfigMap).Core().V1().ConfigMaps(),
 	}
 	if c.Flavour == flavour.HyperShift {
@@ -55,7 +54,7 @@ func newSources(c *cluster.Cluster) *sources {
 // isCloudConfig lets events of the ConfigMaps pass that are about the cloud.
 func (s *sources) isCloudConfig(obj any) bool {
 	config, ok := obj.(*corev1.ConfigMap)
-	if !ok || config.Name == s.cluster.Placement.CloudConfig {
+	if !ok || config.Name == s.cluster.Namespaces.CloudConfig {
 		return true // a tombstone passes as well: better a look too many
 	}
 	installed, err := s.installedWith()
@@ -71,7 +70,7 @@ func (s *sources) user() (userConfig, error) {
 	}
 	own, err1 := s.data(s.own, userConfigMap)
 	installed, err2 := s.data(s.installed, reference.Name)
-	cloud, err3 := s.data(s.installed, s.cluster.Placement.CloudConfig)
+	cloud, err3 := s.data(s.installed, s.cluster.Namespaces.CloudConfig)
 	user := userConfig{
 		config:   own.text(userConfigKey).or(installed.text(reference.Key)),
 		topology: own.text(userTopologyKey),
@@ -101,8 +100,8 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 }
 
 func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) (contents, error) {
-	namespace := s.cluster.Placement.UserConfig
-	c := contents{place: s.cluster.Name(bundle.Controller, "ConfigMap", namespace, name)}
+	namespace := s.cluster.Namespaces.UserConfig
+	c := contents{place: s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name)}
 	found, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return c, nil
@@ -116,8 +115,8 @@ func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) 
 
 // access returns the name of the entry of clouds.yaml that the driver is to use, and the CA that came with the credentials.
 func (s *sources) access() (cloud string, ca text, err error) {
-	namespace, advice := s.cluster.Placement.Controller, adviceFor(s.cluster.Flavour)
-	secret := s.cluster.Name(bundle.Controller, "Secret", namespace, credentialsSecret)
+	namespace, advice := s.cluster.Namespaces.ControlPlane, adviceFor(s.cluster.Flavour)
+	secret := s.cluster.Name(flavour.ControlPlane, "Secret", namespace, credentialsSecret)
 	credentials, err := s.credentials.Lister().Secrets(namespace).Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return "", text{}, fmt.Errorf("%s is missing: %s", secret, advice.missing)

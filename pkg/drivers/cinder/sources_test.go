@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -80,7 +79,7 @@ func cloudProviderConfig(data map[string]string) runtime.Object {
 
 // manilasCopy is what the storage operator makes for Manila in the namespace of the operands.
 func manilasCopy() *corev1.ConfigMap {
-	return in(cluster.DefaultNamespace, userObject("cloud-provider-config", map[string]string{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
+	return in(flavour.DefaultNamespace, userObject("cloud-provider-config", map[string]string{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
 }
 
 // TestPlaces has messages say where to look.
@@ -193,14 +192,14 @@ func accessIn(f flavour.Flavour, secret map[string]string, wantErr string) (clus
 	if f == flavour.Standalone {
 		var seed clustertest.Seed
 		if secret != nil {
-			seed.Guest = []runtime.Object{credentials(cluster.DefaultNamespace, secret)}
+			seed.Guest = []runtime.Object{credentials(flavour.DefaultNamespace, secret)}
 		}
 		return seed, wantErr
 	}
 	seed := hyperShift()
-	seed.Controller = nil
+	seed.ControlPlane = nil
 	if secret != nil {
-		seed.Controller = []runtime.Object{credentials(hosted, secret)}
+		seed.ControlPlane = []runtime.Object{credentials(hosted, secret)}
 	}
 	return seed, strings.Replace(wantErr, "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials",
 		"Secret clusters-a/openstack-cloud-credentials of the management cluster", 1)

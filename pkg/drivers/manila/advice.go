@@ -1,7 +1,6 @@
 package manila
 
 import (
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -14,7 +13,7 @@ type advice struct {
 
 func adviceFor(c *cluster.Cluster) advice {
 	if c.Flavour == flavour.HyperShift {
-		original := c.Name(bundle.Controller, "Secret", c.Placement.Controller, credentialsSecret)
+		original := c.Name(flavour.ControlPlane, "Secret", c.Namespaces.ControlPlane, credentialsSecret)
 		return advice{
 			missing: "the hosted-cluster-config-operator copies it from " + original + ": look at that one",
 			wrong: "it is a copy of " + original +

@@ -14,8 +14,8 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -31,19 +31,19 @@ type caSource struct {
 }
 
 func newCASource(c *cluster.Cluster) caSource {
-	namespace := c.Placement.UserConfig
-	configMaps := c.Side(bundle.Controller).Named.For(namespace, c.Placement.CloudConfig).Core().V1().ConfigMaps()
+	namespace := c.Namespaces.UserConfig
+	configMaps := c.Side(flavour.ControlPlane).Named.For(namespace, c.Namespaces.CloudConfig).Core().V1().ConfigMaps()
 	return caSource{cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer()}
 }
 
 func (s caSource) place() string {
-	return s.cluster.Name(bundle.Controller, "ConfigMap", s.cluster.Placement.UserConfig, s.cluster.Placement.CloudConfig)
+	return s.cluster.Name(flavour.ControlPlane, "ConfigMap", s.cluster.Namespaces.UserConfig, s.cluster.Namespaces.CloudConfig)
 }
 
 // read returns the CA, "" if there is none. The rest of the ConfigMap is nobody's business: it may contain old passwords of the
 // cloud, and on HyperShift it belongs to the owner of the control plane.
 func (s caSource) read() (string, error) {
-	source, err := s.lister.Get(s.cluster.Placement.CloudConfig)
+	source, err := s.lister.Get(s.cluster.Namespaces.CloudConfig)
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -63,8 +63,8 @@ type caCopier struct {
 }
 
 func newCACopier(s plugin.Dependencies) *caCopier {
-	namespace := s.Cluster.Placement.Node
-	copies := s.Cluster.Side(bundle.Guest).Named.For(namespace, caConfigMap).Core().V1().ConfigMaps()
+	namespace := s.Cluster.Namespaces.Guest
+	copies := s.Cluster.Side(flavour.Guest).Named.For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{
 		cluster: s.Cluster,
 		source:  newCASource(s.Cluster),
@@ -94,7 +94,7 @@ func (c *caCopier) written() bool {
 
 func (c *caCopier) required(ca string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Placement.Node, Name: caConfigMap},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: caConfigMap},
 		Data:       map[string]string{caConfigMapKey: ca},
 	}
 }
@@ -107,15 +107,15 @@ func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error 
 	if err != nil {
 		return err
 	}
-	namespace := c.cluster.Placement.Node
-	copyPlace := c.cluster.Name(bundle.Guest, "ConfigMap", namespace, caConfigMap)
+	namespace := c.cluster.Namespaces.Guest
+	copyPlace := c.cluster.Name(flavour.Guest, "ConfigMap", namespace, caConfigMap)
 	existing, err := c.copies.Get(caConfigMap)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading %s: %w", copyPlace, err)
 	}
 	exists := err == nil
 	required := c.required(ca)
-	api := c.cluster.Side(bundle.Guest).Kube.CoreV1()
+	api := c.cluster.Side(flavour.Guest).Kube.CoreV1()
 	switch {
 	case ca != "" && !(exists && equalContent(existing, required)):
 		_, _, err = resourceapply.ApplyConfigMap(ctx, api, syncCtx.Recorder(), required)

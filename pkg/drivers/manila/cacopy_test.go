@@ -18,7 +18,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -44,7 +43,7 @@ func newCopyBench(t *testing.T, seed clustertest.Seed) copyBench {
 }
 
 // put makes a ConfigMap of a side this one; without data it is deleted.
-func (b copyBench) put(t *testing.T, side bundle.Side, object *corev1.ConfigMap) {
+func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap) {
 	t.Helper()
 	api := b.fake.Side(side).Kube.CoreV1().ConfigMaps(object.Namespace)
 	var err error
@@ -61,13 +60,13 @@ func (b copyBench) put(t *testing.T, side bundle.Side, object *corev1.ConfigMap)
 // run syncs once, and returns all requests to the guest and whatever was written to a management cluster.
 func (b copyBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
-	b.settle(t, bundle.Controller, b.fake.Placement.UserConfig, b.fake.Placement.CloudConfig)
-	b.settle(t, bundle.Guest, Namespace, "cloud-provider-config")
+	b.settle(t, flavour.ControlPlane, b.fake.Namespaces.UserConfig, b.fake.Namespaces.CloudConfig)
+	b.settle(t, flavour.Guest, Namespace, "cloud-provider-config")
 	b.fake.Guest.ClearActions()
-	b.fake.Controller.ClearActions()
+	b.fake.ControlPlane.ClearActions()
 	err := b.Sync(t.Context(), factory.NewSyncContext("test", b.events))
-	if b.fake.Guest != b.fake.Controller && len(b.fake.Controller.Actions()) > 0 {
-		t.Errorf("requests to the management cluster: %v", b.fake.Controller.Actions())
+	if b.fake.Guest != b.fake.ControlPlane && len(b.fake.ControlPlane.Actions()) > 0 {
+		t.Errorf("requests to the management cluster: %v", b.fake.ControlPlane.Actions())
 	}
 	var requests []string
 	for _, action := range b.fake.Guest.Actions() {
@@ -85,7 +84,7 @@ func (b copyBench) run(t *testing.T) ([]string, error) {
 }
 
 // settle waits until the cache of a side has the ConfigMap that its API server has.
-func (b copyBench) settle(t *testing.T, side bundle.Side, namespace, name string) {
+func (b copyBench) settle(t *testing.T, side flavour.Side, namespace, name string) {
 	t.Helper()
 	clients := b.fake.Side(side)
 	cached := clients.Named.For(namespace, name).Core().V1().ConfigMaps().Lister()
@@ -117,8 +116,8 @@ func TestCACopy(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			b := newCopyBench(t, clustertest.Seed{Flavour: f})
-			source := func(d data) func() { return func() { b.put(t, bundle.Controller, sourceOf(f, d)) } }
-			copied := func(d data) func() { return func() { b.put(t, bundle.Guest, copyWith(d)) } }
+			source := func(d data) func() { return func() { b.put(t, flavour.ControlPlane, sourceOf(f, d)) } }
+			copied := func(d data) func() { return func() { b.put(t, flavour.Guest, copyWith(d)) } }
 			nothing := func() {}
 			for _, step := range []struct {
 				name     string
@@ -139,7 +138,7 @@ func TestCACopy(t *testing.T) {
 			} {
 				step.do()
 				requests, err := b.run(t)
-				b.settle(t, bundle.Guest, Namespace, "cloud-provider-config")
+				b.settle(t, flavour.Guest, Namespace, "cloud-provider-config")
 				if !b.written() {
 					t.Errorf("%s: workloads wait for the copy", step.name)
 				}
@@ -236,17 +235,17 @@ func TestCopierIsWoken(t *testing.T) {
 			defer cancel()
 			go b.Run(ctx, 1)
 			has := func(ca string) { eventually(t, func() bool { return b.data(t)["ca-bundle.pem"] == ca }) }
-			b.put(t, bundle.Controller, sourceOf(f, map[string]string{"ca-bundle.pem": "A"}))
+			b.put(t, flavour.ControlPlane, sourceOf(f, map[string]string{"ca-bundle.pem": "A"}))
 			has("A")
-			b.put(t, bundle.Guest, copyWith(nil))
+			b.put(t, flavour.Guest, copyWith(nil))
 			has("A")
 			eventually(t, func() bool { return b.condition(t) == "False " })
-			b.put(t, bundle.Controller, sourceOf(f, map[string]string{"ca-bundle.pem": "refused"}))
+			b.put(t, flavour.ControlPlane, sourceOf(f, map[string]string{"ca-bundle.pem": "refused"}))
 			eventually(t, func() bool { return b.condition(t) == "True "+want })
-			b.put(t, bundle.Controller, sourceOf(f, map[string]string{"ca-bundle.pem": "B"}))
+			b.put(t, flavour.ControlPlane, sourceOf(f, map[string]string{"ca-bundle.pem": "B"}))
 			has("B")
 			eventually(t, func() bool { return b.condition(t) == "False " })
-			b.put(t, bundle.Controller, sourceOf(f, nil))
+			b.put(t, flavour.ControlPlane, sourceOf(f, nil))
 			has("")
 		})
 	}

@@ -88,7 +88,7 @@ func seedWith(f flavour.Flavour, controller, guest []runtime.Object) clustertest
 	if f == flavour.Standalone {
 		return clustertest.Seed{Flavour: f, Guest: slices.Concat(controller, guest)}
 	}
-	return clustertest.Seed{Flavour: f, Controller: controller, Guest: guest}
+	return clustertest.Seed{Flavour: f, ControlPlane: controller, Guest: guest}
 }
 
 func csiDriver(management opv1.ManagementState, classes opv1.StorageClassStateName) *opv1.ClusterCSIDriver {

@@ -11,7 +11,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -63,8 +62,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	classes, copier := newStorageClassController(s), newCACopier(s)
 	accepted := newCredentials(s, cloud)
 	return plugin.Components{
-		ControllerHooks: inputs(s, bundle.Controller, accepted),
-		NodeHooks:       inputs(s, bundle.Guest, accepted),
+		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
+		NodeHooks:       inputs(s, flavour.Guest, accepted),
 		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Credentials:     accepted,
@@ -90,10 +89,10 @@ func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Wa
 }
 
 // inputs are what the driver reads once, at its start.
-func inputs(s plugin.Dependencies, side bundle.Side, accepted hook.Acceptance) []hook.Workload {
+func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) []hook.Workload {
 	ca := caConfigMap
-	if side == bundle.Controller && s.Cluster.Flavour == flavour.HyperShift {
-		ca = s.Cluster.Placement.CloudConfig
+	if side == flavour.ControlPlane && s.Cluster.Flavour == flavour.HyperShift {
+		ca = s.Cluster.Namespaces.CloudConfig
 	}
 	return []hook.Workload{
 		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
@@ -44,7 +43,7 @@ func TestInputs(t *testing.T) {
 			var daemonSet appsv1.DaemonSet
 			var key hook.Key
 			key.Set(make([]byte, hook.KeySize))
-			none := fake.Side(bundle.Guest).Named.For(Namespace, "none").Apps().V1()
+			none := fake.Side(flavour.Guest).Named.For(Namespace, "none").Apps().V1()
 			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events, components.ControllerHooks).Deployment(nil, &deployment); err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -40,8 +40,8 @@ type secretSyncController struct {
 }
 
 func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) factory.Controller {
-	namespace := s.Cluster.Placement.Node
-	guest := s.Cluster.Side(bundle.Guest).Named
+	namespace := s.Cluster.Namespaces.Guest
+	guest := s.Cluster.Side(flavour.Guest).Named
 	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
 	translated := guest.For(namespace, driverSecret).Core().V1().Secrets()
 	c := &secretSyncController{
@@ -81,7 +81,7 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 
 // translation is what the driver's Secret is to hold.
 func (c *secretSyncController) translation() (map[string]string, error) {
-	secret, advice := c.cluster.Name(bundle.Guest, "Secret", c.namespace, credentialsSecret), adviceFor(c.cluster)
+	secret, advice := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret), adviceFor(c.cluster)
 	credentials, err := c.credentials.Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%s is missing: %s", secret, advice.missing)
@@ -107,7 +107,7 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 	if err != nil {
 		return authority{}, err
 	}
-	ca, place := authority{string(credentials.Data[caKey]), mountedCA}, "key "+caKey+" of "+c.cluster.Name(bundle.Guest, "Secret", c.namespace, credentialsSecret)
+	ca, place := authority{string(credentials.Data[caKey]), mountedCA}, "key "+caKey+" of "+c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret)
 	switch ca.pem {
 	case "":
 		ca, place = authority{legacy, mountedLegacyCA}, "key "+caConfigMapKey+" of "+c.ca.place()
@@ -131,9 +131,9 @@ func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncCo
 		return nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading %s: %w", c.cluster.Name(bundle.Guest, "Secret", c.namespace, driverSecret), err)
+		return fmt.Errorf("reading %s: %w", c.cluster.Name(flavour.Guest, "Secret", c.namespace, driverSecret), err)
 	}
-	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(bundle.Guest).Kube.CoreV1(), syncCtx.Recorder(), required)
+	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(flavour.Guest).Kube.CoreV1(), syncCtx.Recorder(), required)
 	return err
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -79,7 +78,7 @@ func (b secretBench) run(t *testing.T) ([]string, error) {
 func (b secretBench) settle(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"manila-cloud-credentials", "csi-manila-secrets"} {
-		secrets := b.fake.Side(bundle.Guest).Named.For(Namespace, name).Core().V1().Secrets().Lister()
+		secrets := b.fake.Side(flavour.Guest).Named.For(Namespace, name).Core().V1().Secrets().Lister()
 		settleOne(t,
 			func() (*corev1.Secret, error) {
 				return b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -237,13 +236,13 @@ func TestSecretOfAHostedCluster(t *testing.T) {
 	if diff := cmp.Diff(translated(""), b.driverSecret(t)); diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
-	for _, action := range b.fake.Controller.Actions() {
+	for _, action := range b.fake.ControlPlane.Actions() {
 		if action.GetNamespace() != hosted || action.GetResource().Resource != "configmaps" {
 			t.Errorf("the management cluster is asked to %s %s in %q, want only ConfigMaps of %s",
 				action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), hosted)
 		}
 	}
-	if writes := clustertest.Writes(b.fake.Controller); len(writes) > 0 {
+	if writes := clustertest.Writes(b.fake.ControlPlane); len(writes) > 0 {
 		t.Errorf("the management cluster is written to: %v", writes)
 	}
 }
@@ -265,7 +264,7 @@ func TestSecretWakeUps(t *testing.T) {
 			}
 			hasCA(false)
 			source := sourceOf(f, map[string]string{"ca-bundle.pem": aCA})
-			api := b.fake.Controller.CoreV1().ConfigMaps(source.Namespace)
+			api := b.fake.ControlPlane.CoreV1().ConfigMaps(source.Namespace)
 			if _, err := api.Create(t.Context(), source, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}

@@ -22,8 +22,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
@@ -46,7 +46,7 @@ type storageClassController struct {
 }
 
 func newStorageClassController(s plugin.Dependencies) *storageClassController {
-	guest := s.Cluster.Side(bundle.Guest)
+	guest := s.Cluster.Side(flavour.Guest)
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
 	syncCtx := factory.NewSyncContext("ManilaStorageClassController", s.Events)
 	c := &storageClassController{
@@ -172,7 +172,7 @@ func (c *storageClassController) made(class *storagev1.StorageClass) bool {
 	return isClassOf(class, shareType) &&
 		(class.Name == plainName(shareType) || class.Name == hashedName(shareType)) &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == driverSecret &&
-		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Placement.Node
+		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Namespaces.Guest
 }
 
 // required is the class of a share type. Every field that the API server would default is set, else it would never compare
@@ -181,7 +181,7 @@ func (c *storageClassController) required(name, shareType string) *storagev1.Sto
 	parameters := map[string]string{typeParameter: shareType}
 	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
 		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = driverSecret
-		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = c.cluster.Placement.Node
+		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = c.cluster.Namespaces.Guest
 	}
 	return &storagev1.StorageClass{
 		ObjectMeta:           metav1.ObjectMeta{Name: name},

@@ -19,7 +19,7 @@ func TestCompanion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := loaded.Select(bundle.NodeWorkload, bundle.Guest); len(got) != 1 || len(loaded.Assets()) != 1 {
+		if got := loaded.Select(bundle.NodeWorkload, flavour.Guest); len(got) != 1 || len(loaded.Assets()) != 1 {
 			t.Errorf("%s: %d assets, want a DaemonSet of the guest and nothing else", f, len(loaded.Assets()))
 		}
 	}
