@@ -25,7 +25,6 @@ BUILDVCS := $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 && echo 
 BUILD := build -buildvcs=$(BUILDVCS) -ldflags '-s -w'
 BIN_DIR := $(CURDIR)/bin
 LINTER := bin/tools/golangci-lint
-LINT := $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
 
 .PHONY: help
 help: ## List the targets
@@ -35,8 +34,7 @@ help: ## List the targets
 .PHONY: build
 build: ## Build the operators, the generator, the OpenStack simulator and the devcluster into bin/
 	@echo 'Building the programs into bin/ (a few minutes the first time)'
-	go $(BUILD) -o bin/ ./cmd/... ./test/openstack/simulator/cmd/...
-	go -C test/devcluster $(BUILD) -o $(BIN_DIR)/ ./cmd/...
+	go $(BUILD) -o bin/ ./cmd/... ./test/openstack/simulator/cmd/... ./test/devcluster/cmd/...
 
 .PHONY: k8s
 k8s: build ## Build the Kubernetes binaries of the devcluster if they are missing or outdated
@@ -59,16 +57,15 @@ new-driver: ## Make the folders of a new driver that works: make new-driver NAME
 verify: ## Fail if what is generated and checked in, or go.mod, is not what the sources ask for
 	hack/verify.sh
 	go mod tidy -diff
-	go -C test/devcluster mod tidy -diff
+	go -C test/devcluster/kubernetes mod tidy -diff
 
 .PHONY: test
 test: ## All that CI runs: every stage below, those that fail early first
 	@hack/stages.sh lint verify test-unit test-devcluster test-integration
 
 .PHONY: lint
-lint: $(LINTER) ## Run the linter over every Go module
-	@status=0; for module in . test/devcluster; do \
-		echo "Linting $$module"; (cd $$module && $(LINT)) || status=1; done; exit $$status
+lint: $(LINTER) ## Run the linter
+	$(LINTER) run --allow-parallel-runners ./...
 
 $(LINTER): hack/tools/go.mod hack/tools/go.sum
 	@echo 'Building the linter (about two minutes, once)'
@@ -76,12 +73,12 @@ $(LINTER): hack/tools/go.mod hack/tools/go.sum
 	@touch $@
 
 .PHONY: test-unit
-test-unit: ## Run the unit, golden and architecture tests
+test-unit: ## Run the tests that need no cluster
 	go test $(TESTFLAGS) ./...
 
 .PHONY: test-devcluster
-test-devcluster: k8s ## Run the tests of the devcluster, which is a module of its own
-	go -C test/devcluster test -timeout 30m $(TESTFLAGS) ./...
+test-devcluster: k8s ## Run the devcluster itself, and a new driver in it
+	go test -tags integration -timeout 30m $(TESTFLAGS) ./test/devcluster/...
 
 # Tests wait for a free cluster, so that more of them may be under way than there are CPUs. The test flags -standalone and
 # -hypershift say how many clusters there are: `make test-integration TESTFLAGS='-standalone=1 -hypershift=1'`.

@@ -1,41 +1,34 @@
-// Package build fills the cache of Kubernetes binaries and CRDs from Go modules.
-// The commands build, up and run use it.
+// Package build fills a cache with what the devcluster takes from Go modules: the binaries of Kubernetes, CRDs, and the
+// stages of kwok. The commands build, up and run call it.
 package build
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
-
-	// This pins a module whose CRDs are copied.
-	_ "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-
-	// So does this.
-	_ "github.com/openshift/api/operator/v1"
 )
 
-const kubernetesModule = "k8s.io/kubernetes"
+const (
+	kubernetesModule = "k8s.io/kubernetes"
+	// programsFolder contains the Go module that defines the versions of all programs.
+	programsFolder = "test/devcluster/kubernetes"
+)
 
-// Builder builds from one Go module into one folder.
+// Builder builds from the Go modules of this repository into one folder.
 type Builder struct {
-	// Module is the folder of the devcluster's go.mod.
-	Module string
+	// Repository is the root of the source tree.
+	Repository string
 	// Out is the cache.
 	Out string
 	// Progress receives lines for people.
 	Progress io.Writer
 }
-
-// CRDs is the folder of CRDs inside a cache.
-func CRDs(cache string) string { return filepath.Join(cache, "crds") }
 
 // programs are the packages by the name of their binary.
 func programs() map[string]string {
@@ -54,35 +47,37 @@ func programOrder() []string {
 	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "etcd", "kwok"}
 }
 
-// Ensure builds what is missing or was built from other versions.
+// Ensure fills the cache with everything that is missing or comes from another version.
 func (b Builder) Ensure(ctx context.Context) error {
-	key, err := b.key()
-	if err != nil {
-		return err
-	}
-	if b.isFresh(key) {
-		return nil
-	}
-	start := time.Now()
-	b.say("Building Kubernetes from Go modules into %s (about 5 minutes on two cores, once)", b.Out)
 	if err := os.MkdirAll(b.Out, 0o755); err != nil {
 		return fmt.Errorf("making the cache: %w", err)
 	}
-	if err := b.copyCRDs(ctx); err != nil {
+	if ok, err := b.hasManifests(); err != nil {
+		return err
+	} else if !ok {
+		if err := b.copyManifests(ctx); err != nil {
+			return err
+		}
+	}
+	if ok, err := b.hasPrograms(); err != nil || ok {
 		return err
 	}
+	start := time.Now()
+	b.say("Building Kubernetes from Go modules into %s (about 5 minutes on two cores, once)", b.Out)
 	if err := b.buildPrograms(ctx); err != nil {
 		return err
-	}
-	if err := os.WriteFile(b.keyFile(), []byte(key), 0o644); err != nil {
-		return fmt.Errorf("marking the cache complete: %w", err)
 	}
 	b.say("Built in %s", time.Since(start).Round(time.Second))
 	return nil
 }
 
+// buildPrograms writes the key last, so that an interrupted build is repeated.
 func (b Builder) buildPrograms(ctx context.Context) error {
-	version, err := b.goList(ctx, b.Module, "-m", "-f", "{{.Version}}", kubernetesModule)
+	key, err := b.programsKey()
+	if err != nil {
+		return err
+	}
+	version, err := b.goList(ctx, "-m", "-f", "{{.Version}}", kubernetesModule)
 	if err != nil {
 		return err
 	}
@@ -91,39 +86,52 @@ func (b Builder) buildPrograms(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return writeKey(b.programsKeyFile(), key)
 }
 
 func (b Builder) say(format string, args ...any) {
 	fmt.Fprintf(b.Progress, format+"\n", args...)
 }
 
-func (b Builder) keyFile() string { return filepath.Join(b.Out, "key") }
+func (b Builder) goMod(folder string) string { return filepath.Join(b.Repository, folder, "go.mod") }
 
-// key changes with everything that goes into the cache: the versions, the
-// compiler and this recipe.
-func (b Builder) key() (string, error) {
-	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH, strings.Join(buildFlags("v"), " "), programs(), crdSources())
-	for _, name := range []string{"go.mod", filepath.Join("crd", "go.mod")} {
-		content, err := os.ReadFile(filepath.Join(b.Module, name))
-		if err != nil {
-			return "", fmt.Errorf("reading the versions to build: %w", err)
-		}
-		sum.Write(content)
+func (b Builder) programsKeyFile() string { return filepath.Join(b.Out, "programs.key") }
+
+// programsKey changes with everything that the programs depend on: versions, compiler and build flags.
+func (b Builder) programsKey() (string, error) {
+	versions, err := os.ReadFile(b.goMod(programsFolder))
+	if err != nil {
+		return "", fmt.Errorf("reading the versions of the programs: %w", err)
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return hash(runtime.Version(), runtime.GOARCH, buildFlags("v"), programs(), string(versions)), nil
 }
 
-func (b Builder) isFresh(key string) bool {
-	found, err := os.ReadFile(b.keyFile())
-	if err != nil || string(found) != key {
-		return false
+func (b Builder) hasPrograms() (bool, error) {
+	key, err := b.programsKey()
+	if err != nil || !hasKey(b.programsKeyFile(), key) {
+		return false, err
 	}
 	for name := range programs() {
-		if _, err := os.Stat(filepath.Join(b.Out, name)); errors.Is(err, os.ErrNotExist) {
-			return false
+		if _, err := os.Stat(filepath.Join(b.Out, name)); err != nil {
+			return false, nil //nolint:nilerr // a program that cannot be read is built again
 		}
 	}
-	return true
+	return true, nil
+}
+
+func hash(values ...any) string {
+	sum := sha256.Sum256(fmt.Appendln(nil, values...))
+	return hex.EncodeToString(sum[:])
+}
+
+func hasKey(file, key string) bool {
+	found, err := os.ReadFile(file)
+	return err == nil && string(found) == key
+}
+
+func writeKey(file, key string) error {
+	if err := os.WriteFile(file, []byte(key), 0o644); err != nil {
+		return fmt.Errorf("marking the cache complete: %w", err)
+	}
+	return nil
 }

@@ -8,21 +8,26 @@ import (
 	"testing"
 )
 
-// newBuilder has a cache that looks complete.
+// newBuilder returns a Builder with a cache that looks complete.
 func newBuilder(t *testing.T) Builder {
 	t.Helper()
-	b := Builder{Module: t.TempDir(), Out: t.TempDir(), Progress: &bytes.Buffer{}}
-	for name, content := range map[string]string{"go.mod": "module a\n", "crd/go.mod": "module b\n"} {
-		writeFile(t, filepath.Join(b.Module, name), content)
+	b := Builder{Repository: t.TempDir(), Out: t.TempDir(), Progress: &bytes.Buffer{}}
+	for _, s := range sources() {
+		writeFile(t, b.goMod(s.in), "module a\n")
 	}
 	for name := range programs() {
 		writeFile(t, filepath.Join(b.Out, name), "")
 	}
-	key, err := b.key()
+	programs, err := b.programsKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, b.keyFile(), key)
+	writeFile(t, b.programsKeyFile(), programs)
+	manifests, err := b.manifestsKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, b.manifestsKeyFile(), manifests)
 	return b
 }
 
@@ -36,40 +41,43 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-func TestFreshness(t *testing.T) {
+func TestBuilderNoticesOutdatedCache(t *testing.T) {
 	t.Parallel()
+	change := func(module, content string) func(*testing.T, Builder) {
+		return func(t *testing.T, b Builder) { writeFile(t, b.goMod(module), content) }
+	}
+	remove := func(name string) func(*testing.T, Builder) {
+		return func(t *testing.T, b Builder) {
+			if err := os.Remove(filepath.Join(b.Out, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for name, test := range map[string]struct {
-		change func(*testing.T, Builder)
-		want   bool
+		change              func(*testing.T, Builder)
+		programs, manifests bool // what is still complete
 	}{
-		"complete": {change: func(*testing.T, Builder) {}, want: true},
-		"other versions": {change: func(t *testing.T, b Builder) {
-			writeFile(t, filepath.Join(b.Module, "go.mod"), "module a // newer\n")
-		}},
-		"other CRD versions": {change: func(t *testing.T, b Builder) {
-			writeFile(t, filepath.Join(b.Module, "crd/go.mod"), "module b // newer\n")
-		}},
-		"a program is missing": {change: func(t *testing.T, b Builder) {
-			if err := os.Remove(filepath.Join(b.Out, "etcd")); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		"interrupted": {change: func(t *testing.T, b Builder) {
-			if err := os.Remove(b.keyFile()); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		"complete":                     {change: func(*testing.T, Builder) {}, programs: true, manifests: true},
+		"other version of Kubernetes":  {change: change(programsFolder, "module a // newer\n"), manifests: true},
+		"other version of kwok":        {change: change(programsFolder, "require sigs.k8s.io/kwok v9.0.0\n")},
+		"other version of the CRDs":    {change: change("", "require github.com/openshift/api v9.0.0\n"), programs: true},
+		"other version of one CRD":     {change: change("test/devcluster/crd", "require github.com/prometheus-operator/prometheus-operator v9.0.0\n"), programs: true},
+		"other version of a library":   {change: change("", "require example.com/a v9.0.0\n"), programs: true, manifests: true},
+		"a program is missing":         {change: remove("etcd"), manifests: true},
+		"build was interrupted":        {change: remove("programs.key"), manifests: true},
+		"manifests were not completed": {change: remove("manifests/key"), programs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBuilder(t)
 			test.change(t, b)
-			key, err := b.key()
-			if err != nil {
-				t.Fatal(err)
+			programs, err := b.hasPrograms()
+			if err != nil || programs != test.programs {
+				t.Errorf("programs are complete: %t (%v), want %t", programs, err, test.programs)
 			}
-			if got := b.isFresh(key); got != test.want {
-				t.Errorf("fresh is %t, want %t", got, test.want)
+			manifests, err := b.hasManifests()
+			if err != nil || manifests != test.manifests {
+				t.Errorf("manifests are complete: %t (%v), want %t", manifests, err, test.manifests)
 			}
 		})
 	}
@@ -92,6 +100,20 @@ func TestFollowKeepsTheEnd(t *testing.T) {
 	tail := b.follow(strings.NewReader(strings.Repeat("a/package\n", 50)+"x.go:1: undefined: y\n"), "etcd", 60)
 	if lines := strings.Split(tail, "\n"); len(lines) != 20 || lines[19] != "x.go:1: undefined: y" {
 		t.Errorf("tail is %q", tail)
+	}
+}
+
+func TestKwokStagesCoverNodesAndPods(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, s := range sources() {
+		files = append(files, s.files...)
+	}
+	all := strings.Join(files, " ")
+	for _, want := range []string{"node-initialize", "node-heartbeat-with-lease", "pod-ready", "pod-delete"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no stage with %q", want)
+		}
 	}
 }
 

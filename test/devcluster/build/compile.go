@@ -49,7 +49,7 @@ func (b Builder) buildProgram(ctx context.Context, name, version string) error {
 	}
 	target := filepath.Join(b.Out, name)
 	args := append([]string{"build", "-v", "-o", target + ".new"}, buildFlags(version)...)
-	cmd := b.goCommand(ctx, b.Module, append(args, pkg)...)
+	cmd := b.goCommand(ctx, programsFolder, append(args, pkg)...)
 	output, err := cmd.StderrPipe()
 	if err != nil {
 		return fmt.Errorf("building %s: %w", name, err)
@@ -92,23 +92,23 @@ func (b Builder) follow(output io.Reader, name string, total int) string {
 }
 
 func (b Builder) countPackages(ctx context.Context, pkg string) (int, error) {
-	list, err := b.goList(ctx, b.Module, "-deps", pkg)
+	list, err := b.goList(ctx, "-deps", pkg)
 	if err != nil {
 		return 0, err
 	}
 	return strings.Count(list, "\n") + 1, nil
 }
 
-func (b Builder) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+func (b Builder) goCommand(ctx context.Context, folder string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
+	cmd.Dir = filepath.Join(b.Repository, folder)
 	// The binaries are static, whichever C compiler this machine has.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	return cmd
 }
 
-func (b Builder) goList(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := b.goCommand(ctx, dir, append([]string{"list"}, args...)...)
+func (b Builder) goList(ctx context.Context, args ...string) (string, error) {
+	cmd := b.goCommand(ctx, programsFolder, append([]string{"list"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -35,6 +35,7 @@ func startPlane(ctx context.Context, o Options, dir layout.Dir, definitions ...s
 		Dir:      filepath.Join(dir.ControlPlanes(), "main"),
 		Logs:     dir.Logs(),
 		AuditLog: dir.AuditLog(),
+		Stages:   build.Stages(o.Binaries),
 		CRDs:     append([]string{build.CRDs(o.Binaries)}, definitions...),
 
 		DriverNames: drivers,

@@ -128,7 +128,7 @@ func (f *flags) places() (places, error) {
 }
 
 func (p places) builder(progress io.Writer) build.Builder {
-	return build.Builder{Module: p.repository.Module(), Out: p.binaries, Progress: progress}
+	return build.Builder{Repository: string(p.repository), Out: p.binaries, Progress: progress}
 }
 
 // killLeftovers removes what a killed devcluster could not stop. It must run only

@@ -1,16 +1,14 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"strings"
+	"path/filepath"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	nodelease "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
-	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
@@ -70,8 +68,8 @@ func (c *ControlPlane) components() []component {
 func (c *ControlPlane) startWatched(ctx context.Context) error {
 	var watch context.Context
 	watch, c.expected = context.WithCancel(context.WithoutCancel(ctx))
-	if err := os.WriteFile(c.opts.kwokConfig(), []byte(kwokStages()), 0o600); err != nil {
-		return fmt.Errorf("writing the kwok configuration: %w", err)
+	if err := c.writeKwokConfig(); err != nil {
+		return err
 	}
 	for _, component := range c.components() {
 		if err := c.startComponent(watch, component); err != nil {
@@ -136,14 +134,22 @@ func (c *ControlPlane) addUser(what component) (string, error) {
 	return path, nil
 }
 
-// kwokStages is kwok's own set of fast stages: nodes are ready at once, pods run
-// as soon as they are scheduled and vanish as soon as they are deleted.
-func kwokStages() string {
-	return strings.Join([]string{
-		nodefast.DefaultNodeInit,
-		nodelease.DefaultNodeHeartbeatWithLease,
-		podfast.DefaultPodReady,
-		podfast.DefaultPodComplete,
-		podfast.DefaultPodDelete,
-	}, "\n---\n")
+// writeKwokConfig writes all stages into one file.
+func (c *ControlPlane) writeKwokConfig() error {
+	files, err := filepath.Glob(filepath.Join(c.opts.Stages, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("listing the stages of kwok: %w", err)
+	}
+	var stages [][]byte
+	for _, file := range files {
+		stage, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading a stage of kwok: %w", err)
+		}
+		stages = append(stages, stage)
+	}
+	if err := os.WriteFile(c.opts.kwokConfig(), bytes.Join(stages, []byte("\n---\n")), 0o600); err != nil {
+		return fmt.Errorf("writing the kwok configuration: %w", err)
+	}
+	return nil
 }

@@ -74,12 +74,3 @@ func TestComponentsHaveUsersOfTheirOwn(t *testing.T) {
 		users[component.user] = component.name
 	}
 }
-
-func TestKwokStagesCoverNodesAndPods(t *testing.T) {
-	t.Parallel()
-	for _, want := range []string{"name: node-initialize", "name: pod-ready", "name: pod-delete"} {
-		if !strings.Contains(kwokStages(), want) {
-			t.Errorf("no stage with %q", want)
-		}
-	}
-}

@@ -16,6 +16,8 @@ type Options struct {
 	Logs string
 	// AuditLog is the file that names every request.
 	AuditLog string
+	// Stages is the folder of the stages that kwok plays.
+	Stages string
 	// CRDs are folders of CustomResourceDefinitions to install.
 	CRDs []string
 	// DriverNames are names that ClusterCSIDrivers may have beside those of their CRD.

@@ -27,7 +27,7 @@ func FindRepository() (Repository, error) {
 	}
 	for _, start := range starts {
 		for dir := start; ; dir = filepath.Dir(dir) {
-			if _, err := os.Stat(filepath.Join(dir, "test", "devcluster", "go.mod")); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, "test", "devcluster", "kubernetes", "go.mod")); err == nil {
 				return Repository(dir), nil
 			}
 			if dir == filepath.Dir(dir) {
@@ -37,9 +37,6 @@ func FindRepository() (Repository, error) {
 	}
 	return "", errors.New("the csi-operator source tree was not found: run devcluster inside of it")
 }
-
-// Module is the folder of the devcluster's Go module.
-func (r Repository) Module() string { return filepath.Join(string(r), "test", "devcluster") }
 
 // Bin holds the operators.
 func (r Repository) Bin() string { return filepath.Join(string(r), "bin") }

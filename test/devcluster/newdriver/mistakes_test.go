@@ -1,3 +1,5 @@
+//go:build integration
+
 package newdriver_test
 
 // Files of the demo driver, relative to assets/.

@@ -1,3 +1,5 @@
+//go:build integration
+
 // Package newdriver_test makes a new driver in a copy of the repository, with one command and nothing by hand, and runs it in
 // a devcluster until it is available. Then it makes the mistakes that people make with the files of a driver.
 package newdriver_test
@@ -28,7 +30,6 @@ func TestNewDriver(t *testing.T) {
 	run(t, root, "make", "new-driver", "NAME=demo")
 	run(t, root, "make", "verify")
 	run(t, root, "make", "test-unit")
-	run(t, root, "go", "-C", "test/devcluster", "test", "./seed")
 	run(t, root, "make", "run", "ARGS=--drivers=demo --exit-when-ready --timeout=5m")
 	for name, made := range mistakes() {
 		t.Run(name, func(t *testing.T) {
