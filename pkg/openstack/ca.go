@@ -7,8 +7,9 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// CheckCA returns an error unless a bundle is one that operator and CSI drivers can use. The drivers do not start with a bundle of
-// which a single certificate cannot be parsed. The error reads on from the name of the place that the bundle is from.
+// CheckCA returns an error unless both the operator and the CSI drivers can use the bundle. A
+// driver does not start if a single certificate of the bundle cannot be parsed. The text of the
+// error follows the name of the place that contains the bundle.
 func CheckCA(bundle []byte) error {
 	if !utf8.Valid(bundle) {
 		return errors.New("is not UTF-8 text: a CA bundle is one or more certificates in PEM")

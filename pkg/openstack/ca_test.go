@@ -8,18 +8,21 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-func TestCheckCA(t *testing.T) {
+func TestCheckCARejectsUnusableBundles(t *testing.T) {
 	t.Parallel()
-	ca := newSite(t, simulator.Config{TLS: true}).ca()
+	ca := newFixture(t, simulator.Config{TLS: true}).ca()
 	broken := strings.Replace(ca, "\nMII", "\nAAA", 1)
 	for name, test := range map[string]struct{ bundle, want string }{
-		"a certificate":               {ca, ""},
-		"two, and text around them":   {"# ours\n" + ca + "# theirs\n" + ca, ""},
-		"carriage returns":            {strings.ReplaceAll(ca, "\n", "\r\n"), ""},
-		"nothing":                     {"", "holds no PEM certificate"},
-		"text":                        {"secret-text", "holds no PEM certificate"},
-		"cut off":                     {ca[:len(ca)/2], "holds no PEM certificate"},
-		"a private key":               {strings.ReplaceAll(ca, " CERTIFICATE", " PRIVATE KEY"), "holds no PEM certificate"},
+		"a certificate":             {ca, ""},
+		"two, and text around them": {"# ours\n" + ca + "# theirs\n" + ca, ""},
+		"carriage returns":          {strings.ReplaceAll(ca, "\n", "\r\n"), ""},
+		"nothing":                   {"", "holds no PEM certificate"},
+		"text":                      {"secret-text", "holds no PEM certificate"},
+		"cut off":                   {ca[:len(ca)/2], "holds no PEM certificate"},
+		"a private key": {
+			strings.ReplaceAll(ca, " CERTIFICATE", " PRIVATE KEY"),
+			"holds no PEM certificate",
+		},
 		"a certificate that is none":  {broken, "one that cannot be parsed"},
 		"one of two is none":          {ca + broken, "one that cannot be parsed"},
 		"DER":                         {"\x30\x82\x01\x34", "is not UTF-8 text"},

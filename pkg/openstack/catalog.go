@@ -5,25 +5,26 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// service is an OpenStack service that questions are put to.
+// service is an OpenStack service that requests are sent to.
 type service struct {
-	// words name it in messages.
-	words string
-	// types are what catalogs call it, the best first.
+	// name names the service in messages.
+	name string
+	// types are its types in catalogs, by precedence.
 	types []string
-	// major is the version of its API, which addresses contain.
-	major string
+	// majorVersion is the version of its API, which endpoint URLs contain.
+	majorVersion string
 }
 
-// Many catalogs list a service several times, under the official type and older ones, for each version of its API.
+// Many catalogs list a service several times: under its official type and older types, and for each
+// version of its API.
 func manila() service {
-	return service{"shared file system service (Manila)", []string{"sharev2", "shared-file-system", "share"}, "2"}
+	types := []string{"sharev2", "shared-file-system", "share"}
+	return service{"shared file system service (Manila)", types, "2"}
 }
 
 func nova() service {
@@ -34,18 +35,21 @@ func cinder() service {
 	return service{"block storage service (Cinder)", []string{"volumev3", "block-storage"}, "3"}
 }
 
-// maxAddress is how long an address in the catalog may be.
-const maxAddress = 1024
+// maxURL is the maximum length of a URL in the catalog.
+const maxURL = 1024
 
 var (
-	// versionElement is the part of an address that says which version of an API it leads to.
+	// versionElement matches the path element of a URL that contains the version of the API.
 	versionElement = regexp.MustCompile(`^v(\d+)(?:\.\d+)?$`)
-	// address is what a URL in a catalog looks like. It goes into messages.
-	address = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~%$()/:@=,+-]*)?$`)
+	// validURL matches the URLs of a catalog that may become part of messages.
+	validURL = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~%$()/:@=,+-]*)?$`)
 )
 
-// endpoint finds a service in the catalog, asking for a new catalog before it says that there is none.
-func (s *session) endpoint(ctx context.Context, service service) (*gophercloud.ServiceClient, error) {
+// endpoint finds a service in the catalog. It refreshes the catalog once before it returns an error
+// with the reason NotOffered.
+func (s *session) endpoint(ctx context.Context, service service) (*gophercloud.ServiceClient,
+	error,
+) {
 	found, err := s.lookup(service)
 	if ReasonOf(err) == NotOffered && !s.fresh {
 		if err := s.refreshCatalog(ctx); err != nil {
@@ -56,11 +60,17 @@ func (s *session) endpoint(ctx context.Context, service service) (*gophercloud.S
 	if err != nil {
 		return nil, err
 	}
-	return &gophercloud.ServiceClient{ProviderClient: s.provider, Endpoint: found, Type: service.types[0]}, nil
+	return &gophercloud.ServiceClient{
+		ProviderClient: s.provider, Endpoint: found,
+		Type: service.types[0],
+	}, nil
 }
 
-// moved asks for a new catalog when an endpoint does not answer, and returns the service's new one if it has another.
-func (s *session) moved(ctx context.Context, from *gophercloud.ServiceClient, service service) (*gophercloud.ServiceClient, bool) {
+// newEndpoint refreshes the catalog after a failed request, and returns the endpoint of the service
+// if it has changed.
+func (s *session) newEndpoint(
+	ctx context.Context, from *gophercloud.ServiceClient, service service,
+) (*gophercloud.ServiceClient, bool) {
 	if s.fresh || s.refreshCatalog(ctx) != nil {
 		return nil, false
 	}
@@ -68,15 +78,16 @@ func (s *session) moved(ctx context.Context, from *gophercloud.ServiceClient, se
 	return to, err == nil && to.Endpoint != from.Endpoint
 }
 
-// lookup does not ask the service which versions it has, as gophercloud's own constructors do: that is a call a poll too much. An
-// address with the version wins over one without any, and one with another version does not count.
+// lookup finds the endpoint URL of a service in the catalog. A URL with the right version precedes
+// one without a version, and a URL with another version is ignored. gophercloud's constructors
+// would read the version document of the service, which is one more request for each probe.
 func (s *session) lookup(service service) (string, error) {
 	fallback, malformed := "", false
-	for _, found := range s.addresses(service) {
-		switch major := majorOf(found); {
-		case len(found) > maxAddress || !address.MatchString(found):
+	for _, found := range s.endpointURLs(service) {
+		switch major := majorVersion(found); {
+		case len(found) > maxURL || !validURL.MatchString(found):
 			malformed = true
-		case major == service.major:
+		case major == service.majorVersion:
 			return gophercloud.NormalizeURL(found), nil
 		case major == "" && fallback == "":
 			fallback = gophercloud.NormalizeURL(found)
@@ -86,16 +97,19 @@ func (s *session) lookup(service service) (string, error) {
 	case fallback != "":
 		return fallback, nil
 	case malformed:
-		return "", &Error{CloudUnreachable, fmt.Sprintf("OpenStack's catalog has an address of the %s that is no http or https URL. "+
-			"Ask the cloud's administrator to correct the catalog", service.words)}
+		return "", &Error{CloudUnreachable, fmt.Sprintf("OpenStack's catalog contains an address of the "+
+			"%s that is not an http or https URL. Ask the cloud's administrator to fix the catalog",
+			service.name)}
 	}
 	cloud := s.access.cloud
 	return "", &Error{NotOffered, fmt.Sprintf("OpenStack at %s offers no %s: its catalog has no %s%s",
-		place(cloud.AuthInfo.AuthURL), service.words, service.types[0], inRegion(cloud.RegionName))}
+		redactedURL(cloud.AuthInfo.AuthURL), service.name, service.types[0],
+		inRegion(cloud.RegionName))}
 }
 
-// addresses returns what the catalog has for the service in the region and interface of clouds.yaml, the best type first.
-func (s *session) addresses(service service) []string {
+// endpointURLs returns the URLs in the catalog of a service, restricted to the region and interface
+// of clouds.yaml, by precedence of the service's types.
+func (s *session) endpointURLs(service service) []string {
 	cloud := s.access.cloud
 	kind := cloud.Availability()
 	if kind == "" {
@@ -108,7 +122,9 @@ func (s *session) addresses(service service) []string {
 				continue
 			}
 			for _, e := range entry.Endpoints {
-				if e.Interface == kind && (cloud.RegionName == "" || slices.Contains([]string{e.Region, e.RegionID}, cloud.RegionName)) {
+				inRegion := cloud.RegionName == "" || cloud.RegionName == e.Region ||
+					cloud.RegionName == e.RegionID
+				if e.Interface == kind && inRegion {
 					found = append(found, e.URL)
 				}
 			}
@@ -117,8 +133,8 @@ func (s *session) addresses(service service) []string {
 	return found
 }
 
-// majorOf returns the version of the API that an address leads to, "" if the address does not say.
-func majorOf(endpoint string) string {
+// majorVersion returns the version of the API in the path of a URL, "" if there is none.
+func majorVersion(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return ""

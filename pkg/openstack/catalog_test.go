@@ -12,10 +12,10 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// catalogSite is a site whose cloud has this catalog and answers everything else with the address that was asked.
-func catalogSite(t *testing.T, entries func(base string) string) *site {
+// catalogFixture has a cloud with this catalog. The name of its share type is the requested path.
+func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 	t.Helper()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -34,40 +34,57 @@ func catalogSite(t *testing.T, entries func(base string) string) *site {
 	return s
 }
 
-// entry is a catalog entry with these addresses.
+// entry returns a catalog entry with these URLs.
 func entry(serviceType string, urls ...string) string {
 	var endpoints []string
 	for _, u := range urls {
-		quoted, _ := json.Marshal(u) // never fails for text
+		quoted, _ := json.Marshal(u) // never returns an error for a string
 		endpoints = append(endpoints, fmt.Sprintf(`{"interface":"public","url":%s}`, quoted))
 	}
 	return fmt.Sprintf(`{"type":%q,"endpoints":[%s]}`, serviceType, strings.Join(endpoints, ","))
 }
 
-// TestVersionsInCatalog: a catalog may list the service under several types and with several versions of its API.
-func TestVersionsInCatalog(t *testing.T) {
+// A catalog may list a service under several types and with several versions of its API.
+func TestEndpointHasTheRightVersion(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		entries string // BASE is where the cloud is
-		want    string // the address that is asked, "" if Manila is not offered
+		entries string // BASE is replaced with the URL of the cloud
+		want    string // the requested path, "" if Manila is not offered
 	}{
-		"v1 and v2 under their types":      {entry("share", "BASE/v1/p") + "," + entry("sharev2", "BASE/v2"), "/v2/types"},
-		"v1 and v2 under one type":         {entry("shared-file-system", "BASE/v1/p", "BASE/v2/p"), "/v2/p/types"},
-		"v2 and v1 under one type":         {entry("shared-file-system", "BASE/v2/p", "BASE/v1/p"), "/v2/p/types"},
-		"two entries of one type":          {entry("share", "BASE/v1/p") + "," + entry("share", "BASE/v2/p"), "/v2/p/types"},
-		"the old type alone":               {entry("share", "BASE/share/v2"), "/share/v2/types"},
-		"the official type alone":          {entry("shared-file-system", "BASE/v2"), "/v2/types"},
-		"the best type first":              {entry("share", "BASE/a/v2") + "," + entry("sharev2", "BASE/b/v2"), "/b/v2/types"},
-		"version before none":              {entry("sharev2", "BASE/share") + "," + entry("share", "BASE/v2"), "/v2/types"},
-		"no version":                       {entry("share", "BASE/v1") + "," + entry("shared-file-system", "BASE/share"), "/share/types"},
-		"a version with a dot":             {entry("sharev2", "BASE/v1.0", "BASE/v2.1/p"), "/v2.1/p/types"},
+		"v1 and v2 under their types": {entry("share", "BASE/v1/p") + "," +
+			entry("sharev2", "BASE/v2"), "/v2/types"},
+		"v1 and v2 under one type": {
+			entry("shared-file-system", "BASE/v1/p", "BASE/v2/p"),
+			"/v2/p/types",
+		},
+		"v2 and v1 under one type": {
+			entry("shared-file-system", "BASE/v2/p", "BASE/v1/p"),
+			"/v2/p/types",
+		},
+		"two entries of one type": {entry("share", "BASE/v1/p") + "," +
+			entry("share", "BASE/v2/p"), "/v2/p/types"},
+		"the old type alone":      {entry("share", "BASE/share/v2"), "/share/v2/types"},
+		"the official type alone": {entry("shared-file-system", "BASE/v2"), "/v2/types"},
+		"the best type first": {entry("share", "BASE/a/v2") + "," +
+			entry("sharev2", "BASE/b/v2"), "/b/v2/types"},
+		"version before none": {entry("sharev2", "BASE/share") + "," +
+			entry("share", "BASE/v2"), "/v2/types"},
+		"no version": {entry("share", "BASE/v1") + "," +
+			entry("shared-file-system", "BASE/share"), "/share/types"},
+		"a version with a dot": {
+			entry("sharev2", "BASE/v1.0", "BASE/v2.1/p"),
+			"/v2.1/p/types",
+		},
 		"version 1 only":                   {entry("share", "BASE/v1/p"), ""},
 		"other types":                      {entry("volumev3", "BASE/v3"), ""},
 		"one that is malformed, one right": {entry("sharev2", "javascript:v2", "BASE/v2"), "/v2/types"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := catalogSite(t, func(base string) string { return strings.ReplaceAll(test.entries, "BASE", base) })
+			s := catalogFixture(t, func(base string) string {
+				return strings.ReplaceAll(test.entries, "BASE",
+					base)
+			})
 			if test.want != "" {
 				s.wantTypes(s.client(), test.want)
 				return
@@ -77,26 +94,30 @@ func TestVersionsInCatalog(t *testing.T) {
 	}
 }
 
-// TestMalformedCatalog: an address that is no plain http or https URL is neither used nor printed.
-func TestMalformedCatalog(t *testing.T) {
+func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{
-		"javascript:alert(1)//v2", "file:///etc/passwd/v2", "ftp://127.0.0.1/v2", "//127.0.0.1/v2", "/v2", "", "https://", "http:///v2",
-		"http://secret-user:secret-pw@127.0.0.1/v2", "http://127.0.0.1/v2\n\nadmin: yes", "http://127.0.0.1/v2\x1b[31m", "http://127.0.0.1/v2?x=y",
-		"http://127.0.0.1/v2#x", "http://127.0.0.1/ v2", "http://127.0.0.1/v2/é", "unix:///run/secrets/v2", "http://" + strings.Repeat("a", 100_000) + "/v2",
+		"javascript:alert(1)//v2", "file:///etc/passwd/v2", "ftp://127.0.0.1/v2", "//127.0.0.1/v2", "/v2",
+		"", "https://", "http:///v2",
+		"http://secret-user:secret-pw@127.0.0.1/v2", "http://127.0.0.1/v2\n\nadmin: yes",
+		"http://127.0.0.1/v2\x1b[31m", "http://127.0.0.1/v2?x=y",
+		"http://127.0.0.1/v2#x", "http://127.0.0.1/ v2", "http://127.0.0.1/v2/é",
+		"unix:///run/secrets/v2", "http://" + strings.Repeat("a", 100_000) + "/v2",
 	} {
 		t.Run(u[:min(len(u), 30)], func(t *testing.T) {
 			t.Parallel()
-			s := catalogSite(t, func(string) string { return entry("sharev2", u) })
+			s := catalogFixture(t, func(string) string { return entry("sharev2", u) })
 			message := s.wantFailure(s.client(), openstack.CloudUnreachable)
-			wantFragment(t, message, "catalog has an address of the shared file system service (Manila) that is no http or https URL")
+			wantFragment(t, message,
+				"catalog contains an address of the shared file system service (Manila) "+
+					"that is not an http or https URL")
 			wantPrintable(t, message)
 		})
 	}
 }
 
-// TestMovedService: an address that answers with a refusal, as a balancer does for what it no longer knows, is looked up anew, once.
-func TestMovedService(t *testing.T) {
+// A load balancer at the old address returns an error; the client refreshes the catalog once.
+func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
@@ -119,7 +140,7 @@ func TestMovedService(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.front = server.URL + "/v3"
 			s.clouds(simulator.Clouds{NoRegion: true})
 			client := s.client()

@@ -5,78 +5,48 @@ import (
 	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
-	"github.com/gophercloud/gophercloud/v2/pagination"
 	"k8s.io/utils/clock"
 )
 
-// Client asks one cloud. It logs in when it must: at first, when its Source changed, and when the token is no longer accepted.
-// It backs off while the cloud refuses the login: clouds lock users out after too many attempts.
-// It is safe for concurrent use; questions are asked one after the other.
+// Client sends requests to one cloud. It logs in before the first request, after its Source
+// changed, and when the token is no longer accepted. It backs off while the cloud refuses the
+// login, because clouds lock users out after too many attempts. It is safe for concurrent use;
+// requests run one after the other.
 type Client struct {
 	source    Source
 	userAgent string
 	clock     clock.PassiveClock
 
-	turn    chan struct{} // holds one while a question is asked; a channel, so that waiting ends with the context
+	// busy contains one element while a request runs. A channel ends the wait with the context.
+	busy    chan struct{}
 	session *session
-	refused refusal
+	backoff loginBackoff
 }
 
-// NewClient returns a Client that has not spoken to anyone yet. userAgent names the program to the cloud's operator. The clock
-// measures how long credentials wait that the cloud has refused.
+// NewClient returns a Client that has sent nothing yet. userAgent names the program in the logs of
+// the cloud. The clock measures the back-off after a refused login.
 func NewClient(source Source, userAgent string, c clock.PassiveClock) *Client {
-	return &Client{source: source, userAgent: userAgent, clock: c, turn: make(chan struct{}, 1)}
+	return &Client{source: source, userAgent: userAgent, clock: c, busy: make(chan struct{}, 1)}
 }
 
-// ShareTypes returns the names of the share types that Manila offers to the project, as listed: at most 1000, each of 1 to 255
-// characters of any kind. A cloud without Manila is an
-// Error with reason NotOffered.
-func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
-	var names []string
-	err := c.ask(ctx, manila(), func(share *gophercloud.ServiceClient) error {
-		page, err := listing(ctx, sharetypes.List(share, sharetypes.ListOpts{}), "share_types")
-		if err != nil {
-			return err
-		}
-		found, err := sharetypes.ExtractShareTypes(page)
-		if err != nil {
-			return err
-		}
-		names, err = checked(found, func(t sharetypes.ShareType) (string, string) { return t.Name, t.Name })
-		return err
-	})
-	return names, err
-}
-
-// listing fetches a list, which an answer of the API has under key even when it is empty.
-func listing(ctx context.Context, pager pagination.Pager, key string) (pagination.Page, error) {
-	page, err := pager.AllPages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if body, ok := page.GetBody().(map[string]any); !ok || body[key] == nil {
-		return nil, errForeign
-	}
-	return page, nil
-}
-
-// Changed tells whether the Source holds something else than at the last login, or cannot be read. It sends nothing, and waits
-// for a question that is being asked.
+// Changed returns true if the Source has changed since the last login, or cannot be read. It sends
+// nothing, and waits for a running request.
 func (c *Client) Changed() bool {
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
+	c.busy <- struct{}{}
+	defer func() { <-c.busy }()
 	access, err := c.source.read()
 	return err != nil || !c.session.matches(access.fingerprint)
 }
 
-// ask finds the service and puts the question to it.
-func (c *Client) ask(ctx context.Context, service service, question func(*gophercloud.ServiceClient) error) error {
-	done, err := c.begin(ctx, service.words)
+// call finds the service and sends it the request.
+func (c *Client) call(
+	ctx context.Context, service service, request func(*gophercloud.ServiceClient) error,
+) error {
+	release, err := c.acquire(ctx, service.name)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
@@ -84,37 +54,40 @@ func (c *Client) ask(ctx context.Context, service service, question func(*gopher
 	if err != nil {
 		return err
 	}
-	failure := question(endpoint)
+	failure := request(endpoint)
 	if failure == nil {
 		return c.session.takeCatalog()
 	}
-	classified := callError(service.words, endpoint.Endpoint, c.session.access.cloud.AuthInfo.AuthURL, failure)
+	authURL := c.session.access.cloud.AuthInfo.AuthURL
+	classified := callError(service.name, endpoint.Endpoint, authURL, failure)
 	switch {
 	case classified.Reason == AuthenticationFailed && loginFailed(failure):
-		// The next question begins with a login, not with a token that is known to be refused.
-		c.refused = c.refused.again(c.session.access.fingerprint, classified, c.clock.Now())
+		// The next request starts with a login instead of a token that is known to be refused.
+		c.backoff = c.backoff.next(c.session.access.fingerprint, classified, c.clock.Now())
 		c.session.close()
 		c.session = nil
 	case classified.Reason == CloudUnreachable, classified.Reason == NotOffered:
-		// What answers at the address of before need not be the service: a balancer says 404 or 403 as well.
-		if moved, ok := c.session.moved(ctx, endpoint, service); ok && question(moved) == nil {
+		// The service may have moved: a load balancer at the old address also returns 404 or 403.
+		moved, ok := c.session.newEndpoint(ctx, endpoint, service)
+		if ok && request(moved) == nil {
 			return nil
 		}
 	}
 	return classified
 }
 
-// begin waits for its turn; the caller ends it.
-func (c *Client) begin(ctx context.Context, service string) (done func(), err error) {
+// acquire waits until no other request runs. The caller must call release.
+func (c *Client) acquire(ctx context.Context, service string) (release func(), err error) {
 	select {
-	case c.turn <- struct{}{}:
-		return func() { <-c.turn }, nil
+	case c.busy <- struct{}{}:
+		return func() { <-c.busy }, nil
 	case <-ctx.Done():
-		return nil, &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s", service, describe(ctx.Err()))}
+		return nil, &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s",
+			service, describe(ctx.Err()))}
 	}
 }
 
-// connect leaves c.session usable.
+// connect reads the Source and makes c.session usable.
 func (c *Client) connect(ctx context.Context) error {
 	access, err := c.source.read()
 	if err != nil {
@@ -130,16 +103,16 @@ func (c *Client) connectTo(ctx context.Context, access *access) error {
 	}
 	c.session.close()
 	c.session = nil
-	if err := c.refused.lasting(access.fingerprint, c.clock.Now()); err != nil {
+	if err := c.backoff.active(access.fingerprint, c.clock.Now()); err != nil {
 		return err
 	}
 	session, err := login(ctx, access, c.userAgent)
 	if err != nil {
 		if ReasonOf(err) == AuthenticationFailed {
-			c.refused = c.refused.again(access.fingerprint, err, c.clock.Now())
+			c.backoff = c.backoff.next(access.fingerprint, err, c.clock.Now())
 		}
 		return err
 	}
-	c.session, c.refused = session, refusal{}
+	c.session, c.backoff = session, loginBackoff{}
 	return nil
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 )
 
-// DefaultCloud is the entry of clouds.yaml that the cloud credential operator writes.
+// DefaultCloud is the name of the entry that the cloud credential operator writes into clouds.yaml.
 const DefaultCloud = "openstack"
 
-// Cloud is one entry of a clouds.yaml, checked for what a login needs.
+// Cloud is one entry of a clouds.yaml that contains everything a login needs.
 type Cloud struct {
 	clientconfig.Cloud
-	// Name is the entry's.
+	// Name is the name of the entry.
 	Name string
 }
 
-// ParseClouds reads the entry named cloud from the text of a clouds.yaml. When there is no such entry but exactly one other,
-// that one is taken: HyperShift lets its users name the entry. Errors read on from the name of the place that the text is from.
-// They name lines, fields and entries, never a value.
+// ParseClouds returns the entry named cloud of a clouds.yaml. If there is no such entry but exactly
+// one other, it returns the other one: HyperShift lets its users name the entry. The text of an
+// error follows the name of the place that contains the clouds.yaml. Errors name lines, fields and
+// entries, never a value.
 func ParseClouds(text []byte, cloud string) (*Cloud, error) {
 	var file clientconfig.Clouds
 	outline, err := decodeClouds(text, &file)
@@ -38,12 +39,14 @@ func ParseClouds(text []byte, cloud string) (*Cloud, error) {
 		ret.EndpointType = ret.Interface
 	}
 	if ret.AuthInfo == nil {
-		return nil, outline.withoutAuth(ret.Name)
+		return nil, outline.missingAuth(ret.Name)
 	}
 	return ret, ret.validate()
 }
 
-func chooseCloud(clouds map[string]clientconfig.Cloud, name string, outline outline) (*Cloud, error) {
+func chooseCloud(clouds map[string]clientconfig.Cloud, name string, outline outline) (*Cloud,
+	error,
+) {
 	if entry, ok := clouds[name]; ok {
 		return &Cloud{Cloud: entry, Name: name}, nil
 	}
@@ -52,34 +55,37 @@ func chooseCloud(clouds map[string]clientconfig.Cloud, name string, outline outl
 			return &Cloud{Cloud: only, Name: other}, nil
 		}
 	}
-	return nil, outline.withoutEntry(name)
+	return nil, outline.missingEntry(name)
 }
 
-// validate reports every fault of the entry's login at once, then what is wrong besides.
+// validate returns one error for all missing fields, then one for all unsupported fields, then the
+// first invalid value.
 func (c *Cloud) validate() error {
-	if missing := c.missing(); len(missing) > 0 {
+	if missing := c.missingFields(); len(missing) > 0 {
 		return fmt.Errorf("lacks in %s.auth: %s", c.path(), strings.Join(missing, ", "))
 	}
-	if err := c.supported(); err != nil {
+	if err := c.checkSupported(); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"", "public", "internal", "admin"}, c.Availability()) {
 		return fmt.Errorf("has an unknown %s.interface: want public, internal or admin", c.path())
 	}
-	if u, err := url.Parse(c.AuthInfo.AuthURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(c.AuthInfo.AuthURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("has in %s.auth an auth_url that is no http or https URL", c.path())
 	}
 	if strings.HasSuffix(strings.TrimRight(c.AuthInfo.AuthURL, "/"), "/v2.0") {
-		return fmt.Errorf("has in %s.auth an auth_url of version 2.0 of the identity API: use version 3", c.path())
+		return fmt.Errorf("has in %s.auth an auth_url of version 2.0 of the identity API: use version 3",
+			c.path())
 	}
-	_, err := c.authOptions()
+	_, err = c.authOptions()
 	return err
 }
 
-// path is the entry's in messages.
-func (c *Cloud) path() string { return "clouds." + printable(c.Name) }
+// path returns the path of the entry for messages.
+func (c *Cloud) path() string { return "clouds." + printableName(c.Name) }
 
-func (c *Cloud) missing() []string {
+func (c *Cloud) missingFields() []string {
 	var missing []string
 	if c.AuthInfo.AuthURL == "" {
 		missing = append(missing, "auth_url")
@@ -99,8 +105,11 @@ func (c *Cloud) missing() []string {
 	return missing
 }
 
-// supported refuses fields that operator and driver would ignore, although a login or its effect depends on them.
-func (c *Cloud) supported() error {
+// checkSupported returns an error if the entry has fields that operator and driver would ignore
+// although a login or its effect depends on them.
+func (c *Cloud) checkSupported() error {
+	const noClientCertificates = "client certificates cannot be used; " +
+		"use an application credential or a password"
 	var refused []string
 	for _, field := range []struct {
 		name, advice string
@@ -108,12 +117,21 @@ func (c *Cloud) supported() error {
 	}{
 		{"profile", "write the values of the profile into the entry", c.Profile != ""},
 		{"cloud", "write the values of that cloud into the entry", c.Cloud.Cloud != ""},
-		{"cert", "client certificates cannot be used; use an application credential or a password", c.ClientCertFile != ""},
-		{"key", "client certificates cannot be used; use an application credential or a password", c.ClientKeyFile != ""},
-		{"regions", "set region_name to the region to use, without values for single regions", c.choosesRegion()},
+		{"cert", noClientCertificates, c.ClientCertFile != ""},
+		{"key", noClientCertificates, c.ClientKeyFile != ""},
+		{
+			"regions", "set region_name to the region to use, without values for single regions",
+			c.dependsOnRegions(),
+		},
 		{"auth_type", "use password, v3password or v3applicationcredential", !c.knownAuthType()},
-		{"identity_api_version", "only version 3 of the identity API can be used", !strings.HasPrefix(c.IdentityAPIVersion+"3", "3")},
-		{"auth.trust_id", "trusts cannot be used; use an application credential", c.AuthInfo.TrustID != ""},
+		{
+			"identity_api_version", "only version 3 of the identity API can be used",
+			!strings.HasPrefix(c.IdentityAPIVersion+"3", "3"),
+		},
+		{
+			"auth.trust_id", "trusts cannot be used; use an application credential",
+			c.AuthInfo.TrustID != "",
+		},
 		{"auth.system_scope", "use a project", c.AuthInfo.SystemScope != ""},
 	} {
 		if field.given {
@@ -126,33 +144,36 @@ func (c *Cloud) supported() error {
 	return nil
 }
 
-// choosesRegion tells whether the list of regions decides anything.
-func (c *Cloud) choosesRegion() bool {
-	return len(c.Regions) > 0 && (c.RegionName == "" ||
-		slices.ContainsFunc(c.Regions, func(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }))
+// dependsOnRegions returns true if the list of regions has an effect.
+func (c *Cloud) dependsOnRegions() bool {
+	hasValues := func(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }
+	return len(c.Regions) > 0 && (c.RegionName == "" || slices.ContainsFunc(c.Regions, hasValues))
 }
 
 func (c *Cloud) knownAuthType() bool {
 	return slices.Contains([]clientconfig.AuthType{
-		"", clientconfig.AuthPassword, clientconfig.AuthV3Password, clientconfig.AuthV3ApplicationCredential,
+		"", clientconfig.AuthPassword, clientconfig.AuthV3Password,
+		clientconfig.AuthV3ApplicationCredential,
 	}, c.AuthType)
 }
 
-// UsesApplicationCredential tells application-credential entries from password entries.
+// UsesApplicationCredential returns true if the entry contains an application credential, false if
+// it contains a password.
 func (c *Cloud) UsesApplicationCredential() bool {
 	return c.AuthInfo.ApplicationCredentialID != "" || c.AuthInfo.ApplicationCredentialName != ""
 }
 
-// Availability is the interface whose endpoints to use, "" for the default. It drops the suffix that older files carry: publicURL is public.
+// Availability returns the interface of the endpoints to use, "" for the default. It removes the
+// suffix of older files: publicURL becomes public.
 func (c *Cloud) Availability() string {
 	return strings.TrimSuffix(c.EndpointType, "URL")
 }
 
-// authOptions is what gophercloud logs in with.
+// authOptions returns the options for gophercloud's login.
 func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 	auth := *c.AuthInfo
 	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
-		// Without a prefix that nobody sets, the ambient OS_* variables would fill gaps of the file.
+		// With a prefix that nobody uses, OS_* variables cannot fill missing fields.
 		EnvPrefix: "CSI_OPERATOR_UNUSED_",
 		AuthInfo:  &auth,
 		AuthType:  c.AuthType,
@@ -165,8 +186,9 @@ func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 	if err == nil {
 		_, err = opts.ToTokenV3CreateMap(scope)
 	}
-	if err != nil { // gophercloud's words name fields, never values
-		return nil, fmt.Errorf("holds in %s.auth no login that is complete and free of contradictions: %w", c.path(), err)
+	if err != nil { // gophercloud's errors name fields, never values
+		return nil, fmt.Errorf("holds in %s.auth no login that is complete and free of "+
+			"contradictions: %w", c.path(), err)
 	}
 	return opts, nil
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// secret stands in every value that an error must not repeat. It looks like a part of a YAML error, as that may be taken
-// for one.
+// secret is part of every value that an error must not repeat. It looks like a part of a YAML
+// error, because the code extracts line numbers from such errors.
 const secret = "s3cr3t line 4711: "
 
-// cloudsText is a good clouds.yaml; tests break it.
+// cloudsText is a valid clouds.yaml.
 const cloudsText = `clouds:
   openstack:
     auth:
@@ -28,7 +28,7 @@ const cloudsText = `clouds:
     interface: public
 `
 
-// credentialText is a good clouds.yaml with an application credential.
+// credentialText is a valid clouds.yaml with an application credential.
 const credentialText = `clouds:
   openstack:
     auth_type: v3applicationcredential
@@ -38,7 +38,7 @@ const credentialText = `clouds:
       application_credential_secret: "` + secret + `"
 `
 
-func TestParseClouds(t *testing.T) {
+func TestParseCloudsReturnsTheEntry(t *testing.T) {
 	t.Parallel()
 	type summary struct {
 		Name, Secret, Region, Availability string
@@ -49,15 +49,22 @@ func TestParseClouds(t *testing.T) {
 		text string
 		want summary
 	}{
-		"password":               {cloudsText, password},
-		"application credential": {credentialText, summary{Name: "openstack", Secret: secret, ApplicationCredential: true}},
+		"password": {cloudsText, password},
+		"application credential": {credentialText, summary{
+			Name: "openstack", Secret: secret,
+			ApplicationCredential: true,
+		}},
 		"only entry": {
 			strings.Replace(cloudsText, "openstack:", "production:", 1),
 			summary{Name: "production", Secret: secret, Region: "RegionOne", Availability: "public"},
 		},
-		"beside others":     {cloudsText + "  other: {}\n", password},
-		"unknown keys":      {cloudsText + "    volume_api_version: 3\n    novelty: {a: [b]}\n", password},
-		"older interface":   {strings.Replace(cloudsText, "interface: public", "endpoint_type: publicURL", 1), password},
+		"beside others": {cloudsText + "  other: {}\n", password},
+		"unknown keys": {
+			cloudsText + "    volume_api_version: 3\n    novelty: {a: [b]}\n",
+			password,
+		},
+		"older interface": {strings.Replace(cloudsText, "interface: public", "endpoint_type: publicURL",
+			1), password},
 		"both interfaces":   {cloudsText + "    endpoint_type: public\n", password},
 		"Windows line ends": {strings.ReplaceAll(cloudsText, "\n", "\r\n"), password},
 	} {
@@ -67,7 +74,8 @@ func TestParseClouds(t *testing.T) {
 			check(t, err)
 			got := summary{
 				Name: cloud.Name, Secret: cloud.AuthInfo.Password + cloud.AuthInfo.ApplicationCredentialSecret,
-				Region: cloud.RegionName, Availability: cloud.Availability(), ApplicationCredential: cloud.UsesApplicationCredential(),
+				Region: cloud.RegionName, Availability: cloud.Availability(),
+				ApplicationCredential: cloud.UsesApplicationCredential(),
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("cloud (-want +got):\n%s", diff)
@@ -76,7 +84,7 @@ func TestParseClouds(t *testing.T) {
 	}
 }
 
-// brokenClouds are texts that cannot be used, each with what the error is to say.
+// brokenClouds returns invalid texts and a part of the error of each.
 func brokenClouds() map[string]struct{ text, want string } {
 	broken := func(old, replacement string) string {
 		if !strings.Contains(cloudsText, old) {
@@ -86,50 +94,94 @@ func brokenClouds() map[string]struct{ text, want string } {
 	}
 	passwordLine := `      password: "` + secret + "\"\n"
 	return map[string]struct{ text, want string }{
-		"empty":                 {"", "is empty"},
-		"only a comment":        {"# " + secret, "is empty"},
-		"no map":                {"- " + secret, "(line 1)"},
-		"plain text":            {`"` + secret + `"`, "(line 1)"},
-		"binary":                {"\x00\xff" + secret, "not valid YAML"},
-		"tab for indentation":   {broken("      username", "\tusername"), "(line 5)"},
-		"quote left open":       {broken(secret+`"`, secret), "(line 6)"},
-		"bracket left open":     {broken(`"`+secret+`"`, "["+secret), "(line "},
-		"password is a list":    {broken(`"`+secret+`"`, `["`+secret+`"]`), "(line 6)"},
-		"password is a map":     {broken(`"`+secret+`"`, `{a: "`+secret+`"}`), "(line 6)"},
-		"auth is text":          {"clouds:\n  openstack:\n    auth: \"" + secret + `"`, "(line 3)"},
-		"clouds is text":        {"clouds: \"" + secret + `"`, "(line 1)"},
-		"entry is text":         {"clouds:\n  openstack: \"" + secret + `"`, "(line 2)"},
-		"verify is text":        {cloudsText + "    verify: \"" + secret + "\"\n", "(line 12)"},
-		"two faults":            {cloudsText + "    verify: \"" + secret + "\"\n    regions: \"" + secret + "\"\n", "(line 12, 13)"},
-		"password twice":        {broken(passwordLine, passwordLine+passwordLine), "(line 7)"},
-		"unknown anchor":        {broken(`"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
-		"wrong tag":             {broken(`"`+secret+`"`, `!!int "`+secret+`"`), "not have the format of clouds.yaml"},
-		"no entry of that name": {strings.Replace(cloudsText, "openstack:", "one:", 1) + "  two: {}\n", "no entry clouds.openstack"},
-		"entry is empty":        {"clouds:\n  openstack:\n", "no clouds.openstack.auth"},
-		"no auth":               {"clouds:\n  openstack:\n    region_name: \"" + secret + `"`, "no clouds.openstack.auth"},
-		"auth is empty": {
-			"clouds:\n  openstack:\n    auth: {}", "clouds.openstack.auth: auth_url, username or user_id (or application_credential_id), password",
+		"empty":               {"", "is empty"},
+		"only a comment":      {"# " + secret, "is empty"},
+		"no map":              {"- " + secret, "(line 1)"},
+		"plain text":          {`"` + secret + `"`, "(line 1)"},
+		"binary":              {"\x00\xff" + secret, "not valid YAML"},
+		"tab for indentation": {broken("      username", "\tusername"), "(line 5)"},
+		"quote left open":     {broken(secret+`"`, secret), "(line 6)"},
+		"bracket left open":   {broken(`"`+secret+`"`, "["+secret), "(line "},
+		"password is a list":  {broken(`"`+secret+`"`, `["`+secret+`"]`), "(line 6)"},
+		"password is a map":   {broken(`"`+secret+`"`, `{a: "`+secret+`"}`), "(line 6)"},
+		"auth is text":        {"clouds:\n  openstack:\n    auth: \"" + secret + `"`, "(line 3)"},
+		"clouds is text":      {"clouds: \"" + secret + `"`, "(line 1)"},
+		"entry is text":       {"clouds:\n  openstack: \"" + secret + `"`, "(line 2)"},
+		"verify is text":      {cloudsText + "    verify: \"" + secret + "\"\n", "(line 12)"},
+		"two faults": {cloudsText + "    verify: \"" + secret + "\"\n    regions: \"" +
+			secret + "\"\n", "(line 12, 13)"},
+		"password twice": {broken(passwordLine, passwordLine+passwordLine), "(line 7)"},
+		"unknown anchor": {broken(`"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
+		"wrong tag": {
+			broken(`"`+secret+`"`, `!!int "`+secret+`"`),
+			"not have the format of clouds.yaml",
 		},
-		"no auth_url":             {broken("auth_url:", "other:"), "lacks in clouds.openstack.auth: auth_url"},
-		"no user":                 {broken("username:", "other:"), "lacks in clouds.openstack.auth: username"},
-		"no password":             {broken("password:", "other:"), "lacks in clouds.openstack.auth: password"},
-		"password is empty":       {broken(`"`+secret+`"`, `""`), "lacks in clouds.openstack.auth: password"},
-		"no domain":               {broken("user_domain_name:", "other:"), "DomainID or DomainName"},
-		"two domains":             {broken("user_domain_name: Default", "user_domain_name: \""+secret+"\"\n      user_domain_id: \""+secret+`"`), "DomainID or DomainName"},
-		"no domain of project":    {broken("project_domain_name:", "other:"), "DomainID or DomainName"},
-		"auth_url has no scheme":  {broken("https://keystone.example:5000/v3", "keystone.example:5000/v3"), "clouds.openstack.auth an auth_url"},
-		"auth_url is an address":  {broken("https://keystone.example:5000/v3", "10.0.0.1:5000/v3"), "clouds.openstack.auth an auth_url"},
-		"auth_url is of a file":   {broken("https://keystone.example:5000/v3", "file:///"+secret), "(line 4)"},
-		"auth_url has no host":    {broken("https://keystone.example:5000/v3", "https:///v3"), "clouds.openstack.auth an auth_url"},
-		"auth_url is no URL":      {broken("https://keystone.example:5000/v3", `"https://%zz`+secret+`"`), "clouds.openstack.auth an auth_url"},
-		"unknown interface":       {broken("interface: public", `interface: "`+secret+`"`), "unknown clouds.openstack.interface"},
-		"no secret":               {strings.Replace(credentialText, "_secret:", "_other:", 1), "lacks in clouds.openstack.auth: application_credential_secret"},
-		"named without a user":    {strings.Replace(credentialText, "credential_id:", "credential_name:", 1), "clouds.openstack.auth no login"},
+		"no entry of that name": {
+			strings.Replace(cloudsText, "openstack:", "one:", 1) + "  two: {}\n",
+			"no entry clouds.openstack",
+		},
+		"entry is empty": {"clouds:\n  openstack:\n", "no clouds.openstack.auth"},
+		"no auth": {
+			"clouds:\n  openstack:\n    region_name: \"" + secret + `"`,
+			"no clouds.openstack.auth",
+		},
+		"auth is empty": {
+			"clouds:\n  openstack:\n    auth: {}",
+			"clouds.openstack.auth: auth_url, username or user_id (or application_credential_id), password",
+		},
+		"no auth_url": {
+			broken("auth_url:", "other:"),
+			"lacks in clouds.openstack.auth: auth_url",
+		},
+		"no user": {
+			broken("username:", "other:"),
+			"lacks in clouds.openstack.auth: username",
+		},
+		"no password": {
+			broken("password:", "other:"),
+			"lacks in clouds.openstack.auth: password",
+		},
+		"password is empty": {
+			broken(`"`+secret+`"`, `""`),
+			"lacks in clouds.openstack.auth: password",
+		},
+		"no domain": {broken("user_domain_name:", "other:"), "DomainID or DomainName"},
+		"two domains": {broken("user_domain_name: Default",
+			"user_domain_name: \""+secret+"\"\n      user_domain_id: \""+secret+`"`), "DomainID or DomainName"},
+		"no domain of project": {broken("project_domain_name:", "other:"), "DomainID or DomainName"},
+		"auth_url has no scheme": {broken("https://keystone.example:5000/v3",
+			"keystone.example:5000/v3"), "clouds.openstack.auth an auth_url"},
+		"auth_url is an address": {
+			broken("https://keystone.example:5000/v3", "10.0.0.1:5000/v3"),
+			"clouds.openstack.auth an auth_url",
+		},
+		"auth_url is of a file": {
+			broken("https://keystone.example:5000/v3", "file:///"+secret),
+			"(line 4)",
+		},
+		"auth_url has no host": {
+			broken("https://keystone.example:5000/v3", "https:///v3"),
+			"clouds.openstack.auth an auth_url",
+		},
+		"auth_url is no URL": {
+			broken("https://keystone.example:5000/v3", `"https://%zz`+secret+`"`),
+			"clouds.openstack.auth an auth_url",
+		},
+		"unknown interface": {
+			broken("interface: public", `interface: "`+secret+`"`),
+			"unknown clouds.openstack.interface",
+		},
+		"no secret": {
+			strings.Replace(credentialText, "_secret:", "_other:", 1),
+			"lacks in clouds.openstack.auth: application_credential_secret",
+		},
+		"named without a user": {strings.Replace(credentialText, "credential_id:", "credential_name:",
+			1), "clouds.openstack.auth no login"},
 		"the only entry is empty": {"clouds:\n  mine: {auth: {}}", "lacks in clouds.mine.auth: auth_url"},
 	}
 }
 
-func TestParseBrokenClouds(t *testing.T) {
+func TestParseCloudsRejectsInvalidText(t *testing.T) {
 	t.Parallel()
 	for name, test := range brokenClouds() {
 		t.Run(name, func(t *testing.T) {
@@ -153,18 +205,19 @@ func wantNoSecret(t *testing.T, err error) {
 	}
 }
 
-// keyHolds tells whether a key of a mapping holds the text.
-func keyHolds(node *yaml.Node, text string) bool {
+// keyContains returns true if a key of a mapping contains the text.
+func keyContains(node *yaml.Node, text string) bool {
 	for i, child := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 0 && strings.Contains(child.Value, text) || keyHolds(child, text) {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && strings.Contains(child.Value, text) ||
+			keyContains(child, text) {
 			return true
 		}
 	}
 	return false
 }
 
-// FuzzParseClouds: whatever the file, no panic, and no error that repeats its password. Names of entries and keys are in errors on
-// purpose; so the password may be anywhere but there.
+// FuzzParseClouds proves that no text causes a panic or an error that contains the password. Errors
+// contain the names of entries and keys, so texts with the password there are skipped.
 func FuzzParseClouds(f *testing.F) {
 	for _, test := range brokenClouds() {
 		f.Add(test.text)
@@ -176,13 +229,14 @@ func FuzzParseClouds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		cloud, err := openstack.ParseClouds([]byte(text), openstack.DefaultCloud)
 		if err == nil {
-			if cloud.AuthInfo.AuthURL == "" || cloud.AuthInfo.Password+cloud.AuthInfo.ApplicationCredentialSecret == "" {
+			if cloud.AuthInfo.AuthURL == "" ||
+				cloud.AuthInfo.Password+cloud.AuthInfo.ApplicationCredentialSecret == "" {
 				t.Errorf("no error, and no login in:\n%s", text)
 			}
 			return
 		}
 		var document yaml.Node
-		if yaml.Unmarshal([]byte(text), &document) == nil && keyHolds(&document, "s3cr3t") {
+		if yaml.Unmarshal([]byte(text), &document) == nil && keyContains(&document, "s3cr3t") {
 			return
 		}
 		if strings.Contains(err.Error(), "s3cr3t") {

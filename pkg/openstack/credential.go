@@ -11,44 +11,44 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-const identityWords = "identity service"
-
-// Login logs in, unless the Client has a session already: then it sends nothing.
+// Login logs in. It sends nothing if the Client already has a session.
 func (c *Client) Login(ctx context.Context) error {
-	done, err := c.begin(ctx, identityWords)
+	release, err := c.acquire(ctx, identityService)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	return c.connect(ctx)
 }
 
-// LoginAs is Login if the Client's Source holds the same as another one; same tells whether it does.
+// LoginAs logs in like Login if the Client's Source has the same content as the other Source. It
+// returns whether both have the same content.
 func (c *Client) LoginAs(ctx context.Context, other Source) (same bool, err error) {
-	done, err := c.begin(ctx, identityWords)
+	release, err := c.acquire(ctx, identityService)
 	if err != nil {
 		return false, err
 	}
-	defer done()
+	defer release()
 	wanted, err := other.read()
 	if err != nil {
 		return false, err
 	}
 	own, err := c.source.read()
 	if err != nil || own.fingerprint != wanted.fingerprint {
-		return false, nil // what the Client cannot read is not the same
+		return false, nil // a Source that cannot be read has no content to compare
 	}
 	return true, c.connectTo(ctx, own)
 }
 
-// CredentialExpiry returns when the application credential of the login expires. The time is zero if it does not expire, if the
-// login uses none, and if the cloud does not tell users about their own.
+// CredentialExpiry returns when the application credential of the login expires. The time is zero
+// if the credential does not expire, if the login uses a password, or if the cloud does not let
+// users read their own application credentials.
 func (c *Client) CredentialExpiry(ctx context.Context) (time.Time, error) {
-	done, err := c.begin(ctx, identityWords)
+	release, err := c.acquire(ctx, identityService)
 	if err != nil {
 		return time.Time{}, err
 	}
-	defer done()
+	defer release()
 	if err := c.connect(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -61,28 +61,33 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	authURL := s.access.cloud.AuthInfo.AuthURL
-	identity := &gophercloud.ServiceClient{ProviderClient: s.provider, Endpoint: identityURL(authURL) + "/"}
+	identity := &gophercloud.ServiceClient{
+		ProviderClient: s.provider,
+		Endpoint:       identityURL(authURL) + "/",
+	}
 	var answer struct {
 		ExpiresAt string `json:"expires_at"`
 	}
-	err := applicationcredentials.Get(ctx, identity, user, credential).ExtractIntoStructPtr(&answer, "application_credential")
+	err := applicationcredentials.Get(ctx, identity, user, credential).
+		ExtractIntoStructPtr(&answer, "application_credential")
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden || status == http.StatusNotFound:
-		return time.Time{}, nil // a policy of the cloud; the credential works, or there would be no session
+		// A policy of the cloud. The credential works, or there would be no session.
+		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, callError(identityWords, authURL, authURL, err)
+		return time.Time{}, callError(identityService, authURL, authURL, err)
 	case answer.ExpiresAt == "":
 		return time.Time{}, nil
 	}
 	expiry, err := parseIdentityTime(answer.ExpiresAt)
 	if err != nil {
-		return time.Time{}, unreachable(identityWords, authURL, errForeign)
+		return time.Time{}, unreachable(identityService, authURL, errNotOpenStack)
 	}
 	return expiry, nil
 }
 
-// applicationCredential returns the IDs of user and application credential of the login. IDs are parts of addresses, so what does
-// not look like one is none.
+// applicationCredential returns the IDs of the user and of the application credential of the login.
+// The IDs become parts of a URL, so anything that is not an ID counts as not found.
 func (s *session) applicationCredential() (user, credential string, found bool) {
 	result, ok := s.provider.GetAuthResult().(tokens.CreateResult)
 	if !ok || !s.access.cloud.UsesApplicationCredential() {
@@ -96,7 +101,7 @@ func (s *session) applicationCredential() (user, credential string, found bool) 
 		return "", "", false
 	}
 	user, credential = token.User.ID, token.ApplicationCredential.ID
-	if credential == "" { // old releases do not tell
+	if credential == "" { // old releases of OpenStack do not return it
 		credential = s.access.cloud.AuthInfo.ApplicationCredentialID
 	}
 	return user, credential, isID(user) && isID(credential)
@@ -112,12 +117,12 @@ func isID(text string) bool {
 	return text != "" && len(text) <= longest
 }
 
-// parseIdentityTime reads a time of the identity service, which writes UTC with and without the letter for it.
+// parseIdentityTime parses a time of the identity service, which is UTC with or without a "Z".
 func parseIdentityTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
 		if parsed, err := time.Parse(layout, text); err == nil {
 			return parsed.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("no time: %w", errForeign)
+	return time.Time{}, fmt.Errorf("not a time: %w", errNotOpenStack)
 }

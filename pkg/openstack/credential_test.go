@@ -9,7 +9,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-func TestCredentialExpiry(t *testing.T) {
+func TestCredentialExpiryIsRead(t *testing.T) {
 	t.Parallel()
 	expiry := time.Date(2027, 2, 3, 4, 5, 6, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -18,15 +18,22 @@ func TestCredentialExpiry(t *testing.T) {
 		faults []simulator.Fault
 		want   time.Time
 	}{
-		"by ID":               {auth: simulator.ApplicationCredential, expiry: expiry, want: expiry},
-		"by name":             {auth: simulator.NamedApplicationCredential, expiry: expiry, want: expiry},
-		"never":               {auth: simulator.ApplicationCredential},
-		"a password":          {auth: simulator.Password, expiry: expiry},
-		"a policy forbids it": {auth: simulator.ApplicationCredential, expiry: expiry, faults: []simulator.Fault{{Mode: simulator.Status, Service: simulator.Identity, PathPrefix: "/identity/v3/users/", Status: 403}}},
+		"by ID":      {auth: simulator.ApplicationCredential, expiry: expiry, want: expiry},
+		"by name":    {auth: simulator.NamedApplicationCredential, expiry: expiry, want: expiry},
+		"never":      {auth: simulator.ApplicationCredential},
+		"a password": {auth: simulator.Password, expiry: expiry},
+		"a policy forbids it": {
+			auth: simulator.ApplicationCredential, expiry: expiry,
+			faults: []simulator.Fault{{
+				Mode: simulator.Status, Service: simulator.Identity,
+				PathPrefix: "/identity/v3/users/", Status: 403,
+			}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{Credentials: simulator.Credentials{ApplicationCredentialExpiry: test.expiry}})
+			credentials := simulator.Credentials{ApplicationCredentialExpiry: test.expiry}
+			s := newFixture(t, simulator.Config{Credentials: credentials})
 			s.clouds(simulator.Clouds{Auth: test.auth})
 			client := s.client()
 			check(t, client.Login(t.Context()))
@@ -41,30 +48,33 @@ func TestCredentialExpiry(t *testing.T) {
 	}
 }
 
-// TestCredentialExpiryUnknown: a cloud that fails is an error, not an answer.
-func TestCredentialExpiryUnknown(t *testing.T) {
+func TestCredentialExpiryOfUnreachableCloudIsAnError(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{Auth: simulator.ApplicationCredential})
 	client := s.client()
 	check(t, client.Login(t.Context()))
 	s.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
-	if got, err := client.CredentialExpiry(t.Context()); openstack.ReasonOf(err) != openstack.CloudUnreachable || err == nil {
+	got, err := client.CredentialExpiry(t.Context())
+	if err == nil || openstack.ReasonOf(err) != openstack.CloudUnreachable {
 		t.Errorf("the expiry is %v, %v", got, err)
 	}
 }
 
-// TestLoginAs: credentials that the client has are not sent twice, and others are not its own.
-func TestLoginAs(t *testing.T) {
+// The client does not send the same credentials twice, and never logs in with others.
+func TestLoginAsUsesTheSessionOfTheSameCredentials(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	text, err := os.ReadFile(s.path("clouds.yaml"))
 	check(t, err)
 	secret := func(text string) openstack.Source {
 		source := s.source()
 		source.Secret = func() (openstack.Secret, error) {
-			return openstack.Secret{Name: "Secret a/b", Data: map[string][]byte{openstack.CloudsKey: []byte(text)}}, nil
+			return openstack.Secret{
+				Name: "Secret a/b",
+				Data: map[string][]byte{openstack.CloudsKey: []byte(text)},
+			}, nil
 		}
 		return source
 	}
@@ -74,7 +84,8 @@ func TestLoginAs(t *testing.T) {
 	if same, err := client.LoginAs(t.Context(), secret(string(text)+"# other\n")); same || err != nil {
 		t.Errorf("another content is the same: %t, %v", same, err)
 	}
-	if same, err := client.LoginAs(t.Context(), secret("")); same || openstack.ReasonOf(err) != openstack.InvalidCredentials {
+	if same, err := client.LoginAs(t.Context(), secret("")); same ||
+		openstack.ReasonOf(err) != openstack.InvalidCredentials {
 		t.Errorf("no content is the same: %t, %v", same, err)
 	}
 	s.wantCalls(map[string]int{})

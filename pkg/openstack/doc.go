@@ -1,6 +1,8 @@
-// Package openstack talks to an OpenStack cloud on behalf of the drivers: it reads clouds.yaml, logs in, keeps the session
-// while its token is good and answers the few questions the operators have. Its callers are the driver plugins.
+// Package openstack sends the operators' requests to an OpenStack cloud: it reads clouds.yaml, logs
+// in, keeps the session while its token is accepted, and lists share types and availability zones.
+// Its callers are the driver plugins and pkg/credential.
 //
-// Every error it returns is an *Error: classified by a reason, with a message that is the same text for the same failure and
-// holds neither secrets nor anything that changes from one attempt to the next (ports of sockets, request ids, times).
+// Every error it returns is an *Error with a Reason. The message is the same text for the same
+// failure: it contains no secrets and nothing that changes from one attempt to the next, such as
+// local ports, request IDs and times.
 package openstack

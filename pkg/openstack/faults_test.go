@@ -12,38 +12,69 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// brief bounds calls that are expected to hang.
+// brief limits calls that are expected to hang.
 const brief = 100 * time.Millisecond
 
-// failure is what a fault of the cloud is to look like.
+// failure is a fault of the cloud and the expected error.
 type failure struct {
 	fault    simulator.Fault
 	reason   openstack.Reason
 	fragment string
 }
 
-func faultyAnswers() map[string]failure {
+func status(code int) simulator.Fault {
+	return simulator.Fault{Mode: simulator.Status, Status: code}
+}
+
+func certificate(kind simulator.Certificate) simulator.Fault {
+	return simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
+}
+
+func faultyResponses() map[string]failure {
 	const unreachable = openstack.CloudUnreachable
 	return map[string]failure{
-		"500":             {simulator.Fault{Mode: simulator.Status, Status: 500}, unreachable, "answers HTTP 500"},
-		"503":             {simulator.Fault{Mode: simulator.Status, Status: 503}, unreachable, "answers HTTP 503"},
-		"429":             {simulator.Fault{Mode: simulator.Status, Status: 429}, unreachable, "answers HTTP 429"},
-		"400":             {simulator.Fault{Mode: simulator.Status, Status: 400}, unreachable, "answers HTTP 400"},
-		"garbage":         {simulator.Fault{Mode: simulator.Garbage}, unreachable, "not that of an OpenStack API"},
-		"truncated":       {simulator.Fault{Mode: simulator.Truncated}, unreachable, "closes the connection"},
-		"hang":            {simulator.Fault{Mode: simulator.Hang}, unreachable, "no answer in time"},
-		"slow":            {simulator.Fault{Mode: simulator.Slow, Delay: time.Hour}, unreachable, "no answer in time"},
-		"reset":           {simulator.Fault{Mode: simulator.Reset}, unreachable, "closes the connection"},
-		"reset-connect":   {simulator.Fault{Mode: simulator.ResetConnect}, unreachable, "closes the connection"},
-		"refused":         {simulator.Fault{Mode: simulator.Unreachable}, unreachable, "connection is refused"},
-		"wrong host":      {simulator.Fault{Mode: simulator.BadCertificate, Certificate: simulator.WrongHost}, unreachable, "not valid for this host name"},
-		"other authority": {simulator.Fault{Mode: simulator.BadCertificate, Certificate: simulator.OtherCA}, unreachable, "unknown authority"},
-		"expired":         {simulator.Fault{Mode: simulator.BadCertificate, Certificate: simulator.Expired}, unreachable, "expired"},
+		"500": {status(500), unreachable, "returned HTTP 500"},
+		"503": {status(503), unreachable, "returned HTTP 503"},
+		"429": {status(429), unreachable, "returned HTTP 429"},
+		"400": {status(400), unreachable, "returned HTTP 400"},
+		"garbage": {
+			simulator.Fault{Mode: simulator.Garbage},
+			unreachable,
+			"not from an OpenStack API",
+		},
+		"truncated": {
+			simulator.Fault{Mode: simulator.Truncated},
+			unreachable,
+			"closes the connection",
+		},
+		"hang": {simulator.Fault{Mode: simulator.Hang}, unreachable, "no response in time"},
+		"slow": {
+			simulator.Fault{Mode: simulator.Slow, Delay: time.Hour},
+			unreachable,
+			"no response in time",
+		},
+		"reset": {simulator.Fault{Mode: simulator.Reset}, unreachable, "closes the connection"},
+		"reset-connect": {
+			simulator.Fault{Mode: simulator.ResetConnect},
+			unreachable,
+			"closes the connection",
+		},
+		"refused": {
+			simulator.Fault{Mode: simulator.Unreachable},
+			unreachable,
+			"connection is refused",
+		},
+		"wrong host": {
+			certificate(simulator.WrongHost), unreachable,
+			"not valid for this host name",
+		},
+		"other authority": {certificate(simulator.OtherCA), unreachable, "unknown authority"},
+		"expired":         {certificate(simulator.Expired), unreachable, "expired"},
 	}
 }
 
-// repeat asks again and again and wants the same message each time.
-func (s *site) repeat(client *openstack.Client, want failure) {
+// repeat repeats the request and expects the same message each time.
+func (s *fixture) repeat(client *openstack.Client, want failure) {
 	s.t.Helper()
 	first := ""
 	for range repetitions {
@@ -65,17 +96,17 @@ func (s *site) repeat(client *openstack.Client, want failure) {
 	wantFragment(s.t, first, want.fragment)
 }
 
-// TestFaultsAtLogin breaks the whole cloud before the first login, then mends it.
-func TestFaultsAtLogin(t *testing.T) {
+// The whole cloud fails before the first login, then recovers.
+func TestFailedLoginsAreClassified(t *testing.T) {
 	t.Parallel()
-	tests := faultyAnswers()
-	tests["401"] = failure{simulator.Fault{Mode: simulator.Status, Status: 401}, openstack.AuthenticationFailed, "refuses the login (HTTP 401)"}
-	tests["403"] = failure{simulator.Fault{Mode: simulator.Status, Status: 403}, openstack.AuthenticationFailed, "refuses the login (HTTP 403)"}
-	tests["404"] = failure{simulator.Fault{Mode: simulator.Status, Status: 404}, openstack.CloudUnreachable, "answers HTTP 404"}
+	tests := faultyResponses()
+	tests["401"] = failure{status(401), openstack.AuthenticationFailed, "refused the login (HTTP 401)"}
+	tests["403"] = failure{status(403), openstack.AuthenticationFailed, "refused the login (HTTP 403)"}
+	tests["404"] = failure{status(404), openstack.CloudUnreachable, "returned HTTP 404"}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{TLS: true})
+			s := newFixture(t, simulator.Config{TLS: true})
 			s.clouds(simulator.Clouds{})
 			s.write("ca.crt", s.ca())
 			s.fault(test.fault)
@@ -85,25 +116,25 @@ func TestFaultsAtLogin(t *testing.T) {
 				t.Errorf("%d login attempts in %d calls", attempts, repetitions)
 			}
 			check(t, s.cloud.ClearFaults(t.Context()))
-			s.clock.SetTime(s.clock.Now().Add(time.Hour)) // refused logins back off
+			s.clock.SetTime(s.clock.Now().Add(time.Hour)) // end of the back-off
 			s.wantTypes(client, "gold", "silver")
 		})
 	}
 }
 
-// TestFaultsOfManila breaks Manila alone under a session, then mends it. The session lives on.
-func TestFaultsOfManila(t *testing.T) {
+// Only Manila fails, then recovers. The session stays valid.
+func TestFailedManilaRequestsAreClassified(t *testing.T) {
 	t.Parallel()
-	tests := faultyAnswers()
-	for _, certificate := range []string{"wrong host", "other authority", "expired"} {
-		delete(tests, certificate) // the catalog of a TLS cloud has no front here
+	tests := faultyResponses()
+	for _, name := range []string{"wrong host", "other authority", "expired"} {
+		delete(tests, name) // this cloud serves no TLS
 	}
-	tests["403"] = failure{simulator.Fault{Mode: simulator.Status, Status: 403}, openstack.NotOffered, "not open to this project"}
-	tests["404"] = failure{simulator.Fault{Mode: simulator.Status, Status: 404}, openstack.NotOffered, "nothing is served there"}
+	tests["403"] = failure{status(403), openstack.NotOffered, "not open to this project"}
+	tests["404"] = failure{status(404), openstack.NotOffered, "nothing is served there"}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{SeparatePorts: true})
+			s := newFixture(t, simulator.Config{SeparatePorts: true})
 			client := s.connected()
 			test.fault.Service = simulator.Share
 			s.fault(test.fault)
@@ -118,28 +149,38 @@ func TestFaultsOfManila(t *testing.T) {
 	}
 }
 
-func TestTokenRefusedByManila(t *testing.T) {
+func TestTokenRefusedByManilaIsAnAuthenticationFailure(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
-	s.fault(simulator.Fault{Mode: simulator.Status, Status: http.StatusUnauthorized, Service: simulator.Share})
-	s.repeat(client, failure{reason: openstack.AuthenticationFailed, fragment: "refuses the token (HTTP 401)"})
+	s.fault(simulator.Fault{
+		Mode: simulator.Status, Status: http.StatusUnauthorized,
+		Service: simulator.Share,
+	})
+	s.repeat(client, failure{
+		reason:   openstack.AuthenticationFailed,
+		fragment: "refused the token (HTTP 401)",
+	})
 	check(t, s.cloud.ClearFaults(t.Context()))
 	s.wantTypes(client, "gold", "silver")
 }
 
-// TestFaultAfterNewLogin: gophercloud wraps failures after its own login in a way of its own.
-func TestFaultAfterNewLogin(t *testing.T) {
+// gophercloud wraps errors after a new login in an error type that hides them.
+func TestFailureAfterNewLoginIsClassified(t *testing.T) {
 	t.Parallel()
-	for name, test := range faultyAnswers() {
-		if test.fault.Mode == simulator.ResetConnect || test.fault.Mode == simulator.Unreachable || test.fault.Mode == simulator.BadCertificate {
-			continue // not about requests
+	for name, test := range faultyResponses() {
+		if test.fault.Mode == simulator.ResetConnect || test.fault.Mode == simulator.Unreachable ||
+			test.fault.Mode == simulator.BadCertificate {
+			continue // these faults affect connections, not requests
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			client := s.connected()
-			s.fault(simulator.Fault{Mode: simulator.Status, Status: http.StatusUnauthorized, Service: simulator.Share, Times: 1})
+			s.fault(simulator.Fault{
+				Mode: simulator.Status, Status: http.StatusUnauthorized,
+				Service: simulator.Share, Times: 1,
+			})
 			test.fault.Service = simulator.Share
 			s.fault(test.fault)
 			limit := patience
@@ -157,10 +198,10 @@ func TestFaultAfterNewLogin(t *testing.T) {
 	}
 }
 
-// TestNewLoginFails: the token has ended and Keystone is out of order.
-func TestNewLoginFails(t *testing.T) {
+// The token is revoked, and Keystone returns errors.
+func TestFailedNewLoginIsClassified(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	_, err := s.cloud.RevokeTokens(t.Context())
 	check(t, err)
@@ -170,16 +211,16 @@ func TestNewLoginFails(t *testing.T) {
 	s.wantTypes(client, "gold", "silver")
 }
 
-func TestSlowAnswerIsAnAnswer(t *testing.T) {
+func TestSlowResponseIsUsed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	s.fault(simulator.Fault{Mode: simulator.Slow, Delay: brief})
 	s.wantTypes(client, "gold", "silver")
 }
 
-// TestConnectionsToDeadCloud: a cloud that resets every connection is not hammered, with a session or without.
-func TestConnectionsToDeadCloud(t *testing.T) {
+// The limit holds with and without a session.
+func TestUnreachableCloudGetsAtMostTwoConnectionsPerCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []simulator.Mode{simulator.ResetConnect, simulator.Reset} {
 		for _, connected := range []bool{false, true} {
@@ -189,7 +230,7 @@ func TestConnectionsToDeadCloud(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, simulator.Config{})
+				s := newFixture(t, simulator.Config{})
 				s.clouds(simulator.Clouds{})
 				client := s.client()
 				if connected {
@@ -209,14 +250,16 @@ func TestConnectionsToDeadCloud(t *testing.T) {
 	}
 }
 
-// TestStrangers logs in at things that are no OpenStack.
-func TestStrangers(t *testing.T) {
+func TestLoginRejectsResponsesThatAreNotFromKeystone(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"empty object": func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusCreated, `{}`) },
-		"list":         func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusCreated, `[]`) },
-		"string":       func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusCreated, `"secret-x"`) },
-		"null":         func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusCreated, `null`) },
+	created := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusCreated, body) }
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"empty object": created(`{}`),
+		"list":         created(`[]`),
+		"string":       created(`"secret-x"`),
+		"null":         created(`null`),
 		"token, no JSON": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Subject-Token", "secret-x")
 			w.WriteHeader(http.StatusCreated)
@@ -228,8 +271,8 @@ func TestStrangers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
-			stranger := httptest.NewServer(http.HandlerFunc(answer))
+			s := newFixture(t, simulator.Config{})
+			stranger := httptest.NewServer(handler)
 			t.Cleanup(stranger.Close)
 			s.front = stranger.URL + "/v3"
 			s.clouds(simulator.Clouds{})
@@ -238,17 +281,17 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestStrangersInPlaceOfManila answers the question about share types with something else.
-func TestStrangersInPlaceOfManila(t *testing.T) {
+func TestShareTypesRejectsResponsesThatAreNotFromManila(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"empty object": `{}`, "versions": `{"versions":[]}`, "list": `[]`, "number": `7`, "null": `null`,
-		"types of another shape": `{"share_types":"secret-x"}`, "null types": `{"share_types":null}`, "broken": `{"share_types":[`,
+		"types of another shape": `{"share_types":"secret-x"}`, "null types": `{"share_types":null}`,
+		"broken":                  `{"share_types":[`,
 		"a type of another shape": `{"share_types":[{"name":"gold"},{"name":["secret-x"]}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.front = strangeManila(t, body)
 			s.clouds(simulator.Clouds{})
 			s.replace(`region_name: "RegionOne"`, `region_name: ""`)
@@ -257,12 +300,13 @@ func TestStrangersInPlaceOfManila(t *testing.T) {
 	}
 }
 
-// strangeManila is a cloud whose Manila gives that body for an answer.
+// strangeManila returns the URL of a cloud whose Manila returns the body.
 func strangeManila(t *testing.T, body string) string {
 	t.Helper()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		catalog := `[{"type":"sharev2","endpoints":[{"interface":"public","url":"` + server.URL + `/v2"}]}]`
+		catalog := `[{"type":"sharev2","endpoints":[{"interface":"public","url":"` + server.URL +
+			`/v2"}]}]`
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
 			w.Header().Set("X-Subject-Token", "secret-token")
@@ -283,9 +327,9 @@ func writeJSON(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body))
 }
 
-func TestWrongScheme(t *testing.T) {
+func TestHTTPSWithAnHTTPServerIsExplained(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.front = strings.Replace(s.front, "http://", "https://", 1)
 	s.clouds(simulator.Clouds{})
 	s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: "TLS handshake fails"})

@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// patience bounds everything that is expected to succeed.
+	// patience limits requests that are expected to succeed.
 	patience = 20 * time.Second
-	// repetitions is how often a failure is looked at before its message counts as stable.
+	// repetitions is how often a request fails before its message counts as stable.
 	repetitions = 20
 	userAgent   = "openstack-test/1"
 	typesCall   = "GET /share/v2/types"
 )
 
-// site is a simulated cloud and the files that lead to it.
-type site struct {
+// fixture is a simulated cloud and the files with its address and credentials.
+type fixture struct {
 	t     *testing.T
 	cloud *simulator.Client
 	info  simulator.Info
-	front string // auth URL that clouds.yaml gets
+	front string // auth_url of clouds.yaml
 	dir   string
 	clock *clocktesting.FakePassiveClock // of the clients
 }
 
-func newSite(t *testing.T, config simulator.Config) *site {
+func newFixture(t *testing.T, config simulator.Config) *fixture {
 	t.Helper()
 	if config.ShareTypes == nil {
 		config.ShareTypes = []simulator.ShareType{{Name: "gold"}, {Name: "silver"}}
@@ -49,13 +49,16 @@ func newSite(t *testing.T, config simulator.Config) *site {
 	check(t, err)
 	check(t, running.Start(t.Context()))
 	t.Cleanup(func() { check(t, running.Close()) })
-	s := &site{t: t, cloud: running.Client(), info: running.Info(), front: running.Info().AuthURL, dir: t.TempDir()}
+	s := &fixture{
+		t: t, cloud: running.Client(), info: running.Info(), front: running.Info().AuthURL,
+		dir: t.TempDir(),
+	}
 	s.clock = clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	return s
 }
 
-// clouds writes clouds.yaml with the credentials that are accepted now.
-func (s *site) clouds(options simulator.Clouds) {
+// clouds writes clouds.yaml with the current credentials of the cloud.
+func (s *fixture) clouds(options simulator.Clouds) {
 	s.t.Helper()
 	text, err := s.cloud.CloudsYAML(s.t.Context(), options)
 	check(s.t, err)
@@ -63,7 +66,7 @@ func (s *site) clouds(options simulator.Clouds) {
 }
 
 // replace changes the text of clouds.yaml.
-func (s *site) replace(old, replacement string) {
+func (s *fixture) replace(old, replacement string) {
 	s.t.Helper()
 	text, err := os.ReadFile(s.path("clouds.yaml"))
 	check(s.t, err)
@@ -74,34 +77,37 @@ func (s *site) replace(old, replacement string) {
 	s.write("clouds.yaml", changed)
 }
 
-func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *fixture) path(name string) string { return filepath.Join(s.dir, name) }
 
-func (s *site) write(name, text string) {
+func (s *fixture) write(name, text string) {
 	s.t.Helper()
 	check(s.t, os.WriteFile(s.path(name), []byte(text), 0o600))
 }
 
 // ca returns the private CA.
-func (s *site) ca() string {
+func (s *fixture) ca() string {
 	s.t.Helper()
 	ca, err := s.cloud.CA(s.t.Context())
 	check(s.t, err)
 	return string(ca)
 }
 
-func (s *site) source() openstack.Source {
-	return openstack.Source{CloudsFile: s.path("clouds.yaml"), CAFiles: []string{s.path("ca.crt"), s.path("legacy.pem")}}
+func (s *fixture) source() openstack.Source {
+	return openstack.Source{
+		CloudsFile: s.path("clouds.yaml"),
+		CAFiles:    []string{s.path("ca.crt"), s.path("legacy.pem")},
+	}
 }
 
-// client returns a client of the site's files, which are to exist.
-func (s *site) client() *openstack.Client { return s.clientOf(s.source()) }
+// client returns a client of the fixture's files.
+func (s *fixture) client() *openstack.Client { return s.clientOf(s.source()) }
 
-func (s *site) clientOf(source openstack.Source) *openstack.Client {
+func (s *fixture) clientOf(source openstack.Source) *openstack.Client {
 	return openstack.NewClient(source, userAgent, s.clock)
 }
 
-// connected returns a client that has a session, and counters that start at zero.
-func (s *site) connected() *openstack.Client {
+// connected returns a client with a session, and resets the counters.
+func (s *fixture) connected() *openstack.Client {
 	s.t.Helper()
 	s.clouds(simulator.Clouds{})
 	client := s.client()
@@ -110,14 +116,14 @@ func (s *site) connected() *openstack.Client {
 	return client
 }
 
-func (s *site) fault(fault simulator.Fault) {
+func (s *fixture) fault(fault simulator.Fault) {
 	s.t.Helper()
 	_, err := s.cloud.SetFault(s.t.Context(), fault)
 	check(s.t, err)
 }
 
-// wantTypes asks and expects these share types.
-func (s *site) wantTypes(client *openstack.Client, want ...string) {
+// wantTypes expects the cloud to list these share types.
+func (s *fixture) wantTypes(client *openstack.Client, want ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -128,8 +134,8 @@ func (s *site) wantTypes(client *openstack.Client, want ...string) {
 	}
 }
 
-// wantFailure asks and expects a failure, which it returns as text.
-func (s *site) wantFailure(client *openstack.Client, want openstack.Reason) string {
+// wantFailure expects a request to fail, and returns the message.
+func (s *fixture) wantFailure(client *openstack.Client, want openstack.Reason) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -142,8 +148,8 @@ var (
 	tokenish = regexp.MustCompile(`gAAAAA|secret-`)
 )
 
-// failure checks what every failure has in common.
-func (s *site) failure(names []string, err error, want openstack.Reason) string {
+// failure checks an error and returns its message.
+func (s *fixture) failure(names []string, err error, want openstack.Reason) string {
 	s.t.Helper()
 	var classified *openstack.Error
 	if !errors.As(err, &classified) {
@@ -156,7 +162,8 @@ func (s *site) failure(names []string, err error, want openstack.Reason) string 
 		s.t.Fatalf("reason %s, want %s: %v", classified.Reason, want, err)
 	}
 	text := err.Error()
-	for _, known := range append([]string{s.front, s.info.AuthURL}, slices.Collect(maps.Values(s.info.Endpoints))...) {
+	for _, known := range append([]string{s.front, s.info.AuthURL},
+		slices.Collect(maps.Values(s.info.Endpoints))...) {
 		u, err := url.Parse(known)
 		check(s.t, err)
 		text = strings.ReplaceAll(text, u.Host, "HOST")
@@ -173,8 +180,8 @@ func (s *site) failure(names []string, err error, want openstack.Reason) string 
 	return err.Error()
 }
 
-// counters reads the counters and sets them to zero.
-func (s *site) counters() simulator.Counters {
+// counters returns the counters and resets them.
+func (s *fixture) counters() simulator.Counters {
 	s.t.Helper()
 	counters, err := s.cloud.Counters(s.t.Context())
 	check(s.t, err)
@@ -182,8 +189,8 @@ func (s *site) counters() simulator.Counters {
 	return counters
 }
 
-// wantCalls compares the calls since the last look.
-func (s *site) wantCalls(want map[string]int) {
+// wantCalls compares the calls since the counters were reset.
+func (s *fixture) wantCalls(want map[string]int) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.counters().Calls); diff != "" {
 		s.t.Fatalf("calls (-want +got):\n%s", diff)

@@ -17,7 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// wantPrintable expects a message that is fit for a condition.
+// wantPrintable expects a message that a condition can contain.
 func wantPrintable(t *testing.T, message string) {
 	t.Helper()
 	if len(message) > 1000 {
@@ -31,62 +31,119 @@ func wantPrintable(t *testing.T, message string) {
 }
 
 const (
-	tooLarge   = "its answer is larger than 4 MiB or has more than 100000 values"
-	notAnAPI   = "not that of an OpenStack API"
+	tooLarge   = "its response is larger than 4 MiB or contains more than 100000 values"
+	notAnAPI   = "not from an OpenStack API"
 	redirected = "it redirects the request to another server"
 )
 
-// hostileAnswers are answers of something that means no good, and what is said about them.
-func hostileAnswers() map[string]struct {
+// hostileResponses returns responses of a hostile server and a part of the error of each.
+func hostileResponses() map[string]struct {
 	simulator.Answer
-	says string
+	want string
 } {
-	type answer = struct {
-		simulator.Answer
-		says string
-	}
+	type (
+		response = simulator.Answer
+		header   = map[string]string
+	)
 	const endless = -1
-	return map[string]answer{
-		"endless text":     {simulator.Answer{Start: `{"share_types":[{"name":"`, Body: strings.Repeat("x", 64<<10), Size: endless}, tooLarge},
-		"endless spaces":   {simulator.Answer{Body: strings.Repeat(" ", 64<<10), Size: endless}, tooLarge},
-		"endless types":    {simulator.Answer{Start: `{"share_types":[`, Body: `{"name":"a","id":"1"},`, Size: endless}, tooLarge},
-		"endless keys":     {simulator.Answer{Start: `{"share_types":[{`, Body: `"a":{},`, Size: endless}, tooLarge},
-		"endless nesting":  {simulator.Answer{Body: strings.Repeat("[", 1000), Size: endless}, ""},
-		"endless error":    {simulator.Answer{Status: 500, Body: strings.Repeat("no ", 1000), Size: endless}, "answers HTTP 500"},
-		"endless refusal":  {simulator.Answer{Status: 401, Body: strings.Repeat("no ", 1000), Size: endless}, "HTTP 401"},
-		"gzip bomb":        {simulator.Answer{Gzip: true, Start: `{"share_types":["`, Body: strings.Repeat("x", 64<<10), Size: 1 << 30}, tooLarge},
-		"broken gzip":      {simulator.Answer{Header: map[string]string{"Content-Encoding": "gzip"}, Body: "not gzip"}, ""},
-		"100000 types":     {simulator.Answer{Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 100_000 * 13, End: `{"name":"b"}]}`}, tooLarge},
-		"1001 types":       {simulator.Answer{Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 1000 * 13, End: `{"name":"b"}]}`}, "lists more than 1000 items"},
-		"megabyte name":    {simulator.Answer{Start: `{"share_types":[{"name":"`, Body: strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`}, notAnAPI},
-		"name of 256":      {simulator.Answer{Start: `{"share_types":[{"name":"`, Body: strings.Repeat("n", 256), End: `"}]}`}, notAnAPI},
-		"no name":          {simulator.Answer{Body: `{"share_types":[{"id":"x"}]}`}, notAnAPI},
-		"huge number":      {simulator.Answer{Start: `{"share_types":`, Body: strings.Repeat("9", 1024), Size: 1 << 20, End: `}`}, ""},
-		"huge header":      {simulator.Answer{Header: map[string]string{"X-Big": strings.Repeat("x", 400<<10)}, Body: `{"share_types":[]}`}, ""},
-		"redirect loop":    {simulator.Answer{Status: 302, Header: map[string]string{"Location": "?again"}}, redirected},
-		"to another host":  {simulator.Answer{Status: 307, Header: map[string]string{"Location": "http://169.254.169.254/latest"}}, redirected},
-		"to a file":        {simulator.Answer{Status: 302, Header: map[string]string{"Location": "file:///etc/passwd"}}, redirected},
-		"to another port":  {simulator.Answer{Status: 308, Header: map[string]string{"Location": "http://127.0.0.1:1/"}}, redirected},
-		"with userinfo":    {simulator.Answer{Status: 302, Header: map[string]string{"Location": "https://secret-u:secret-p@127.0.0.1/"}}, redirected},
-		"control sequence": {simulator.Answer{Status: 418, Body: "\x1b[31m\u202egarbage\x00"}, "answers HTTP 418"},
-		"slow":             {simulator.Answer{Body: " ", Size: endless, Pause: time.Millisecond}, "no answer in time"},
-		"never more":       {simulator.Answer{Start: "{", Body: " ", Pause: time.Hour}, "no answer in time"},
+	const start, oneName = `{"share_types":[`, `{"share_types":[{"name":"`
+	return map[string]struct {
+		simulator.Answer
+		want string
+	}{
+		"endless text": {
+			response{Start: oneName, Body: strings.Repeat("x", 64<<10), Size: endless},
+			tooLarge,
+		},
+		"endless spaces": {response{Body: strings.Repeat(" ", 64<<10), Size: endless}, tooLarge},
+		"endless types": {
+			response{Start: start, Body: `{"name":"a","id":"1"},`, Size: endless},
+			tooLarge,
+		},
+		"endless keys": {
+			response{Start: `{"share_types":[{`, Body: `"a":{},`, Size: endless},
+			tooLarge,
+		},
+		"endless nesting": {response{Body: strings.Repeat("[", 1000), Size: endless}, ""},
+		"endless error": {
+			response{Status: 500, Body: strings.Repeat("no ", 1000), Size: endless},
+			"returned HTTP 500",
+		},
+		"endless refusal": {
+			response{Status: 401, Body: strings.Repeat("no ", 1000), Size: endless},
+			"HTTP 401",
+		},
+		"gzip bomb": {response{
+			Gzip: true, Start: `{"share_types":["`,
+			Body: strings.Repeat("x", 64<<10), Size: 1 << 30,
+		}, tooLarge},
+		"broken gzip": {response{Header: header{"Content-Encoding": "gzip"}, Body: "not gzip"}, ""},
+		"100000 types": {response{
+			Start: start, Body: `{"name":"a"},`, Size: 100_000 * 13,
+			End: `{"name":"b"}]}`,
+		}, tooLarge},
+		"1001 types": {response{
+			Start: start, Body: `{"name":"a"},`, Size: 1000 * 13,
+			End: `{"name":"b"}]}`,
+		}, "lists more than 1000 items"},
+		"megabyte name": {response{
+			Start: oneName, Body: strings.Repeat("n", 1024), Size: 1 << 20,
+			End: `"}]}`,
+		}, notAnAPI},
+		"name of 256": {
+			response{Start: oneName, Body: strings.Repeat("n", 256), End: `"}]}`},
+			notAnAPI,
+		},
+		"no name": {response{Body: `{"share_types":[{"id":"x"}]}`}, notAnAPI},
+		"huge number": {response{
+			Start: `{"share_types":`, Body: strings.Repeat("9", 1024),
+			Size: 1 << 20, End: `}`,
+		}, ""},
+		"huge header": {response{
+			Header: header{"X-Big": strings.Repeat("x", 400<<10)},
+			Body:   `{"share_types":[]}`,
+		}, ""},
+		"redirect loop": {response{Status: 302, Header: header{"Location": "?again"}}, redirected},
+		"to another host": {response{
+			Status: 307,
+			Header: header{"Location": "http://169.254.169.254/latest"},
+		}, redirected},
+		"to a file": {
+			response{Status: 302, Header: header{"Location": "file:///etc/passwd"}},
+			redirected,
+		},
+		"to another port": {
+			response{Status: 308, Header: header{"Location": "http://127.0.0.1:1/"}},
+			redirected,
+		},
+		"with userinfo": {response{
+			Status: 302,
+			Header: header{"Location": "https://secret-u:secret-p@127.0.0.1/"},
+		}, redirected},
+		"control sequence": {
+			response{Status: 418, Body: "\x1b[31m\u202egarbage\x00"},
+			"returned HTTP 418",
+		},
+		"slow": {
+			response{Body: " ", Size: endless, Pause: time.Millisecond},
+			"no response in time",
+		},
+		"never more": {response{Start: "{", Body: " ", Pause: time.Hour}, "no response in time"},
 	}
 }
 
-// TestHostileManila: whatever comes in place of share types is a bounded, stable error that keeps no memory.
-func TestHostileManila(t *testing.T) {
+func TestHostileManilaCausesStableErrors(t *testing.T) {
 	t.Parallel()
-	for name, test := range hostileAnswers() {
+	for name, test := range hostileResponses() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			client := s.connected()
 			s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &test.Answer})
 			first := ""
 			for range 3 {
 				message := s.hostile(client)
-				wantFragment(t, message, test.says)
+				wantFragment(t, message, test.want)
 				if first == "" {
 					first = message
 				}
@@ -100,13 +157,12 @@ func TestHostileManila(t *testing.T) {
 	}
 }
 
-// TestHostileKeystone gives the same answers to a login.
-func TestHostileKeystone(t *testing.T) {
+func TestHostileKeystoneCausesStableErrors(t *testing.T) {
 	t.Parallel()
-	for name, test := range hostileAnswers() {
+	for name, test := range hostileResponses() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.clouds(simulator.Clouds{})
 			client := s.client()
 			if test.Status == 0 {
@@ -116,7 +172,10 @@ func TestHostileKeystone(t *testing.T) {
 				test.Header = map[string]string{}
 			}
 			test.Header["X-Subject-Token"] = "secret-token"
-			s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Identity, Answer: &test.Answer})
+			s.fault(simulator.Fault{
+				Mode: simulator.Foreign, Service: simulator.Identity,
+				Answer: &test.Answer,
+			})
 			if message, again := s.hostile(client), s.hostile(client); message != again {
 				t.Errorf("message changes from %q to %q", message, again)
 			}
@@ -127,8 +186,8 @@ func TestHostileKeystone(t *testing.T) {
 	}
 }
 
-// hostile asks and expects a failure, whatever its reason, which is the text that it returns.
-func (s *site) hostile(client *openstack.Client) string {
+// hostile expects a request to fail for any reason, and returns the message.
+func (s *fixture) hostile(client *openstack.Client) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	if strings.HasSuffix(s.t.Name(), "/slow") || strings.HasSuffix(s.t.Name(), "/never_more") {
@@ -141,7 +200,8 @@ func (s *site) hostile(client *openstack.Client) string {
 	if !errors.As(err, &classified) {
 		s.t.Fatalf("got %d types and %v, want an error", len(names), err)
 	}
-	if classified.Reason != openstack.CloudUnreachable && classified.Reason != openstack.AuthenticationFailed {
+	if classified.Reason != openstack.CloudUnreachable &&
+		classified.Reason != openstack.AuthenticationFailed {
 		s.t.Errorf("reason %s: %v", classified.Reason, err)
 	}
 	text := s.failure(names, err, classified.Reason)
@@ -149,17 +209,21 @@ func (s *site) hostile(client *openstack.Client) string {
 	return text
 }
 
-// TestTokenStaysWithItsServer: neither token nor password goes to where a redirect leads.
-func TestTokenStaysWithItsServer(t *testing.T) {
+// Neither token nor password is sent to the target of the redirect.
+func TestRedirectToAnotherServerIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, service := range []simulator.Service{simulator.Identity, simulator.Share} {
 			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
 				t.Parallel()
 				var stolen atomic.Int32
-				thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))
+				thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
+					*http.Request,
+				) {
+					stolen.Add(1)
+				}))
 				t.Cleanup(thief.Close)
-				s := newSite(t, simulator.Config{})
+				s := newFixture(t, simulator.Config{})
 				s.clouds(simulator.Clouds{})
 				s.fault(simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &simulator.Answer{
 					Status: status, Header: map[string]string{"Location": thief.URL},
@@ -173,61 +237,79 @@ func TestTokenStaysWithItsServer(t *testing.T) {
 	}
 }
 
-// TestRedirectOnTheServer is followed.
-func TestRedirectOnTheServer(t *testing.T) {
+func TestRedirectWithinTheServerIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
-	s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Times: 1, Answer: &simulator.Answer{
-		Status: http.StatusMovedPermanently, Header: map[string]string{"Location": "/share/v2/types"},
-	}})
+	s.fault(simulator.Fault{
+		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
+		Answer: &simulator.Answer{
+			Status: http.StatusMovedPermanently, Header: map[string]string{"Location": "/share/v2/types"},
+		},
+	})
 	s.wantTypes(client, "gold", "silver")
 }
 
-// TestPagesWithoutEnd: links to further pages are not followed.
-func TestPagesWithoutEnd(t *testing.T) {
+func TestLinksToFurtherPagesAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
-	s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &simulator.Answer{
-		Body: `{"share_types":[{"name":"gold"}],"share_types_links":[{"rel":"next","href":"` + s.info.Endpoints[simulator.Share] + `/types?marker=1"}]}`,
-	}})
+	s.fault(simulator.Fault{
+		Mode: simulator.Foreign, Service: simulator.Share,
+		Answer: &simulator.Answer{
+			Body: `{"share_types":[{"name":"gold"}],"share_types_links":[{"rel":"next","href":"` +
+				s.info.Endpoints[simulator.Share] + `/types?marker=1"}]}`,
+		},
+	})
 	s.wantTypes(client, "gold")
 	s.wantCalls(map[string]int{typesCall: 1})
 }
 
-// TestHostileZones: lists of zones have the same bounds.
-func TestHostileZones(t *testing.T) {
+func TestHostileZonesCauseStableErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		simulator.Answer
-		says string
+		want string
 	}{
-		"endless":       {simulator.Answer{Start: `{"availabilityZoneInfo":[`, Body: `{"zoneName":"a"},`, Size: -1}, tooLarge},
-		"1001":          {simulator.Answer{Start: `{"availabilityZoneInfo":[`, Body: `{"zoneName":"a"},`, Size: 1000 * 17, End: `{"zoneName":"b"}]}`}, "lists more than 1000 items"},
-		"megabyte name": {simulator.Answer{Start: `{"availabilityZoneInfo":[{"zoneName":"`, Body: strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`}, notAnAPI},
+		"endless": {simulator.Answer{
+			Start: `{"availabilityZoneInfo":[`, Body: `{"zoneName":"a"},`,
+			Size: -1,
+		}, tooLarge},
+		"1001": {simulator.Answer{
+			Start: `{"availabilityZoneInfo":[`, Body: `{"zoneName":"a"},`,
+			Size: 1000 * 17, End: `{"zoneName":"b"}]}`,
+		}, "lists more than 1000 items"},
+		"megabyte name": {simulator.Answer{
+			Start: `{"availabilityZoneInfo":[{"zoneName":"`,
+			Body:  strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`,
+		}, notAnAPI},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
-				s := newSite(t, simulator.Config{})
+			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
+				s := newFixture(t, simulator.Config{})
 				client := s.connected()
 				s.fault(simulator.Fault{Mode: simulator.Foreign, Service: q.service, Answer: &test.Answer})
-				s.wantZonesFailure(client, q, failure{reason: openstack.CloudUnreachable, fragment: test.says})
+				s.wantZonesFailure(client, q, failure{reason: openstack.CloudUnreachable, fragment: test.want})
 			})
 		})
 	}
 }
 
-// TestMemoryOfHostileAnswers measures what a worst answer allocates.
-func TestMemoryOfHostileAnswers(t *testing.T) { //nolint:paralleltest // other tests would allocate meanwhile
-	const most = 256 << 20 // what is allocated in all, most of it at different times
-	s := newSite(t, simulator.Config{})
+// The test measures all allocations of the most expensive responses.
+//
+//nolint:paralleltest // other tests would allocate meanwhile
+func TestHostileResponsesUseBoundedMemory(t *testing.T) {
+	const most = 256 << 20 // all allocations, most of them at different times
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	for _, body := range []string{`{"a":{}},`, `[],`, `"",`} {
-		s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &simulator.Answer{
-			Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
-		}})
+		s.fault(simulator.Fault{
+			Mode: simulator.Foreign, Service: simulator.Share,
+			Answer: &simulator.Answer{
+				Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
+			},
+		})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		s.hostile(client)

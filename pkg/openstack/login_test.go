@@ -15,7 +15,7 @@ const (
 	catalogCall = "GET /identity/v3/auth/catalog"
 )
 
-func TestWaysToLogIn(t *testing.T) {
+func TestLoginAcceptsEveryKindOfEntry(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]simulator.Clouds{
 		"password":                       {},
@@ -26,7 +26,7 @@ func TestWaysToLogIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.clouds(options)
 			client := s.client()
 			s.wantTypes(client, "gold", "silver")
@@ -39,9 +39,9 @@ func TestWaysToLogIn(t *testing.T) {
 	}
 }
 
-func TestAuthURLWithoutVersion(t *testing.T) {
+func TestAuthURLMayLackTheVersion(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	s.replace(s.front, strings.TrimSuffix(s.front, "/v3"))
 	client := s.client()
@@ -51,12 +51,15 @@ func TestAuthURLWithoutVersion(t *testing.T) {
 	s.wantCalls(map[string]int{typesCall: 1})
 }
 
-func TestRegion(t *testing.T) {
+func TestEndpointIsInTheRegion(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[string]string{"north": typesCall, "south": "GET /south/share/v2/types"} {
+	for region, want := range map[string]string{
+		"north": typesCall,
+		"south": "GET /south/share/v2/types",
+	} {
 		t.Run(region, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{Regions: []string{"north", "south"}})
+			s := newFixture(t, simulator.Config{Regions: []string{"north", "south"}})
 			s.clouds(simulator.Clouds{Region: region})
 			s.wantTypes(s.client(), "gold", "silver")
 			s.wantCalls(map[string]int{loginCall: 1, want: 1})
@@ -64,22 +67,23 @@ func TestRegion(t *testing.T) {
 	}
 }
 
-func TestUnknownRegion(t *testing.T) {
+func TestUnknownRegionIsNotOffered(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{Regions: []string{"north", "south"}})
+	s := newFixture(t, simulator.Config{Regions: []string{"north", "south"}})
 	s.clouds(simulator.Clouds{Region: "west"})
 	wantFragment(t, s.wantFailure(s.client(), openstack.NotOffered), "in region west")
 }
 
-func TestInterface(t *testing.T) {
+func TestEndpointHasTheInterface(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"": "public", "interface: \"public\"": "public", "interface: internal": "internal", "interface: admin": "admin",
+		"": "public", "interface: \"public\"": "public", "interface: internal": "internal",
+		"interface: admin":           "admin",
 		"endpoint_type: internalURL": "internal",
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.front = cloudOfInterfaces(t)
 			s.clouds(simulator.Clouds{NoRegion: true})
 			s.replace("    interface: public\n", "    "+line+"\n")
@@ -88,7 +92,8 @@ func TestInterface(t *testing.T) {
 	}
 }
 
-// cloudOfInterfaces is a cloud whose only share type is called as the interface that was asked.
+// cloudOfInterfaces returns the URL of a cloud whose only share type has the name of the interface
+// that the request used.
 func cloudOfInterfaces(t *testing.T) string {
 	t.Helper()
 	var server *httptest.Server
@@ -103,45 +108,73 @@ func cloudOfInterfaces(t *testing.T) string {
 			endpoints = append(endpoints, `{"interface":"`+kind+`","url":"`+server.URL+"/"+kind+`/v2"}`)
 		}
 		w.Header().Set("X-Subject-Token", "token")
-		writeJSON(w, http.StatusCreated, `{"token":{"catalog":[{"type":"sharev2","endpoints":[`+strings.Join(endpoints, ",")+`]}]}}`)
+		writeJSON(w, http.StatusCreated,
+			`{"token":{"catalog":[{"type":"sharev2","endpoints":[`+strings.Join(endpoints, ",")+`]}]}}`)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/v3"
 }
 
-func TestPrivateCA(t *testing.T) {
+func TestPrivateCAIsReadByPrecedence(t *testing.T) {
 	t.Parallel()
+	const place = " (key cacert of the credentials Secret, or the ConfigMap with the cloud's CA)"
 	const garbage = "-----BEGIN CERTIFICATE-----\nnot really\n-----END CERTIFICATE-----\n"
 	for name, test := range map[string]struct {
-		cacert        string // line of clouds.yaml: "REAL" is the path of a file with the CA, "INLINE" the CA itself
+		cacert        string // in clouds.yaml: "REAL" is the path of a file with the CA, "INLINE" the CA
 		first, legacy string // files: "REAL" is the CA
 		want          openstack.Reason
 		fragment      string
 	}{
-		"from the credentials Secret":               {first: "REAL"},
-		"from the legacy file":                      {legacy: "REAL"},
-		"from a path in clouds.yaml":                {cacert: "REAL"},
-		"from clouds.yaml itself":                   {cacert: "INLINE"},
-		"Secret before legacy":                      {first: "REAL", legacy: garbage},
-		"Secret before path":                        {first: "REAL", cacert: "garbage.pem"},
-		"Secret before inline":                      {first: "REAL", cacert: garbage},
-		"legacy before path":                        {legacy: "REAL", cacert: "garbage.pem"},
-		"empty file is none":                        {first: "", legacy: "REAL"},
-		"a path of the installer's host":            {first: "REAL", cacert: "/home/installer/ca.pem"},
-		"a path that is a directory":                {first: "", legacy: "REAL", cacert: "/"},
-		"a path below a file":                       {legacy: "REAL", cacert: "clouds.yaml/ca.pem"},
-		"none":                                      {want: openstack.CloudUnreachable, fragment: "unknown authority"},
-		"only a path of the installer's host":       {cacert: "/home/installer/ca.pem", want: openstack.CloudUnreachable, fragment: "unknown authority"},
-		"only a path that cannot be read":           {cacert: "/", want: openstack.CloudUnreachable, fragment: "unknown authority"},
-		"only a path below what is not a directory": {cacert: "clouds.yaml/x", want: openstack.CloudUnreachable, fragment: "unknown authority"},
-		"garbage in the Secret":                     {first: garbage, legacy: "REAL", want: openstack.InvalidCredentials, fragment: "ca.crt (key cacert of the credentials Secret, or the ConfigMap with the cloud's CA) holds no PEM certificate"},
-		"text in the legacy file":                   {legacy: "secret-text", want: openstack.InvalidCredentials, fragment: "legacy.pem (key cacert of the credentials Secret, or the ConfigMap with the cloud's CA) holds no PEM certificate"},
-		"garbage in the file of the path":           {cacert: "garbage.pem", want: openstack.InvalidCredentials, fragment: "garbage.pem holds no PEM certificate"},
-		"garbage in clouds.yaml":                    {cacert: garbage, want: openstack.InvalidCredentials, fragment: "cacert in clouds.yaml holds no PEM certificate"},
+		"from the credentials Secret":    {first: "REAL"},
+		"from the legacy file":           {legacy: "REAL"},
+		"from a path in clouds.yaml":     {cacert: "REAL"},
+		"from clouds.yaml itself":        {cacert: "INLINE"},
+		"Secret before legacy":           {first: "REAL", legacy: garbage},
+		"Secret before path":             {first: "REAL", cacert: "garbage.pem"},
+		"Secret before inline":           {first: "REAL", cacert: garbage},
+		"legacy before path":             {legacy: "REAL", cacert: "garbage.pem"},
+		"empty file is none":             {first: "", legacy: "REAL"},
+		"a path of the installer's host": {first: "REAL", cacert: "/home/installer/ca.pem"},
+		"a path that is a directory":     {first: "", legacy: "REAL", cacert: "/"},
+		"a path below a file":            {legacy: "REAL", cacert: "clouds.yaml/ca.pem"},
+		"none": {
+			want:     openstack.CloudUnreachable,
+			fragment: "unknown authority",
+		},
+		"only a path of the installer's host": {
+			cacert: "/home/installer/ca.pem",
+			want:   openstack.CloudUnreachable, fragment: "unknown authority",
+		},
+		"only a path that cannot be read": {
+			cacert: "/", want: openstack.CloudUnreachable,
+			fragment: "unknown authority",
+		},
+		"only a path below what is not a directory": {
+			cacert: "clouds.yaml/x",
+			want:   openstack.CloudUnreachable, fragment: "unknown authority",
+		},
+		"garbage in the Secret": {
+			first: garbage, legacy: "REAL",
+			want:     openstack.InvalidCredentials,
+			fragment: "ca.crt" + place + " holds no PEM certificate",
+		},
+		"text in the legacy file": {
+			legacy:   "secret-text",
+			want:     openstack.InvalidCredentials,
+			fragment: "legacy.pem" + place + " holds no PEM certificate",
+		},
+		"garbage in the file of the path": {
+			cacert: "garbage.pem",
+			want:   openstack.InvalidCredentials, fragment: "garbage.pem holds no PEM certificate",
+		},
+		"garbage in clouds.yaml": {
+			cacert: garbage, want: openstack.InvalidCredentials,
+			fragment: "cacert in clouds.yaml holds no PEM certificate",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{TLS: true})
+			s := newFixture(t, simulator.Config{TLS: true})
 			s.write("real.pem", s.ca())
 			s.write("garbage.pem", garbage)
 			for file, text := range map[string]string{"ca.crt": test.first, "legacy.pem": test.legacy} {
@@ -165,26 +198,26 @@ func TestPrivateCA(t *testing.T) {
 	}
 }
 
-func TestUnreadableCAFile(t *testing.T) {
+func TestUnreadableCAFileIsAnError(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	source := s.source()
-	source.CAFiles = []string{s.dir} // a directory is there, and no bundle
+	source.CAFiles = []string{s.dir} // a directory instead of a bundle
 	wantFragment(t, s.wantFailure(s.clientOf(source), openstack.InvalidCredentials), "cannot be read")
 }
 
-func TestVerifyFalse(t *testing.T) {
+func TestVerifyFalseSkipsVerification(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{TLS: true})
+	s := newFixture(t, simulator.Config{TLS: true})
 	s.clouds(simulator.Clouds{})
 	s.replace("    interface: public\n", "    verify: false\n")
 	s.wantTypes(s.client(), "gold", "silver")
 }
 
-func TestChangeOfFilesIsSeen(t *testing.T) {
+func TestChangedFilesCauseNewLogin(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{TLS: true})
+	s := newFixture(t, simulator.Config{TLS: true})
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantFailure(client, openstack.CloudUnreachable)
@@ -206,21 +239,22 @@ func TestChangeOfFilesIsSeen(t *testing.T) {
 	s.wantCalls(map[string]int{})
 	s.clouds(simulator.Clouds{Cloud: "other"})
 	s.wantTypes(client, "gold", "silver")
-	s.wantCalls(map[string]int{typesCall: 1}) // the session has outlived the broken file
+	s.wantCalls(map[string]int{typesCall: 1}) // the session outlives the invalid file
 }
 
-// unchanged asks again and expects no login, as nothing has changed.
-func (s *site) unchanged(client *openstack.Client) {
+// unchanged expects the next request to need no login.
+func (s *fixture) unchanged(client *openstack.Client) {
 	s.t.Helper()
 	s.wantTypes(client, "gold", "silver")
 	s.wantCalls(map[string]int{typesCall: 1})
 }
 
-func TestMissingCloudsFile(t *testing.T) {
+func TestMissingCloudsFileIsAnError(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.client()
-	wantFragment(t, s.wantFailure(client, openstack.InvalidCredentials), "does not exist. Create the credentials Secret with key clouds.yaml")
+	wantFragment(t, s.wantFailure(client, openstack.InvalidCredentials),
+		"does not exist. Create the credentials Secret with key clouds.yaml")
 	s.clouds(simulator.Clouds{})
 	s.wantTypes(client, "gold", "silver")
 }

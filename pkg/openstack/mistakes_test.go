@@ -8,7 +8,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// changed is the good clouds.yaml with another text in place of one.
+// changed returns the valid clouds.yaml with one text replaced.
 func changed(t *testing.T, old, replacement string) string {
 	t.Helper()
 	if !strings.Contains(cloudsText, old) {
@@ -17,43 +17,93 @@ func changed(t *testing.T, old, replacement string) string {
 	return strings.Replace(cloudsText, old, replacement, 1)
 }
 
-// TestMistakesInTheFile makes the mistakes that people make, and compares what they are told.
-func TestMistakesInTheFile(t *testing.T) {
+func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	t.Parallel()
 	many := "clouds:\n"
 	for i := range 30 {
 		many += fmt.Sprintf("  cloud-%02d: {}\n", i)
 	}
 	for name, test := range map[string]struct{ text, want string }{
-		"empty":             {"", "is empty"},
-		"only spaces":       {" \n\n", "is empty"},
-		"only a comment":    {"# nothing yet\n", "is empty"},
-		"null":              {"null\n", "is empty"},
-		"clouds misspelt":   {changed(t, "clouds:", "cloud:"), "has no key clouds at its top; the keys there are cloud"},
-		"clouds in capital": {changed(t, "clouds:", "Clouds:"), "has no key clouds at its top; the keys there are Clouds"},
-		"the entry alone":   {"openstack:\n  auth: {}\n", "has no key clouds at its top; the keys there are openstack"},
-		"secret as a key":   {"s3cr3t/=+ x: y\n", "has no key clouds at its top; the keys there are (a name that is not printed)"},
-		"clouds is empty":   {"clouds:\n", "has nothing in clouds (line 1): indent its entries below clouds"},
+		"empty":          {"", "is empty"},
+		"only spaces":    {" \n\n", "is empty"},
+		"only a comment": {"# nothing yet\n", "is empty"},
+		"null":           {"null\n", "is empty"},
+		"clouds misspelt": {
+			changed(t, "clouds:", "cloud:"),
+			"has no key clouds at its top; the keys there are cloud",
+		},
+		"clouds in capital": {
+			changed(t, "clouds:", "Clouds:"),
+			"has no key clouds at its top; the keys there are Clouds",
+		},
+		"the entry alone": {
+			"openstack:\n  auth: {}\n",
+			"has no key clouds at its top; the keys there are openstack",
+		},
+		"secret as a key": {
+			"s3cr3t/=+ x: y\n",
+			"has no key clouds at its top; the keys there are (a name that is not printed)",
+		},
+		"clouds is empty": {
+			"clouds:\n",
+			"has nothing in clouds (line 1): indent its entries below clouds",
+		},
 		"entry not indented": {
 			"# comment\nclouds:\nopenstack:\n  auth: {}\n",
 			"has nothing in clouds (line 2): indent its entries below clouds; beside it are openstack",
 		},
-		"auth not indented":          {"clouds:\n  openstack:\n  auth:\n    auth_url: x\n", "has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack"},
-		"auth at the top":            {"clouds:\n  openstack:\nauth: {}\n", "has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack"},
-		"auth misspelt":              {changed(t, "    auth:", "    auht:"), "has no clouds.openstack.auth (line 2); the keys there are auht, region_name, interface"},
-		"other entries":              {"clouds:\n  prod: {}\n  \"te\\nst\": {}\n", "has no entry clouds.openstack; its entries are prod, (a name that is not printed)"},
-		"many other entries":         {many, "has no entry clouds.openstack; its entries are cloud-00, cloud-01, cloud-02, cloud-03, cloud-04, cloud-05, cloud-06, cloud-07, cloud-08, cloud-09 and 20 more"},
-		"one space too many":         {changed(t, "      password:", "       password:"), "is not valid YAML (line 6). Check the indentation and the quotation marks"},
-		"one space too few":          {changed(t, "      user_domain_name:", "     user_domain_name:"), "is not valid YAML (line 7). Check the indentation and the quotation marks"},
-		"a tab":                      {changed(t, "      password:", "\tpassword:"), "is not valid YAML (line 6). Check the indentation and the quotation marks"},
-		"no colon":                   {changed(t, "project_name: project", "project_name project"), "is not valid YAML (line 8). Check the indentation and the quotation marks"},
-		"quotation mark left open":   {changed(t, `username: "user"`, `username: "user`), "is not valid YAML (line 5). Check the indentation and the quotation marks"},
+		"auth not indented": {
+			"clouds:\n  openstack:\n  auth:\n    auth_url: x\n",
+			"has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack",
+		},
+		"auth at the top": {
+			"clouds:\n  openstack:\nauth: {}\n",
+			"has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack",
+		},
+		"auth misspelt": {
+			changed(t, "    auth:", "    auht:"),
+			"has no clouds.openstack.auth (line 2); the keys there are auht, region_name, interface",
+		},
+		"other entries": {
+			"clouds:\n  prod: {}\n  \"te\\nst\": {}\n",
+			"has no entry clouds.openstack; its entries are prod, (a name that is not printed)",
+		},
+		"many other entries": {
+			many,
+			"has no entry clouds.openstack; its entries are cloud-00, cloud-01, cloud-02, cloud-03, " +
+				"cloud-04, cloud-05, cloud-06, cloud-07, cloud-08, cloud-09 and 20 more",
+		},
+		"one space too many": {
+			changed(t, "      password:", "       password:"),
+			"is not valid YAML (line 6). Check the indentation and the quotation marks",
+		},
+		"one space too few": {
+			changed(t, "      user_domain_name:", "     user_domain_name:"),
+			"is not valid YAML (line 7). Check the indentation and the quotation marks",
+		},
+		"a tab": {
+			changed(t, "      password:", "\tpassword:"),
+			"is not valid YAML (line 6). Check the indentation and the quotation marks",
+		},
+		"no colon": {
+			changed(t, "project_name: project", "project_name project"),
+			"is not valid YAML (line 8). Check the indentation and the quotation marks",
+		},
+		"quotation mark left open": {
+			changed(t, `username: "user"`, `username: "user`),
+			"is not valid YAML (line 5). Check the indentation and the quotation marks",
+		},
 		"list in place of a mapping": {"- clouds\n", "does not have the format of clouds.yaml (line 1)"},
-		"long and broken":            {"clouds: [\n" + strings.Repeat("# comment\n", 5_000), "is not valid YAML. Check the indentation and the quotation marks"},
-		"too large":                  {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
+		"long and broken": {
+			"clouds: [\n" + strings.Repeat("# comment\n", 5_000),
+			"is not valid YAML. Check the indentation and the quotation marks",
+		},
+		"too large": {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
 		"a bomb of aliases": {
-			"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
-				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nclouds: {openstack: {auth: *g}}\n",
+			"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" +
+				"c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
+				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n" +
+				"g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nclouds: {openstack: {auth: *g}}\n",
 			"does not have the format of clouds.yaml",
 		},
 	} {
@@ -69,32 +119,69 @@ func TestMistakesInTheFile(t *testing.T) {
 	}
 }
 
-// TestFieldsThatWouldBeIgnored: a field that the operator or the driver does not follow, although the login depends on it, is
-// refused by its name.
-func TestFieldsThatWouldBeIgnored(t *testing.T) {
+// The operator or the driver would ignore these fields although the login depends on them.
+func TestUnsupportedFieldsAreRefused(t *testing.T) {
 	t.Parallel()
 	entry := func(line string) string { return cloudsText + "    " + line + "\n" }
 	auth := func(line string) string {
 		return changed(t, "      project_name:", "      "+line+"\n      project_name:")
 	}
-	noRegion := func(line string) string { return changed(t, "    region_name: RegionOne\n", "    "+line+"\n") }
+	noRegion := func(line string) string {
+		return changed(t, "    region_name: RegionOne\n",
+			"    "+line+"\n")
+	}
 	const refused = "has fields that are not supported: clouds.openstack."
 	for name, test := range map[string]struct{ text, want string }{
-		"profile":                {entry("profile: vexxhost"), refused + "profile (write the values of the profile into the entry)"},
-		"cloud":                  {entry("cloud: vexxhost"), refused + "cloud (write the values of that cloud into the entry)"},
-		"client certificate":     {entry("cert: /a\n    key: /b"), refused + "cert (client certificates cannot be used; use an application credential or a password), clouds.openstack.key ("},
-		"regions alone":          {noRegion("regions: [A, B]"), refused + "regions (set region_name to the region to use, without values for single regions)"},
-		"one region alone":       {noRegion("regions: [A]"), refused + "regions (set region_name"},
-		"values of a region":     {entry("regions: [{name: RegionOne, values: {interface: internal}}]"), refused + "regions ("},
-		"trust":                  {auth("trust_id: x"), refused + "auth.trust_id (trusts cannot be used; use an application credential)"},
-		"system scope":           {auth("system_scope: all"), refused + "auth.system_scope (use a project)"},
-		"identity API 2":         {entry("identity_api_version: 2"), refused + "identity_api_version (only version 3"},
-		"auth_type of version 2": {entry("auth_type: v2password"), refused + "auth_type (use password, v3password or v3applicationcredential)"},
-		"auth_type of federation": {
-			entry("auth_type: v3oidcpassword"), refused + "auth_type (use password, v3password or v3applicationcredential)",
+		"profile": {
+			entry("profile: vexxhost"),
+			refused + "profile (write the values of the profile into the entry)",
 		},
-		"auth_url of version 2": {changed(t, ":5000/v3", ":5000/v2.0/"), "has in clouds.openstack.auth an auth_url of version 2.0 of the identity API: use version 3"},
-		"several at once":       {entry("profile: a\n    cert: b"), refused + "profile (write the values of the profile into the entry), clouds.openstack.cert ("},
+		"cloud": {
+			entry("cloud: vexxhost"),
+			refused + "cloud (write the values of that cloud into the entry)",
+		},
+		"client certificate": {
+			entry("cert: /a\n    key: /b"),
+			refused + "cert (client certificates cannot be used; " +
+				"use an application credential or a password), clouds.openstack.key (",
+		},
+		"regions alone": {
+			noRegion("regions: [A, B]"),
+			refused + "regions (set region_name to the region to use, without values for single regions)",
+		},
+		"one region alone": {noRegion("regions: [A]"), refused + "regions (set region_name"},
+		"values of a region": {
+			entry("regions: [{name: RegionOne, values: {interface: internal}}]"),
+			refused + "regions (",
+		},
+		"trust": {
+			auth("trust_id: x"),
+			refused + "auth.trust_id (trusts cannot be used; use an application credential)",
+		},
+		"system scope": {
+			auth("system_scope: all"),
+			refused + "auth.system_scope (use a project)",
+		},
+		"identity API 2": {
+			entry("identity_api_version: 2"),
+			refused + "identity_api_version (only version 3",
+		},
+		"auth_type of version 2": {
+			entry("auth_type: v2password"),
+			refused + "auth_type (use password, v3password or v3applicationcredential)",
+		},
+		"auth_type of federation": {
+			entry("auth_type: v3oidcpassword"), refused +
+				"auth_type (use password, v3password or v3applicationcredential)",
+		},
+		"auth_url of version 2": {
+			changed(t, ":5000/v3", ":5000/v2.0/"),
+			"has in clouds.openstack.auth an auth_url of version 2.0 of the identity API: use version 3",
+		},
+		"several at once": {
+			entry("profile: a\n    cert: b"),
+			refused + "profile (write the values of the profile into the entry), clouds.openstack.cert (",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

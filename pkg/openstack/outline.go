@@ -12,39 +12,41 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of a clouds.yaml, which on HyperShift the administrator of the hosted cluster may write.
+// Limits of a clouds.yaml. On HyperShift the administrator of the guest cluster may write it.
 const (
-	// maxClouds is how long a clouds.yaml may be, in bytes. Decoding takes many times the memory of the text.
+	// maxClouds is the maximum size of a clouds.yaml, in bytes. Decoding takes many times the memory.
 	maxClouds = 128 << 10
-	// maxExplained and maxLines are how many bytes and lines a text may have for its broken line to be found, which
-	// takes an attempt to parse for each line.
+	// maxExplained and maxLines limit the bytes and lines of a text whose invalid line is searched,
+	// because the search parses the text once for each line.
 	maxExplained = 16 << 10
 	maxLines     = 200
-	// maxListed is how many names a message lists.
+	// maxListed is the number of names that a message lists.
 	maxListed = 10
 )
 
-// outline is the frame of a clouds.yaml: what its errors tell of the text.
+// outline contains the names and lines of keys in a clouds.yaml that error messages may show.
 type outline struct {
-	// top are the keys of the text, entries those of `clouds`, and fields those of each entry.
+	// top are the keys of the text, entries the keys of `clouds`, and fields the keys of each entry.
 	top, entries []key
 	fields       map[string][]key
 }
 
-// key is a key of a mapping and where it is.
+// key is a key of a mapping.
 type key struct {
 	name string
 	line int
 }
 
-// decodeClouds decodes the text of a clouds.yaml. Its errors are about the text as YAML.
+// decodeClouds decodes a clouds.yaml. It returns an error if the text is not YAML or a field has
+// the wrong type.
 func decodeClouds(text []byte, into any) (outline, error) {
 	if len(text) > maxClouds {
 		return outline{}, fmt.Errorf("is larger than %d KiB", maxClouds>>10)
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return outline{}, fmt.Errorf("is not valid YAML%s. Check the indentation and the quotation marks", brokenLine(text))
+		return outline{}, fmt.Errorf("is not valid YAML%s. Check the indentation and the quotation marks",
+			firstInvalidLine(text))
 	}
 	if document.IsZero() || document.Content[0].Tag == "!!null" {
 		return outline{}, errors.New("is empty")
@@ -66,7 +68,7 @@ func outlineOf(root *yaml.Node) outline {
 	return o
 }
 
-// keysOf returns the keys of a mapping, none of another node.
+// keysOf returns the keys of a mapping, and none for other nodes.
 func keysOf(node *yaml.Node) []key {
 	var keys []key
 	if node != nil && node.Kind == yaml.MappingNode {
@@ -89,40 +91,36 @@ func valueOf(mapping *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// withoutEntry is the error when the entry is not there.
-func (o outline) withoutEntry(name string) error {
-	const hint = "indent its entries below clouds"
+// missingEntry returns the error for a text without the entry.
+func (o outline) missingEntry(name string) error {
 	clouds := slices.IndexFunc(o.top, func(k key) bool { return k.name == "clouds" })
 	switch {
 	case clouds < 0:
 		return fmt.Errorf("has no key clouds at its top%s", listed("the keys there are", names(o.top)))
-	case len(o.entries) == 0 && len(o.top) > 1:
-		return fmt.Errorf("has nothing in clouds (line %d): %s%s", o.top[clouds].line, hint, listed("beside it are", names(slices.Delete(slices.Clone(o.top), clouds, clouds+1))))
 	case len(o.entries) == 0:
-		return fmt.Errorf("has nothing in clouds (line %d): %s", o.top[clouds].line, hint)
+		others := slices.Delete(slices.Clone(o.top), clouds, clouds+1)
+		return fmt.Errorf("has nothing in clouds (line %d): indent its entries below clouds%s",
+			o.top[clouds].line, listed("beside it are", names(others)))
 	}
-	return fmt.Errorf("has no entry clouds.%s%s", printable(name), listed("its entries are", names(o.entries)))
+	return fmt.Errorf("has no entry clouds.%s%s",
+		printableName(name), listed("its entries are", names(o.entries)))
 }
 
-// withoutAuth is the error when an entry has no auth.
-func (o outline) withoutAuth(name string) error {
-	line := ""
+// missingAuth returns the error for an entry without auth.
+func (o outline) missingAuth(name string) error {
+	path, line := "clouds."+printableName(name), ""
 	for _, entry := range o.entries {
 		if entry.name == name {
 			line = fmt.Sprintf(" (line %d)", entry.line)
 		}
 	}
-	for _, place := range []struct {
-		path string
-		keys []key
-	}{{"clouds.auth", o.entries}, {"auth", o.top}} {
-		for _, k := range place.keys {
-			if k.name == "auth" {
-				return fmt.Errorf("has no clouds.%s.auth%s: indent auth (line %d) below clouds.%s", printable(name), line, k.line, printable(name))
-			}
+	for _, k := range slices.Concat(o.entries, o.top) {
+		if k.name == "auth" {
+			return fmt.Errorf("has no %s.auth%s: indent auth (line %d) below %s", path, line, k.line, path)
 		}
 	}
-	return fmt.Errorf("has no clouds.%s.auth%s%s", printable(name), line, listed("the keys there are", names(o.fields[name])))
+	return fmt.Errorf("has no %s.auth%s%s", path, line,
+		listed("the keys there are", names(o.fields[name])))
 }
 
 func names(keys []key) []string {
@@ -135,36 +133,37 @@ func names(keys []key) []string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// identifier is what a message may repeat of a text that holds secrets: names as people give them to keys and entries.
+// identifier matches the names of keys and entries that messages may repeat. Other text may be
+// secret.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,62}$`)
 
-// printable is a name for messages.
-func printable(name string) string {
+// printableName returns the name for messages, or a placeholder if the text may be secret.
+func printableName(name string) string {
 	if identifier.MatchString(name) {
 		return name
 	}
 	return "(a name that is not printed)"
 }
 
-// listed continues a message with names, as many as it may have.
-func listed(words string, names []string) string {
+// listed returns the continuation of a message with at most maxListed names.
+func listed(introduction string, names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	shown := make([]string, 0, maxListed)
 	for _, name := range names[:min(len(names), maxListed)] {
-		shown = append(shown, printable(name))
+		shown = append(shown, printableName(name))
 	}
 	more := ""
 	if len(names) > maxListed {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
 	}
-	return fmt.Sprintf("; %s %s%s", words, strings.Join(shown, ", "), more)
+	return fmt.Sprintf("; %s %s%s", introduction, strings.Join(shown, ", "), more)
 }
 
-// brokenLine finds the line at which a text stops being YAML: up to the line before it the text is. The parser's own errors name
-// the line at which the surrounding mapping begins, which is most often the first.
-func brokenLine(text []byte) string {
+// firstInvalidLine finds the first line that makes the text invalid YAML. The parser's errors name
+// the first line of the surrounding mapping, which is usually line 1.
+func firstInvalidLine(text []byte) string {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	if len(text) > maxExplained || len(lines) > maxLines {
 		return ""
@@ -180,15 +179,16 @@ func brokenLine(text []byte) string {
 
 var mismatchedLine = regexp.MustCompile(`^line (\d+): `)
 
-// mismatchedLines keeps the line numbers of an error about types and drops the rest, which quotes the text.
+// mismatchedLines returns the line numbers of a type error without the rest, which quotes the text.
 func mismatchedLines(err error) string {
 	var mismatch *yaml.TypeError
 	if !errors.As(err, &mismatch) {
 		return ""
 	}
 	var lines []string
-	for _, fault := range mismatch.Errors {
-		if m := mismatchedLine.FindStringSubmatch(fault); m != nil && !slices.Contains(lines, m[1]) && len(lines) < maxListed {
+	for _, problem := range mismatch.Errors {
+		m := mismatchedLine.FindStringSubmatch(problem)
+		if m != nil && !slices.Contains(lines, m[1]) && len(lines) < maxListed {
 			lines = append(lines, m[1])
 		}
 	}

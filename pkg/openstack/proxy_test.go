@@ -20,17 +20,18 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// childVariable makes this test binary a program that asks once: net/http reads the proxies of a process only once.
+// childVariable makes this test binary a program that sends one request, because net/http reads the
+// proxy variables only once per process.
 const childVariable = "OPENSTACK_TEST_CLOUDS"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(childVariable); file != "" {
-		os.Exit(askOnce(file))
+		os.Exit(requestOnce(file))
 	}
 	os.Exit(m.Run())
 }
 
-func askOnce(file string) int {
+func requestOnce(file string) int {
 	source := openstack.Source{CloudsFile: file, CAFiles: []string{file + ".ca"}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -43,26 +44,29 @@ func askOnce(file string) int {
 	return 0
 }
 
-// TestProxy: the cloud has a name that only the proxy knows.
-func TestProxy(t *testing.T) {
+// Only the proxy can resolve the host name of the cloud.
+func TestProxyOfTheEnvironmentIsUsed(t *testing.T) {
 	t.Parallel()
 	const name = "cloud.invalid"
 	for title, test := range map[string]struct {
 		tls    bool
-		status int // with which the proxy refuses; 0 is not at all
+		status int // of the proxy's refusal; 0 means that it connects
 		down   bool
 		want   string
 	}{
-		"plain":                 {want: "gold silver"},
-		"TLS":                   {tls: true, want: "gold silver"},
-		"TLS, proxy refuses":    {tls: true, status: http.StatusForbidden, want: "CloudUnreachable"},
-		"TLS, proxy wants user": {tls: true, status: http.StatusProxyAuthRequired, want: "CloudUnreachable"},
-		"TLS, proxy is down":    {tls: true, down: true, want: "CloudUnreachable"},
-		"plain, proxy is down":  {down: true, want: "CloudUnreachable"},
+		"plain":              {want: "gold silver"},
+		"TLS":                {tls: true, want: "gold silver"},
+		"TLS, proxy refuses": {tls: true, status: http.StatusForbidden, want: "CloudUnreachable"},
+		"TLS, proxy wants user": {
+			tls: true, status: http.StatusProxyAuthRequired,
+			want: "CloudUnreachable",
+		},
+		"TLS, proxy is down":   {tls: true, down: true, want: "CloudUnreachable"},
+		"plain, proxy is down": {down: true, want: "CloudUnreachable"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{TLS: test.tls, AdvertisedHost: name})
+			s := newFixture(t, simulator.Config{TLS: test.tls, AdvertisedHost: name})
 			s.clouds(simulator.Clouds{})
 			if test.tls {
 				s.write("clouds.yaml.ca", s.ca())
@@ -74,9 +78,11 @@ func TestProxy(t *testing.T) {
 				server.Close()
 			}
 			child := exec.CommandContext(t.Context(), os.Args[0])
-			child.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.Contains(strings.ToUpper(v), "PROXY=") })
+			child.Env = slices.DeleteFunc(os.Environ(),
+				func(v string) bool { return strings.Contains(strings.ToUpper(v), "PROXY=") })
 			child.Env = append(child.Env, childVariable+"="+s.path("clouds.yaml"),
-				"HTTP_PROXY="+server.URL, "HTTPS_PROXY="+strings.Replace(server.URL, "://", "://user:secret-proxy@", 1))
+				"HTTP_PROXY="+server.URL, "HTTPS_PROXY="+strings.Replace(server.URL, "://",
+					"://user:secret-proxy@", 1))
 			output, err := child.CombinedOutput()
 			text := strings.TrimSpace(string(output))
 			wantFragment(t, text, test.want)
@@ -96,7 +102,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// proxy forwards to loopback whatever the host is called.
+// proxy forwards every request to the loopback interface.
 type proxy struct {
 	status int
 	used   atomic.Int32
@@ -127,7 +133,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, answer.Body)
 }
 
-// tunnel joins the caller and the address until one of them leaves.
+// tunnel copies between the caller and the address until one of them closes the connection.
 func tunnel(ctx context.Context, w http.ResponseWriter, address string) {
 	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {

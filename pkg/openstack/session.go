@@ -11,17 +11,18 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// identityVersion ends the addresses of the identity API.
+// identityVersion is the last path element of identity API URLs.
 const identityVersion = "/v3"
 
-// session is a login: a token, which gophercloud renews once on a 401, and the catalog that came with it.
+// session is a login: a token, which gophercloud renews once on a 401, and the catalog returned
+// with the token.
 type session struct {
 	access   *access
 	provider *gophercloud.ProviderClient
 	entries  []tokens.CatalogEntry
-	// fresh says that entries were read during the present question.
+	// fresh is true if entries were read during the current request.
 	fresh bool
-	// token is the one that came with entries.
+	// token is the token that entries belong to.
 	token string
 }
 
@@ -47,14 +48,15 @@ func login(ctx context.Context, a *access, userAgent string) (*session, error) {
 	}
 	if provider.Token() == "" {
 		provider.HTTPClient.CloseIdleConnections()
-		return nil, unreachable(identityService, authURL, errForeign)
+		return nil, unreachable(identityService, authURL, errNotOpenStack)
 	}
 	s := &session{access: a, provider: provider}
 	return s, s.takeCatalog()
 }
 
-// identityURL is the address of version 3 of the identity API. An address without a version gets it here and not from the
-// document that the cloud has for that: the document may lead the password to any host, and often to one behind a proxy.
+// identityURL returns the URL of version 3 of the identity API. It appends a missing version
+// instead of reading the cloud's version document: that document could send the password to any
+// host, and often names a host behind a proxy.
 func identityURL(authURL string) string {
 	base := strings.TrimRight(authURL, "/")
 	if strings.HasSuffix(base, identityVersion) {
@@ -63,14 +65,14 @@ func identityURL(authURL string) string {
 	return base + identityVersion
 }
 
-// takeCatalog keeps the catalog of the last login; gophercloud may have logged in again by itself.
+// takeCatalog keeps the catalog of the last login, which may be one that gophercloud repeated.
 func (s *session) takeCatalog() error {
 	result, ok := s.provider.GetAuthResult().(tokens.CreateResult)
 	if !ok || s.provider.Token() == s.token {
 		return nil
 	}
 	if body, ok := result.Body.(map[string]any); !ok || body["token"] == nil {
-		return unreachable("identity service", s.access.cloud.AuthInfo.AuthURL, errForeign)
+		return unreachable(identityService, s.access.cloud.AuthInfo.AuthURL, errNotOpenStack)
 	}
 	found, err := result.ExtractServiceCatalog()
 	if err != nil {
@@ -80,7 +82,7 @@ func (s *session) takeCatalog() error {
 	return nil
 }
 
-// refreshCatalog asks for the catalog without a new login.
+// refreshCatalog reads the catalog without a new login.
 func (s *session) refreshCatalog(ctx context.Context) error {
 	authURL := s.access.cloud.AuthInfo.AuthURL
 	identity, err := openstack.NewIdentityV3(s.provider, gophercloud.EndpointOpts{})

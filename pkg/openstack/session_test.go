@@ -12,19 +12,19 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-func TestTokenNoLongerAccepted(t *testing.T) {
+func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*site, *wallClock){
-		"revoked": func(s *site, _ *wallClock) {
+	for name, end := range map[string]func(*fixture, *wallClock){
+		"revoked": func(s *fixture, _ *wallClock) {
 			_, err := s.cloud.RevokeTokens(s.t.Context())
 			check(s.t, err)
 		},
-		"expired": func(_ *site, c *wallClock) { c.advance(2 * time.Hour) },
+		"expired": func(_ *fixture, c *wallClock) { c.advance(2 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := &wallClock{now: time.Now()}
-			s := newSite(t, simulator.Config{Now: clock.read})
+			s := newFixture(t, simulator.Config{Now: clock.read})
 			client := s.connected()
 			for range 2 {
 				end(s, clock)
@@ -54,12 +54,15 @@ func (c *wallClock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func TestRotatedCredentials(t *testing.T) {
+func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
 	t.Parallel()
-	for _, auth := range []simulator.Auth{simulator.Password, simulator.ApplicationCredential, simulator.NamedApplicationCredential} {
+	for _, auth := range []simulator.Auth{
+		simulator.Password, simulator.ApplicationCredential,
+		simulator.NamedApplicationCredential,
+	} {
 		t.Run(string(auth), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.clouds(simulator.Clouds{Auth: auth})
 			client := s.client()
 			s.wantTypes(client, "gold", "silver")
@@ -81,10 +84,10 @@ func TestRotatedCredentials(t *testing.T) {
 	}
 }
 
-// TestCatalogWithoutManila: one request a call says whether Manila has come, without a login.
-func TestCatalogWithoutManila(t *testing.T) {
+// Each call reads the catalog with one request until it contains Manila.
+func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
 	s.clouds(simulator.Clouds{})
 	client := s.client()
@@ -102,13 +105,12 @@ func TestCatalogWithoutManila(t *testing.T) {
 	s.unchanged(client)
 }
 
-// TestCatalogOfNewLogin: what a login within a call brings counts from the next call on.
-func TestCatalogOfNewLogin(t *testing.T) {
+func TestCatalogOfNewLoginIsUsedByTheNextCall(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
-	s.unchanged(client) // Manila still answers
+	s.unchanged(client) // Manila still responds
 	_, err := s.cloud.RevokeTokens(t.Context())
 	check(t, err)
 	s.wantTypes(client, "gold", "silver")
@@ -119,9 +121,9 @@ func TestCatalogOfNewLogin(t *testing.T) {
 	s.wantTypes(client, "gold", "silver")
 }
 
-func TestEmptyCatalog(t *testing.T) {
+func TestEmptyCatalogOffersNothing(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	s.fault(simulator.Fault{Mode: simulator.EmptyCatalog})
 	client := s.client()
@@ -132,25 +134,27 @@ func TestEmptyCatalog(t *testing.T) {
 	s.wantTypes(client, "gold", "silver")
 }
 
-// TestCatalogIsRefused: a Keystone that does not show its catalog has not said that there is no Manila.
-func TestCatalogIsRefused(t *testing.T) {
+func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{403, 404, 503} {
-		s := newSite(t, simulator.Config{})
+		s := newFixture(t, simulator.Config{})
 		check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
 		s.clouds(simulator.Clouds{})
 		client := s.client()
 		s.wantFailure(client, openstack.NotOffered)
-		s.fault(simulator.Fault{Mode: simulator.Status, Status: status, Method: "GET", Service: simulator.Identity})
+		s.fault(simulator.Fault{
+			Mode: simulator.Status, Status: status, Method: "GET",
+			Service: simulator.Identity,
+		})
 		wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "identity service")
 		check(t, s.cloud.ClearFaults(t.Context()))
 		s.wantFailure(client, openstack.NotOffered)
 	}
 }
 
-func TestTokenRevokedWhileNothingIsOffered(t *testing.T) {
+func TestTokenRevokedWithoutManilaCausesNewLogin(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{TokenTTL: time.Hour})
+	s := newFixture(t, simulator.Config{TokenTTL: time.Hour})
 	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
 	s.clouds(simulator.Clouds{})
 	client := s.client()
@@ -162,9 +166,9 @@ func TestTokenRevokedWhileNothingIsOffered(t *testing.T) {
 	s.wantCalls(map[string]int{loginCall: 1, catalogCall: 2})
 }
 
-func TestNoShareTypes(t *testing.T) {
+func TestEmptyListOfShareTypesIsNoError(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{ShareTypes: []simulator.ShareType{}})
+	s := newFixture(t, simulator.Config{ShareTypes: []simulator.ShareType{}})
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantTypes(client)
@@ -175,10 +179,9 @@ func TestNoShareTypes(t *testing.T) {
 	s.wantTypes(client)
 }
 
-// TestConcurrentCalls is for the race detector; there is one login nevertheless.
-func TestConcurrentCalls(t *testing.T) {
+func TestConcurrentCallsShareOneLogin(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	const callers = 8
@@ -202,10 +205,9 @@ func TestConcurrentCalls(t *testing.T) {
 	s.wantCalls(map[string]int{loginCall: 1, typesCall: callers})
 }
 
-// TestCancelledContext: neither the caller whose call hangs nor the one that waits for its turn waits on.
-func TestCancelledContext(t *testing.T) {
+func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	s.fault(simulator.Fault{Mode: simulator.Hang})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -225,7 +227,7 @@ func TestCancelledContext(t *testing.T) {
 	for range 2 {
 		select {
 		case err := <-failed:
-			wantFragment(t, s.failure(nil, err, openstack.CloudUnreachable), "broken off")
+			wantFragment(t, s.failure(nil, err, openstack.CloudUnreachable), "request cancelled")
 		case <-time.After(patience):
 			t.Fatal("the call does not end")
 		}

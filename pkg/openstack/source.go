@@ -13,32 +13,33 @@ import (
 	"strings"
 )
 
-// maxFile bounds what is read of a file. A Secret or a ConfigMap holds no more.
+// maxFile is the largest file that is read, in bytes: the largest Secret or ConfigMap.
 const maxFile = 1 << 20
 
-// Source is where the access to a cloud is kept. It is read at each use, so that a change is detected.
+// Source names the files or the Secret that contain clouds.yaml and CAs. It is read before each
+// request, so that changes are detected.
 type Source struct {
 	// CloudsFile is the path of a clouds.yaml.
 	CloudsFile string
-	// Secret returns the content of a Secret that is not mounted. Its clouds.yaml replaces CloudsFile, and its CA precedes
-	// CAFiles. nil reads the files.
+	// Secret returns the content of a Secret that is not mounted. Its clouds.yaml replaces CloudsFile,
+	// and its CA precedes CAFiles. If Secret is nil, the files are read.
 	Secret func() (Secret, error)
 	// Cloud is the entry of clouds.yaml. Default: DefaultCloud.
 	Cloud string
-	// CAFiles are paths of PEM bundles, by precedence: the first that exists is trusted besides the system's roots. When
-	// none does, the entry's own `cacert` counts: a PEM bundle, or the path of a file that can be read. It may be a path of
-	// the installer's host.
+	// CAFiles are paths of PEM bundles, by precedence: the first that exists is trusted in addition to
+	// the system roots. If none exists, `cacert` of the entry is used: a PEM bundle, or the path of a
+	// file. An unreadable path is ignored, because it may be a path of the installer's host.
 	CAFiles []string
-	// TrustedCAs returns the PEM certificates that the cluster trusts. They are trusted besides all others. What is no
-	// certificate is ignored: whoever writes the bundle checks it. nil is none.
+	// TrustedCAs returns the trusted CA bundle of the cluster, in PEM. Its certificates are trusted in
+	// addition to all others. Invalid parts are ignored. nil means no bundle.
 	TrustedCAs func() []byte
 }
 
 // Secret is the content of a credentials Secret.
 type Secret struct {
-	// Name is the Secret's in messages, such as "Secret namespace/name".
+	// Name names the Secret in messages, such as "Secret namespace/name".
 	Name string
-	// Data holds CloudsKey and, for clouds with a private CA, CAKey.
+	// Data contains CloudsKey and, for clouds with a private CA, CAKey.
 	Data map[string][]byte
 }
 
@@ -48,7 +49,7 @@ const (
 	CAKey     = "cacert"
 )
 
-// access is the content of a Source at one time.
+// access is the content of a Source when it was read.
 type access struct {
 	cloud       *Cloud
 	ca          caBundle
@@ -56,7 +57,7 @@ type access struct {
 	fingerprint [sha256.Size]byte
 }
 
-// caBundle is a PEM bundle and where it is from. An empty one is none.
+// caBundle is a PEM bundle and the place that contains it. The zero value means no bundle.
 type caBundle struct {
 	place string
 	pem   []byte
@@ -82,11 +83,11 @@ func (s Source) read() (*access, error) {
 	return ret, nil
 }
 
-// fingerprint is different when any of the parts is.
+// fingerprint returns a hash that changes when any of the parts changes.
 func fingerprint(parts ...[]byte) (sum [sha256.Size]byte) {
 	hash := sha256.New()
 	for _, part := range parts {
-		// A hash takes all that is written to it.
+		// Write of a hash never returns an error.
 		_, _ = hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		_, _ = hash.Write(part)
 	}
@@ -94,7 +95,7 @@ func fingerprint(parts ...[]byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// readSecret returns nil where files are read instead.
+// readSecret returns nil if files are read instead.
 func (s Source) readSecret() (*Secret, error) {
 	if s.Secret == nil {
 		return nil, nil
@@ -125,16 +126,19 @@ func (s Source) readClouds(secret *Secret) ([]byte, *Cloud, error) {
 	}
 	cloud, err := ParseClouds(text, name)
 	if err != nil {
-		return nil, nil, invalid(fmt.Sprintf("%s (key %s of the credentials Secret) %v", s.CloudsFile, CloudsKey, err))
+		return nil, nil, invalid(fmt.Sprintf("%s (key %s of the credentials Secret) %v", s.CloudsFile,
+			CloudsKey, err))
 	}
 	return text, cloud, nil
 }
 
-// Entry reads the entry named cloud from the Secret's clouds.yaml, as ParseClouds does. Errors start with the Secret's name.
+// Entry returns the entry named cloud of the Secret's clouds.yaml; see ParseClouds. Errors contain
+// the name of the Secret.
 func (s Secret) Entry(cloud string) (*Cloud, error) {
 	text, found := s.Data[CloudsKey]
 	if !found {
-		return nil, fmt.Errorf("%s has no key %s%s", s.Name, CloudsKey, listed("its keys are", sortedKeys(s.Data)))
+		return nil, fmt.Errorf("%s has no key %s%s", s.Name, CloudsKey,
+			listed("its keys are", sortedKeys(s.Data)))
 	}
 	entry, err := ParseClouds(text, cloud)
 	if err != nil {
@@ -143,7 +147,7 @@ func (s Secret) Entry(cloud string) (*Cloud, error) {
 	return entry, nil
 }
 
-// readCA returns the bundle that counts; no bundle is no error.
+// readCA returns the CA bundle of highest precedence. A missing bundle is not an error.
 func (s Source) readCA(secret *Secret, cloud *Cloud) (caBundle, error) {
 	if secret != nil && len(secret.Data[CAKey]) > 0 {
 		return caBundle{fmt.Sprintf("key %s of %s", CAKey, secret.Name), secret.Data[CAKey]}, nil
@@ -152,7 +156,9 @@ func (s Source) readCA(secret *Secret, cloud *Cloud) (caBundle, error) {
 		data, err := readFile(path)
 		switch {
 		case err == nil && len(data) > 0:
-			return caBundle{fmt.Sprintf("%s (key %s of the credentials Secret, or the ConfigMap with the cloud's CA)", path, CAKey), data}, nil
+			place := fmt.Sprintf("%s (key %s of the credentials Secret, or the ConfigMap with the "+
+				"cloud's CA)", path, CAKey)
+			return caBundle{place, data}, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return caBundle{}, invalid(fmt.Sprintf("%s %v", path, err))
 		}
@@ -160,21 +166,21 @@ func (s Source) readCA(secret *Secret, cloud *Cloud) (caBundle, error) {
 	if strings.Contains(cloud.CACertFile, "-----BEGIN") {
 		return caBundle{"cacert in clouds.yaml", []byte(cloud.CACertFile)}, nil
 	}
-	// Whatever keeps a path of another host from being read here, such as a folder that is closed to this user, is no fault.
+	// The path may belong to another host, so no error of reading it counts.
 	if data, err := readFile(cloud.CACertFile); err == nil {
 		return caBundle{cloud.CACertFile, data}, nil
 	}
 	return caBundle{}, nil
 }
 
-// roots returns the certificates to trust; nil is the system's.
+// roots returns the certificates to trust; nil means the system roots.
 func (a *access) roots() (*x509.CertPool, error) {
 	if len(a.ca.pem) == 0 && len(a.trusted) == 0 {
 		return nil, nil
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		return nil, invalid(fmt.Sprintf("the system's roots cannot be read: %v", err))
+		return nil, invalid(fmt.Sprintf("the system roots cannot be read: %v", err))
 	}
 	if len(a.ca.pem) > 0 {
 		if err := CheckCA(a.ca.pem); err != nil {
@@ -186,16 +192,16 @@ func (a *access) roots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// fileError says why a file cannot be read, in words that follow its path.
+// fileError is the reason why a file cannot be read. Its message follows the path.
 type fileError struct {
-	words string
-	cause error
+	message string
+	cause   error
 }
 
-func (e *fileError) Error() string { return e.words }
+func (e *fileError) Error() string { return e.message }
 func (e *fileError) Unwrap() error { return e.cause }
 
-// readFile reads a regular file within bounds: paths in clouds.yaml may lead to devices.
+// readFile reads a regular file of at most maxFile bytes. Paths in clouds.yaml may name devices.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -208,7 +214,7 @@ func readFile(path string) ([]byte, error) {
 	case info.IsDir():
 		return nil, &fileError{"cannot be read: it is a directory", nil}
 	case !info.Mode().IsRegular():
-		return nil, &fileError{"cannot be read: it is no regular file", nil}
+		return nil, &fileError{"cannot be read: it is not a regular file", nil}
 	}
 	file, err := os.Open(path)
 	if err != nil {

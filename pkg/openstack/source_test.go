@@ -9,10 +9,9 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestSecretAsSource logs in with the content of a Secret that is not mounted.
-func TestSecretAsSource(t *testing.T) {
+func TestUnmountedSecretIsRead(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{TLS: true})
+	s := newFixture(t, simulator.Config{TLS: true})
 	good, err := s.cloud.CloudsYAML(t.Context(), simulator.Clouds{})
 	check(t, err)
 	const name = "Secret operands/credentials"
@@ -21,39 +20,55 @@ func TestSecretAsSource(t *testing.T) {
 	client := s.clientOf(openstack.Source{
 		CloudsFile: s.path("not-there.yaml"),
 		CAFiles:    []string{s.path("not-there.pem")},
-		Secret:     func() (openstack.Secret, error) { return openstack.Secret{Name: name, Data: data}, failure },
+		Secret: func() (openstack.Secret, error) {
+			return openstack.Secret{Name: name, Data: data},
+				failure
+		},
 	})
 	for _, step := range []struct {
 		data    map[string][]byte
 		failure error
 		reason  openstack.Reason
-		says    string
+		want    string
 	}{
-		{reason: openstack.InvalidCredentials, says: name + " has no key clouds.yaml. Correct it"},
-		{data: map[string][]byte{"x": nil, "a b": nil}, reason: openstack.InvalidCredentials, says: "its keys are (a name that is not printed), x"},
-		{failure: errors.New(name + " is missing"), reason: openstack.InvalidCredentials, says: name + " is missing"},
-		{data: map[string][]byte{"clouds.yaml": nil}, reason: openstack.InvalidCredentials, says: "key clouds.yaml of " + name + " is empty"},
-		{data: map[string][]byte{"clouds.yaml": good}, reason: openstack.CloudUnreachable, says: "unknown authority"},
+		{reason: openstack.InvalidCredentials, want: name + " has no key clouds.yaml. Fix it"},
+		{
+			data: map[string][]byte{"x": nil, "a b": nil}, reason: openstack.InvalidCredentials,
+			want: "its keys are (a name that is not printed), x",
+		},
+		{
+			failure: errors.New(name + " is missing"), reason: openstack.InvalidCredentials,
+			want: name + " is missing",
+		},
+		{
+			data: map[string][]byte{"clouds.yaml": nil}, reason: openstack.InvalidCredentials,
+			want: "key clouds.yaml of " + name + " is empty",
+		},
+		{
+			data: map[string][]byte{"clouds.yaml": good}, reason: openstack.CloudUnreachable,
+			want: "unknown authority",
+		},
 		{
 			data:   map[string][]byte{"clouds.yaml": good, "cacert": []byte("no PEM")},
-			reason: openstack.InvalidCredentials, says: "key cacert of " + name + " holds no PEM certificate",
+			reason: openstack.InvalidCredentials, want: "key cacert of " + name +
+				" holds no PEM certificate",
 		},
 		{data: map[string][]byte{"clouds.yaml": good, "cacert": []byte(s.ca())}},
 	} {
 		data, failure = step.data, step.failure
-		if step.says == "" {
+		if step.want == "" {
 			s.wantTypes(client, "gold", "silver")
 			s.wantTypes(client, "gold", "silver")
 			continue
 		}
-		wantFragment(t, s.wantFailure(client, step.reason), step.says)
+		wantFragment(t, s.wantFailure(client, step.reason), step.want)
 	}
 }
 
-// TestTrustedCAs: the CAs that the cluster trusts count besides all others, and are followed.
-func TestTrustedCAs(t *testing.T) {
+// The trusted CA bundle is used in addition to all other CAs, and its changes are detected.
+func TestTrustedCABundleIsTrusted(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{TLS: true})
+	s := newFixture(t, simulator.Config{TLS: true})
 	s.clouds(simulator.Clouds{})
 	var trusted []byte
 	source := s.source()
@@ -64,31 +79,40 @@ func TestTrustedCAs(t *testing.T) {
 	s.wantTypes(client, "gold", "silver")
 	s.counters()
 	s.unchanged(client)
-	stranger := newSite(t, simulator.Config{TLS: true})
+	stranger := newFixture(t, simulator.Config{TLS: true})
 	s.write("ca.crt", stranger.ca())
 	s.wantTypes(client, "gold", "silver")
 	trusted = []byte("no PEM")
 	s.wantFailure(client, openstack.CloudUnreachable)
 }
 
-// TestUnreadableFiles: the message says in which way a file cannot be read, and nothing is read without end.
-func TestUnreadableFiles(t *testing.T) {
+// The message contains the reason, and reading a file is bounded.
+func TestUnreadableFilesAreExplained(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		clouds, ca string
-		says       string
+		want       string
 	}{
-		"missing":            {clouds: "/nowhere/clouds.yaml", says: "/nowhere/clouds.yaml does not exist. Create the credentials Secret with key clouds.yaml"},
-		"directory":          {clouds: "/", says: "/ cannot be read: it is a directory"},
-		"device":             {clouds: "/dev/zero", says: "/dev/zero cannot be read: it is no regular file"},
-		"CA is a directory":  {ca: "/", says: "/ cannot be read: it is a directory"},
-		"CA is a device":     {ca: "/dev/zero", says: "/dev/zero cannot be read: it is no regular file"},
-		"larger than Secret": {clouds: "HUGE", says: "is larger than 1024 KiB"},
-		"CA larger":          {ca: "HUGE", says: "is larger than 1024 KiB"},
+		"missing": {
+			clouds: "/nowhere/clouds.yaml",
+			want:   "/nowhere/clouds.yaml does not exist. Create the credentials Secret with key",
+		},
+		"directory": {clouds: "/", want: "/ cannot be read: it is a directory"},
+		"device": {
+			clouds: "/dev/zero",
+			want:   "/dev/zero cannot be read: it is not a regular file",
+		},
+		"CA is a directory": {ca: "/", want: "/ cannot be read: it is a directory"},
+		"CA is a device": {
+			ca:   "/dev/zero",
+			want: "/dev/zero cannot be read: it is not a regular file",
+		},
+		"larger than Secret": {clouds: "HUGE", want: "is larger than 1024 KiB"},
+		"CA larger":          {ca: "HUGE", want: "is larger than 1024 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.clouds(simulator.Clouds{})
 			s.write("huge", strings.Repeat("#\n", 1<<20))
 			source := s.source()
@@ -98,15 +122,15 @@ func TestUnreadableFiles(t *testing.T) {
 			if test.ca != "" {
 				source.CAFiles = []string{strings.Replace(test.ca, "HUGE", s.path("huge"), 1)}
 			}
-			wantFragment(t, s.wantFailure(s.clientOf(source), openstack.InvalidCredentials), test.says)
+			wantFragment(t, s.wantFailure(s.clientOf(source), openstack.InvalidCredentials), test.want)
 		})
 	}
 }
 
-// TestDeviceInCloudsYAML: cacert may name any path of the operator's file system.
-func TestDeviceInCloudsYAML(t *testing.T) {
+// cacert may be any path of the operator's file system.
+func TestCACertMayNotNameADevice(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{CACert: "/dev/zero"})
 	s.wantTypes(s.client(), "gold", "silver")
 }

@@ -14,26 +14,32 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// zoneQuestion is one of the questions about zones.
-type zoneQuestion struct {
+// zoneRequest is one of the requests for zones.
+type zoneRequest struct {
 	service simulator.Service
-	entry   string // of the catalog
+	entry   string // in the catalog
 	path    string
-	words   string // for the service in messages
+	words   string // of the service in messages
 	ask     func(*openstack.Client, context.Context) ([]openstack.Zone, error)
 }
 
-func zoneQuestions() map[string]zoneQuestion {
-	return map[string]zoneQuestion{
-		"compute": {simulator.Compute, "compute", "/compute/v2.1/os-availability-zone", "compute service (Nova)", (*openstack.Client).ComputeZones},
-		"volume":  {simulator.Volume, "volumev3", "/volume/v3/os-availability-zone", "block storage service (Cinder)", (*openstack.Client).VolumeZones},
+func zoneRequests() map[string]zoneRequest {
+	return map[string]zoneRequest{
+		"compute": {
+			simulator.Compute, "compute", "/compute/v2.1/os-availability-zone",
+			"compute service (Nova)", (*openstack.Client).ComputeZones,
+		},
+		"volume": {
+			simulator.Volume, "volumev3", "/volume/v3/os-availability-zone",
+			"block storage service (Cinder)", (*openstack.Client).VolumeZones,
+		},
 	}
 }
 
-// eachZoneQuestion runs a test for either service.
-func eachZoneQuestion(t *testing.T, test func(t *testing.T, q zoneQuestion)) {
+// eachZoneRequest runs a test for both services.
+func eachZoneRequest(t *testing.T, test func(t *testing.T, q zoneRequest)) {
 	t.Helper()
-	for name, q := range zoneQuestions() {
+	for name, q := range zoneRequests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, q)
@@ -41,7 +47,7 @@ func eachZoneQuestion(t *testing.T, test func(t *testing.T, q zoneQuestion)) {
 	}
 }
 
-func (s *site) wantZones(client *openstack.Client, q zoneQuestion, want []openstack.Zone) {
+func (s *fixture) wantZones(client *openstack.Client, q zoneRequest, want []openstack.Zone) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -52,8 +58,8 @@ func (s *site) wantZones(client *openstack.Client, q zoneQuestion, want []openst
 	}
 }
 
-// wantZonesFailure asks several times and expects the same failure each time.
-func (s *site) wantZonesFailure(client *openstack.Client, q zoneQuestion, want failure) {
+// wantZonesFailure sends several requests and expects the same error each time.
+func (s *fixture) wantZonesFailure(client *openstack.Client, q zoneRequest, want failure) {
 	s.t.Helper()
 	first := ""
 	for range 3 {
@@ -79,32 +85,47 @@ func (s *site) wantZonesFailure(client *openstack.Client, q zoneQuestion, want f
 	wantFragment(s.t, first, q.words)
 }
 
-func TestZones(t *testing.T) {
+func TestZonesAreListedInOrder(t *testing.T) {
 	t.Parallel()
 	many, manyZones := make([]simulator.Zone, 1000), make([]openstack.Zone, 1000)
 	for i := range many {
 		name := fmt.Sprintf("zone-%04d", i)
-		many[i], manyZones[i] = simulator.Zone{Name: name, Unavailable: i%7 == 0}, openstack.Zone{Name: name, Available: i%7 != 0}
+		many[i], manyZones[i] = simulator.Zone{
+			Name:        name,
+			Unavailable: i%7 == 0,
+		}, openstack.Zone{Name: name, Available: i%7 != 0}
 	}
 	for name, test := range map[string]struct {
 		zones []simulator.Zone
 		want  []openstack.Zone
 	}{
-		"one":               {[]simulator.Zone{{Name: "nova"}}, []openstack.Zone{{Name: "nova", Available: true}}},
-		"in the order told": {[]simulator.Zone{{Name: "b"}, {Name: "a"}}, []openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}}},
-		"not available":     {[]simulator.Zone{{Name: "a", Unavailable: true}, {Name: "b"}}, []openstack.Zone{{Name: "a"}, {Name: "b", Available: true}}},
+		"one": {
+			[]simulator.Zone{{Name: "nova"}},
+			[]openstack.Zone{{Name: "nova", Available: true}},
+		},
+		"in the order told": {
+			[]simulator.Zone{{Name: "b"}, {Name: "a"}},
+			[]openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}},
+		},
+		"not available": {
+			[]simulator.Zone{{Name: "a", Unavailable: true}, {Name: "b"}},
+			[]openstack.Zone{{Name: "a"}, {Name: "b", Available: true}},
+		},
 		"listed twice": {
 			[]simulator.Zone{{Name: "a"}, {Name: "a", Unavailable: true}, {Name: "a"}},
 			[]openstack.Zone{{Name: "a", Available: true}, {Name: "a"}, {Name: "a", Available: true}},
 		},
-		"strange names": {[]simulator.Zone{{Name: " Zürich/1 \"x\""}}, []openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}}},
-		"none":          {nil, []openstack.Zone{}},
-		"very many":     {many, manyZones},
+		"strange names": {
+			[]simulator.Zone{{Name: " Zürich/1 \"x\""}},
+			[]openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}},
+		},
+		"none":      {nil, []openstack.Zone{}},
+		"very many": {many, manyZones},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
-				s := newSite(t, simulator.Config{})
+			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
+				s := newFixture(t, simulator.Config{})
 				check(t, s.cloud.SetZones(t.Context(), q.service, test.zones...))
 				s.clouds(simulator.Clouds{})
 				client := s.client()
@@ -117,11 +138,11 @@ func TestZones(t *testing.T) {
 	}
 }
 
-func TestZonesOfRegion(t *testing.T) {
+func TestZonesAreReadFromTheRegion(t *testing.T) {
 	t.Parallel()
-	eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
+	eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
 		for region, path := range map[string]string{"north": q.path, "south": "/south" + q.path} {
-			s := newSite(t, simulator.Config{Regions: []string{"north", "south"}})
+			s := newFixture(t, simulator.Config{Regions: []string{"north", "south"}})
 			s.clouds(simulator.Clouds{Region: region})
 			s.wantZones(s.client(), q, []openstack.Zone{{Name: "nova", Available: true}})
 			s.wantCalls(map[string]int{loginCall: 1, "GET " + path: 1})
@@ -129,26 +150,24 @@ func TestZonesOfRegion(t *testing.T) {
 	})
 }
 
-// TestZonesInOneSession: the questions of a client share its login.
-func TestZonesInOneSession(t *testing.T) {
+func TestBothZoneRequestsShareOneLogin(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{
+	s := newFixture(t, simulator.Config{
 		ComputeZones: []simulator.Zone{{Name: "c"}}, VolumeZones: []simulator.Zone{{Name: "v"}},
 	})
 	client := s.connected()
 	calls := map[string]int{}
-	for name, q := range zoneQuestions() {
+	for name, q := range zoneRequests() {
 		s.wantZones(client, q, []openstack.Zone{{Name: name[:1], Available: true}})
 		calls["GET "+q.path] = 1
 	}
 	s.wantCalls(calls)
 }
 
-// TestZonesAfterTokenEnd renews the login within the question.
-func TestZonesAfterTokenEnd(t *testing.T) {
+func TestZoneRequestRenewsTheLogin(t *testing.T) {
 	t.Parallel()
-	eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
-		s := newSite(t, simulator.Config{})
+	eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
+		s := newFixture(t, simulator.Config{})
 		client := s.connected()
 		_, err := s.cloud.RevokeTokens(t.Context())
 		check(t, err)
@@ -157,20 +176,31 @@ func TestZonesAfterTokenEnd(t *testing.T) {
 	})
 }
 
-func TestFaultsOfZones(t *testing.T) {
+func TestFailedZoneRequestsAreClassified(t *testing.T) {
 	t.Parallel()
-	tests := faultyAnswers()
+	tests := faultyResponses()
 	for _, certificate := range []string{"wrong host", "other authority", "expired"} {
-		delete(tests, certificate) // as in TestFaultsOfManila
+		delete(tests, certificate) // as in TestFailedManilaRequestsAreClassified
 	}
-	tests["401"] = failure{simulator.Fault{Mode: simulator.Status, Status: 401}, openstack.AuthenticationFailed, "refuses the token (HTTP 401)"}
-	tests["403"] = failure{simulator.Fault{Mode: simulator.Status, Status: 403}, openstack.NotOffered, "not open to this project"}
-	tests["404"] = failure{simulator.Fault{Mode: simulator.Status, Status: 404}, openstack.NotOffered, "nothing is served there"}
+	tests["401"] = failure{
+		simulator.Fault{Mode: simulator.Status, Status: 401},
+		openstack.AuthenticationFailed, "refused the token (HTTP 401)",
+	}
+	tests["403"] = failure{
+		simulator.Fault{Mode: simulator.Status, Status: 403},
+		openstack.NotOffered,
+		"not open to this project",
+	}
+	tests["404"] = failure{
+		simulator.Fault{Mode: simulator.Status, Status: 404},
+		openstack.NotOffered,
+		"nothing is served there",
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
-				s := newSite(t, simulator.Config{SeparatePorts: true})
+			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
+				s := newFixture(t, simulator.Config{SeparatePorts: true})
 				client := s.connected()
 				broken := test
 				broken.fault.Service = q.service
@@ -183,58 +213,67 @@ func TestFaultsOfZones(t *testing.T) {
 	}
 }
 
-// TestCloudWithoutZones: the service is not in the catalog, and later it is.
-func TestCloudWithoutZones(t *testing.T) {
+// The service is added to the catalog later.
+func TestMissingZoneServiceIsNotOffered(t *testing.T) {
 	t.Parallel()
-	eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
-		s := newSite(t, simulator.Config{})
+	eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
+		s := newFixture(t, simulator.Config{})
 		check(t, s.cloud.RemoveFromCatalog(t.Context(), q.entry))
 		s.clouds(simulator.Clouds{})
 		client := s.client()
-		s.wantZonesFailure(client, q, failure{reason: openstack.NotOffered, fragment: "its catalog has no " + q.entry})
+		s.wantZonesFailure(client, q, failure{
+			reason:   openstack.NotOffered,
+			fragment: "its catalog has no " + q.entry,
+		})
 		check(t, s.cloud.RestoreToCatalog(t.Context(), q.entry))
 		s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
 	})
 }
 
-// TestStrangersInPlaceOfZones answers the question about zones with something else.
-func TestStrangersInPlaceOfZones(t *testing.T) {
+func TestZonesRejectResponsesThatAreNotFromTheService(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"empty object": `{}`, "versions": `{"versions":[]}`, "list": `[]`, "number": `7`, "null": `null`, "text": `"secret-x"`,
-		"null zones": `{"availabilityZoneInfo":null}`, "zones of another shape": `{"availabilityZoneInfo":"secret-x"}`,
-		"zone without name":           `{"availabilityZoneInfo":[{"zoneName":"a","zoneState":{"available":true}},{"zoneState":{"available":true}}]}`,
-		"zone with another name":      `{"availabilityZoneInfo":[{"zoneName":"a"},{"zoneName":["secret-x"]}]}`,
-		"zone with another condition": `{"availabilityZoneInfo":[{"zoneName":"a","zoneState":{"available":"secret-x"}}]}`,
+		"empty object": `{}`, "versions": `{"versions":[]}`, "list": `[]`, "number": `7`, "null": `null`,
+		"text":                        `"secret-x"`,
+		"null zones":                  `{"availabilityZoneInfo":null}`,
+		"zones of another shape":      `{"availabilityZoneInfo":"secret-x"}`,
+		"zone without name":           zonesBody(`{"zoneState":{"available":true}}`),
+		"zone with another name":      zonesBody(`{"zoneName":"a"},{"zoneName":["secret-x"]}`),
+		"zone with another condition": zonesBody(`{"zoneName":"a","zoneState":{"available":"secret-x"}}`),
 		"broken":                      `{"availabilityZoneInfo":[`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachZoneQuestion(t, func(t *testing.T, q zoneQuestion) {
-				s := newSite(t, simulator.Config{})
+			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
+				s := newFixture(t, simulator.Config{})
 				s.front = strangeZones(t, q.entry, body)
 				s.clouds(simulator.Clouds{NoRegion: true})
-				s.wantZonesFailure(s.client(), q, failure{reason: openstack.CloudUnreachable, fragment: "not that of an OpenStack API"})
+				s.wantZonesFailure(s.client(), q, failure{
+					reason:   openstack.CloudUnreachable,
+					fragment: "not from an OpenStack API",
+				})
 			})
 		})
 	}
 }
 
-// TestZonesOfNewCatalogs: clouds that follow the service types authority register Cinder as block-storage.
-func TestZonesOfNewCatalogs(t *testing.T) {
+// Clouds that follow the service types authority register Cinder as block-storage.
+func TestBlockStorageTypeIsUsed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
-	s.front = strangeZones(t, "block-storage", `{"availabilityZoneInfo":[{"zoneName":"a","zoneState":{"available":true}}]}`)
+	s := newFixture(t, simulator.Config{})
+	s.front = strangeZones(t, "block-storage",
+		zonesBody(`{"zoneName":"a","zoneState":{"available":true}}`))
 	s.clouds(simulator.Clouds{NoRegion: true})
-	s.wantZones(s.client(), zoneQuestions()["volume"], []openstack.Zone{{Name: "a", Available: true}})
+	s.wantZones(s.client(), zoneRequests()["volume"], []openstack.Zone{{Name: "a", Available: true}})
 }
 
-// strangeZones is a cloud with one service besides Keystone, which gives that body for an answer.
+// strangeZones returns the URL of a cloud with Keystone and one service, which returns the body.
 func strangeZones(t *testing.T, entry, body string) string {
 	t.Helper()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api"}]}]`, entry, server.URL)
+		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api"}]}]`, entry,
+			server.URL)
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
 			w.Header().Set("X-Subject-Token", "secret-token")
@@ -248,3 +287,6 @@ func strangeZones(t *testing.T, entry, body string) string {
 	t.Cleanup(server.Close)
 	return server.URL + "/v3"
 }
+
+// zonesBody returns a list of these zones.
+func zonesBody(zones string) string { return `{"availabilityZoneInfo":[` + zones + `]}` }

@@ -113,7 +113,7 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		driverSecret, err := e.driverSecret()
 		e.must(err)
 		e.putDriversCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword))
-		e.eventually(soon, func() error { return e.waits("refuses the login", "keeps the credentials it has") })
+		e.eventually(soon, func() error { return e.waits("refused the login", "keeps the credentials it has") })
 		e.must(e.hasCondition(e.acceptedOf(), opv1.ConditionFalse, refusedReason))
 		e.rest()
 		e.must(e.unrolled(before))

@@ -21,7 +21,7 @@ import (
 const (
 	unreachableReason = "CloudUnreachable"
 	refusedReason     = "AuthenticationFailed"
-	notOpenStack      = "not that of an OpenStack API"
+	notOpenStack      = "not from an OpenStack API"
 	// shortly is long enough for the event that follows a condition.
 	shortly = 300 * time.Millisecond
 )

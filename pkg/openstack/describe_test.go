@@ -8,21 +8,22 @@ import (
 	"testing"
 )
 
-// TestAdviceNamesWhereTheAddressIs: auth_url leads to the identity service only; the catalog has the addresses of the others.
-func TestAdviceNamesWhereTheAddressIs(t *testing.T) {
+// auth_url is the URL of the identity service; the catalog contains the URLs of the other services.
+func TestMessageNamesTheSourceOfTheURL(t *testing.T) {
 	t.Parallel()
 	const url = "https://cloud.example:5000/v3"
 	for _, failure := range []error{
 		&net.DNSError{Name: "cloud.example"},
 		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		errForeign,
+		errNotOpenStack,
 	} {
 		own := unreachable(identityService, url, failure).Message
 		if !strings.Contains(own, "auth_url") || strings.Contains(own, "catalog") {
 			t.Errorf("%v of the identity service: %s", failure, own)
 		}
 		other := unreachable("shared file system service", url, failure).Message
-		if strings.Contains(other, "auth_url") || !strings.Contains(other, "the URL of the shared file system service in OpenStack's catalog") {
+		if strings.Contains(other, "auth_url") || !strings.Contains(other,
+			"the URL of the shared file system service in OpenStack's catalog") {
 			t.Errorf("%v of another service: %s", failure, other)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// advance lets time pass for the clients.
-func (s *site) advance(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
+// advance advances the clients' clock.
+func (s *fixture) advance(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
 
-// wantWait expects the refused login to be tried again after that time, and not a moment before.
-func (s *site) wantWait(client *openstack.Client, wait time.Duration, message string) {
+// wantDelay expects the client to retry the refused login after the delay, and not earlier.
+func (s *fixture) wantDelay(client *openstack.Client, wait time.Duration, message string) {
 	s.t.Helper()
 	for _, step := range []struct {
 		pass  time.Duration
@@ -26,50 +26,54 @@ func (s *site) wantWait(client *openstack.Client, wait time.Duration, message st
 	}
 }
 
-// TestRefusedLoginBacksOff: clouds lock a user out after a number of refused logins.
+// Clouds lock a user out after a number of refused logins.
 func TestRefusedLoginBacksOff(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]int{"401": 401, "403": 403} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{})
+			s := newFixture(t, simulator.Config{})
 			s.clouds(simulator.Clouds{})
 			s.fault(simulator.Fault{Mode: simulator.Status, Status: status, Service: simulator.Identity})
 			client := s.client()
 			message := s.wantFailure(client, openstack.AuthenticationFailed)
 			s.wantCalls(map[string]int{loginCall: 1})
 			for _, wait := range []time.Duration{
-				time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 15 * time.Minute,
+				time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute,
+				15 * time.Minute,
 			} {
-				s.wantWait(client, wait, message)
+				s.wantDelay(client, wait, message)
 			}
 			check(t, s.cloud.ClearFaults(t.Context()))
 			s.advance(15 * time.Minute)
 			s.wantTypes(client, "gold", "silver")
 
-			// Success forgets: the next refusal waits a minute again.
+			// A successful login resets the delay.
 			check(t, s.cloud.ClearFaults(t.Context()))
 			s.fault(simulator.Fault{Mode: simulator.Status, Status: status, Service: simulator.Identity})
 			_, err := s.cloud.RevokeTokens(t.Context())
 			check(t, err)
 			message = s.wantFailure(client, openstack.AuthenticationFailed)
 			s.counters()
-			s.wantWait(client, time.Minute, message)
+			s.wantDelay(client, time.Minute, message)
 		})
 	}
 }
 
-// TestChangedCredentialsDoNotWait: any change of what is used is a reason to try at once.
-func TestChangedCredentialsDoNotWait(t *testing.T) {
+// TestChangedCredentialsAreTriedAtOnce: any change of what is used is a reason to try at once.
+func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*site, *[]byte){
-		"clouds.yaml": func(s *site, _ *[]byte) { s.replace("    interface: public\n", "    interface: internal\n") },
-		"CA":          func(s *site, _ *[]byte) { s.write("ca.crt", s.ca()+"# another\n") },
-		"trusted CAs": func(_ *site, trusted *[]byte) { *trusted = []byte("# another bundle") },
+	for name, change := range map[string]func(*fixture, *[]byte){
+		"clouds.yaml": func(s *fixture, _ *[]byte) {
+			s.replace("    interface: public\n",
+				"    interface: internal\n")
+		},
+		"CA":          func(s *fixture, _ *[]byte) { s.write("ca.crt", s.ca()+"# another\n") },
+		"trusted CAs": func(_ *fixture, trusted *[]byte) { *trusted = []byte("# another bundle") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, simulator.Config{TLS: true})
+			s := newFixture(t, simulator.Config{TLS: true})
 			s.clouds(simulator.Clouds{})
 			s.write("ca.crt", s.ca())
 			var trusted []byte
@@ -79,19 +83,19 @@ func TestChangedCredentialsDoNotWait(t *testing.T) {
 			s.fault(simulator.Fault{Mode: simulator.Status, Status: 401, Service: simulator.Identity})
 			message := s.wantFailure(client, openstack.AuthenticationFailed)
 			s.counters()
-			s.wantWait(client, time.Minute, message)
+			s.wantDelay(client, time.Minute, message)
 			change(s, &trusted)
 			s.wantFailure(client, openstack.AuthenticationFailed)
 			s.wantCalls(map[string]int{loginCall: 1})
-			s.wantWait(client, time.Minute, message) // the new ones wait from the beginning
+			s.wantDelay(client, time.Minute, message) // the new ones wait from the beginning
 		})
 	}
 }
 
-// TestUnansweredLoginDoesNotBackOff: a cloud that does not answer has refused nothing.
-func TestUnansweredLoginDoesNotBackOff(t *testing.T) {
+// TestLoginWithoutResponseDoesNotBackOff: a cloud that does not answer has refused nothing.
+func TestLoginWithoutResponseDoesNotBackOff(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, simulator.Config{})
+	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	s.fault(simulator.Fault{Mode: simulator.Status, Status: 503})
 	client := s.client()

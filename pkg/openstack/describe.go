@@ -1,0 +1,110 @@
+package openstack
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// describe returns a description of an error that is the same text for each attempt.
+func describe(err error) string {
+	if status := statusOf(err); status != 0 {
+		return fmt.Sprintf("it returned HTTP %d. The cloud may be in maintenance; "+
+			"the operator retries automatically", status)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == proxyConnect {
+		return "the proxy cannot be used. " +
+			"Check Proxy/cluster (on HyperShift the management cluster's) and the route to the proxy"
+	}
+	for _, d := range []func(error) string{describeTLS, describeNetwork, describeResponse} {
+		if text := d(err); text != "" {
+			return text
+		}
+	}
+	return fmt.Sprintf("unexpected failure (%T)", err)
+}
+
+func describeTLS(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		cert      x509.CertificateInvalidError
+		verify    *tls.CertificateVerificationError
+		record    tls.RecordHeaderError
+		alert     tls.AlertError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "its certificate is signed by an unknown authority. " +
+			"Put the cloud's CA into key cacert of the credentials Secret, " +
+			"or into the trusted CA bundle of the cluster (trustedCA of Proxy/cluster)"
+	case errors.As(err, &host):
+		return "its certificate is not valid for this host name. " +
+			"Check auth_url and the cloud's certificate"
+	case errors.As(err, &cert):
+		return "its certificate is not valid (expired, not yet valid, or not for this use). " +
+			"Check the cloud's certificate and the clock"
+	case errors.As(err, &verify):
+		return "its certificate cannot be verified. Check the cloud's certificate"
+	case errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
+		return "the TLS handshake fails. Check that auth_url starts with https if the cloud serves HTTPS"
+	}
+	return ""
+}
+
+func describeNetwork(err error) string {
+	var dns *net.DNSError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Sprintf("the host name %s cannot be resolved. Check auth_url and the cluster's DNS",
+			dns.Name)
+	case errors.Is(err, context.Canceled):
+		return "request cancelled: operator shutting down"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no response in time. Check the route and firewalls between cluster and cloud"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection is refused. Check that the service runs and auth_url is right"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "there is no route. Check the route between cluster and cloud, and Proxy/cluster " +
+			"(on HyperShift the management cluster's)"
+	// Depending on the timing, a server that drops connections causes any of these errors.
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, http.ErrServerClosed):
+		return "the server closes the connection. " +
+			"Check load balancer, proxy and firewalls in front of the cloud"
+	}
+	return ""
+}
+
+func describeResponse(err error) string {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	var shape gophercloud.ErrUnexpectedType
+	switch {
+	case errors.Is(err, errTooLarge):
+		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+
+			"Check auth_url, proxy and load balancer", maxBody>>20, maxValues)
+	case errors.Is(err, errTooMany):
+		return fmt.Sprintf("it lists more than %d items, which is more than the operator accepts. "+
+			"Ask the cloud's administrator to show fewer to this project", maxItems)
+	case errors.Is(err, errRedirected):
+		return "it redirects the request to another server, which must not get the token. " +
+			"Check auth_url and the cloud's catalog"
+	}
+	malformed := errors.As(err, &syntax) || errors.As(err, &kind) || errors.As(err, &shape)
+	if malformed || errors.Is(err, errNotOpenStack) {
+		return "its response is not from an OpenStack API. Check auth_url, proxy and load balancer"
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/gophercloud/gophercloud/v2"
+	volumezones "github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
+	computezones "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/availabilityzones"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
+	"github.com/gophercloud/gophercloud/v2/pagination"
+)
+
+// Limits of a list: more than real clouds need, and the size of names in OpenStack's databases.
+const (
+	maxItems = 1000
+	maxName  = 255
+)
+
+// errTooMany means that a list is longer than maxItems.
+var errTooMany = errors.New("too many items in a list")
+
+// listing is a request for a list.
+type listing[T, R any] struct {
+	service service
+	// key is the field of the response that contains the list. An empty list is there too.
+	key     string
+	list    func(*gophercloud.ServiceClient) pagination.Pager
+	extract func(pagination.Page) ([]T, error)
+	// convert returns the name of an item, and the item for the caller.
+	convert func(T) (name string, result R)
+}
+
+func (l listing[T, R]) fetch(ctx context.Context, c *Client) (results []R, err error) {
+	err = c.call(ctx, l.service, func(endpoint *gophercloud.ServiceClient) error {
+		page, err := l.list(endpoint).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		if body, ok := page.GetBody().(map[string]any); !ok || body[l.key] == nil {
+			return errNotOpenStack
+		}
+		found, err := l.extract(page)
+		if err != nil {
+			return err
+		}
+		results, err = l.converted(found)
+		return err
+	})
+	return results, err
+}
+
+// converted checks and converts the items. OpenStack does not return an item without a name or with
+// a name longer than maxName.
+func (l listing[T, R]) converted(found []T) ([]R, error) {
+	if len(found) > maxItems {
+		return nil, errTooMany
+	}
+	results := make([]R, 0, len(found))
+	for _, f := range found {
+		name, result := l.convert(f)
+		if name == "" || utf8.RuneCountInString(name) > maxName {
+			return nil, errNotOpenStack
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// ShareTypes returns the names of the share types that Manila offers to the project, in Manila's
+// order: at most 1000 names, each of 1 to 255 arbitrary characters. If the cloud has no Manila, the
+// error has the reason NotOffered.
+func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
+	list := func(client *gophercloud.ServiceClient) pagination.Pager {
+		return sharetypes.List(client, sharetypes.ListOpts{})
+	}
+	convert := func(t sharetypes.ShareType) (name, result string) { return t.Name, t.Name }
+	return listing[sharetypes.ShareType, string]{
+		manila(), "share_types", list, sharetypes.ExtractShareTypes, convert,
+	}.fetch(ctx, c)
+}
+
+// zonesKey is the key of a list of availability zones.
+const zonesKey = "availabilityZoneInfo"
+
+// Zone is an availability zone.
+type Zone struct {
+	// Name consists of 1 to 255 arbitrary characters: quote it in messages.
+	Name string
+	// Available is true if the service accepts requests for the zone.
+	Available bool
+}
+
+// ComputeZones returns the availability zones of servers in Nova's order, duplicates included.
+func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) {
+	return listing[computezones.AvailabilityZone, Zone]{
+		nova(), zonesKey, computezones.List, computezones.ExtractAvailabilityZones,
+		func(z computezones.AvailabilityZone) (string, Zone) {
+			return z.ZoneName, Zone{z.ZoneName, z.ZoneState.Available}
+		},
+	}.fetch(ctx, c)
+}
+
+// VolumeZones returns the availability zones of volumes in Cinder's order, duplicates included.
+func (c *Client) VolumeZones(ctx context.Context) ([]Zone, error) {
+	return listing[volumezones.AvailabilityZone, Zone]{
+		cinder(), zonesKey, volumezones.List, volumezones.ExtractAvailabilityZones,
+		func(z volumezones.AvailabilityZone) (string, Zone) {
+			return z.ZoneName, Zone{z.ZoneName, z.ZoneState.Available}
+		},
+	}.fetch(ctx, c)
+}
