@@ -43,7 +43,7 @@ func TestAssetsGenerate(t *testing.T) {
 		}
 		for _, file := range []string{
 			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go", "Dockerfile.%s",
-			"test/devcluster/seed/operators/%s.yaml", "test/devcluster/seed/manifests/%s-csi-driver-operator/cluster/20-rbac.yaml",
+			"test/devcluster/fixtures/operators/%s.yaml", "test/devcluster/fixtures/manifests/%s-csi-driver-operator/cluster/20-rbac.yaml",
 		} {
 			if file = fmt.Sprintf(file, name); !slices.Contains(strings.Fields(stdout), file) {
 				t.Errorf("%s was not made", file)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -40,22 +40,22 @@ func Start(ctx context.Context, tls bool) (*simulator.Simulator, error) {
 
 // Describe asks the simulator for what a cluster must know about it, with the
 // credentials that are valid now.
-func Describe(ctx context.Context, client *simulator.Client) (seed.Cloud, error) {
+func Describe(ctx context.Context, client *simulator.Client) (fixtures.Cloud, error) {
 	info, err := client.Info(ctx)
 	if err != nil {
-		return seed.Cloud{}, err
+		return fixtures.Cloud{}, err
 	}
 	// The CA is not named inside of clouds.yaml: it comes as a key of its own,
 	// since no path is right both for the operator and for the driver.
 	clouds, err := client.CloudsYAML(ctx, simulator.Clouds{})
 	if err != nil {
-		return seed.Cloud{}, err
+		return fixtures.Cloud{}, err
 	}
-	described := seed.Cloud{Clouds: string(clouds), Region: info.Regions[0]}
+	described := fixtures.Cloud{Clouds: string(clouds), Region: info.Regions[0]}
 	if info.TLS {
 		ca, err := client.CA(ctx)
 		if err != nil {
-			return seed.Cloud{}, err
+			return fixtures.Cloud{}, err
 		}
 		described.CA = string(ca)
 	}

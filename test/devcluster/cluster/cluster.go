@@ -14,22 +14,22 @@ import (
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // Options describes a devcluster.
 type Options struct {
 	// Dir receives all state.
-	Dir layout.Dir
+	Dir paths.Dir
 	// Binaries is the cache that package build filled.
 	Binaries string
 	// Cloud is a kind of package cloud. TLS makes it serve HTTPS with a private CA.
 	Cloud string
 	TLS   bool
 	// Operators that will run, one at least.
-	Operators []seed.Operator
+	Operators []fixtures.Operator
 	// Guests is how many hosted clusters there are, each with operators of its own.
 	// Without any, the operators work for the cluster that they run in.
 	Guests int
@@ -39,15 +39,15 @@ type Options struct {
 
 // Cluster is a running devcluster.
 type Cluster struct {
-	opts       Options
-	management *plane
-	sites      []*Site
-	cloud      *simulator.Simulator // nil without a cloud
-	openstack  *seed.Cloud          // what is said of it
-	failed     chan error
-	cancel     context.CancelFunc // ends the projection
-	stopped    chan struct{}
-	start      time.Time
+	opts         Options
+	management   *controlPlane
+	environments []*Environment
+	cloud        *simulator.Simulator // nil without a cloud
+	openstack    *fixtures.Cloud      // what is said of it
+	failed       chan error
+	cancel       context.CancelFunc // stops the volumes
+	stopped      chan struct{}
+	start        time.Time
 }
 
 // Start starts everything. When it fails, what was started is stopped again. The
@@ -61,8 +61,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		{"clearing " + string(o.Dir), c.clear},
 		{"starting the OpenStack simulator", c.startCloud},
 		{"starting the Kubernetes control plane", c.startManagement},
-		{c.startingGuests(), c.startSites},
-		{"creating the objects OpenShift would create", c.seed},
+		{c.startingGuests(), c.startEnvironments},
+		{"creating the objects OpenShift would create", c.createFixtures},
 		{"writing kubeconfigs and the operators' files", c.writeFiles},
 		{"waiting for nodes", c.waitForNodes},
 	}
@@ -79,8 +79,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Sites are where operators are to run, in the order of the hosted clusters.
-func (c *Cluster) Sites() []*Site { return c.sites }
+// Environments are where operators are to run, in the order of the hosted clusters.
+func (c *Cluster) Environments() []*Environment { return c.environments }
 
 // Cloud drives the simulator. It is nil without a cloud.
 func (c *Cluster) Cloud() *simulator.Client {
@@ -115,7 +115,7 @@ func (c *Cluster) Stop() {
 		c.cancel()
 	}
 	var ending sync.WaitGroup
-	for _, p := range c.planes() {
+	for _, p := range c.controlPlanes() {
 		ending.Go(p.Stop)
 	}
 	ending.Wait()
@@ -127,10 +127,10 @@ func (c *Cluster) Stop() {
 	_ = os.Remove(c.opts.Dir.CloudControl())
 }
 
-// planes are all that run, the hosted ones first.
-func (c *Cluster) planes() []*plane {
-	var all []*plane
-	for _, s := range c.sites {
+// controlPlanes are all that run, the hosted ones first.
+func (c *Cluster) controlPlanes() []*controlPlane {
+	var all []*controlPlane
+	for _, s := range c.environments {
 		if s.target != nil && s.target != c.management {
 			all = append(all, s.target)
 		}
@@ -182,13 +182,13 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 	var definitions []string
 	if c.opts.Guests > 0 {
 		folder := c.opts.Dir.Definitions()
-		if err := writeFile(filepath.Join(folder, "hostedcontrolplanes.yaml"), seed.HostedControlPlanes()); err != nil {
+		if err := writeFile(filepath.Join(folder, "hostedcontrolplanes.yaml"), fixtures.HostedControlPlanes()); err != nil {
 			return err
 		}
 		definitions = append(definitions, folder)
 	}
 	var err error
-	if c.management, err = startPlane(ctx, c.opts, c.opts.Dir, definitions...); err != nil {
+	if c.management, err = startControlPlane(ctx, c.opts, c.opts.Dir, definitions...); err != nil {
 		return err
 	}
 	go c.watch(c.management)
@@ -196,7 +196,7 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 }
 
 // watch passes on the failure of a control plane.
-func (c *Cluster) watch(p *plane) {
+func (c *Cluster) watch(p *controlPlane) {
 	select {
 	case err := <-p.Failed():
 		c.fail(err)

@@ -8,40 +8,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // planned is a cluster of which nothing runs yet.
 func planned(t *testing.T, guests int) *Cluster {
 	t.Helper()
-	operators, err := seed.Operators([]string{"manila", "cinder"})
+	operators, err := fixtures.Operators([]string{"manila", "cinder"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{opts: Options{Dir: "/d", Operators: operators, Guests: guests}, management: &plane{}}
-	c.planSites()
+	c := &Cluster{opts: Options{Dir: "/d", Operators: operators, Guests: guests}, management: &controlPlane{}}
+	c.planEnvironments()
 	if err := c.assignAddresses(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func TestSitesHaveTheirOwn(t *testing.T) {
+func TestEnvironmentsHaveTheirOwn(t *testing.T) {
 	t.Parallel()
-	type site struct {
+	type environment struct {
 		Guest      string
-		Dir        layout.Dir
+		Dir        paths.Dir
 		Namespaces []string
 	}
 	for name, test := range map[string]struct {
 		guests int
-		want   []site
+		want   []environment
 	}{
-		"standalone": {want: []site{
+		"standalone": {want: []environment{
 			{Dir: "/d", Namespaces: []string{"openshift-cluster-csi-drivers", "openshift-cluster-csi-drivers"}},
 		}},
-		"two guests": {guests: 2, want: []site{
+		"two guests": {guests: 2, want: []environment{
 			{Guest: "guest-1", Dir: "/d/guests/guest-1", Namespaces: []string{"clusters-guest-1", "clusters-guest-1"}},
 			{Guest: "guest-2", Dir: "/d/guests/guest-2", Namespaces: []string{"clusters-guest-2", "clusters-guest-2"}},
 		}},
@@ -49,11 +49,11 @@ func TestSitesHaveTheirOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var (
-				got       []site
+				got       []environment
 				addresses []string
 			)
-			for _, s := range planned(t, test.guests).Sites() {
-				one := site{Guest: s.Guest, Dir: s.Dir}
+			for _, s := range planned(t, test.guests).Environments() {
+				one := environment{Guest: s.Guest, Dir: s.Dir}
 				for _, o := range s.Operators {
 					one.Namespaces = append(one.Namespaces, o.Namespace)
 					addresses = append(addresses, o.Address)
@@ -61,7 +61,7 @@ func TestSitesHaveTheirOwn(t *testing.T) {
 				got = append(got, one)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("sites (-want +got):\n%s", diff)
+				t.Errorf("environments (-want +got):\n%s", diff)
 			}
 			slices.Sort(addresses)
 			if unique := slices.Compact(slices.Clone(addresses)); len(unique) != len(addresses) || unique[0] == "" {
@@ -96,13 +96,13 @@ func TestVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			site := planned(t, test.guests).Sites()[0]
+			environment := planned(t, test.guests).Environments()[0]
 			var got []string
-			for _, v := range site.volumes(test.withCloud) {
+			for _, v := range environment.volumes(test.withCloud) {
 				got = append(got, v.Namespace+"/"+v.Name)
 				for key, path := range v.Files {
-					if !strings.HasPrefix(path, string(site.Dir)+"/") {
-						t.Errorf("key %s of %s is shown outside of the site: %s", key, v.Name, path)
+					if !strings.HasPrefix(path, string(environment.Dir)+"/") {
+						t.Errorf("key %s of %s is shown outside of the environment: %s", key, v.Name, path)
 					}
 				}
 			}

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/projection"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/kubeletvolumes"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	nodesTimeout = time.Minute
 )
 
-// startingGuests tells of startSites, if it takes time.
+// startingGuests tells of startEnvironments, if it takes time.
 func (c *Cluster) startingGuests() string {
 	if c.opts.Guests == 0 {
 		return ""
@@ -34,16 +34,16 @@ func (c *Cluster) startingGuests() string {
 	return fmt.Sprintf("starting the control planes of hosted clusters (%d)", c.opts.Guests)
 }
 
-// startSites starts the hosted clusters, and prepares what operators will run where.
-func (c *Cluster) startSites(ctx context.Context) error {
-	c.planSites()
-	return c.everySite(func(s *Site) error {
+// startEnvironments starts the hosted clusters, and prepares what operators will run where.
+func (c *Cluster) startEnvironments(ctx context.Context) error {
+	c.planEnvironments()
+	return c.everyEnvironment(func(s *Environment) error {
 		if !s.isHosted() {
 			s.target = c.management
 			return nil
 		}
 		var err error
-		if s.target, err = startPlane(ctx, c.opts, s.Dir); err != nil {
+		if s.target, err = startControlPlane(ctx, c.opts, s.Dir); err != nil {
 			return fmt.Errorf("starting %s: %w", s.Guest, err)
 		}
 		go c.watch(s.target)
@@ -51,30 +51,30 @@ func (c *Cluster) startSites(ctx context.Context) error {
 	})
 }
 
-// planSites gives each operator its place.
-func (c *Cluster) planSites() {
+// planEnvironments gives each operator its place.
+func (c *Cluster) planEnvironments() {
 	if c.opts.Guests == 0 {
-		c.sites = []*Site{{Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management}}
+		c.environments = []*Environment{{Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management}}
 		return
 	}
 	for i := range c.opts.Guests {
 		guest := "guest-" + strconv.Itoa(i+1)
-		site := &Site{Guest: guest, Dir: c.opts.Dir.Guest(guest), control: c.management}
+		environment := &Environment{Guest: guest, Dir: c.opts.Dir.Guest(guest), control: c.management}
 		for _, o := range c.opts.Operators {
-			site.Operators = append(site.Operators, o.Hosted(guest))
+			environment.Operators = append(environment.Operators, o.Hosted(guest))
 		}
-		c.sites = append(c.sites, site)
+		c.environments = append(c.environments, environment)
 	}
 }
 
 // assignAddresses comes after all control planes have started, which might take an
 // address that is free before.
 func (c *Cluster) assignAddresses(ctx context.Context) error {
-	free, err := freeAddresses(ctx, len(c.sites)*len(c.opts.Operators))
+	free, err := freeAddresses(ctx, len(c.environments)*len(c.opts.Operators))
 	if err != nil {
 		return err
 	}
-	for _, s := range c.sites {
+	for _, s := range c.environments {
 		for i := range s.Operators {
 			s.Operators[i].Address, free = free[0], free[1:]
 		}
@@ -82,18 +82,18 @@ func (c *Cluster) assignAddresses(ctx context.Context) error {
 	return nil
 }
 
-// everySite works on some sites at a time.
-func (c *Cluster) everySite(work func(*Site) error) error {
+// everyEnvironment works on some environments at a time.
+func (c *Cluster) everyEnvironment(work func(*Environment) error) error {
 	var (
 		all   sync.WaitGroup
 		slots = make(chan struct{}, startsAtOnce)
-		errs  = make([]error, len(c.sites))
+		errs  = make([]error, len(c.environments))
 	)
-	for i, site := range c.sites {
+	for i, environment := range c.environments {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = work(site)
+			errs[i] = work(environment)
 		})
 	}
 	all.Wait()
@@ -121,29 +121,29 @@ func freeAddresses(ctx context.Context, count int) ([]string, error) {
 	return free, nil
 }
 
-func (c *Cluster) seed(ctx context.Context) error {
+func (c *Cluster) createFixtures(ctx context.Context) error {
 	if err := c.assignAddresses(ctx); err != nil {
 		return err
 	}
 	if c.opts.Guests > 0 {
-		if err := populate(ctx, c.management, seed.Management(), nil); err != nil {
+		if err := populate(ctx, c.management, fixtures.Management(), nil); err != nil {
 			return err
 		}
 	}
-	return c.everySite(func(s *Site) error { return s.populate(ctx, c.openstack) })
+	return c.everyEnvironment(func(s *Environment) error { return s.populate(ctx, c.openstack) })
 }
 
 // writeFiles writes all that the operators find in their pods.
 func (c *Cluster) writeFiles(ctx context.Context) error {
-	if err := c.everySite(func(s *Site) error { return s.writeFiles(ctx) }); err != nil {
+	if err := c.everyEnvironment(func(s *Environment) error { return s.writeFiles(ctx) }); err != nil {
 		return err
 	}
-	var volumes []projection.Volume
-	for _, s := range c.sites {
+	var volumes []kubeletvolumes.Volume
+	for _, s := range c.environments {
 		volumes = append(volumes, s.volumes(c.cloud != nil)...)
 	}
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	return projection.Run(ctx, c.management.client, volumes, c.fail)
+	return kubeletvolumes.Run(ctx, c.management.client, volumes, c.fail)
 }
 
 // waitForNodes proves that kwok and the controller manager work everywhere.
@@ -168,12 +168,12 @@ func (c *Cluster) waitForNodes(ctx context.Context) error {
 }
 
 func (c *Cluster) missing(ctx context.Context) (string, error) {
-	for _, p := range c.planes() {
+	for _, p := range c.controlPlanes() {
 		if missing, err := p.missingNodes(ctx); err != nil || missing != "" {
 			return missing, err
 		}
 	}
-	for _, s := range c.sites {
+	for _, s := range c.environments {
 		for _, namespace := range s.operandNamespaces() {
 			if missing, err := s.target.missingAccount(ctx, namespace); err != nil || missing != "" {
 				return missing, err
@@ -183,7 +183,7 @@ func (c *Cluster) missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func (p *plane) missingNodes(ctx context.Context) (string, error) {
+func (p *controlPlane) missingNodes(ctx context.Context) (string, error) {
 	nodes, err := p.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", fmt.Errorf("listing nodes: %w", err)
@@ -196,7 +196,7 @@ func (p *plane) missingNodes(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func (p *plane) missingAccount(ctx context.Context, namespace string) (string, error) {
+func (p *controlPlane) missingAccount(ctx context.Context, namespace string) (string, error) {
 	_, err := p.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "the controller manager has made no service accounts yet", nil

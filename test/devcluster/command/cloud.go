@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -151,17 +151,17 @@ func rotate(ctx context.Context, p places, client *simulator.Client) error {
 		if err != nil {
 			return err
 		}
-		return renew(ctx, p.dir, seed.Standalone(operators), described)
+		return renew(ctx, p.dir, fixtures.Standalone(operators), described)
 	}
 	for _, guest := range guests {
 		operators, err := operatorsIn(p.dir.Guest(guest))
 		if err != nil {
 			return err
 		}
-		if err := renew(ctx, p.dir, seed.ControlPlane(guest, operators), described); err != nil {
+		if err := renew(ctx, p.dir, fixtures.ControlPlane(guest, operators), described); err != nil {
 			return err
 		}
-		if err := renew(ctx, p.dir.Guest(guest), seed.Guest(guest, operators), described); err != nil {
+		if err := renew(ctx, p.dir.Guest(guest), fixtures.Guest(guest, operators), described); err != nil {
 			return err
 		}
 	}
@@ -169,12 +169,12 @@ func rotate(ctx context.Context, p places, client *simulator.Client) error {
 }
 
 // renew changes the Secrets of one side in the cluster that has its files in dir.
-func renew(ctx context.Context, dir layout.Dir, side seed.Side, described seed.Cloud) error {
+func renew(ctx context.Context, dir paths.Dir, side fixtures.Side, described fixtures.Cloud) error {
 	config, err := clientcmd.BuildConfigFromFlags("", dir.AdminKubeconfig())
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	writer, err := seed.NewWriter(config)
+	writer, err := fixtures.NewWriter(config)
 	if err != nil {
 		return err
 	}
@@ -183,12 +183,12 @@ func renew(ctx context.Context, dir layout.Dir, side seed.Side, described seed.C
 }
 
 // operatorsIn are those that a running cluster is for: they have kubeconfigs.
-func operatorsIn(dir layout.Dir) ([]seed.Operator, error) {
-	all, err := seed.AllOperators()
+func operatorsIn(dir paths.Dir) ([]fixtures.Operator, error) {
+	all, err := fixtures.AllOperators()
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(o seed.Operator) bool {
+	return slices.DeleteFunc(all, func(o fixtures.Operator) bool {
 		_, err := os.Stat(dir.Kubeconfig(o.Name))
 		return err != nil
 	}), nil

@@ -21,9 +21,9 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/control"
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
 )
 
 const (
@@ -95,14 +95,14 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 
 // places is the outcome of the flags that name folders.
 type places struct {
-	repository layout.Repository
-	dir        layout.Dir
+	repository paths.Repository
+	dir        paths.Dir
 	binaries   string
 	bin        string
 }
 
 func (f *flags) places() (places, error) {
-	repository, err := layout.FindRepository()
+	repository, err := paths.FindRepository()
 	if err != nil {
 		return places{}, err
 	}
@@ -111,7 +111,7 @@ func (f *flags) places() (places, error) {
 		dir:        repository.DefaultDir(), binaries: repository.Kubernetes(), bin: repository.Bin(),
 	}
 	if f.dir != "" {
-		if p.dir, err = layout.NewDir(f.dir); err != nil {
+		if p.dir, err = paths.NewDir(f.dir); err != nil {
 			return places{}, err
 		}
 	}
@@ -140,7 +140,7 @@ func (p places) killLeftovers(progress io.Writer) {
 }
 
 func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, error) {
-	operators, err := seed.Operators(f.drivers)
+	operators, err := fixtures.Operators(f.drivers)
 	if err != nil {
 		return cluster.Options{}, err
 	}

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -40,14 +40,14 @@ func TestMain(m *testing.M) {
 
 // devcluster runs the command line and returns all it printed. Like make, it finds
 // the Kubernetes binaries in the folder that K8S_BIN_DIR names.
-func devcluster(dir layout.Dir, args ...string) (string, int) {
+func devcluster(dir paths.Dir, args ...string) (string, int) {
 	var out bytes.Buffer
 	args = append(args, "--dir="+string(dir), "--binaries="+os.Getenv("K8S_BIN_DIR"))
 	code := Main(args, &out, &out)
 	return out.String(), code
 }
 
-func mustRun(t *testing.T, dir layout.Dir, args ...string) string {
+func mustRun(t *testing.T, dir paths.Dir, args ...string) string {
 	t.Helper()
 	out, code := devcluster(dir, args...)
 	if code != 0 {
@@ -56,9 +56,9 @@ func mustRun(t *testing.T, dir layout.Dir, args ...string) string {
 	return out
 }
 
-func newDir(t *testing.T) layout.Dir {
+func newDir(t *testing.T) paths.Dir {
 	t.Helper()
-	dir := layout.Dir(t.TempDir())
+	dir := paths.Dir(t.TempDir())
 	t.Cleanup(func() {
 		if out, code := devcluster(dir, "down"); code != 0 {
 			t.Errorf("devcluster down ended with %d:\n%s", code, out)
@@ -72,7 +72,7 @@ func newDir(t *testing.T) layout.Dir {
 
 // processes returns the ids of processes with an argument inside of dir, by the
 // name of their program.
-func processes(t *testing.T, dir layout.Dir) map[string]int {
+func processes(t *testing.T, dir paths.Dir) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -160,7 +160,7 @@ func checkNodes(t *testing.T, admin kubernetes.Interface) {
 
 // checkOperators proves that the kubeconfig of an operator is that of its service
 // account, and that the audit log sees it; and that each has files of its own.
-func checkOperators(t *testing.T, dir layout.Dir) {
+func checkOperators(t *testing.T, dir paths.Dir) {
 	t.Helper()
 	images := map[string]string{
 		"manila-csi-driver-operator": "csi-driver-manila", "openstack-cinder-csi-driver-operator": "openstack-cinder-csi-driver",
@@ -199,7 +199,7 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
-func checkRotation(t *testing.T, dir layout.Dir, admin kubernetes.Interface) {
+func checkRotation(t *testing.T, dir paths.Dir, admin kubernetes.Interface) {
 	t.Helper()
 	clouds := func() string { return read(t, dir.OpenStackClouds()) }
 	before := clouds()
@@ -218,7 +218,7 @@ func checkRotation(t *testing.T, dir layout.Dir, admin kubernetes.Interface) {
 	}
 }
 
-func checkCloud(t *testing.T, dir layout.Dir) {
+func checkCloud(t *testing.T, dir paths.Dir) {
 	t.Helper()
 	mustRun(t, dir, "cloud", "outage", "503")
 	mustRun(t, dir, "cloud", "recover")
@@ -244,7 +244,7 @@ func checkCloud(t *testing.T, dir layout.Dir) {
 }
 
 // checkDeath proves that nothing stays when one component ends.
-func checkDeath(t *testing.T, dir layout.Dir) {
+func checkDeath(t *testing.T, dir paths.Dir) {
 	t.Helper()
 	pid, found := processes(t, dir)["kube-scheduler"]
 	if !found {
@@ -346,7 +346,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, code := devcluster(layout.Dir(t.TempDir()), args...)
+			out, code := devcluster(paths.Dir(t.TempDir()), args...)
 			if code != 1 || !strings.Contains(out, "devcluster: ") {
 				t.Errorf("ended with %d:\n%s", code, out)
 			}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
 // fake is what an operator leaves when all went well.
@@ -122,12 +122,12 @@ func (f fake) play(args []string) error {
 	return nil
 }
 
-func writeAll(ctx context.Context, kubeconfig, documents string) (seed.Writer, error) {
+func writeAll(ctx context.Context, kubeconfig, documents string) (fixtures.Writer, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := seed.NewWriter(config)
+	writer, err := fixtures.NewWriter(config)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func writeAll(ctx context.Context, kubeconfig, documents string) (seed.Writer, e
 	return writer, nil
 }
 
-func (f fake) reportAvailable(ctx context.Context, w seed.Writer) error {
+func (f fake) reportAvailable(ctx context.Context, w fixtures.Writer) error {
 	return w.Write(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "operator.openshift.io/v1",
 		"kind":       "ClusterCSIDriver",

@@ -17,14 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 const hostedNamespace = "clusters-guest-1"
 
 // hosted is a running management cluster with one hosted cluster.
 type hosted struct {
-	dir, guestDir     layout.Dir
+	dir, guestDir     paths.Dir
 	management, guest kubernetes.Interface
 }
 
@@ -33,7 +33,7 @@ func TestHypershift(t *testing.T) {
 	dir := newDir(t)
 	out := mustRun(t, dir, "up", "--flavour=hypershift", "--tls", "--drivers=manila,cinder")
 	h := hosted{dir: dir, guestDir: dir.Guest("guest-1")}
-	for _, want := range []layout.Dir{h.dir, h.guestDir} {
+	for _, want := range []paths.Dir{h.dir, h.guestDir} {
 		if !strings.Contains(out, "export KUBECONFIG="+want.AdminKubeconfig()) {
 			t.Errorf("up does not say how to reach %s:\n%s", want, out)
 		}

@@ -31,7 +31,7 @@ type session struct {
 	exitWhenReady bool
 	limit         time.Duration
 
-	sources []*view.Source // in the order of the cluster's sites
+	sources []*view.Source // in the order of the cluster's environments
 	changed chan struct{}
 	display view.Display
 	start   time.Time
@@ -72,20 +72,20 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// runners are the operators of all sites.
+// runners are the operators of all environments.
 func (s *session) runners() []operator.Runner {
 	var all []operator.Runner
-	for _, site := range s.cluster.Sites() {
-		for _, o := range site.Operators {
+	for _, environment := range s.cluster.Environments() {
+		for _, o := range environment.Operators {
 			all = append(all, operator.Runner{
-				Operator: o, Guest: site.Guest, Bin: s.places.bin, Dir: site.Dir, Env: site.OperatorEnv(o),
+				Operator: o, Guest: environment.Guest, Bin: s.places.bin, Dir: environment.Dir, Env: environment.OperatorEnv(o),
 			})
 		}
 	}
 	return all
 }
 
-// look begins to watch all sites.
+// look begins to watch all environments.
 func (s *session) look(ctx context.Context) error {
 	s.changed = make(chan struct{}, 1)
 	notify := func() {
@@ -94,9 +94,9 @@ func (s *session) look(ctx context.Context) error {
 		default: // a change is announced already
 		}
 	}
-	for _, site := range s.cluster.Sites() {
-		source := &view.Source{Drivers: drivers(site), Notify: notify}
-		if err := source.Start(ctx, site.Config(), site.ControlConfig()); err != nil {
+	for _, environment := range s.cluster.Environments() {
+		source := &view.Source{Drivers: drivers(environment), Notify: notify}
+		if err := source.Start(ctx, environment.Config(), environment.ControlConfig()); err != nil {
 			return err
 		}
 		s.sources = append(s.sources, source)
@@ -105,14 +105,14 @@ func (s *session) look(ctx context.Context) error {
 }
 
 // drivers says what to look at.
-func drivers(site *cluster.Site) []view.Driver {
+func drivers(environment *cluster.Environment) []view.Driver {
 	var all []view.Driver
-	for _, o := range site.Operators {
+	for _, o := range environment.Operators {
 		driver := view.Driver{
 			Title: o.Driver, Name: o.ClusterCSIDriver, Namespace: o.OperandNamespace,
 			Classes: o.StorageClasses, PerShareType: o.ClassPerShareType,
 		}
-		if site.Guest != "" {
+		if environment.Guest != "" {
 			driver.Controller, driver.ControlPlaneNamespace = o.Controller, o.Namespace
 		}
 		all = append(all, driver)
@@ -167,7 +167,7 @@ func (s *session) show(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// frame shows everything if there is one site, and else each in a line.
+// frame shows everything if there is one environment, and else each in a line.
 func (s *session) frame(shareTypes []string) (view.Frame, []string, error) {
 	if len(s.sources) == 1 {
 		now, err := s.sources[0].Snapshot()
@@ -182,7 +182,7 @@ func (s *session) frame(shareTypes []string) (view.Frame, []string, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		hosted := view.Hosted{Guest: s.cluster.Sites()[i].Guest, Missing: now.Missing(shareTypes)}
+		hosted := view.Hosted{Guest: s.cluster.Environments()[i].Guest, Missing: now.Missing(shareTypes)}
 		for _, text := range hosted.Missing {
 			all = append(all, hosted.Guest+": "+text)
 		}

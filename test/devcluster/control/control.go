@@ -16,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
 
-// Action is what can be ordered.
+// Action is what can be requested.
 type Action string
 
 // The actions.
@@ -26,15 +26,15 @@ const (
 	RotateGuestKubeconfig Action = "rotate-guest-kubeconfig"
 )
 
-// Order is one order. What an action has no use for is ignored.
-type Order struct {
+// Request is one request. What an action has no use for is ignored.
+type Request struct {
 	Action Action           `json:"action"`
 	Side   cluster.Side     `json:"side,omitempty"`
 	Guest  string           `json:"guest,omitempty"`
 	How    controlplane.How `json:"how,omitempty"`
 }
 
-// Target obeys orders. It is the cluster.
+// Target obeys requests. It is the cluster.
 type Target interface {
 	StopAPI(ctx context.Context, side cluster.Side, guest string, how controlplane.How) error
 	StartAPI(ctx context.Context, side cluster.Side, guest string) error
@@ -42,7 +42,7 @@ type Target interface {
 }
 
 const (
-	ordersPath    = "/orders"
+	requestsPath  = "/requests"
 	headerTimeout = 10 * time.Second
 )
 
@@ -51,22 +51,22 @@ type address struct {
 	URL string `json:"url"`
 }
 
-// Serve takes orders until the function it returns is called, and writes to a file
+// Serve takes requests until the function it returns is called, and writes to a file
 // where.
 func Serve(ctx context.Context, file string, t Target) (stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("listening for orders: %w", err)
+		return nil, fmt.Errorf("listening for requests: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+ordersPath, func(w http.ResponseWriter, r *http.Request) { answer(w, r, t) })
+	mux.HandleFunc("POST "+requestsPath, func(w http.ResponseWriter, r *http.Request) { answer(w, r, t) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
 	content, err := json.Marshal(address{URL: "http://" + listener.Addr().String()})
 	if err == nil {
 		err = os.WriteFile(file, append(content, '\n'), 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("saying where orders are taken: %w", err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("saying where requests are taken: %w", err), listener.Close())
 	}
 	go func() {
 		_ = server.Serve(listener) // it ends only when it is closed
@@ -78,10 +78,10 @@ func Serve(ctx context.Context, file string, t Target) (stop func(), err error) 
 }
 
 func answer(w http.ResponseWriter, r *http.Request, t Target) {
-	var order Order
-	err := json.NewDecoder(r.Body).Decode(&order)
+	var request Request
+	err := json.NewDecoder(r.Body).Decode(&request)
 	if err == nil {
-		err = obey(r.Context(), order, t)
+		err = handle(r.Context(), request, t)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
@@ -90,7 +90,7 @@ func answer(w http.ResponseWriter, r *http.Request, t Target) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func obey(ctx context.Context, o Order, t Target) error {
+func handle(ctx context.Context, o Request, t Target) error {
 	switch o.Action {
 	case StopAPI:
 		return t.StopAPI(ctx, o.Side, o.Guest, o.How)

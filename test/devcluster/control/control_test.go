@@ -52,17 +52,17 @@ func serve(t *testing.T, to *target) string {
 	return file
 }
 
-func TestOrdersArrive(t *testing.T) {
+func TestRequestsArrive(t *testing.T) {
 	t.Parallel()
 	to := &target{}
 	file := serve(t, to)
-	for _, order := range []Order{
+	for _, request := range []Request{
 		{Action: StopAPI, Side: cluster.Guest, Guest: "g", How: controlplane.Hang},
 		{Action: StartAPI, Side: cluster.Management, Guest: "g"},
 		{Action: RotateGuestKubeconfig, Guest: "h"},
 	} {
-		if err := Send(t.Context(), file, order); err != nil {
-			t.Errorf("%+v: %v", order, err)
+		if err := Send(t.Context(), file, request); err != nil {
+			t.Errorf("%+v: %v", request, err)
 		}
 	}
 	if diff := cmp.Diff([]string{"stop guest g hang", "start management g", "rotate h"}, to.told); diff != "" {
@@ -80,9 +80,9 @@ func TestErrorsComeBack(t *testing.T) {
 	}{
 		"refused": {file, StartAPI, "not today"},
 		"unknown": {file, "dance", `action "dance" is not known`},
-		"nobody":  {filepath.Join(t.TempDir(), "control.json"), StartAPI, "no devcluster takes orders here"},
+		"nobody":  {filepath.Join(t.TempDir(), "control.json"), StartAPI, "no devcluster takes requests here"},
 	} {
-		if err := Send(t.Context(), test.file, Order{Action: test.action}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := Send(t.Context(), test.file, Request{Action: test.action}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %q", name, err, test.want)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // TestNewDriver takes the steps of docs/adding-a-driver.md, in their order.
@@ -42,7 +42,7 @@ func TestNewDriver(t *testing.T) {
 // copyRepository copies what belongs to the source tree. Times of files are kept, so that Go's cache knows their tests.
 func copyRepository(t *testing.T) string {
 	t.Helper()
-	repository, err := layout.FindRepository()
+	repository, err := paths.FindRepository()
 	if err != nil {
 		t.Fatal(err)
 	}

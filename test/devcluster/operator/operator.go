@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
 )
 
 const (
@@ -30,12 +30,12 @@ const (
 
 // Runner runs one operator.
 type Runner struct {
-	Operator seed.Operator
+	Operator fixtures.Operator
 	// Guest is the hosted cluster it works for, empty if it works for its own.
 	Guest string
 	// Bin is the folder of its program.
 	Bin string
-	Dir layout.Dir
+	Dir paths.Dir
 	// Env is the environment of its Deployment.
 	Env []string
 	// Progress receives lines for people.

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // newRunner runs a shell script as the operator.
@@ -24,8 +24,8 @@ func newRunner(t *testing.T, script string) (Runner, *strings.Builder) {
 	}
 	var progress strings.Builder
 	return Runner{
-		Operator: seed.Operator{Name: "the-operator", Program: "the-operator", Namespace: "ns"},
-		Bin:      bin, Dir: layout.Dir(t.TempDir()), Env: []string{"GREETING=hello"}, Progress: &progress,
+		Operator: fixtures.Operator{Name: "the-operator", Program: "the-operator", Namespace: "ns"},
+		Bin:      bin, Dir: paths.Dir(t.TempDir()), Env: []string{"GREETING=hello"}, Progress: &progress,
 	}, &progress
 }
 

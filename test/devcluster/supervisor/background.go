@@ -10,12 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // Background starts this program again with other arguments, detached from the
 // terminal, and follows its output until the cluster is ready or has failed.
-func Background(ctx context.Context, dir layout.Dir, args []string, progress io.Writer) error {
+func Background(ctx context.Context, dir paths.Dir, args []string, progress io.Writer) error {
 	if err := os.MkdirAll(string(dir), 0o755); err != nil {
 		return fmt.Errorf("making the state folder: %w", err)
 	}
@@ -45,7 +45,7 @@ func Background(ctx context.Context, dir layout.Dir, args []string, progress io.
 }
 
 // spawn truncates the log: it is about this process only.
-func spawn(dir layout.Dir, args []string) (<-chan struct{}, *exec.Cmd, error) {
+func spawn(dir paths.Dir, args []string) (<-chan struct{}, *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding this program: %w", err)
@@ -69,7 +69,7 @@ func spawn(dir layout.Dir, args []string) (<-chan struct{}, *exec.Cmd, error) {
 	return ended, cmd, nil
 }
 
-func follow(ctx context.Context, dir layout.Dir, ended <-chan struct{}, progress io.Writer) error {
+func follow(ctx context.Context, dir paths.Dir, ended <-chan struct{}, progress io.Writer) error {
 	log, err := os.Open(dir.Log())
 	if err != nil {
 		return fmt.Errorf("following the supervisor: %w", err)

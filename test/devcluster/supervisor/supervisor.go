@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // Phase of a devcluster.
@@ -41,7 +41,7 @@ var ErrRunning = errors.New("a devcluster is running here already")
 
 // Serve runs work while holding the folder, and writes down how it goes. Work
 // calls ready once the cluster can be used.
-func Serve(dir layout.Dir, work func(ready func() error) error) error {
+func Serve(dir paths.Dir, work func(ready func() error) error) error {
 	lock, err := acquire(dir)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func Serve(dir layout.Dir, work func(ready func() error) error) error {
 
 // acquire takes the lock. It is a POSIX record lock: the kernel tells others who
 // holds it, and frees it however the holder ends.
-func acquire(dir layout.Dir) (*os.File, error) {
+func acquire(dir paths.Dir) (*os.File, error) {
 	if err := os.MkdirAll(string(dir), 0o755); err != nil {
 		return nil, fmt.Errorf("making the state folder: %w", err)
 	}
@@ -86,7 +86,7 @@ func acquire(dir layout.Dir) (*os.File, error) {
 }
 
 // holder returns the id of the process that holds the lock, or 0.
-func holder(dir layout.Dir) (int, error) {
+func holder(dir paths.Dir) (int, error) {
 	lock, err := os.OpenFile(dir.Lock(), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -107,7 +107,7 @@ func holder(dir layout.Dir) (int, error) {
 
 // Read returns the state of the cluster in a folder. What a killed process left
 // behind counts as down.
-func Read(dir layout.Dir) (State, error) {
+func Read(dir paths.Dir) (State, error) {
 	content, err := os.ReadFile(dir.State())
 	if errors.Is(err, os.ErrNotExist) {
 		return State{Phase: Down}, nil
@@ -127,7 +127,7 @@ func Read(dir layout.Dir) (State, error) {
 	return state, nil
 }
 
-func write(dir layout.Dir, state State) error {
+func write(dir paths.Dir, state State) error {
 	content, err := json.MarshalIndent(state, "", "  ")
 	if err == nil {
 		err = os.WriteFile(dir.State()+".new", append(content, '\n'), 0o600)
@@ -143,7 +143,7 @@ func write(dir layout.Dir, state State) error {
 
 // Stop ends the process that runs the cluster of a folder and waits for it. It
 // says whether there was one.
-func Stop(ctx context.Context, dir layout.Dir, grace time.Duration) (bool, error) {
+func Stop(ctx context.Context, dir paths.Dir, grace time.Duration) (bool, error) {
 	pid, err := holder(dir)
 	if err != nil || pid == 0 {
 		return false, err
@@ -159,7 +159,7 @@ func Stop(ctx context.Context, dir layout.Dir, grace time.Duration) (bool, error
 	return true, fmt.Errorf("process %d does not end", pid)
 }
 
-func waitReleased(ctx context.Context, dir layout.Dir, grace time.Duration) bool {
+func waitReleased(ctx context.Context, dir paths.Dir, grace time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)

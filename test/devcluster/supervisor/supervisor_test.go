@@ -5,10 +5,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-func phase(t *testing.T, dir layout.Dir) Phase {
+func phase(t *testing.T, dir paths.Dir) Phase {
 	t.Helper()
 	state, err := Read(dir)
 	if err != nil {
@@ -29,7 +29,7 @@ func TestServeWritesItsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := layout.Dir(t.TempDir())
+			dir := paths.Dir(t.TempDir())
 			if got := phase(t, dir); got != Down {
 				t.Errorf("phase of an empty folder is %s", got)
 			}
@@ -54,7 +54,7 @@ func TestServeWritesItsEnd(t *testing.T) {
 // A killed process leaves its word behind, but not its lock.
 func TestKilledProcessCountsAsDown(t *testing.T) {
 	t.Parallel()
-	dir := layout.Dir(t.TempDir())
+	dir := paths.Dir(t.TempDir())
 	if err := write(dir, State{Phase: Ready, PID: 1}); err != nil {
 		t.Fatal(err)
 	}

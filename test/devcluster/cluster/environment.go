@@ -9,24 +9,24 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
-	"github.com/openstack-csi/csi-operator/test/devcluster/projection"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/kubeletvolumes"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// Site is where operators are at work: the cluster itself, or the control plane of a
+// Environment is where operators are at work: the cluster itself, or the control plane of a
 // hosted cluster.
-type Site struct {
+type Environment struct {
 	// Guest is the hosted cluster. It is empty if nothing is hosted.
 	Guest string
 	// Dir has the files that the operators would find in their pods.
-	Dir layout.Dir
+	Dir paths.Dir
 	// Operators are those that run here, with their namespace and address.
-	Operators []seed.Operator
+	Operators []fixtures.Operator
 
 	// control is where the operators run, target has the nodes that the drivers serve.
 	// They are the same if nothing is hosted.
-	control, target *plane
+	control, target *controlPlane
 }
 
 // userOfOperators has another name than the user of people and tests, so that audit
@@ -34,34 +34,34 @@ type Site struct {
 const userOfOperators = "system:admin"
 
 // Config is that of an administrator of the cluster that the drivers serve.
-func (s *Site) Config() *rest.Config { return s.target.Config() }
+func (s *Environment) Config() *rest.Config { return s.target.Config() }
 
 // ControlConfig is that of an administrator of the cluster that the operators run in.
-func (s *Site) ControlConfig() *rest.Config { return s.control.Config() }
+func (s *Environment) ControlConfig() *rest.Config { return s.control.Config() }
 
 // OperatorEnv is the environment of an operator.
-func (s *Site) OperatorEnv(o seed.Operator) []string {
+func (s *Environment) OperatorEnv(o fixtures.Operator) []string {
 	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+s.Dir.OpenStackClouds())
 }
 
-func (s *Site) isHosted() bool { return s.Guest != "" }
+func (s *Environment) isHosted() bool { return s.Guest != "" }
 
-// populate creates all objects of the site.
-func (s *Site) populate(ctx context.Context, openstack *seed.Cloud) error {
+// populate creates all objects of the environment.
+func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) error {
 	if !s.isHosted() {
-		return populate(ctx, s.target, seed.Standalone(s.Operators), openstack)
+		return populate(ctx, s.target, fixtures.Standalone(s.Operators), openstack)
 	}
-	if err := populate(ctx, s.target, seed.Guest(s.Guest, s.Operators), openstack); err != nil {
+	if err := populate(ctx, s.target, fixtures.Guest(s.Guest, s.Operators), openstack); err != nil {
 		return err
 	}
-	if err := populate(ctx, s.control, seed.ControlPlane(s.Guest, s.Operators), openstack); err != nil {
+	if err := populate(ctx, s.control, fixtures.ControlPlane(s.Guest, s.Operators), openstack); err != nil {
 		return err
 	}
 	return s.renewGuestKubeconfig(ctx)
 }
 
 // populate fills one side. The cloud may be missing.
-func populate(ctx context.Context, p *plane, side seed.Side, openstack *seed.Cloud) error {
+func populate(ctx context.Context, p *controlPlane, side fixtures.Side, openstack *fixtures.Cloud) error {
 	if openstack != nil {
 		side.Values.Cloud = *openstack
 	}
@@ -70,25 +70,25 @@ func populate(ctx context.Context, p *plane, side seed.Side, openstack *seed.Clo
 
 // renewGuestKubeconfig gives the hosted control plane a new certificate for its
 // cluster.
-func (s *Site) renewGuestKubeconfig(ctx context.Context) error {
+func (s *Environment) renewGuestKubeconfig(ctx context.Context) error {
 	config, err := s.target.Issue(userOfOperators)
 	if err != nil {
 		return err
 	}
-	content, err := seed.AdminKubeconfig(config)
+	content, err := fixtures.AdminKubeconfig(config)
 	if err != nil {
 		return err
 	}
-	side := seed.ControlPlane(s.Guest, s.Operators)
+	side := fixtures.ControlPlane(s.Guest, s.Operators)
 	side.Values.GuestKubeconfig = string(content)
 	return side.WriteGuestKubeconfig(ctx, s.control.writer)
 }
 
 // writeFiles writes what the operators would have in their pods and what does not
 // change.
-func (s *Site) writeFiles(ctx context.Context) error {
+func (s *Environment) writeFiles(ctx context.Context) error {
 	for _, o := range s.Operators {
-		kubeconfig, err := seed.ServiceAccountKubeconfig(ctx, s.control.Config(), o)
+		kubeconfig, err := fixtures.ServiceAccountKubeconfig(ctx, s.control.Config(), o)
 		if err != nil {
 			return err
 		}
@@ -109,39 +109,39 @@ func (s *Site) writeFiles(ctx context.Context) error {
 
 // volumes are those of the operators' Deployments. All of them mount the same
 // credentials, and the same ConfigMap with the CA.
-func (s *Site) volumes(withCloud bool) []projection.Volume {
-	var volumes []projection.Volume
+func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
+	var volumes []kubeletvolumes.Volume
 	for _, o := range s.Operators {
-		volumes = append(volumes, projection.Volume{
-			Kind: projection.ConfigMap, Namespace: o.Namespace, Name: o.Name + "-config",
+		volumes = append(volumes, kubeletvolumes.Volume{
+			Kind: kubeletvolumes.ConfigMap, Namespace: o.Namespace, Name: o.Name + "-config",
 			Files: map[string]string{"config.yaml": s.Dir.OperatorConfig(o.Name)},
 		})
 	}
 	namespace, caConfig := s.Operators[0].Namespace, "cloud-provider-config"
 	if s.isHosted() {
 		caConfig = "openstack-cloud-config"
-		volumes = append(volumes, projection.Volume{
-			Kind: projection.Secret, Namespace: namespace, Name: "service-network-admin-kubeconfig",
+		volumes = append(volumes, kubeletvolumes.Volume{
+			Kind: kubeletvolumes.Secret, Namespace: namespace, Name: "service-network-admin-kubeconfig",
 			Files: map[string]string{"kubeconfig": s.Dir.GuestKubeconfig()},
 		})
 	}
 	if !withCloud {
 		return volumes
 	}
-	return append(volumes, projection.Volume{
-		Kind: projection.Secret, Namespace: namespace, Name: "openstack-cloud-credentials",
+	return append(volumes, kubeletvolumes.Volume{
+		Kind: kubeletvolumes.Secret, Namespace: namespace, Name: "openstack-cloud-credentials",
 		Files: map[string]string{
 			"clouds.yaml": s.Dir.OpenStackClouds(),
 			"cacert":      filepath.Join(s.Dir.OpenStack(), "ca.crt"),
 		},
-	}, projection.Volume{
-		Kind: projection.ConfigMap, Namespace: namespace, Name: caConfig,
+	}, kubeletvolumes.Volume{
+		Kind: kubeletvolumes.ConfigMap, Namespace: namespace, Name: caConfig,
 		Files: map[string]string{"ca-bundle.pem": filepath.Join(s.Dir.OpenStackCA(), "ca-bundle.pem")},
 	})
 }
 
 // operandNamespaces are where the drivers' pods run in the target cluster.
-func (s *Site) operandNamespaces() []string {
+func (s *Environment) operandNamespaces() []string {
 	var names []string
 	for _, o := range s.Operators {
 		names = append(names, o.OperandNamespace)
@@ -151,8 +151,8 @@ func (s *Site) operandNamespaces() []string {
 
 // clearFiles removes what an earlier cluster, of other operators perhaps, left in a
 // folder, but nothing of which it does not know that it is its own.
-func clearFiles(d layout.Dir) []error {
-	operators, err := seed.AllOperators()
+func clearFiles(d paths.Dir) []error {
+	operators, err := fixtures.AllOperators()
 	if err != nil {
 		return []error{err}
 	}

@@ -10,22 +10,22 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/build"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
-	"github.com/openstack-csi/csi-operator/test/devcluster/layout"
-	"github.com/openstack-csi/csi-operator/test/devcluster/seed"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// plane is a running control plane with all that is needed to fill it.
-type plane struct {
+// controlPlane is a running control plane with all that is needed to fill it.
+type controlPlane struct {
 	*controlplane.ControlPlane
 
-	dir    layout.Dir
+	dir    paths.Dir
 	client kubernetes.Interface
-	writer seed.Writer
+	writer fixtures.Writer
 }
 
-// startPlane starts the control plane that has its files in dir. The definitions are
+// startControlPlane starts the control plane that has its files in dir. The definitions are
 // folders of CRDs beside those of every cluster.
-func startPlane(ctx context.Context, o Options, dir layout.Dir, definitions ...string) (*plane, error) {
+func startControlPlane(ctx context.Context, o Options, dir paths.Dir, definitions ...string) (*controlPlane, error) {
 	var drivers []string
 	for _, operator := range o.Operators {
 		drivers = append(drivers, operator.ClusterCSIDriver)
@@ -43,9 +43,9 @@ func startPlane(ctx context.Context, o Options, dir layout.Dir, definitions ...s
 	if err != nil {
 		return nil, err
 	}
-	p := &plane{ControlPlane: started, dir: dir}
+	p := &controlPlane{ControlPlane: started, dir: dir}
 	if p.client, err = kubernetes.NewForConfig(started.Config()); err == nil {
-		p.writer, err = seed.NewWriter(started.Config())
+		p.writer, err = fixtures.NewWriter(started.Config())
 	}
 	if err == nil {
 		err = p.writeAdminKubeconfig()
@@ -57,8 +57,8 @@ func startPlane(ctx context.Context, o Options, dir layout.Dir, definitions ...s
 	return p, nil
 }
 
-func (p *plane) writeAdminKubeconfig() error {
-	content, err := seed.AdminKubeconfig(p.Config())
+func (p *controlPlane) writeAdminKubeconfig() error {
+	content, err := fixtures.AdminKubeconfig(p.Config())
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // firstGuest is the hosted cluster that is meant unless another is named.
 const firstGuest = "guest-1"
 
-func (f *flags) order(cmd *cobra.Command, o control.Order) error {
+func (f *flags) request(cmd *cobra.Command, o control.Request) error {
 	p, err := f.places()
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func newAPI(f *flags) *cobra.Command {
 
 func newAPIStop(f *flags) *cobra.Command {
 	var how string
-	order := control.Order{Action: control.StopAPI}
+	request := control.Request{Action: control.StopAPI}
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "Take an API server away",
@@ -37,28 +37,28 @@ func newAPIStop(f *flags) *cobra.Command {
 			"The rest of its control plane is away meanwhile.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			order.How = controlplane.How(how)
-			return f.order(cmd, order)
+			request.How = controlplane.How(how)
+			return f.request(cmd, request)
 		},
 	}
-	addSide(cmd, &order)
+	addSide(cmd, &request)
 	cmd.Flags().StringVar(&how, "how", string(controlplane.Refuse), controlplane.Ways())
 	return cmd
 }
 
 func newAPIStart(f *flags) *cobra.Command {
-	order := control.Order{Action: control.StartAPI}
+	request := control.Request{Action: control.StartAPI}
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Bring the API server back, on the same port and with its data",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.order(cmd, order) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return f.request(cmd, request) },
 	}
-	addSide(cmd, &order)
+	addSide(cmd, &request)
 	return cmd
 }
 
-func addSide(cmd *cobra.Command, o *control.Order) {
+func addSide(cmd *cobra.Command, o *control.Request) {
 	cmd.Flags().StringVar((*string)(&o.Side), "side", string(cluster.Management),
 		fmt.Sprintf("%s (also that of flavour %s) or %s", cluster.Management, standalone, cluster.Guest))
 	cmd.Flags().StringVar(&o.Guest, "guest", firstGuest, "the hosted cluster")
@@ -66,14 +66,14 @@ func addSide(cmd *cobra.Command, o *control.Order) {
 
 func newGuest(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "guest", Short: "Change a hosted cluster"}
-	order := control.Order{Action: control.RotateGuestKubeconfig}
+	request := control.Request{Action: control.RotateGuestKubeconfig}
 	rotate := &cobra.Command{
 		Use:   "rotate-kubeconfig",
 		Short: "Give the hosted control plane a new certificate for its cluster",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.order(cmd, order) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return f.request(cmd, request) },
 	}
-	rotate.Flags().StringVar(&order.Guest, "guest", firstGuest, "the hosted cluster")
+	rotate.Flags().StringVar(&request.Guest, "guest", firstGuest, "the hosted cluster")
 	cmd.AddCommand(rotate)
 	return cmd
 }

@@ -1,7 +1,7 @@
-// Package layout knows where everything is: the repository with its binaries,
+// Package paths knows where everything is: the repository with its binaries,
 // and the folder that holds all state of one devcluster. Nobody else spells
 // these paths.
-package layout
+package paths
 
 import (
 	"cmp"

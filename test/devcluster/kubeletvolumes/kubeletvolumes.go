@@ -1,7 +1,7 @@
-// Package projection keeps files on this machine in step with Secrets and
+// Package kubeletvolumes keeps files on this machine in step with Secrets and
 // ConfigMaps, as the kubelet does for the volumes of a pod. An operator that runs
 // as a process reads those files. Package cluster uses it.
-package projection
+package kubeletvolumes
 
 import (
 	"context"

@@ -40,19 +40,19 @@ func (c *Cluster) StartAPI(ctx context.Context, side Side, guest string) error {
 // RotateGuestKubeconfig gives a hosted control plane another certificate for its
 // cluster.
 func (c *Cluster) RotateGuestKubeconfig(ctx context.Context, guest string) error {
-	s, err := c.site(guest)
+	s, err := c.environment(guest)
 	if err != nil {
 		return err
 	}
 	return s.renewGuestKubeconfig(ctx)
 }
 
-func (c *Cluster) find(side Side, guest string) (*plane, error) {
+func (c *Cluster) find(side Side, guest string) (*controlPlane, error) {
 	switch side {
 	case Management:
 		return c.management, nil
 	case Guest:
-		s, err := c.site(guest)
+		s, err := c.environment(guest)
 		if err != nil {
 			return nil, err
 		}
@@ -61,13 +61,13 @@ func (c *Cluster) find(side Side, guest string) (*plane, error) {
 	return nil, fmt.Errorf("side %q is not known, only %s and %s", side, Management, Guest)
 }
 
-func (c *Cluster) site(guest string) (*Site, error) {
+func (c *Cluster) environment(guest string) (*Environment, error) {
 	if c.opts.Guests == 0 {
 		return nil, errors.New("there are no hosted clusters")
 	}
-	i := slices.IndexFunc(c.sites, func(s *Site) bool { return s.Guest == guest })
+	i := slices.IndexFunc(c.environments, func(s *Environment) bool { return s.Guest == guest })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no hosted cluster %q", guest)
 	}
-	return c.sites[i], nil
+	return c.environments[i], nil
 }
