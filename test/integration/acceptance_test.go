@@ -23,7 +23,7 @@ const (
 )
 
 // acceptedOf is the condition about the credentials of the driver.
-func (e *env) acceptedOf() string {
+func (e *env) credentialsCondition() string {
 	if e.subject.name == cinder().name {
 		return cinderAccepted
 	}
@@ -31,7 +31,7 @@ func (e *env) acceptedOf() string {
 }
 
 // putDriversCredentials changes the Secrets that the driver reads, but not the operator's own files.
-func (e *env) putDriversCredentials(text string) {
+func (e *env) putDriverCredentials(text string) {
 	e.t.Helper()
 	data := map[string][]byte{"clouds.yaml": []byte(text)}
 	name := e.subject.credentials[len(e.subject.credentials)-1]
@@ -42,21 +42,21 @@ func (e *env) putDriversCredentials(text string) {
 }
 
 // waits returns an error unless the driver's credentials are not accepted, with a message that has the texts.
-func (e *env) waits(texts ...string) error {
-	if err := e.hasCondition(e.acceptedOf(), opv1.ConditionFalse, ""); err != nil {
+func (e *env) credentialsPending(texts ...string) error {
+	if err := e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, ""); err != nil {
 		return err
 	}
-	message := e.message(e.acceptedOf())
+	message := e.message(e.credentialsCondition())
 	for _, text := range texts {
 		if !strings.Contains(message, text) {
-			return fmt.Errorf("the message of %s is %q, want it to say %q", e.acceptedOf(), message, text)
+			return fmt.Errorf("the message of %s is %q, want it to say %q", e.credentialsCondition(), message, text)
 		}
 	}
 	return nil
 }
 
 // unrolled returns an error if a workload has changed.
-func (e *env) unrolled(before map[string]workload) error {
+func (e *env) notRolledOut(before map[string]workload) error {
 	for name := range before {
 		after, err := e.workload(name)
 		if err != nil {
@@ -95,8 +95,8 @@ func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Args: args})
 				e.awaitAvailable()
-				e.eventually(soon, func() error { return e.hasCondition(e.acceptedOf(), opv1.ConditionTrue, "") })
-				e.rest()
+				e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
+				e.awaitNoWrites()
 				test(e)
 			})
 		}
@@ -112,22 +112,22 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
 		driverSecret, err := e.driverSecret()
 		e.must(err)
-		e.putDriversCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword))
-		e.eventually(soon, func() error { return e.waits("refused the login", "keeps the credentials it has") })
-		e.must(e.hasCondition(e.acceptedOf(), opv1.ConditionFalse, refusedReason))
-		e.rest()
-		e.must(e.unrolled(before))
+		e.putDriverCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword))
+		e.eventually(soon, func() error { return e.credentialsPending("refused the login", "keeps the credentials it has") })
+		e.must(e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, refusedReason))
+		e.awaitNoWrites()
+		e.must(e.notRolledOut(before))
 		e.must(e.available())
 		now, err := e.driverSecret()
 		e.must(err)
 		if diff := cmp.Diff(driverSecret, now); diff != "" {
 			e.t.Error("the Secret that the driver reads at each call has refused credentials")
 		}
-		e.putDriversCredentials(good + "# others\n")
+		e.putDriverCredentials(good + "# others\n")
 		e.eventually(soon, func() error { return e.rolled(before) })
-		e.eventually(soon, func() error { return e.hasCondition(e.acceptedOf(), opv1.ConditionTrue, "") })
+		e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
 		e.awaitAvailable()
-		e.rest()
+		e.awaitNoWrites()
 		e.must(e.rolled(before))
 	})
 }
@@ -148,21 +148,21 @@ func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
 		recovered := e.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
 		began := time.Now()
-		e.putDriversCredentials(good + "# others\n")
-		e.eventually(soon, func() error { return e.waits("HTTP 503", "keeps the credentials it has") })
-		e.must(e.hasCondition(e.acceptedOf(), opv1.ConditionFalse, "CloudUnreachable"))
+		e.putDriverCredentials(good + "# others\n")
+		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "keeps the credentials it has") })
+		e.must(e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, "CloudUnreachable"))
 		if time.Since(began) < wait/2 {
-			e.must(e.unrolled(before))
+			e.must(e.notRolledOut(before))
 		}
 		e.eventually(soon+wait, func() error { return e.rolled(before) })
 		if took := time.Since(began); took < wait {
 			e.t.Errorf("the rollout waited for %v, want %v", took, wait)
 		}
-		e.eventually(soon, func() error { return e.waits("HTTP 503", "uses them all the same") })
+		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "uses them all the same") })
 		recovered()
-		e.eventually(soon, func() error { return e.hasCondition(e.acceptedOf(), opv1.ConditionTrue, "") })
+		e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
 		e.awaitAvailable()
-		e.rest()
+		e.awaitNoWrites()
 		e.must(e.rolled(before))
 	}, "--credentials-wait="+wait.String())
 }
@@ -181,7 +181,7 @@ func TestExpiringCredential(t *testing.T) {
 			})
 			e.awaitAvailable()
 			e.eventually(soon, func() error {
-				return e.says(name+"CredentialsExpireSoon", expiry.UTC().Format("2006-01-02 15:04"))
+				return e.reports(name+"CredentialsExpireSoon", expiry.UTC().Format("2006-01-02 15:04"))
 			})
 			e.must(e.hasCondition(name+"CredentialsExpireSoon", opv1.ConditionTrue, "ExpiresSoon"))
 			e.eventually(soon, func() error { return e.hasEvent(name + "CredentialsExpireSoon") })

@@ -11,16 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
-
-func configMaps() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-}
 
 // TestCinderConfIsRepaired: whatever is done to cloud-conf, it becomes what it was.
 func TestCinderConfIsRepaired(t *testing.T) {
@@ -29,23 +24,23 @@ func TestCinderConfIsRepaired(t *testing.T) {
 }
 
 // mustRepairConf spoils cloud-conf wherever it is.
-func (e *env) mustRepairConf() {
+func (e *cinderEnv) mustRepairConf() {
 	e.t.Helper()
 	e.awaitAvailable()
 	want := map[string]string{confKey: generatedConf, topologyKey: "true"}
-	for _, s := range e.confSpots() {
+	for _, s := range e.driverNamespaces() {
 		patch := func(text string) func() error {
-			return func() error { return s.side.patch(e.ctx(), place{configMaps(), s.namespace}, cloudConf, text) }
+			return func() error { return s.cluster.patch(e.ctx(), collection{configMaps(), s.namespace}, cloudConf, text) }
 		}
 		for name, harm := range map[string]func() error{
 			"changed": patch(`{"data":{"cloud.conf":"[Global]\n"}}`),
 			"lacking": patch(`{"data":{"enable_topology":null}}`),
 			"surplus": patch(`{"data":{"ca-bundle.pem":"a leftover"}}`),
 			"deleted": func() error {
-				return s.side.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), cloudConf, metav1.DeleteOptions{})
+				return s.cluster.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), cloudConf, metav1.DeleteOptions{})
 			},
 		} {
-			e.sub(s.side.name+" "+name, func(*testing.T) {
+			e.sub(s.cluster.name+" "+name, func(*testing.T) {
 				e.must(harm())
 				e.within(prompt, func() error { return e.hasCloudConf(want) })
 				e.awaitAvailable()
@@ -65,26 +60,26 @@ type configStep struct {
 const attachLimit = "\n[BlockStorage]\nnode-volume-attach-limit = 25\n"
 
 // ownConfig puts data into the driver's own ConfigMap.
-func ownConfig(data map[string]string) func(e *env) {
+func userConfig(data map[string]string) func(e *env) {
 	return func(e *env) {
 		e.t.Helper()
 		e.putUserConfig(data)
 	}
 }
 
-func ownConfigSteps() []configStep {
+func userConfigSteps() []configStep {
 	return []configStep{
-		{"config alone", ownConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"}), attachLimit, "true"},
-		{"topology alone", ownConfig(map[string]string{topologyKey: "false"}), "", "false"},
-		{"neither", ownConfig(map[string]string{"another": "key"}), "", "true"},
-		{"case", ownConfig(map[string]string{"config": "[blockSTORAGE]\nNode-Volume-Attach-Limit = 25\n"}), "\n[BlockStorage]\nNode-Volume-Attach-Limit = 25\n", "true"},
-		{"quotes", ownConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = \"25\" ; why\n"}), "\n[BlockStorage]\nnode-volume-attach-limit = \"25\"\n", "true"},
+		{"config alone", userConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"}), attachLimit, "true"},
+		{"topology alone", userConfig(map[string]string{topologyKey: "false"}), "", "false"},
+		{"neither", userConfig(map[string]string{"another": "key"}), "", "true"},
+		{"case", userConfig(map[string]string{"config": "[blockSTORAGE]\nNode-Volume-Attach-Limit = 25\n"}), "\n[BlockStorage]\nNode-Volume-Attach-Limit = 25\n", "true"},
+		{"quotes", userConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = \"25\" ; why\n"}), "\n[BlockStorage]\nnode-volume-attach-limit = \"25\"\n", "true"},
 		{
-			"repeated", ownConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = false\n[Metadata]\n[BlockStorage]\nrescan-on-resize = true\n"}),
+			"repeated", userConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = false\n[Metadata]\n[BlockStorage]\nrescan-on-resize = true\n"}),
 			"\n[BlockStorage]\nrescan-on-resize = false\nrescan-on-resize = true\n", "true",
 		},
 		{
-			"leftovers", ownConfig(map[string]string{"config": "[Global]\nsecret-name = openstack-credentials\nsecret-namespace = kube-system\n" +
+			"leftovers", userConfig(map[string]string{"config": "[Global]\nsecret-name = openstack-credentials\nsecret-namespace = kube-system\n" +
 				"[BlockStorage]\ntrust-device-path = true\nnode-volume-attach-limit = 25\n[Metadata]\nsearch-order = configDrive\n"}),
 			attachLimit, "true",
 		},
@@ -92,7 +87,7 @@ func ownConfigSteps() []configStep {
 }
 
 // referTo has the cluster say that it was installed with a key of the installer's ConfigMap.
-func (e *env) referTo(key string) {
+func (e *env) setCloudConfigKey(key string) {
 	e.t.Helper()
 	e.patch(configResource("infrastructures"), "", "cluster", `{"spec":{"cloudConfig":{"name":"cloud-provider-config","key":"`+key+`"}}}`)
 }
@@ -104,16 +99,16 @@ func installedConfigSteps() []configStep {
 			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"config":"[BlockStorage]\nrescan-on-resize = true\n"}}`)
 		}, attachLimit, "true"},
 		{"the installer's place", func(e *env) {
-			e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
+			e.deleteUserConfig()
 		}, "\n[BlockStorage]\nrescan-on-resize = true\n", "true"},
 		{"another key", func(e *env) {
 			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"cloud.conf":"[BlockStorage]\nnode-volume-attach-limit = 25\n"}}`)
-			e.referTo("cloud.conf")
+			e.setCloudConfigKey("cloud.conf")
 		}, attachLimit, "true"},
-		{"a key that is missing", func(e *env) { e.referTo("nothing") }, "", "true"},
+		{"a key that is missing", func(e *env) { e.setCloudConfigKey("nothing") }, "", "true"},
 		{"no ConfigMap at all", func(e *env) {
-			e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
-			e.referTo("config")
+			e.must(e.guest.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+			e.setCloudConfigKey("config")
 		}, "", "true"},
 	}
 }
@@ -122,15 +117,15 @@ func installedConfigSteps() []configStep {
 // text (faults 54, 56 to 58, 1.11-11).
 func TestCinderUserConfig(t *testing.T) {
 	t.Parallel()
-	newCinder(t, options{}).mustFollow(append(ownConfigSteps(), installedConfigSteps()...))
+	newCinder(t, options{}).mustApply(append(userConfigSteps(), installedConfigSteps()...))
 }
 
-func (e *env) mustFollow(steps []configStep) {
+func (e *cinderEnv) mustApply(steps []configStep) {
 	e.t.Helper()
 	e.awaitAvailable()
 	for _, step := range steps {
 		e.sub(step.name, func(*testing.T) {
-			step.change(e)
+			step.change(e.env)
 			want := map[string]string{confKey: generatedConf + step.conf, topologyKey: step.topology}
 			e.within(prompt, func() error { return e.hasCloudConf(want) })
 			e.eventually(soon, e.notDegraded)
@@ -142,7 +137,7 @@ func (e *env) mustFollow(steps []configStep) {
 func TestCinderUserConfigAtStart(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
-		e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
+		e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 	}})
 	e.awaitAvailable()
 	e.must(e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n"))
@@ -152,19 +147,19 @@ func TestCinderUserConfigAtStart(t *testing.T) {
 }
 
 // unusable is a content of the driver's own ConfigMap that cannot be used.
-type unusable struct {
+type invalidConfig struct {
 	key, text, says string
 }
 
-const secretOfAdministrator = "leaked-by-the-administrator"
+const administratorSecret = "leaked-by-the-administrator"
 
-func unusables() map[string]unusable {
-	return map[string]unusable{
-		"no section":      {"config", "[BlockStorage]\n\n]" + secretOfAdministrator + "\n", "line 3"},
-		"open quote":      {"config", "[BlockStorage]\nrescan-on-resize = \"" + secretOfAdministrator + "\n", "line 2"},
-		"no number":       {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + secretOfAdministrator + "\n", "line 3"},
+func invalidConfigs() map[string]invalidConfig {
+	return map[string]invalidConfig{
+		"no section":      {"config", "[BlockStorage]\n\n]" + administratorSecret + "\n", "line 3"},
+		"open quote":      {"config", "[BlockStorage]\nrescan-on-resize = \"" + administratorSecret + "\n", "line 2"},
+		"no number":       {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + administratorSecret + "\n", "line 3"},
 		"not a switch":    {topologyKey, "perhaps", "neither true nor false"},
-		"before a header": {"config", "password = " + secretOfAdministrator + "\n", "line 1"},
+		"before a header": {"config", "password = " + administratorSecret + "\n", "line 1"},
 	}
 }
 
@@ -176,63 +171,63 @@ func TestCinderUnusableConfig(t *testing.T) {
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": good})
 	}})
-	e.mustRefuse(openshiftConfig+"/"+cinderUserConfig, unusables())
+	e.mustRejectAll(openshiftConfig+"/"+cinderUserConfig, invalidConfigs())
 	e.sub("installer's", func(*testing.T) {
-		before := e.untouched()
+		before := e.driverState()
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "[Global\n"})
-		e.refuses(before, "line 1", openshiftConfig+"/"+cloudProviderConfig, "key config")
+		e.mustReject(before, "line 1", openshiftConfig+"/"+cloudProviderConfig, "key config")
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": good})
-		e.recovers(before)
+		e.mustRecover(before)
 	})
 }
 
 // mustRefuse checks what becomes of unusable contents of the driver's own ConfigMap, which messages call so.
-func (e *env) mustRefuse(configMap string, contents map[string]unusable) {
+func (e *cinderEnv) mustRejectAll(configMap string, contents map[string]invalidConfig) {
 	e.t.Helper()
-	e.secrets = append(e.secrets, secretOfAdministrator)
+	e.secrets = append(e.secrets, administratorSecret)
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	for name, bad := range contents {
 		e.sub(name, func(*testing.T) {
 			e.putUserConfig(map[string]string{bad.key: bad.text})
-			e.refuses(before, bad.says, configMap, "key "+bad.key)
+			e.mustReject(before, bad.says, configMap, "key "+bad.key)
 			e.putUserConfig(map[string]string{})
-			e.recovers(before)
+			e.mustRecover(before)
 		})
 	}
 }
 
 // refuses waits until the condition says all the texts, and checks that nothing else happens.
-func (e *env) refuses(before untouched, says ...string) {
+func (e *cinderEnv) mustReject(before driverState, says ...string) {
 	e.t.Helper()
-	e.within(prompt, func() error { return e.says(cinderDegraded, says...) })
+	e.within(prompt, func() error { return e.reports(cinderDegraded, says...) })
 	e.checkObjects(e.ctx()) // of the secret in this very condition
-	e.must(e.hasOnly(cinderDegraded))
-	e.rest()
-	e.idle(time.Second)
-	e.must(e.isAs(before))
+	e.must(e.hasOnlyDegraded(cinderDegraded))
+	e.awaitNoWrites()
+	e.expectNoWritesFor(time.Second)
+	e.must(e.stillHas(before))
 }
 
-func (e *env) recovers(before untouched) {
+func (e *cinderEnv) mustRecover(before driverState) {
 	e.t.Helper()
 	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
 	e.awaitAvailable()
-	e.must(e.isAs(before))
+	e.must(e.stillHas(before))
 }
 
 // TestCinderUnusableConfigAtFirst: with a text that never could be used there is no configuration; mended, the driver comes up.
 func TestCinderUnusableConfigAtFirst(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
-		e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage\n"})
+		e.putUserConfig(map[string]string{"config": "[BlockStorage\n"})
 	}})
-	e.eventually(soon, func() error { return e.says(cinderDegraded, "line 1", cinderUserConfig, "key config") })
+	e.eventually(soon, func() error { return e.reports(cinderDegraded, "line 1", cinderUserConfig, "key config") })
 	if conf, err := e.cloudConf(); err == nil {
 		t.Errorf("the driver got a configuration: %v", conf)
 	}
-	e.must(e.lacksWorkloads())
-	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\n"})
+	e.must(e.hasNoWorkloads())
+	e.putUserConfig(map[string]string{"config": "[BlockStorage]\n"})
 	e.awaitAvailable()
 	e.must(e.hasConf(""))
 }
@@ -242,19 +237,19 @@ func TestCinderBrokenCA(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	for name, ca := range map[string]string{"no PEM": "leaked", "not UTF-8": string(e.ca) + "\xfc"} {
 		e.sub(name, func(*testing.T) {
-			e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString([]byte(ca))))
+			e.patchBesideController(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString([]byte(ca))))
 			e.within(prompt, func() error {
-				return e.says(cinderDegraded, "key cacert of Secret "+operatorNamespace+"/"+cinderCredentials)
+				return e.reports(cinderDegraded, "key cacert of Secret "+operatorNamespace+"/"+cinderCredentials)
 			})
-			e.rest()
-			if diff := cmp.Diff(before.conf, e.untouched().conf); diff != "" {
+			e.awaitNoWrites()
+			if diff := cmp.Diff(before.conf, e.driverState().conf); diff != "" {
 				e.t.Errorf("%s changed:\n%s", cloudConf, diff)
 			}
-			e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString(e.ca)))
+			e.patchBesideController(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString(e.ca)))
 			e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
 			e.awaitAvailable()
 		})
@@ -265,10 +260,10 @@ func TestCinderBrokenCA(t *testing.T) {
 // names the file (faults 33, 52, 59). Both operator and driver find it.
 func TestCinderCA(t *testing.T) {
 	t.Parallel()
-	newCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustFollowCA()
+	newCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustUseCA()
 }
 
-func (e *env) mustFollowCA() {
+func (e *cinderEnv) mustUseCA() {
 	e.t.Helper()
 	const caFile = "ca-file = /etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem\n"
 	with := func(ca string) map[string]string {
@@ -277,34 +272,34 @@ func (e *env) mustFollowCA() {
 	e.awaitAvailable()
 	e.must(e.hasCloudConf(with(string(e.ca))))
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
-	e.rest() // an available driver's workloads may still get their annotation of the stable generation
+	e.awaitNoWrites() // an available driver's workloads may still get their annotation of the stable generation
 
 	installers, another := string(e.ca)+"# the installer's\n", string(e.ca)+"# another\n"
 	e.putCloudCA(installers)
-	e.lookAgain()
-	e.idle(2 * time.Second)
+	e.triggerZoneProbe()
+	e.expectNoWritesFor(2 * time.Second)
 	e.must(e.hasCloudConf(with(string(e.ca))))
 
-	e.patchBeside(secrets(), cinderCredentials, `{"data":{"cacert":null}}`)
+	e.patchBesideController(secrets(), cinderCredentials, `{"data":{"cacert":null}}`)
 	e.within(prompt, func() error { return e.hasCloudConf(with(installers)) })
 	e.putCloudCA(another)
 	e.within(prompt, func() error { return e.hasCloudConf(with(another)) })
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	e.putCloudCA("no certificate")
 	e.within(prompt, func() error {
-		return e.says(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap", "holds no PEM certificate")
+		return e.reports(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap", "holds no PEM certificate")
 	})
-	e.rest()
-	e.must(e.isAs(before))
+	e.awaitNoWrites()
+	e.must(e.stillHas(before))
 	e.putCloudCA("")
 	e.within(prompt, func() error {
 		return e.hasCloudConf(map[string]string{confKey: generatedConf, topologyKey: "true"})
 	})
 	e.awaitAvailable()
 	for name, w := range e.workloads() {
-		if got := strings.Join(sourcesOf(w.Pod, "cacert"), " "); got != "configMap cloud-conf optional ca-bundle.pem->ca-bundle.pem" {
+		if got := strings.Join(volumeSources(w.Pod, "cacert"), " "); got != "configMap cloud-conf optional ca-bundle.pem->ca-bundle.pem" {
 			e.t.Errorf("the CA of %s is from %q", name, got)
 		}
 	}

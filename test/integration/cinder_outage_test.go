@@ -22,7 +22,7 @@ const grace = 5 * time.Second
 func shortGrace() []string { return []string{"--cloud-grace-period=" + grace.String()} }
 
 // changed returns when the condition got its present status, in whole seconds.
-func (e *env) changed(conditionType string) time.Time {
+func (e *env) transitionTime(conditionType string) time.Time {
 	e.t.Helper()
 	conditions, err := e.conditions()
 	e.must(err)
@@ -30,8 +30,8 @@ func (e *env) changed(conditionType string) time.Time {
 }
 
 // cinderFailures are failures of each kind, for a cloud with TLS.
-func cinderFailures() []failure {
-	return []failure{
+func cinderOutages() []outageCase {
+	return []outageCase{
 		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
 		{"connection reset at once", unreachableReason, simulator.Fault{Mode: simulator.ResetConnect}, "closes the connection"},
 		{"Keystone answers 503", unreachableReason, statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503"},
@@ -53,22 +53,21 @@ func TestCinderOutage(t *testing.T) {
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true, ComputeZones: []simulator.Zone{{Name: "az1"}}}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
-	e.rest()
-	before := e.untouched()
-	for _, f := range cinderFailures() {
+	e.awaitNoWrites()
+	before := e.driverState()
+	for _, f := range cinderOutages() {
 		e.sub(f.name, func(*testing.T) {
 			end := e.fault(f.fault)
-			_, err := e.cloud.RevokeTokens(e.ctx()) // so that failures of the login show
-			e.must(err)
+			e.revokeTokens() // so that failures of the login show
 			watch := e.watchConditions()
-			e.lookAgain()
-			e.eventually(soon, func() error { return e.tells(cinderReachable, opv1.ConditionFalse, f) })
-			e.rest()
-			e.idle(2 * time.Second)
+			e.triggerZoneProbe()
+			e.eventually(soon, func() error { return e.reportsOutage(cinderReachable, opv1.ConditionFalse, f) })
+			e.awaitNoWrites()
+			e.expectNoWritesFor(2 * time.Second)
 			e.must(e.available())
-			e.must(e.isAs(before))
+			e.must(e.stillHas(before))
 			var versions []string
-			for _, c := range watch.conditions(e) {
+			for _, c := range watch.conditions(e.scope) {
 				if c.Type == cinderReachable && c.Status == opv1.ConditionFalse {
 					versions = append(versions, fmt.Sprintf("%s: %s (since %s)", c.Reason, c.Message, c.LastTransitionTime.UTC()))
 				}
@@ -80,7 +79,7 @@ func TestCinderOutage(t *testing.T) {
 			e.retryLogin(f)
 			e.within(prompt, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
 			e.must(e.available())
-			e.must(e.isAs(before))
+			e.must(e.stillHas(before))
 		})
 	}
 }
@@ -91,13 +90,13 @@ func TestCinderHang(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	e.fault(simulator.Fault{Mode: simulator.Hang})
-	e.lookAgain()
-	e.idle(2 * time.Second)
-	e.must(e.isAs(before))
-	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
+	e.triggerZoneProbe()
+	e.expectNoWritesFor(2 * time.Second)
+	e.must(e.stillHas(before))
+	e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 	e.within(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
 	watch := startWatch()
 	e.stopOperator()
@@ -112,32 +111,32 @@ func TestCinderGracePeriod(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
-	e.lookAgain()
+	e.triggerZoneProbe()
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
 	watch := startWatch()
-	e.eventually(soon, func() error { return e.says(cinderDegraded, "HTTP 503", grace.String()) })
-	took := e.changed(cinderDegraded).Sub(e.changed(cinderReachable))
+	e.eventually(soon, func() error { return e.reports(cinderDegraded, "HTTP 503", grace.String()) })
+	took := e.transitionTime(cinderDegraded).Sub(e.transitionTime(cinderReachable))
 	if took < grace-time.Second || watch.elapsed() > grace+5*time.Second {
 		t.Errorf("the driver was degraded %v after the first failure, want %v", took, grace)
 	}
-	e.must(e.hasOnly(cinderDegraded))
-	e.rest()
+	e.must(e.hasOnlyDegraded(cinderDegraded))
+	e.awaitNoWrites()
 	told, err := e.driver()
 	e.must(err)
-	e.idle(6 * time.Second)
+	e.expectNoWritesFor(6 * time.Second)
 	after, err := e.driver()
 	e.must(err)
 	if diff := cmp.Diff(told.Status.Conditions, after.Status.Conditions); diff != "" {
 		t.Errorf("the conditions changed during one outage:\n%s", diff)
 	}
-	e.must(e.isAs(before))
+	e.must(e.stillHas(before))
 	end()
 	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
 	e.awaitAvailable()
-	e.must(e.isAs(before))
+	e.must(e.stillHas(before))
 }
 
 // TestCinderShortOutagesDoNotAddUp: an answer between two outages begins the grace anew.
@@ -148,7 +147,7 @@ func TestCinderShortOutagesDoNotAddUp(t *testing.T) {
 	e.awaitAvailable()
 	for range 3 {
 		end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
-		e.lookAgain()
+		e.triggerZoneProbe()
 		e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
 		e.throughout(each, e.notDegraded)
 		end()
@@ -166,20 +165,20 @@ func TestCinderNeverAnAnswer(t *testing.T) {
 		if conf, err := e.cloudConf(); err == nil {
 			return fmt.Errorf("there is a configuration: %v", conf)
 		}
-		return e.lacksWorkloads()
+		return e.hasNoWorkloads()
 	}
-	e.eventually(prompt, func() error { return e.says(cinderProgressing, "refused") })
-	began := e.changed(cinderProgressing)
+	e.eventually(prompt, func() error { return e.reports(cinderProgressing, "refused") })
+	began := e.transitionTime(cinderProgressing)
 	e.eventually(soon, func() error {
 		e.must(nothing())
-		return e.says(cinderDegraded, "refused", grace.String())
+		return e.reports(cinderDegraded, "refused", grace.String())
 	})
-	if took := e.changed(cinderDegraded).Sub(began); took < grace-time.Second {
+	if took := e.transitionTime(cinderDegraded).Sub(began); took < grace-time.Second {
 		t.Errorf("the driver was degraded after %v without an answer, want %v", took, grace)
 	}
-	e.must(e.hasOnly(cinderDegraded))
-	e.rest()
-	e.idle(3 * time.Second)
+	e.must(e.hasOnlyDegraded(cinderDegraded))
+	e.awaitNoWrites()
+	e.expectNoWritesFor(3 * time.Second)
 	e.must(nothing())
 	e.must(e.cloud.ClearFaults(t.Context()))
 	e.awaitAvailable()
@@ -192,7 +191,7 @@ func TestCinderHangAtStart(t *testing.T) {
 	e := newCinder(t, options{Idle: true})
 	e.fault(simulator.Fault{Mode: simulator.Hang})
 	e.startOperator()
-	e.eventually(prompt, func() error { return e.says(cinderProgressing, "has not answered yet") })
+	e.eventually(prompt, func() error { return e.reports(cinderProgressing, "has not answered yet") })
 	e.must(e.notDegraded())
 	e.must(e.cloud.ClearFaults(t.Context()))
 	e.awaitAvailable()
@@ -205,29 +204,27 @@ func TestCinderRestartDuringOutage(t *testing.T) {
 	e := newCinder(t, options{Cloud: simulator.Config{ComputeZones: []simulator.Zone{{Name: "az1"}}}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	e.stopOperator()
 	end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
 	since := e.mark()
 	e.startOperator()
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
 	began := time.Now()
-	e.rest()
+	e.awaitNoWrites()
 	e.must(e.available())
-	e.must(e.isAs(before))
-	if writes := e.requests(since, request.isWrite, successful, ofNeither("clustercsidrivers", "events")); len(writes) > 0 {
-		t.Errorf("a restart during an outage writes:\n%s", list(writes))
-	}
+	e.must(e.stillHas(before))
+	e.expectNone("a restart during an outage writes", e.requests(since, request.isWrite, successful, notOfResource("clustercsidrivers", "events")))
 	for time.Since(began) < grace {
 		pause(t)
 	}
 	e.stopOperator()
 	e.options.Args = shortGrace()
 	e.startOperator()
-	e.within(grace-time.Second, func() error { return e.says(cinderDegraded, "refused") })
-	e.must(e.isAs(before))
+	e.within(grace-time.Second, func() error { return e.reports(cinderDegraded, "refused") })
+	e.must(e.stillHas(before))
 	end()
 	e.awaitAvailable()
-	e.must(e.isAs(before))
+	e.must(e.stillHas(before))
 }

@@ -38,7 +38,7 @@ func cinderInputs() map[string]cinderInput {
 		},
 		"configuration": {
 			func(e *env, content string) {
-				e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nof-a-later-release = \"" + content + "\"\n"})
+				e.putUserConfig(map[string]string{"config": "[BlockStorage]\nof-a-later-release = \"" + content + "\"\n"})
 			}, both, "configmap/" + cloudConf,
 		},
 		"trusted CA bundle": {
@@ -65,7 +65,7 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 		}
 		own, pods = deployment.Annotations, deployment.Spec.Template.Annotations
 	} else {
-		daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+		daemonSet, err := e.daemonSet(name)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +86,7 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 }
 
 // told returns nil if an event says that the input made the workload roll out.
-func (e *env) told(workload, input string) error {
+func (e *env) hasRolloutEvent(workload, input string) error {
 	events, err := e.events(e.ctx(), "RolloutInputChanged")
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (e *env) awaitExplainedRollout(before map[string]workload, listed map[strin
 		return nil
 	})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	for name, after := range e.workloads() {
 		now, err := e.listedInputs(name)
 		e.must(err)
@@ -137,7 +137,7 @@ func (e *env) awaitExplainedRollout(before map[string]workload, listed map[strin
 		if diff := cmp.Diff(others, now); diff != "" {
 			e.t.Errorf("%s lists other inputs as changed:\n%s", name, diff)
 		}
-		e.eventually(soon, func() error { return e.told(name, input) })
+		e.eventually(soon, func() error { return e.hasRolloutEvent(name, input) })
 	}
 }
 
@@ -160,14 +160,14 @@ func TestCinderRollsOut(t *testing.T) {
 	e.awaitAvailable()
 	all := cinderInputs()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		all[name].put(e, "first")
+		all[name].put(e.env, "first")
 	}
-	e.rest()
+	e.awaitNoWrites()
 	e.awaitAvailable()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e.sub(name, func(*testing.T) {
 			before, listed := e.workloads(), e.allListedInputs()
-			all[name].put(e, "second")
+			all[name].put(e.env, "second")
 			e.awaitExplainedRollout(before, listed, all[name].rolls, all[name].listed)
 		})
 	}
@@ -178,7 +178,7 @@ func TestCinderMissingInputs(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	for name, inputs := range e.allListedInputs() {
 		if got := inputs["secret/"+cinderCertificate]; got != "absent" {
 			t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
@@ -188,7 +188,7 @@ func TestCinderMissingInputs(t *testing.T) {
 		e.sub(name, func(*testing.T) {
 			input := cinderInputs()[name]
 			before, listed := e.workloads(), e.allListedInputs()
-			input.put(e, "at last")
+			input.put(e.env, "at last")
 			e.awaitExplainedRollout(before, listed, input.rolls, input.listed)
 		})
 	}
@@ -209,7 +209,7 @@ func TestCinderMountsTrustedCA(t *testing.T) {
 		return nil
 	}
 	e.must(mounts("nothing"))
-	cinderInputs()["trusted CA bundle"].put(e, "a bundle")
+	cinderInputs()["trusted CA bundle"].put(e.env, "a bundle")
 	e.within(prompt, func() error { return mounts(source) })
 	e.awaitAvailable()
 }
@@ -220,24 +220,22 @@ func TestCinderWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	conf, err := e.cloudConf()
 	e.must(err)
 	before := e.workloads()
-	e.must(e.kube.CoreV1().Secrets(operatorNamespace).Delete(t.Context(), cinderCredentials, metav1.DeleteOptions{}))
+	e.must(e.guest.kube.CoreV1().Secrets(operatorNamespace).Delete(t.Context(), cinderCredentials, metav1.DeleteOptions{}))
 	e.eventually(soon, func() error {
-		return e.says(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
+		return e.reports(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
 	})
 	e.eventually(soon, func() error { return e.hasEventAbout("RolloutInputMissing", cinderCredentials) })
-	e.rest()
+	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
-	if diff := cmp.Diff(before, e.workloads()); diff != "" {
-		t.Errorf("the workloads changed (-before +after):\n%s", diff)
-	}
+	e.mustHaveWorkloads(before)
 }
 
 // hasEventAbout returns nil if an event with the reason has the text in its message.
@@ -258,7 +256,7 @@ func (e *env) hasEventAbout(reason, text string) error {
 func TestCinderCredentialsArrive(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{NoCredentials: true})
-	e.eventually(soon, func() error { return e.says(cinderDegraded, "is missing") })
+	e.eventually(soon, func() error { return e.reports(cinderDegraded, "is missing") })
 	if conf, err := e.cloudConf(); err == nil {
 		t.Errorf("there is a configuration without credentials: %v", conf)
 	}
@@ -271,7 +269,7 @@ func TestCinderCredentialThatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	conf, err := e.cloudConf()
 	e.must(err)
 	before := e.workloads()
@@ -281,18 +279,16 @@ func TestCinderCredentialThatDoesNotWork(t *testing.T) {
 	e.setClouds([]byte(strings.ReplaceAll(string(e.cloudsYAML(simulator.Clouds{})), e.options.Cloud.Credentials.Password, wrong)))
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, refusedReason) })
 	e.eventually(soon, e.available)
-	e.rest()
+	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
 	for name, after := range e.workloads() {
 		if diff := cmp.Diff(before[name], after); diff != "" {
 			t.Errorf("%s changed (-before +after):\n%s", name, diff)
 		}
 	}
-	if deleted := e.requests(since, ofVerb("delete", "deletecollection"), ofNeither("events")); len(deleted) > 0 {
-		t.Errorf("the operator deleted:\n%s", list(deleted))
-	}
+	e.expectNone("the operator deleted", e.requests(since, deletions, notOfResource("events")))
 	began, attempts := time.Now(), e.counters().LoginAttempts
-	e.idle(3 * time.Second)
+	e.expectNoWritesFor(3 * time.Second)
 	if more, most := e.counters().LoginAttempts-attempts, int(time.Since(began)/e.options.PollInterval)+2; more > most {
 		t.Errorf("a refused login was tried %d times, want once a poll: %d", more, most)
 	}
@@ -306,7 +302,7 @@ func TestManilaRolloutIsExplained(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	before, listed := e.workloads(), e.allListedInputs()
 	inputs()["credentials"].put(e, "another content")
 	e.awaitExplainedRollout(before, listed, inputs()["credentials"].rolls, "secret/"+credentialsSecret)

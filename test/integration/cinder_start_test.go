@@ -61,7 +61,7 @@ func cinderObjects() []cinderObject {
 
 func (o cinderObject) get(e *env) (*unstructured.Unstructured, error) {
 	resource := schema.GroupVersionResource{Group: o.group, Version: o.version, Resource: o.resource}
-	return e.dynamic.Resource(resource).Namespace(o.namespace).Get(e.ctx(), o.name, metav1.GetOptions{})
+	return e.guest.dynamic.Resource(resource).Namespace(o.namespace).Get(e.ctx(), o.name, metav1.GetOptions{})
 }
 
 // TestCinderStart: the driver is installed and available, with the objects that upgrades, documents and other operators know.
@@ -70,7 +70,7 @@ func TestCinderStart(t *testing.T) {
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	for _, o := range cinderObjects() {
-		object, err := o.get(e)
+		object, err := o.get(e.env)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -90,7 +90,7 @@ func TestCinderStart(t *testing.T) {
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, "AsExpected"))
 	e.must(e.hasCondition(cinderProgressing, opv1.ConditionFalse, "AsExpected"))
 	e.must(e.hasCondition(cinderDegraded, opv1.ConditionFalse, ""))
-	service, err := e.kube.CoreV1().Services(operatorNamespace).Get(t.Context(), cinderController+"-metrics", metav1.GetOptions{})
+	service, err := e.guest.kube.CoreV1().Services(operatorNamespace).Get(t.Context(), cinderController+"-metrics", metav1.GetOptions{})
 	e.must(err)
 	var ports []int32
 	for _, port := range service.Spec.Ports {
@@ -127,16 +127,16 @@ func TestCinderSettles(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	e.must(e.cloud.ResetLog(t.Context()))
-	e.idle(6 * time.Second)
+	e.expectNoWritesFor(6 * time.Second)
 	if total := e.counters().Total(); total > 0 {
 		t.Errorf("there were %d requests to the cloud, want none before the zones are due", total)
 	}
 }
 
 // standard is the class that claims without a class get.
-func standard(isDefault string) storagev1.StorageClass {
+func standardStorageClass(isDefault string) storagev1.StorageClass {
 	return storagev1.StorageClass{
 		ObjectMeta:           metav1.ObjectMeta{Name: standardClass, Annotations: map[string]string{defaultAnnotation: isDefault}},
 		Provisioner:          cinder().driver,
@@ -151,20 +151,20 @@ func TestCinderClassIsDefault(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.must(e.isClass(standard("true")))
+	e.must(e.isClass(standardStorageClass("true")))
 }
 
 // TestCinderClassBesideADefault: an administrator's default stays the only one (fault 22).
 func TestCinderClassBesideADefault(t *testing.T) {
 	t.Parallel()
-	other := standard("true")
+	other := standardStorageClass("true")
 	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
 	e := newCinder(t, options{Before: func(e *env) {
-		_, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), &other, metav1.CreateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), &other, metav1.CreateOptions{})
 		e.must(err)
 	}})
 	e.awaitAvailable()
-	e.must(e.isClass(standard("false")))
+	e.must(e.isClass(standardStorageClass("false")))
 }
 
 // TestCinderDefaultChosen: an administrator who takes the default away, or gives it back, is obeyed at once and after a restart
@@ -174,14 +174,14 @@ func TestCinderDefaultChosen(t *testing.T) {
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	for _, isDefault := range []string{"false", "true", "false"} {
-		e.rest()
+		e.awaitNoWrites()
 		e.patch(resource("storage.k8s.io", "storageclasses"), "", standardClass, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, defaultAnnotation, isDefault))
-		e.idle(2 * time.Second)
-		e.must(e.isClass(standard(isDefault)))
+		e.expectNoWritesFor(2 * time.Second)
+		e.must(e.isClass(standardStorageClass(isDefault)))
 	}
 	e.restartOperator()
-	e.rest()
-	e.must(e.isClass(standard("false")))
+	e.awaitNoWrites()
+	e.must(e.isClass(standardStorageClass("false")))
 }
 
 // TestCinderStorageClassState: the class is kept, left alone or removed as the ClusterCSIDriver says (fault 23).
@@ -193,20 +193,20 @@ func TestCinderStorageClassState(t *testing.T) {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = s })
 	}
 	e.deleteClass(standardClass)
-	e.within(prompt, func() error { return e.isClass(standard("true")) })
+	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 
 	state(opv1.UnmanagedStorageClass)
-	e.rest()
+	e.awaitNoWrites()
 	e.deleteClass(standardClass)
 	e.throughout(2*time.Second, func() error { return e.hasClasses() })
 
 	state(opv1.ManagedStorageClass)
-	e.within(prompt, func() error { return e.isClass(standard("true")) })
+	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 	state(opv1.RemovedStorageClass)
 	e.within(prompt, func() error { return e.hasClasses() })
 	e.awaitAvailable()
 	state("")
-	e.within(prompt, func() error { return e.isClass(standard("true")) })
+	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 	e.awaitAvailable()
 }
 
@@ -228,7 +228,7 @@ func TestCinderUpgrade(t *testing.T) {
 	}})
 	e.awaitAvailable()
 	for _, name := range stale {
-		e.must(e.lacksCondition(name))
+		e.must(e.hasNoCondition(name))
 	}
 }
 
@@ -288,16 +288,16 @@ func TestCinderNeedsNothingOfManila(t *testing.T) {
 		e.putConfigMap(operatorNamespace, cloudProviderConfig, map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
 	}})
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
-	e.must(e.kube.CoreV1().ConfigMaps(operatorNamespace).Delete(t.Context(), cloudProviderConfig, metav1.DeleteOptions{}))
-	e.idle(3 * time.Second)
-	e.must(e.isAs(before))
+	e.awaitNoWrites()
+	before := e.driverState()
+	e.must(e.guest.kube.CoreV1().ConfigMaps(operatorNamespace).Delete(t.Context(), cloudProviderConfig, metav1.DeleteOptions{}))
+	e.expectNoWritesFor(3 * time.Second)
+	e.must(e.stillHas(before))
 	e.restartOperator()
-	e.lookAgain()
+	e.triggerZoneProbe()
 	e.awaitAvailable()
-	e.rest()
-	e.must(e.isAs(before))
+	e.awaitNoWrites()
+	e.must(e.stillHas(before))
 	if got := before.conf[caKeyOfCloudProvider]; got != string(e.ca) {
 		t.Errorf("the driver's CA is %q, want that of the cloud", got)
 	}
@@ -309,11 +309,11 @@ func TestCinderUnmanaged(t *testing.T) {
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.setManagementState(opv1.Unmanaged)
-	e.rest()
-	e.apart()
-	e.lookAgain()
-	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{topologyKey: "false"})
-	e.idle(3 * time.Second)
+	e.awaitNoWrites()
+	e.setMismatchedZones()
+	e.triggerZoneProbe()
+	e.putUserConfig(map[string]string{topologyKey: "false"})
+	e.expectNoWritesFor(3 * time.Second)
 	e.must(e.hasTopology("true"))
 	e.setManagementState(opv1.Managed)
 	e.within(prompt, func() error { return e.hasTopology("false") })

@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -62,15 +60,13 @@ func TestCinderTopology(t *testing.T) {
 			e.setZones(simulator.Compute, c.compute...)
 			e.setZones(simulator.Volume, c.volume...)
 			if !c.changes {
-				e.looks(5)
-				e.rest()
+				e.awaitZoneProbes(5)
+				e.awaitNoWrites()
 				e.must(e.hasTopology(topology))
-				if diff := cmp.Diff(before, e.workloads()); diff != "" {
-					e.t.Errorf("the workloads changed:\n%s", diff)
-				}
+				e.mustHaveWorkloads(before)
 				return
 			}
-			e.lookAgain()
+			e.triggerZoneProbe()
 			e.within(prompt, func() error { return e.hasTopology(map[string]string{"true": "false", "false": "true"}[topology]) })
 			e.eventually(prompt, func() error {
 				for name, after := range e.workloads() { // both, or nodes and controller would disagree (fault 67)
@@ -96,16 +92,16 @@ func TestCinderMaintenanceOverRestart(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.rest()
-	before := e.untouched()
+	e.awaitNoWrites()
+	before := e.driverState()
 	e.stopOperator()
 	for _, zones := range [][2]string{{"nova", "!nova"}, {"!nova", "nova"}, {"!nova", "!nova"}} {
 		e.setZones(simulator.Compute, zones[0])
 		e.setZones(simulator.Volume, zones[1])
 		e.startOperator()
-		e.looks(5)
-		e.rest()
-		e.must(e.isAs(before))
+		e.awaitZoneProbes(5)
+		e.awaitNoWrites()
+		e.must(e.stillHas(before))
 		e.must(e.available())
 		e.stopOperator()
 	}
@@ -116,17 +112,17 @@ func TestCinderMaintenanceOverRestart(t *testing.T) {
 func TestCinderTopologyOverride(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
-		e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{topologyKey: "false"})
+		e.putUserConfig(map[string]string{topologyKey: "false"})
 	}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
-	e.apart()
-	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{topologyKey: "true"})
+	e.setMismatchedZones()
+	e.putUserConfig(map[string]string{topologyKey: "true"})
 	e.within(prompt, func() error { return e.hasTopology("true") })
-	e.lookAgain()
-	e.rest()
+	e.triggerZoneProbe()
+	e.awaitNoWrites()
 	e.must(e.hasTopology("true"))
-	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{})
+	e.putUserConfig(map[string]string{})
 	e.within(prompt, func() error { return e.hasTopology("false") })
 }
 
@@ -136,7 +132,7 @@ func TestCinderInstalledTopology(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "", topologyKey: "false"})
-		e.referTo("config")
+		e.setCloudConfigKey("config")
 	}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
@@ -152,7 +148,7 @@ func TestCinderInstalledTopology(t *testing.T) {
 		}
 	}
 	e.awaitAvailable()
-	e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(t.Context(), cinderUserConfig, metav1.DeleteOptions{}))
+	e.deleteUserConfig()
 	e.within(prompt, func() error { return e.hasTopology("false") })
 	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected") })
 }
@@ -165,7 +161,7 @@ func TestCinderOverrideNeedsNoCloud(t *testing.T) {
 		Args:   []string{"--cloud-grace-period=1s"},
 		Faults: []simulator.Fault{{Mode: simulator.Unreachable}},
 		Before: func(e *env) {
-			e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{topologyKey: "false"})
+			e.putUserConfig(map[string]string{topologyKey: "false"})
 		},
 	})
 	e.awaitAvailable()
@@ -177,18 +173,18 @@ func TestCinderOverrideNeedsNoCloud(t *testing.T) {
 // TestCinderZonesAreLookedAtAgain: changed zones are noticed when credentials or configuration change, and soon after a failure.
 func TestCinderZonesAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*env){
-		"credentials Secret": func(e *env) { e.lookAgain() },
-		"operator's file": func(e *env) {
+	for name, change := range map[string]func(*cinderEnv){
+		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
+		"operator's file": func(e *cinderEnv) {
 			e.must(writeFile(e.cloudsPath, append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
 		},
-		"configuration": func(e *env) {
-			e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
+		"configuration": func(e *cinderEnv) {
+			e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 		},
-		"restart": func(e *env) { e.restartOperator() },
-		"after a failure": func(e *env) {
+		"restart": func(e *cinderEnv) { e.restartOperator() },
+		"after a failure": func(e *cinderEnv) {
 			end := e.fault(statusFault(simulator.Volume, http.StatusServiceUnavailable))
-			e.lookAgain()
+			e.triggerZoneProbe()
 			e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
 			e.must(e.hasTopology("true"))
 			end()
@@ -198,8 +194,8 @@ func TestCinderZonesAreLookedAtAgain(t *testing.T) {
 			t.Parallel()
 			e := newCinder(t, options{})
 			e.awaitAvailable()
-			e.rest()
-			e.apart()
+			e.awaitNoWrites()
+			e.setMismatchedZones()
 			e.throughout(1500*time.Millisecond, func() error { return e.hasTopology("true") }) // a poll alone asks nothing
 			change(e)
 			e.within(prompt, func() error { return e.hasTopology("false") })

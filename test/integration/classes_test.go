@@ -48,7 +48,7 @@ func wantedClass(name, shareType string) storagev1.StorageClass {
 }
 
 // bare is the class without what the API server adds.
-func bare(class storagev1.StorageClass) storagev1.StorageClass {
+func withoutServerFields(class storagev1.StorageClass) storagev1.StorageClass {
 	class.ObjectMeta = metav1.ObjectMeta{Name: class.Name, Annotations: class.Annotations}
 	return class
 }
@@ -63,7 +63,7 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 	if !found {
 		return fmt.Errorf("there is no StorageClass %s", want.Name)
 	}
-	if diff := cmp.Diff(want, bare(class)); diff != "" {
+	if diff := cmp.Diff(want, withoutServerFields(class)); diff != "" {
 		return fmt.Errorf("StorageClass %s differs (-want +got):\n%s", want.Name, diff)
 	}
 	return nil
@@ -76,8 +76,8 @@ func TestClassContent(t *testing.T) {
 	e := newEnv(t, options{Types: []string{"CephFS_Gold"}})
 	e.eventually(installed, func() error { return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold")) })
 	e.awaitAvailable()
-	e.rest()
-	e.quiet(2)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(2)
 	if writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite); len(writes) != 1 {
 		t.Errorf("one class is %d writes:\n%s", len(writes), list(writes))
 	}
@@ -98,9 +98,7 @@ func TestShareTypesComeAndGo(t *testing.T) {
 	e.restartOperator() // a new process has never heard of the type
 	e.awaitPolls(2)
 	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
-	if writes := e.requests(since, ofResource("storageclasses"), request.isWrite); len(writes) > 0 {
-		t.Errorf("classes were written:\n%s", list(writes))
-	}
+	e.expectNone("classes were written", e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
 // TestPrivateShareTypes: types that the project does not see get no class.
@@ -112,7 +110,7 @@ func TestPrivateShareTypes(t *testing.T) {
 }
 
 // oddTypes are share types whose names collide, or are no names of Kubernetes.
-func oddTypes() []string {
+func unusualTypes() []string {
 	return []string{
 		"foo_bar", "foo-bar", "Foo-Bar", "with space", "a:b", "a/b", "-leading", "trailing-", "dot.", "Üml", "日本語", "_",
 		strings.Repeat("long", 63), strings.Repeat("long", 62) + "lang",
@@ -139,7 +137,7 @@ func (e *env) namesByType() map[string]string {
 // the order in which types are listed, nor on the process; and once they are there, nothing is written (1.11-6).
 func TestNames(t *testing.T) {
 	t.Parallel()
-	types := oddTypes()
+	types := unusualTypes()
 	e := newEnv(t, options{Types: types})
 	e.awaitAvailable()
 	e.eventually(soon, func() error {
@@ -156,13 +154,13 @@ func TestNames(t *testing.T) {
 		t.Errorf("the class of foo-bar is %s, want the name that nothing forbids", names["foo-bar"])
 	}
 	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Shuffled))
-	e.rest()
-	e.quiet(5)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(5)
 
 	// The same from nothing, in another order.
 	e.stopOperator()
 	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Reversed))
-	e.must(e.kube.StorageV1().StorageClasses().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	e.must(e.guest.kube.StorageV1().StorageClasses().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	e.startOperator()
 	e.eventually(soon, func() error {
 		if diff := cmp.Diff(names, e.namesByType()); diff != "" {
@@ -198,7 +196,7 @@ func TestForeignClass(t *testing.T) {
 	t.Parallel()
 	foreign := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "csi-manila-gold"}, Provisioner: "example.com/other"}
 	e := newEnv(t, options{Types: []string{"gold", "silver", "wood"}, Before: func(e *env) {
-		_, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), &foreign, metav1.CreateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), &foreign, metav1.CreateOptions{})
 		e.must(err)
 	}})
 	e.awaitAvailable()
@@ -208,7 +206,7 @@ func TestForeignClass(t *testing.T) {
 		}
 		return nil
 	})
-	class, err := e.kube.StorageV1().StorageClasses().Get(t.Context(), foreign.Name, metav1.GetOptions{})
+	class, err := e.guest.kube.StorageV1().StorageClasses().Get(t.Context(), foreign.Name, metav1.GetOptions{})
 	e.must(err)
 	if class.Provisioner != foreign.Provisioner {
 		t.Errorf("the foreign class now has provisioner %s", class.Provisioner)
@@ -226,7 +224,7 @@ func TestStorageClassState(t *testing.T) {
 	e.must(e.hasClasses("csi-manila-default"))
 
 	set(opv1.UnmanagedStorageClass)
-	e.rest()
+	e.awaitNoWrites()
 	e.deleteClass("csi-manila-default")
 	e.addType("gold")
 	e.awaitPolls(3)
@@ -238,8 +236,8 @@ func TestStorageClassState(t *testing.T) {
 	set(opv1.RemovedStorageClass)
 	e.eventually(soon, func() error { return e.hasClasses() })
 	e.addType("silver")
-	e.rest()
-	e.quiet(2)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(2)
 	e.must(e.hasClasses())
 
 	set("")
@@ -249,7 +247,7 @@ func TestStorageClassState(t *testing.T) {
 
 func (e *env) deleteClass(name string) {
 	e.t.Helper()
-	e.must(e.kube.StorageV1().StorageClasses().Delete(e.ctx(), name, metav1.DeleteOptions{}))
+	e.must(e.guest.kube.StorageV1().StorageClasses().Delete(e.ctx(), name, metav1.DeleteOptions{}))
 }
 
 // TestAdministratorsChoices: the default-class annotation and the mount options are the administrator's (fault 22).
@@ -257,7 +255,7 @@ func TestAdministratorsChoices(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	since := e.mark()
 	want := map[string]storagev1.StorageClass{}
 	for shareType, isDefault := range map[string]string{"default": "true", "gold": "false"} {
@@ -265,7 +263,7 @@ func TestAdministratorsChoices(t *testing.T) {
 		class.Annotations = map[string]string{defaultAnnotation: isDefault, "example.com/note": "mine"}
 		class.MountOptions = []string{"nfsvers=4.1"}
 		want[class.Name] = class
-		_, err := e.kube.StorageV1().StorageClasses().Update(t.Context(), &class, metav1.UpdateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().Update(t.Context(), &class, metav1.UpdateOptions{})
 		e.must(err)
 	}
 	e.awaitPolls(3)
@@ -274,9 +272,7 @@ func TestAdministratorsChoices(t *testing.T) {
 	for _, class := range want {
 		e.must(e.isClass(class))
 	}
-	if writes := e.requests(since, ofResource("storageclasses"), request.isWrite); len(writes) > 0 {
-		t.Errorf("classes were written:\n%s", list(writes))
-	}
+	e.expectNone("classes were written", e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
 // TestRepairedClasses: a class that was deleted comes back, one with other parameters is replaced; what is the administrator's
@@ -294,7 +290,7 @@ func TestRepairedClasses(t *testing.T) {
 	drifted.Annotations = map[string]string{defaultAnnotation: "true"}
 	drifted.MountOptions = []string{"nfsvers=4.1"}
 	drifted.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "another-secret"
-	_, err := e.kube.StorageV1().StorageClasses().Create(t.Context(), &drifted, metav1.CreateOptions{})
+	_, err := e.guest.kube.StorageV1().StorageClasses().Create(t.Context(), &drifted, metav1.CreateOptions{})
 	e.must(err)
 	e.startOperator()
 	mended := wantedClass("csi-manila-gold", "gold")
@@ -314,15 +310,15 @@ func TestRefusedRepairKeepsTheClass(t *testing.T) {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = s })
 	}
 	state(opv1.UnmanagedStorageClass)
-	e.rest()
+	e.awaitNoWrites()
 	e.deleteClass(name)
 	repaired := wantedClass(name, "default")
 	repaired.Annotations, repaired.MountOptions = map[string]string{defaultAnnotation: "true"}, []string{"nfsvers=4.1"}
 	outdated := repaired.DeepCopy()
 	delete(outdated.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
-	created, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), outdated, metav1.CreateOptions{})
+	created, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), outdated, metav1.CreateOptions{})
 	e.must(err)
-	allow := e.deny()
+	allow := e.denyOperatorWrites()
 	since := e.mark()
 	state(opv1.ManagedStorageClass)
 	e.eventually(soon, func() error { return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError") })
@@ -334,9 +330,7 @@ func TestRefusedRepairKeepsTheClass(t *testing.T) {
 	if classes[name].UID != created.UID {
 		t.Errorf("the class is not the one that there was: %+v", classes[name])
 	}
-	if deletions := e.requests(since, ofResource("storageclasses"), ofVerb("delete")); len(deletions) > 0 {
-		t.Errorf("the operator deleted what it may not create:\n%s", list(deletions))
-	}
+	e.expectNone("the operator deleted what it may not create", e.requests(since, ofResource("storageclasses"), ofVerb("delete")))
 	e.must(allow(e.ctx()))
 	e.eventually(time.Minute, func() error { return e.isClass(repaired) })
 	e.awaitAvailable()

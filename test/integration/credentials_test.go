@@ -30,9 +30,9 @@ func TestRotatedCredentials(t *testing.T) {
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{})
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason) })
-	e.rest()
-	e.quiet(3)
-	e.must(e.lacksCondition(disabled))
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(3)
+	e.must(e.hasNoCondition(disabled))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.awaitPolls(1)
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
@@ -60,7 +60,7 @@ func TestChangedCredentials(t *testing.T) {
 // malformed is a content of clouds.yaml that cannot be used, with a secret in it that must not be quoted.
 type malformed struct{ name, text, says string }
 
-func malformedClouds(secret string) []malformed {
+func malformedCloudsYAML(secret string) []malformed {
 	return []malformed{
 		{"no YAML", "clouds: {openstack: {auth: {password: '" + secret + "\n", "not valid YAML"},
 		{"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n", "lacks in clouds.openstack.auth: auth_url"},
@@ -80,26 +80,24 @@ func TestMalformedClouds(t *testing.T) {
 	const secret = "leaked-by-a-malformed-file"
 	e := newEnv(t, options{Idle: true, NoCredentials: true})
 	e.secrets = append(e.secrets, secret)
-	e.seedCloudConfig()
+	e.createCloudConfig()
 	p := e.startOperator() // without any file
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials") })
-	for _, m := range malformedClouds(secret) {
+	for _, m := range malformedCloudsYAML(secret) {
 		e.setClouds([]byte(m.text))
-		told := failure{name: m.name, reason: "InvalidCredentials", says: m.says}
-		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, told) })
+		told := outageCase{name: m.name, reason: "InvalidCredentials", says: m.says}
+		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, told) })
 		e.checkObjects(t.Context()) // of the secret in this very condition
-		e.mustNotDeploy()
+		e.mustNotBeDeployed()
 	}
-	e.rest()
-	e.quiet(3)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(3)
 	if total := e.counters().Total(); total > 0 {
 		t.Errorf("the operator has sent %d requests to a cloud that it cannot know", total)
 	}
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
-	if p != e.operator || !p.running() {
-		t.Error("another process did that")
-	}
+	e.mustStillRun(p)
 }
 
 // TestMalformedCloudsLater: the driver goes on with what it has while clouds.yaml cannot be used.
@@ -109,8 +107,8 @@ func TestMalformedCloudsLater(t *testing.T) {
 	e.awaitAvailable()
 	e.must(writeFile(e.cloudsPath, []byte("clouds: [\n")))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials") })
-	e.rest()
-	e.quiet(3)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(3)
 	e.must(e.available())
 	e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{})))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
@@ -155,7 +153,7 @@ func TestApplicationCredentials(t *testing.T) {
 // TestPrivateCA: the CA is found in each of the places where it may be; without it the message says what to do (1.11).
 func TestPrivateCA(t *testing.T) {
 	t.Parallel()
-	place := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
+	path := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
 	places := map[string]func(*env){
 		"beside clouds.yaml": func(e *env) { e.must(writeFile(e.caPath, e.ca)) },
 		"in the legacy file": func(e *env) {
@@ -163,8 +161,8 @@ func TestPrivateCA(t *testing.T) {
 			e.must(writeFile(filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"), e.ca))
 		},
 		"named by clouds.yaml": func(e *env) {
-			e.must(writeFile(place(e), e.ca))
-			e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{CACert: place(e)})))
+			e.must(writeFile(path(e), e.ca))
+			e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{CACert: path(e)})))
 		},
 	}
 	for name, put := range places {

@@ -21,7 +21,7 @@ func TestFoundStartsDrivers(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
 	e.eventually(soon, func() error { return e.hasCondition("ManilaCloudReachable", "True", "") })
 	e.eventually(soon, func() error { return e.hasEvent("ManilaFound") })
-	e.must(e.lacksCondition("ManilaControllerDisabled"))
+	e.must(e.hasNoCondition("ManilaControllerDisabled"))
 }
 
 // TestLooksAtOnceThenEachMinute: without --poll-interval the operator looks at once, and not again for a while.
@@ -33,7 +33,7 @@ func TestLooksAtOnceThenEachMinute(t *testing.T) {
 	}
 	e := newEnv(t, options{PollInterval: -1})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	if n := e.counters().Calls[shareTypesCall]; n != 1 {
 		t.Errorf("the operator has asked for share types %d times, want once in the first minute", n)
 	}
@@ -62,8 +62,8 @@ func TestOneRequestPerPoll(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.rest()
-	e.quiet(5)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(5)
 	e.eventually(soon, func() error { // until no poll comes between the questions
 		before, err := e.polls()
 		if err != nil {
@@ -93,7 +93,7 @@ func TestRevokedToken(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	since := e.mark()
 	revoked, err := e.cloud.RevokeTokens(t.Context())
 	e.must(err)
@@ -110,9 +110,7 @@ func TestRevokedToken(t *testing.T) {
 	if attempts := e.counters().LoginAttempts; attempts != 2 {
 		t.Errorf("%d logins, want 2", attempts)
 	}
-	if writes := e.writes(since); len(writes) > 0 {
-		t.Errorf("a new login is news to the cluster:\n%s", list(writes))
-	}
+	e.expectNone("a new login is news to the cluster", e.writes(since))
 	e.must(e.available())
 }
 

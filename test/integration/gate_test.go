@@ -5,7 +5,6 @@ package integration
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,33 +20,33 @@ const (
 )
 
 // lack is a way in which a cloud that answers does not offer Manila.
-type lack struct {
-	failure
+type manilaProblem struct {
+	outageCase
 	begin func(*env) (end func())
 }
 
-func lacks() []lack {
+func manilaProblems() []manilaProblem {
 	refused := func(status int) func(*env) func() {
 		return func(e *env) func() {
 			e.t.Helper()
 			return e.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Share, Status: status})
 		}
 	}
-	return []lack{
-		{failure{name: "no sharev2 in the catalog", reason: "NoManila", says: "catalog has no sharev2"}, func(e *env) func() {
+	return []manilaProblem{
+		{outageCase{name: "no sharev2 in the catalog", reason: "NoManila", says: "catalog has no sharev2"}, func(e *env) func() {
 			e.t.Helper()
 			e.must(e.cloud.RemoveFromCatalog(e.ctx(), "sharev2"))
 			_, err := e.cloud.RevokeTokens(e.ctx()) // a catalog comes with a token
 			e.must(err)
 			return func() { e.must(e.cloud.RestoreToCatalog(e.ctx(), "sharev2")) }
 		}},
-		{failure{name: "no share types", reason: "NoShareTypes", says: "no share types"}, func(e *env) func() {
+		{outageCase{name: "no share types", reason: "NoShareTypes", says: "no share types"}, func(e *env) func() {
 			e.t.Helper()
 			e.must(e.cloud.RemoveShareType(e.ctx(), "default"))
 			return func() { e.addType("default") }
 		}},
-		{failure{name: "share types refused", reason: "NoManila", says: "HTTP 403"}, refused(http.StatusForbidden)},
-		{failure{name: "share types not found", reason: "NoManila", says: "HTTP 404"}, refused(http.StatusNotFound)},
+		{outageCase{name: "share types refused", reason: "NoManila", says: "HTTP 403"}, refused(http.StatusForbidden)},
+		{outageCase{name: "share types not found", reason: "NoManila", says: "HTTP 404"}, refused(http.StatusNotFound)},
 	}
 }
 
@@ -55,7 +54,7 @@ func lacks() []lack {
 // Looking again tells nothing new. As soon as Manila is there, the drivers start and Disabled is removed.
 func TestNotOffered(t *testing.T) {
 	t.Parallel()
-	all := lacks()
+	all := manilaProblems()
 	var end func()
 	e := newEnv(t, options{Before: func(e *env) { end = all[0].begin(e) }})
 	for i, l := range all {
@@ -64,33 +63,25 @@ func TestNotOffered(t *testing.T) {
 			end()
 			end = next
 		}
-		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, l.failure) })
-		e.restFor(shortly)
-		e.quiet(5)
+		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase) })
+		e.awaitNoWritesFor(shortly)
+		e.expectNoWritesDuring(5)
 		e.must(e.hasCondition(disabled, opv1.ConditionTrue, l.reason))
 		e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
-		e.mustNotDeploy()
+		e.mustNotBeDeployed()
 	}
 	e.eventually(soon, func() error { return e.hasEvent("ManilaDisabled") })
 	end()
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default") })
-	e.must(e.lacksCondition(disabled))
-}
-
-// message is the condition's.
-func (e *env) message(conditionType string) string {
-	e.t.Helper()
-	conditions, err := e.conditions()
-	e.must(err)
-	return conditions[conditionType].Message
+	e.must(e.hasNoCondition(disabled))
 }
 
 // mustNotDeploy checks that nothing is degraded, and nothing there of the driver.
-func (e *env) mustNotDeploy() {
+func (e *env) mustNotBeDeployed() {
 	e.t.Helper()
 	e.must(e.notDegraded())
-	e.must(e.lacksWorkloads())
+	e.must(e.hasNoWorkloads())
 	e.must(e.hasClasses())
 }
 
@@ -100,31 +91,24 @@ func TestVanishedManila(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	since := e.mark()
-	for _, l := range lacks() {
+	for _, l := range manilaProblems() {
 		end := l.begin(e)
-		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, l.failure) })
+		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase) })
 		e.must(e.hasClasses("csi-manila-default"))
 		e.must(e.notDegraded())
 		end()
-		e.eventually(soon, func() error { return e.lacksCondition(disabled) })
+		e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 	}
-	if touched := e.requests(since, request.isWrite, ofNeither("clustercsidrivers", "events")); len(touched) > 0 {
-		t.Errorf("the driver's objects were written while Manila came and went:\n%s", list(touched))
-	}
+	e.expectNone("the driver's objects were written while Manila came and went", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
 	e.must(e.cloud.RemoveShareType(t.Context(), "default"))
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes") })
-	e.must(e.kube.AppsV1().DaemonSets(operandNamespace).Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
+	e.must(e.guest.kube.AppsV1().DaemonSets(operandNamespace).Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
 	e.eventually(soon, func() error {
-		_, err := e.kube.AppsV1().DaemonSets(operandNamespace).Get(t.Context(), nodeName, metav1.GetOptions{})
+		_, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).Get(t.Context(), nodeName, metav1.GetOptions{})
 		return err
 	})
-}
-
-// ofNeither accepts requests on other resources.
-func ofNeither(resources ...string) func(request) bool {
-	return func(r request) bool { return !slices.Contains(resources, r.Resource) }
 }
 
 // TestDisabledOfOlderOperators: what earlier releases wrote is removed when the cloud offers Manila; it is not enough to set it
@@ -142,13 +126,14 @@ func TestDisabledOfOlderOperators(t *testing.T) {
 		})
 	}})
 	e.awaitAvailable()
-	found, err := e.ofSuffix("Disabled")
+	all, err := e.conditions()
 	e.must(err)
+	found := all.withSuffix("Disabled")
 	if len(found) > 0 {
 		t.Errorf("conditions %v are left", found)
 	}
-	e.rest()
-	e.quiet(3)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(3)
 }
 
 // TestDisabledIsReplaced: what an earlier release wrote is brought up to date when the cloud does not offer Manila.
@@ -163,15 +148,16 @@ func TestDisabledIsReplaced(t *testing.T) {
 		})
 	}})
 	e.eventually(soon, func() error {
-		found, err := e.ofSuffix("Disabled")
+		all, err := e.conditions()
 		if err != nil {
 			return err
 		}
+		found := all.withSuffix("Disabled")
 		if len(found) != 1 || found[0].Type != disabled || found[0].Reason != "NoShareTypes" {
 			return fmt.Errorf("the *Disabled conditions are %v, want %s alone", found, disabled)
 		}
 		return nil
 	})
-	e.rest()
-	e.quiet(3)
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(3)
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -52,7 +51,7 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 // eachGolden gives every hook something to do.
 func eachGolden(t *testing.T, o options) {
 	t.Helper()
-	for _, s := range []subject{manila(), cinder()} {
+	for _, s := range subjects() {
 		t.Run(s.program, func(t *testing.T) {
 			t.Parallel()
 			o := o
@@ -61,12 +60,12 @@ func eachGolden(t *testing.T, o options) {
 			e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://cluster:3128", HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local"})
 			e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, s.certificate, map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")}))
 			e.awaitAvailable()
-			for _, at := range e.confSpots() {
-				e.must(at.side.patch(e.ctx(), place{configMaps(), at.namespace}, s.trustedCA, fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
+			for _, at := range e.driverNamespaces() {
+				e.must(at.cluster.patch(e.ctx(), collection{configMaps(), at.namespace}, s.trustedCA, fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
 			}
-			e.eventually(prompt, e.allTrust)
+			e.eventually(prompt, e.allMountTrustedCA)
 			e.awaitAvailable()
-			e.rest()
+			e.awaitNoWrites()
 			for _, name := range s.workloads {
 				e.mustBeGolden(name)
 			}
@@ -76,7 +75,7 @@ func eachGolden(t *testing.T, o options) {
 }
 
 // allTrust returns nil if csi-driver of each workload has the CAs that its cluster trusts.
-func (e *env) allTrust() error {
+func (e *env) allMountTrustedCA() error {
 	for _, name := range e.subject.workloads {
 		w, err := e.workload(name)
 		if err != nil {
@@ -97,7 +96,7 @@ func (e *env) mustBeGolden(name string) {
 	if name == e.subject.workloads[0] {
 		workload, err = e.deployment()
 	} else {
-		workload, err = e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+		workload, err = e.daemonSet(name)
 	}
 	e.must(err)
 	got, err := normalised(workload)

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// request is one request that the API server answered, from its audit log.
+// request is a completed request from an API server's audit log.
 type request struct {
-	Side                                                    *side
+	Cluster                                                 *cluster
 	User, Verb, Resource, Subresource, Namespace, Name, URI string
 	Code                                                    int
 	Time                                                    time.Time
@@ -29,37 +29,42 @@ func (r request) String() string {
 	if r.Subresource != "" {
 		resource += "/" + r.Subresource
 	}
-	return fmt.Sprintf("%s %s: %s %s %s/%s: %d (%s)", r.Time.Format("15:04:05.000"), r.Side.name, r.Verb, resource, r.Namespace, r.Name, r.Code, r.URI)
+	return fmt.Sprintf("%s %s: %s %s %s/%s: %d (%s)", r.Time.Format("15:04:05.000"),
+		r.Cluster.name, r.Verb, resource, r.Namespace, r.Name, r.Code, r.URI)
 }
 
-// isWrite tells whether it changes something, apart from the lease that a leader renews and reviews, which change nothing.
+// isWrite returns true for requests that change an object other than a Lease. Reviews change
+// nothing.
 func (r request) isWrite() bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) &&
-		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.Resource)
+	verbs := []string{"create", "update", "patch", "delete", "deletecollection"}
+	ignored := []string{"leases", "tokenreviews", "subjectaccessreviews"}
+	return slices.Contains(verbs, r.Verb) && !slices.Contains(ignored, r.Resource)
 }
 
-// isOfNamespace tells whether it is for all objects of a kind in a namespace.
-func (r request) isOfNamespace() bool {
-	return r.Namespace != "" && r.Name == "" && (r.Verb == "list" || r.Verb == "watch") && !strings.Contains(r.URI, "metadata.name")
+// readsNamespace returns true for requests that read all objects of a resource in a namespace.
+func (r request) readsNamespace() bool {
+	return r.Namespace != "" && r.Name == "" && (r.Verb == "list" || r.Verb == "watch") &&
+		!strings.Contains(r.URI, "metadata.name")
 }
 
-// auditMark is a moment, and its place in the audit logs.
+// auditMark is a point in time and the positions in the audit logs that belong to it.
 type auditMark struct {
-	offsets map[*side]int64
+	offsets map[*cluster]int64
 	time    time.Time
 }
 
-// isBelated tells an event that was made before the mark: the operator's client sends events late, a few a second. The name
-// of an event ends in the time at which it was made.
-func (r request) isBelated(since auditMark) bool {
+// isDelayedEvent returns true if the request creates an event that was emitted before the mark: the
+// client sends only a few events each second. The name of an event ends in the time of its
+// emission.
+func (r request) isDelayedEvent(since auditMark) bool {
 	if r.Resource != "events" || r.Verb != "create" {
 		return false
 	}
-	made, err := strconv.ParseInt(r.Name[strings.LastIndex(r.Name, ".")+1:], 16, 64)
-	return err == nil && time.Unix(0, made).Before(since.time)
+	emitted, err := strconv.ParseInt(r.Name[strings.LastIndex(r.Name, ".")+1:], 16, 64)
+	return err == nil && time.Unix(0, emitted).Before(since.time)
 }
 
-// auditEvent is what is read of a line of the log.
+// auditEvent contains the fields of an audit log line that tests use.
 type auditEvent struct {
 	Stage      string `json:"stage"`
 	Verb       string `json:"verb"`
@@ -80,20 +85,20 @@ type auditEvent struct {
 	Received time.Time `json:"requestReceivedTimestamp"`
 }
 
-// sender is who sends requests: a user, or a program whose credentials are refused.
+// sender identifies an operator in the audit log: by user name, or by program if the API server
+// refused its credentials.
 type sender struct{ user, program string }
 
-// isOf tells whether the request was sent by the sender. To who is refused the API server gives no name.
-func (e auditEvent) isOf(s sender) bool {
+func (e auditEvent) isFrom(s sender) bool {
 	if e.ResponseStatus.Code == http.StatusUnauthorized {
 		return strings.HasPrefix(e.UserAgent, s.program+"/")
 	}
 	return e.User.Username == s.user && e.Stage == "ResponseComplete"
 }
 
-// requestsSince returns the requests of a sender that ended after a place in the audit log.
-func (s *side) requestsSince(offset int64, from sender) ([]request, error) {
-	file, err := os.Open(s.auditLog())
+// requestsSince returns the sender's requests that the audit log contains after the offset.
+func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
+	file, err := os.Open(c.auditLog())
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +111,7 @@ func (s *side) requestsSince(offset int64, from sender) ([]request, error) {
 	for {
 		line, err := reader.ReadString('\n')
 		if err == io.EOF {
-			return requests, nil // a line without end is being written
+			return requests, nil // the API server is still writing an incomplete line
 		}
 		if err != nil {
 			return nil, err
@@ -116,20 +121,22 @@ func (s *side) requestsSince(offset int64, from sender) ([]request, error) {
 		}
 		var e auditEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			return nil, fmt.Errorf("reading the audit log: %w", err)
+			return nil, fmt.Errorf("decoding the audit log: %w", err)
 		}
-		if e.isOf(from) {
+		if e.isFrom(from) {
 			requests = append(requests, request{
-				Side: s, User: e.User.Username, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
-				Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code, Time: e.Received,
+				Cluster: c, User: e.User.Username, Verb: e.Verb,
+				Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+				Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+				URI: e.RequestURI, Code: e.ResponseStatus.Code, Time: e.Received,
 			})
 		}
 	}
 }
 
-// endOfLines is the place after the last line of a file that has been written to its end.
-func endOfLines(path string) (int64, error) {
-	const most = 1 << 20 // no line is longer
+// endOfLastLine returns the offset after the last complete line of a file.
+func endOfLastLine(path string) (int64, error) {
+	const longest = 1 << 20 // no line is longer
 	file, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -139,7 +146,7 @@ func endOfLines(path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	start := max(0, info.Size()-most)
+	start := max(0, info.Size()-longest)
 	text := make([]byte, info.Size()-start)
 	if _, err := file.ReadAt(text, start); err != nil {
 		return 0, err
@@ -147,50 +154,72 @@ func endOfLines(path string) (int64, error) {
 	return start + int64(bytes.LastIndexByte(text, '\n')) + 1, nil
 }
 
-// mark returns the present end of the audit logs.
-func (e *env) mark() auditMark {
-	e.t.Helper()
-	mark := auditMark{map[*side]int64{}, time.Now()}
-	for _, s := range e.sides() {
-		end, err := endOfLines(s.auditLog())
-		if err != nil {
-			e.t.Fatalf("finding the end of the audit log: %v", err)
-		}
-		mark.offsets[s] = end
+// audit reads the operator's requests from the audit logs.
+type audit struct {
+	*scope
+	cluster *testCluster
+	subject subject
+}
+
+// mark returns the current end of the audit logs.
+func (a *audit) mark() auditMark {
+	a.t.Helper()
+	mark := auditMark{map[*cluster]int64{}, time.Now()}
+	for _, c := range a.cluster.clusters() {
+		end, err := endOfLastLine(c.auditLog())
+		a.must(err)
+		mark.offsets[c] = end
 	}
 	return mark
 }
 
-// requests returns the operator's requests since the mark that all the filters accept, of one side after the other.
-func (e *env) requests(since auditMark, filters ...func(request) bool) []request {
-	e.t.Helper()
+// requests returns the operator's requests since the mark that all filters accept. The requests to
+// one cluster precede those to the other.
+func (a *audit) requests(since auditMark, filters ...func(request) bool) []request {
+	a.t.Helper()
 	var all []request
-	for _, s := range e.sides() {
-		some, err := s.requestsSince(since.offsets[s], sender{s.user(e.subject.name), e.subject.program})
-		if err != nil {
-			e.t.Fatalf("reading the audit log: %v", err)
-		}
+	for _, c := range a.cluster.clusters() {
+		operator := sender{c.user(a.subject.name), a.subject.program}
+		some, err := c.requestsSince(since.offsets[c], operator)
+		a.must(err)
 		all = append(all, some...)
 	}
 	return slices.DeleteFunc(all, func(r request) bool {
-		return slices.ContainsFunc(filters, func(accept func(request) bool) bool { return !accept(r) })
+		return slices.ContainsFunc(filters, func(accept func(request) bool) bool {
+			return !accept(r)
+		})
 	})
 }
 
-// writes returns what the operator has written since the mark, leases excepted.
-func (e *env) writes(since auditMark) []request {
-	e.t.Helper()
-	return e.requests(since, request.isWrite, func(r request) bool { return !r.isBelated(since) })
+// writes returns the operator's writes since the mark.
+func (a *audit) writes(since auditMark) []request {
+	a.t.Helper()
+	return a.requests(since, request.isWrite, func(r request) bool {
+		return !r.isDelayedEvent(since)
+	})
 }
 
-// on accepts requests to one cluster.
-func on(s *side) func(request) bool {
-	return func(r request) bool { return r.Side == s }
+// expectNone fails the test with the message if there are requests.
+func (a *audit) expectNone(message string, requests []request) {
+	a.t.Helper()
+	if len(requests) > 0 {
+		a.t.Errorf("%s:\n%s", message, list(requests))
+	}
 }
 
-// ofResource accepts requests on a resource, such as "storageclasses".
+// onCluster accepts requests to one cluster.
+func onCluster(c *cluster) func(request) bool {
+	return func(r request) bool { return r.Cluster == c }
+}
+
+// ofResource accepts requests for a resource, such as "storageclasses".
 func ofResource(resource string) func(request) bool {
 	return func(r request) bool { return r.Resource == resource }
+}
+
+// notOfResource accepts requests for other resources.
+func notOfResource(resources ...string) func(request) bool {
+	return func(r request) bool { return !slices.Contains(resources, r.Resource) }
 }
 
 // ofVerb accepts requests with one of the verbs.
@@ -198,15 +227,18 @@ func ofVerb(verbs ...string) func(request) bool {
 	return func(r request) bool { return slices.Contains(verbs, r.Verb) }
 }
 
+// deletions accepts requests that delete objects.
+func deletions(r request) bool { return r.Verb == "delete" || r.Verb == "deletecollection" }
+
 // statusWrites accepts writes of the ClusterCSIDriver's status.
 func statusWrites(r request) bool {
 	return r.isWrite() && r.Resource == "clustercsidrivers" && r.Subresource == "status"
 }
 
-// successful accepts requests that the API server granted: a conflict has written nothing.
+// successful accepts requests that the API server granted. Conflicts write nothing.
 func successful(r request) bool { return r.Code < 300 }
 
-// list writes requests one a line.
+// list returns one line for each request.
 func list(requests []request) string {
 	lines := make([]string, 0, len(requests))
 	for _, r := range requests {

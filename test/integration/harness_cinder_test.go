@@ -13,13 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// Names that must not change from release to release (contract.md 3.7), and conditions.
+// Names of Cinder's objects, which must not change between releases, and conditions.
 const (
 	cinderController  = "openstack-cinder-csi-driver-controller"
 	cinderNode        = "openstack-cinder-csi-driver-node"
@@ -39,106 +37,135 @@ const (
 	cinderConfigValid = "CinderUserConfigValid"
 )
 
-// generatedConf is the cloud.conf of a cloud without a CA, for an administrator who asks for nothing.
-const generatedConf = "[Global]\nuse-clouds = true\nclouds-file = /etc/kubernetes/secret/clouds.yaml\ncloud = openstack\n"
+// generatedConf is the cloud.conf for a cloud without a CA and without an administrator's settings.
+const generatedConf = "[Global]\nuse-clouds = true\n" +
+	"clouds-file = /etc/kubernetes/secret/clouds.yaml\ncloud = openstack\n"
 
-// newCinder is newEnv for the Cinder operator.
-func newCinder(t *testing.T, o options) *env {
+// cinderEnv is the environment of Cinder's operator.
+type cinderEnv struct{ *env }
+
+// newCinder is newEnv for Cinder's operator.
+func newCinder(t *testing.T, o options) *cinderEnv {
 	t.Helper()
 	o.Subject = cinder()
-	return newEnv(t, o)
+	return &cinderEnv{newEnv(t, o)}
 }
 
-// spot is a namespace of a cluster.
-type spot struct {
-	side      *side
+// newHostedCinder is newCinder for a hosted control plane.
+func newHostedCinder(t *testing.T, o options) *cinderEnv {
+	t.Helper()
+	o.Flavour = flavour.HyperShift
+	return newCinder(t, o)
+}
+
+// clusterNamespace is a namespace of a cluster.
+type clusterNamespace struct {
+	cluster   *cluster
 	namespace string
 }
 
-// confSpots are where the driver finds its configuration: beside its controllers and beside its node plugins.
-func (e *env) confSpots() []spot {
-	return slices.Compact([]spot{{e.side, e.subject.operandNamespace}, {e.management, e.subject.controllerNamespace}})
+// putConfigMap creates or replaces a ConfigMap in the namespace.
+func (n clusterNamespace) putConfigMap(e *env, name string, data map[string]string) {
+	e.t.Helper()
+	e.must(n.cluster.putConfigMap(e.ctx(), n.namespace, name, data))
 }
 
-// cloudConf returns what the driver reads, which must be the same wherever it is.
-func (e *env) cloudConf() (map[string]string, error) {
+// deleteConfigMap deletes a ConfigMap of the namespace.
+func (n clusterNamespace) deleteConfigMap(e *env, name string) {
+	e.t.Helper()
+	configMaps := n.cluster.kube.CoreV1().ConfigMaps(n.namespace)
+	e.must(configMaps.Delete(e.ctx(), name, metav1.DeleteOptions{}))
+}
+
+// driverNamespaces returns the namespaces of the driver's node plugins and of its controllers.
+func (e *env) driverNamespaces() []clusterNamespace {
+	return slices.Compact([]clusterNamespace{
+		{e.guest, e.subject.operandNamespace}, {e.management, e.subject.controllerNamespace},
+	})
+}
+
+// cloudConf returns the data of cloud-conf, which must be the same in both clusters.
+func (e *cinderEnv) cloudConf() (map[string]string, error) {
 	var data map[string]string
-	for i, s := range e.confSpots() {
-		config, err := s.side.kube.CoreV1().ConfigMaps(s.namespace).Get(e.ctx(), cloudConf, metav1.GetOptions{})
+	for i, n := range e.driverNamespaces() {
+		config, err := n.cluster.kube.CoreV1().ConfigMaps(n.namespace).
+			Get(e.ctx(), cloudConf, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		if diff := cmp.Diff(data, config.Data); i > 0 && diff != "" {
-			return nil, fmt.Errorf("%s is not the same in both clusters (-guest +management):\n%s", cloudConf, diff)
+			return nil, fmt.Errorf("%s differs between the clusters (-guest +management):\n%s",
+				cloudConf, diff)
 		}
 		data = config.Data
 	}
 	return data, nil
 }
 
-// userSpot is where those who own the control plane configure the driver.
-func (e *env) userSpot() spot {
+// userConfigNamespace returns the namespace in which the owners of the control plane configure the
+// driver.
+func (e *env) userConfigNamespace() clusterNamespace {
 	if e.flavour == flavour.HyperShift {
-		return spot{e.management, hostedNamespace}
+		return clusterNamespace{e.management, hostedNamespace}
 	}
-	return spot{e.side, openshiftConfig}
+	return clusterNamespace{e.guest, openshiftConfig}
 }
 
-// putUserConfig writes the ConfigMap with which the driver is configured.
+// putUserConfig writes the ConfigMap that configures the driver.
 func (e *env) putUserConfig(data map[string]string) {
 	e.t.Helper()
-	s := e.userSpot()
-	e.must(s.side.putConfigMap(e.ctx(), s.namespace, cinderUserConfig, data))
+	e.userConfigNamespace().putConfigMap(e, cinderUserConfig, data)
 }
 
-// putCloudCA writes the CA into the ConfigMap about the cloud; "" deletes that.
-func (e *env) putCloudCA(ca string) {
+// deleteUserConfig deletes the ConfigMap that configures the driver.
+func (e *env) deleteUserConfig() {
 	e.t.Helper()
-	s, name := e.userSpot(), cloudProviderConfig
+	e.userConfigNamespace().deleteConfigMap(e, cinderUserConfig)
+}
+
+// cloudCAConfigMap returns the name of the ConfigMap with the cloud's CA.
+func (e *cinderEnv) cloudCAConfigMap() string {
 	if e.flavour == flavour.HyperShift {
-		name = hostedCloudCA
+		return hostedCloudCA
 	}
-	if ca == "" {
-		e.must(s.side.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), name, metav1.DeleteOptions{}))
-		return
-	}
-	e.must(s.side.putConfigMap(e.ctx(), s.namespace, name, map[string]string{caKeyOfCloudProvider: ca}))
+	return cloudProviderConfig
 }
 
-// hasCloudConf returns nil if the driver's configuration is exactly this.
-func (e *env) hasCloudConf(want map[string]string) error {
+// putCloudCA writes the CA into the ConfigMap about the cloud.
+func (e *cinderEnv) putCloudCA(ca string) {
+	e.t.Helper()
+	data := map[string]string{caKeyOfCloudProvider: ca}
+	e.userConfigNamespace().putConfigMap(e.env, e.cloudCAConfigMap(), data)
+}
+
+// hasCloudConf returns nil if cloud-conf contains exactly this data.
+func (e *cinderEnv) hasCloudConf(want map[string]string) error {
 	got, err := e.cloudConf()
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("%s differs (-want +got):\n%s", cloudConf, diff)
-	}
-	return nil
+	return checkEqual(want, got)
 }
 
-// hasConf returns nil if cloud.conf is the generated one, followed by this.
-func (e *env) hasConf(more string) error {
+// hasConf returns nil if cloud.conf is the generated one, followed by more.
+func (e *cinderEnv) hasConf(more string) error {
 	got, err := e.cloudConf()
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(generatedConf+more, got[confKey]); diff != "" {
-		return fmt.Errorf("%s differs (-want +got):\n%s", confKey, diff)
-	}
-	return nil
+	return checkEqual(generatedConf+more, got[confKey])
 }
 
-// topology is what the driver is told.
-func (e *env) topology() string {
+// topology returns enable_topology of cloud-conf.
+func (e *cinderEnv) topology() string {
 	e.t.Helper()
 	conf, err := e.cloudConf()
 	e.must(err)
 	return conf[topologyKey]
 }
 
-// hasTopology returns nil if the driver is told so.
-func (e *env) hasTopology(want string) error {
+// hasTopology returns nil if cloud-conf contains this enable_topology.
+func (e *cinderEnv) hasTopology(want string) error {
 	got, err := e.cloudConf()
 	if err == nil && got[topologyKey] != want {
 		err = fmt.Errorf("%s is %q, want %q", topologyKey, got[topologyKey], want)
@@ -146,101 +173,83 @@ func (e *env) hasTopology(want string) error {
 	return err
 }
 
-// lookAgain has the operator look at the zones: its credentials are written, with the content that they have.
-func (e *env) lookAgain() {
+// triggerZoneProbe makes the operator probe the zones: it changes an annotation of the credentials.
+func (e *cinderEnv) triggerZoneProbe() {
 	e.t.Helper()
-	e.patchBeside(secrets(), cinderCredentials, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano()))
+	text := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
+	e.patchBesideController(secrets(), cinderCredentials, text)
 }
 
-// looks has the operator look at the zones, so many times at least.
-func (e *env) looks(n int) {
+// awaitZoneProbes makes the operator probe the zones at least n times.
+func (e *cinderEnv) awaitZoneProbes(n int) {
 	e.t.Helper()
 	for range n {
 		before := e.counters().Requests[simulator.Compute]
-		e.lookAgain()
+		e.triggerZoneProbe()
 		e.eventually(soon, func() error {
 			if e.counters().Requests[simulator.Compute] == before {
-				return errors.New("the operator has not asked for the zones again")
+				return errors.New("the operator has not probed the zones again")
 			}
 			return nil
 		})
 	}
 }
 
-// zone is an availability zone; a leading ! makes it unavailable.
-func zone(name string) simulator.Zone {
-	name, unavailable := strings.CutPrefix(name, "!")
-	return simulator.Zone{Name: name, Unavailable: unavailable}
-}
-
-func (e *env) setZones(service simulator.Service, names ...string) {
+// setZones sets the availability zones of a service. A leading ! makes a zone unavailable.
+func (e *cinderEnv) setZones(service simulator.Service, names ...string) {
 	e.t.Helper()
 	zones := []simulator.Zone{}
 	for _, name := range names {
-		zones = append(zones, zone(name))
+		name, unavailable := strings.CutPrefix(name, "!")
+		zones = append(zones, simulator.Zone{Name: name, Unavailable: unavailable})
 	}
 	e.must(e.cloud.SetZones(e.ctx(), service, zones...))
 }
 
-// apart has the zones differ such that topology is impossible.
-func (e *env) apart() {
+// setMismatchedZones gives the services zones with which topology is impossible.
+func (e *cinderEnv) setMismatchedZones() {
 	e.t.Helper()
 	e.setZones(simulator.Compute, "az1")
 	e.setZones(simulator.Volume, "nova")
 }
 
-// untouched is what must not change when the cloud fails.
-type untouched struct {
+// driverState is the state of the driver that an outage must not change.
+type driverState struct {
 	workloads map[string]workload
 	conf      map[string]string
 }
 
-func (e *env) untouched() untouched {
+func (e *cinderEnv) driverState() driverState {
 	e.t.Helper()
 	conf, err := e.cloudConf()
 	e.must(err)
-	return untouched{e.workloads(), conf}
+	return driverState{e.workloads(), conf}
 }
 
-// isAs returns nil if nothing has changed since before.
-func (e *env) isAs(before untouched) error {
-	if diff := cmp.Diff(before.conf, e.untouched().conf); diff != "" {
+// stillHas returns nil if the state of the driver has not changed.
+func (e *cinderEnv) stillHas(before driverState) error {
+	now := e.driverState()
+	if diff := cmp.Diff(before.conf, now.conf); diff != "" {
 		return fmt.Errorf("%s changed:\n%s", cloudConf, diff)
 	}
-	if diff := cmp.Diff(before.workloads, e.workloads()); diff != "" {
+	if diff := cmp.Diff(before.workloads, now.workloads); diff != "" {
 		return fmt.Errorf("the workloads changed:\n%s", diff)
 	}
 	return nil
 }
 
-// hasOnly returns nil if these *Degraded conditions, and no others, are True.
-func (e *env) hasOnly(degraded ...string) error {
-	found, err := e.ofSuffix(opv1.OperatorStatusTypeDegraded)
+// hasOnlyDegraded returns nil if exactly these *Degraded conditions are True.
+func (e *env) hasOnlyDegraded(types ...string) error {
+	found, err := e.degraded()
 	if err != nil {
 		return err
 	}
 	var got []string
 	for _, c := range found {
-		if c.Status == opv1.ConditionTrue {
-			got = append(got, c.Type)
-		}
+		got = append(got, c.Type)
 	}
-	if !slices.Equal(got, degraded) {
-		return fmt.Errorf("degraded are %v, want %v", got, degraded)
-	}
-	return nil
-}
-
-// says returns nil if the condition is True and its message has all the texts.
-func (e *env) says(conditionType string, texts ...string) error {
-	if err := e.hasCondition(conditionType, opv1.ConditionTrue, ""); err != nil {
-		return err
-	}
-	message := e.message(conditionType)
-	for _, text := range texts {
-		if !strings.Contains(message, text) {
-			return fmt.Errorf("the message of %s is %q, want it to say %q", conditionType, message, text)
-		}
+	if !slices.Equal(got, types) {
+		return fmt.Errorf("degraded are %v, want %v", got, types)
 	}
 	return nil
 }

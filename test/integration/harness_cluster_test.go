@@ -1,184 +1,61 @@
 //go:build integration
 
-// Package integration proves what the operators promise: a program runs, as its service account, against a real
-// Kubernetes API server (test/devcluster), and finds an OpenStack that fails as it is told (test/openstack/simulator).
-//
-// BIN_DIR is the folder with the programs, bin of the source tree by default; K8S_BIN_DIR is the cache of Kubernetes binaries.
-// A test begins with newEnv, which gives it a cluster as cluster-storage-operator leaves it, a cloud of its own and a running
-// operator, and which looks afterwards for what no test may leave: a crash, a secret in a log, a request that was refused.
-// The flavour is standalone and the operator under test Manila's, unless the options say otherwise. With HyperShift there are two
-// API servers: what a test does without saying where, it does in the cluster that the drivers serve.
-//
-// Tests are parallel. newEnv waits for a cluster of the flavour that no other test uses, resets it, and gives it back when the
-// test ends, so a test owns its cluster. The flags -standalone and -hypershift say how many clusters there are; each starts when
-// a test first needs it. A test must not call newEnv twice: a subtest that needs an environment of its own is parallel, too. With
-// -v each test logs which cluster it had, how long it waited for it, and how long it used it.
 package integration
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-const (
-	operatorName      = "manila-csi-driver-operator"
-	operatorNamespace = "openshift-cluster-csi-drivers"
-	operandNamespace  = "openshift-manila-csi-driver"
-	driverName        = "manila.csi.openstack.org"
-	operatorUser      = "system:serviceaccount:" + operatorNamespace + ":" + operatorName
-	controllerName    = "openstack-manila-csi-controllerplugin"
-	nodeName          = "openstack-manila-csi-nodeplugin"
-	nfsNodeName       = "csi-nodeplugin-nfsplugin"
-)
+// administrator is the field manager of changes that tests make as an administrator.
+const administrator = "an-administrator"
 
-// clusters are those that all tests share.
-type clusters struct {
-	dir   string // all state, the logs of the operators too
-	bin   string // the programs
-	pools map[flavour.Flavour]pool
-}
-
-// pool has the clusters of a flavour that no test uses: idle ones are up, spare ones have not been needed so far.
-type pool struct {
-	idle, spare chan *devcluster
-}
-
-// shared is set by TestMain before any test runs.
-var shared *clusters //nolint:gochecknoglobals // TestMain has no other way to hand something to tests.
-
-func TestMain(m *testing.M) {
-	most := map[flavour.Flavour]*int{
-		flavour.Standalone: flag.Int("standalone", 3, "how many standalone clusters there are at most, for tests that run side by side"),
-		flavour.HyperShift: flag.Int("hypershift", 2, "how many pairs of management and hosted cluster there are at most"),
-	}
-	flag.Parse()
-	os.Exit(withClusters(most, m.Run))
-}
-
-// withClusters runs tests on clusters, which it removes if they pass.
-func withClusters(most map[flavour.Flavour]*int, run func() int) int {
-	c, err := newClusters(most)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "devcluster:", err)
-		return 1
-	}
-	shared = c
-	code := run()
-	if err := c.down(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "devcluster:", err)
-		code = 1
-	}
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, "All logs are kept in", c.dir)
-		return code
-	}
-	_ = os.RemoveAll(c.dir)
-	return code
-}
-
-func newClusters(most map[flavour.Flavour]*int) (*clusters, error) {
-	bin := os.Getenv("BIN_DIR")
-	if bin == "" {
-		bin = filepath.Join("..", "..", "bin")
-	}
-	bin, err := filepath.Abs(bin)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "csi-operator-integration-")
-	if err != nil {
-		return nil, err
-	}
-	c := &clusters{dir: dir, bin: bin, pools: map[flavour.Flavour]pool{}}
-	for f, number := range most {
-		if *number < 1 {
-			return nil, fmt.Errorf("-%s=%d is below 1", f, *number)
-		}
-		p := pool{make(chan *devcluster, *number), make(chan *devcluster, *number)}
-		for i := range *number {
-			name := fmt.Sprintf("%s-%d", f, i+1)
-			p.spare <- &devcluster{flavour: f, name: name, dir: filepath.Join(dir, name), bin: bin}
-		}
-		c.pools[f] = p
-	}
-	return c, nil
-}
-
-// borrow returns a cluster of a flavour that is up and that no other test uses. The test gives it back to the idle ones.
-func (c *clusters) borrow(ctx context.Context, f flavour.Flavour) (*devcluster, error) {
-	p := c.pools[f]
-	select {
-	case d := <-p.idle: // rather than to start one
-		return d, nil
-	default:
-	}
-	select {
-	case d := <-p.idle:
-		return d, nil
-	case d := <-p.spare:
-		if err := d.start(ctx); err != nil {
-			p.spare <- d
-			return nil, err
-		}
-		return d, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// down stops all clusters. No test uses one any more.
-func (c *clusters) down(ctx context.Context) error {
-	var downs []func() error
-	for _, p := range c.pools {
-		close(p.idle)
-		for d := range p.idle {
-			downs = append(downs, func() error { return d.command(ctx, "down") })
-		}
-	}
-	if err := utilerrors.AggregateGoroutines(downs...); err != nil {
-		return err
-	}
-	return nil
-}
-
-// kubernetesBinaries is the cache that the devcluster runs from; kubectl is in it too.
+// kubernetesBinaries returns the cache of Kubernetes binaries, which also contains kubectl.
 func kubernetesBinaries() string {
 	return cmp.Or(os.Getenv("K8S_BIN_DIR"), filepath.Join("..", "..", "bin", "k8s"))
 }
 
-// devcluster is what operators and drivers run in: a cluster, or two of them.
-type devcluster struct {
-	*side // of the cluster that the drivers serve: the guest
+// testCluster is a devcluster: one cluster, or a management cluster and a guest cluster.
+type testCluster struct {
+	// guest contains the nodes that the drivers serve. management runs the operators and the
+	// drivers' controllers. Standalone both are the same.
+	guest, management *cluster
 
-	// management is the cluster that the operators and the drivers' controllers run in; standalone it is the same.
-	management *side
-	flavour    flavour.Flavour
-	name       string
-	// dir has all state, site what the operators find in their pods.
-	dir, site string
-	bin       string
+	flavour flavour.Flavour
+	name    string
+	dir     string // contains all state
+	podDir  string // contains the files that operators find in their pods
+	bin     string
 }
 
-// start brings the cluster up.
-func (c *devcluster) start(ctx context.Context) error {
-	args := []string{"up", "--cloud=none", "--drivers=manila,cinder", "--flavour=" + string(c.flavour), "--binaries=" + kubernetesBinaries()}
-	if err := c.command(ctx, args...); err != nil {
+// start starts the cluster and connects to it.
+func (c *testCluster) start(ctx context.Context) error {
+	err := c.command(ctx, "up", "--cloud=none", "--drivers=manila,cinder",
+		"--flavour="+string(c.flavour), "--binaries="+kubernetesBinaries())
+	if err != nil {
 		return err
 	}
 	if err := c.connect(ctx); err != nil {
@@ -187,17 +64,18 @@ func (c *devcluster) start(ctx context.Context) error {
 	return nil
 }
 
-// sides are the clusters, each once.
-func (c *devcluster) sides() []*side {
-	return slices.Compact([]*side{c.side, c.management})
+// clusters returns each of the clusters once.
+func (c *testCluster) clusters() []*cluster {
+	return slices.Compact([]*cluster{c.guest, c.management})
 }
 
 // command runs a devcluster command on this cluster.
-func (c *devcluster) command(ctx context.Context, args ...string) error {
+func (c *testCluster) command(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "devcluster"), append(args, "--dir="+c.dir)...)
-	// Control planes use the largest part of the CPU time. With four times the memory they use a quarter less of it.
+	program := filepath.Join(c.bin, "devcluster")
+	cmd := exec.CommandContext(ctx, program, append(args, "--dir="+c.dir)...)
+	// Control planes use most of the CPU time. With four times the memory they use a quarter less.
 	cmd.Env = append(os.Environ(), "GOGC=400")
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -207,44 +85,157 @@ func (c *devcluster) command(ctx context.Context, args ...string) error {
 	return nil
 }
 
-func (c *devcluster) connect(ctx context.Context) error {
-	c.site = c.dir
-	c.management = &side{name: "management", dir: c.dir, namespace: operatorNamespace, restored: configuration()}
-	c.side = c.management
+func (c *testCluster) connect(ctx context.Context) error {
+	c.podDir = c.dir
+	c.management = &cluster{
+		name: "management", dir: c.dir, namespace: operatorNamespace, restored: configCollections(),
+	}
+	c.guest = c.management
 	if c.flavour == flavour.HyperShift {
-		c.site = filepath.Join(c.dir, "guests", guestName)
-		c.management.namespace, c.management.restored = hostedNamespace, controlPlane()
-		c.side = &side{name: "guest", dir: c.site, namespace: operatorNamespace, admin: guestAdmin, restored: configuration()}
+		c.podDir = filepath.Join(c.dir, "guests", guestName)
+		c.management.namespace = hostedNamespace
+		c.management.restored = controlPlaneCollections()
+		c.guest = &cluster{
+			name: "guest", dir: c.podDir, namespace: operatorNamespace, operatorUser: guestAdmin,
+			restored: configCollections(),
+		}
 	}
 	var errs []error
-	for _, s := range c.sides() {
-		errs = append(errs, s.connect(ctx))
+	for _, each := range c.clusters() {
+		errs = append(errs, each.connect(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// kubeconfig is the path of an operator's.
-func (c *devcluster) kubeconfig(operator string) string {
-	return filepath.Join(c.site, operator+".kubeconfig")
+// kubeconfig returns the path of an operator's kubeconfig.
+func (c *testCluster) kubeconfig(operator string) string {
+	return filepath.Join(c.podDir, operator+".kubeconfig")
 }
 
-// environment is that of an operator's Deployment.
-func (c *devcluster) environment(operator string) ([]string, error) {
-	return readLines(filepath.Join(c.site, operator+".env"))
-}
-
-func readLines(path string) ([]string, error) {
-	file, err := os.Open(path)
+// environment returns the environment variables of an operator's Deployment.
+func (c *testCluster) environment(operator string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(c.podDir, operator+".env"))
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	var lines []string
-	scanner := bufio.NewScanner(file)
-	for scanner.Scan() {
-		if line := strings.TrimSpace(scanner.Text()); line != "" {
-			lines = append(lines, line)
-		}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), nil
+}
+
+// cluster gives access to one API server as an administrator.
+type cluster struct {
+	name string // for messages
+	dir  string // contains the devcluster's files about this cluster
+	// namespace is the operators' namespace in this cluster.
+	namespace string
+	// operatorUser is the user of all operators here, if they have no ServiceAccounts.
+	operatorUser string
+	// restored are the collections whose original content the reset restores.
+	restored []collection
+
+	config   *rest.Config
+	kube     kubernetes.Interface
+	openst   operatorclient.Interface
+	dynamic  dynamic.Interface
+	baseline baseline
+}
+
+func (c *cluster) connect(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", c.adminKubeconfig())
+	if err != nil {
+		return err
 	}
-	return lines, scanner.Err()
+	config.QPS, config.UserAgent = -1, "integration-test"
+	c.config = config
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if c.openst, err = operatorclient.NewForConfig(config); err != nil {
+		return err
+	}
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	c.baseline, err = c.recordBaseline(ctx)
+	return err
+}
+
+func (c *cluster) adminKubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
+
+// auditLog returns the path of the API server's audit log.
+func (c *cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
+
+// user returns the user name of an operator in this cluster.
+func (c *cluster) user(operator string) string {
+	return cmp.Or(c.operatorUser, "system:serviceaccount:"+c.namespace+":"+operator)
+}
+
+// resource returns version 1 of a resource.
+func resource(group, name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}
+}
+
+func configResource(name string) schema.GroupVersionResource {
+	return resource("config.openshift.io", name)
+}
+
+func clusterCSIDrivers() schema.GroupVersionResource {
+	return resource("operator.openshift.io", "clustercsidrivers")
+}
+
+func secrets() schema.GroupVersionResource    { return resource("", "secrets") }
+func configMaps() schema.GroupVersionResource { return resource("", "configmaps") }
+
+// collection is the set of objects of a resource in a namespace. Without a namespace it contains
+// the objects of all namespaces.
+type collection struct {
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// of returns the client of a collection.
+func (c *cluster) of(in collection) dynamic.ResourceInterface {
+	return c.dynamic.Resource(in.resource).Namespace(in.namespace)
+}
+
+// patch merges JSON into an object, or into one of its subresources.
+func (c *cluster) patch(
+	ctx context.Context, in collection, name, text string, subresources ...string,
+) error {
+	options := metav1.PatchOptions{FieldManager: administrator}
+	_, err := c.of(in).
+		Patch(ctx, name, types.MergePatchType, []byte(text), options, subresources...)
+	return err
+}
+
+// putSecret creates or replaces a Secret.
+func (c *cluster) putSecret(
+	ctx context.Context, namespace, name string, data map[string][]byte,
+) error {
+	client := c.kube.CoreV1().Secrets(namespace)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	_, err := client.Update(ctx, secret, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.Create(ctx, secret, metav1.CreateOptions{})
+	}
+	return err
+}
+
+// putConfigMap creates or replaces a ConfigMap.
+func (c *cluster) putConfigMap(
+	ctx context.Context, namespace, name string, data map[string]string,
+) error {
+	client := c.kube.CoreV1().ConfigMaps(namespace)
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	_, err := client.Update(ctx, configMap, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.Create(ctx, configMap, metav1.CreateOptions{})
+	}
+	return err
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

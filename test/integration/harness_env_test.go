@@ -4,7 +4,6 @@ package integration
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,79 +11,79 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// options say how a test's surroundings differ from a good cloud with one share type, found by an operator that polls fast.
+// options change the environment of a test. By default it contains a healthy cloud with one share
+// type, and an operator that polls fast.
 type options struct {
-	// Flavour is standalone unless given.
+	// Flavour defaults to standalone.
 	Flavour flavour.Flavour
-	// Subject is the operator, Manila's unless given.
+	// Subject is the operator under test. It defaults to Manila's.
 	Subject subject
-	// Cloud is the OpenStack. Its secrets are recognisable whatever is given here.
+	// Cloud configures the OpenStack. newEnv replaces its secrets by recognisable ones.
 	Cloud simulator.Config
-	// Types are the names of its share types; none has it offer "default", noTypes none at all.
+	// Types are the names of its share types. nil means "default", noTypes none.
 	Types []string
-	// Clouds is the clouds.yaml.
+	// Clouds configures clouds.yaml.
 	Clouds simulator.Clouds
-	// NoCA keeps the CA of a TLS cloud from the cluster and from the operator's files.
+	// NoCA leaves the CA of a TLS cloud out of the cluster and of the operator's files.
 	NoCA bool
-	// CAInConfig leaves the CA of a TLS cloud out of the credentials: only the ConfigMap about the cloud has it.
+	// CAInConfig leaves the CA of a TLS cloud out of the credentials. Only ConfigMap
+	// cloud-provider-config, or its HyperShift counterpart, contains it.
 	CAInConfig bool
-	// NoCredentials leaves out all Secrets and ConfigMaps about the cloud, and the operator's files.
+	// NoCredentials omits all Secrets, ConfigMaps and operator's files about the cloud.
 	NoCredentials bool
-	// PollInterval is 300 ms unless given, and not passed at all if negative.
+	// PollInterval defaults to 300 ms. If it is negative, the operator gets no --poll-interval.
 	PollInterval time.Duration
 	// Args and Env are added to those of the operator's Deployment.
 	Args, Env []string
-	// Faults are switched on before the operator starts.
+	// Faults are enabled before the operator starts.
 	Faults []simulator.Fault
 	// Before changes the cluster before the operator starts.
 	Before func(*env)
-	// Idle does not start the operator: the test calls startOperator.
+	// Idle leaves the start of the operator to the test, which calls startOperator.
 	Idle bool
 }
 
-// noTypes is options.Types of a cloud without share types.
+// noTypes is the value of options.Types for a cloud without share types.
 func noTypes() []string { return []string{} }
 
-// env is what a test works with.
+// env is the environment of a test. Its embedded types contain helpers by topic.
 type env struct {
-	*devcluster
-	t       *testing.T
+	*scope       // the test, and waiting
+	*testCluster // the clusters
+	*openStack   // the cloud
+	*audit       // the operator's requests to the clusters
+
 	options options
-	// subject is the operator under test.
+	// subject describes the operator under test.
 	subject subject
-	cloud   *simulator.Client
-	sim     *simulator.Simulator
-	// operator is the process that runs, nil if none does.
+	// operator is the running process, or nil.
 	operator *process
-	// began is the place in the audit log where the test begins.
+	// began is the position in the audit logs at which the test begins.
 	began auditMark
-	// dir has the operator's files and log; they are removed with the cluster.
+	// dir contains the operator's files and log. It is removed with the cluster.
 	dir, cloudsPath, caPath, caBundlePath, configPath string
-	// ca is the cloud's, nil without TLS.
-	ca []byte
-	// secrets must appear nowhere but in Secrets.
+	// secrets must not appear outside of Secrets.
 	secrets []string
-	// scraper is the token of Prometheus, once it has been asked for.
+	// scraper is the token of Prometheus, set by the first scrape.
 	scraper string
-	// allowed are refusals of the API server that the test provokes; without it none is.
+	// allowed accepts refused requests that the test provokes. If it is nil, there are none.
 	allowed func(request) bool
 }
 
-// newEnv resets the cluster, starts a cloud and the operator, and has all checked at the test's end.
+// newEnv resets the cluster and starts a cloud and the operator. It checks the environment when the
+// test ends.
 func newEnv(t *testing.T, o options) *env {
 	t.Helper()
-	e := &env{t: t, options: o.withDefaults()}
+	e := &env{scope: &scope{t: t}, options: o.withDefaults()}
 	e.borrowCluster()
-	e.subject = e.options.Subject.in(e.devcluster)
-	e.dir = filepath.Join(shared.dir, "tests", strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
+	e.subject = e.options.Subject.in(e.testCluster)
+	e.audit = &audit{e.scope, e.testCluster, e.subject}
+	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())
+	e.dir = filepath.Join(shared.dir, "tests", name)
 	e.cloudsPath = filepath.Join(e.dir, "openstack", "clouds.yaml")
 	e.caPath = filepath.Join(e.dir, "openstack", "ca.crt")
 	e.caBundlePath = filepath.Join(e.dir, "cloud-ca", "ca-bundle.pem")
@@ -96,10 +95,12 @@ func newEnv(t *testing.T, o options) *env {
 	if e.flavour == flavour.HyperShift {
 		e.awaitGuestKubeconfig()
 	}
-	e.startCloud()
+	credentials := e.options.Cloud.Credentials
+	e.secrets = []string{credentials.Password, credentials.ApplicationCredentialSecret}
+	e.openStack = startOpenStack(e.scope, e.options.Cloud, e.options.Faults)
 	e.setConfig("")
 	if !o.NoCredentials {
-		e.seedCloudConfig()
+		e.createCloudConfig()
 		e.setClouds(e.cloudsYAML(e.options.Clouds))
 	}
 	if o.Before != nil {
@@ -113,17 +114,18 @@ func newEnv(t *testing.T, o options) *env {
 	return e
 }
 
-// borrowCluster waits for a cluster. The test gives it back when all that it put into order at its end is done.
+// borrowCluster waits for a cluster. The cleanup that returns it runs last.
 func (e *env) borrowCluster() {
 	e.t.Helper()
-	asked := time.Now()
+	requested := time.Now()
 	borrowed, err := shared.borrow(e.ctx(), e.options.Flavour)
 	e.must(err)
-	e.devcluster = borrowed
+	e.testCluster = borrowed
 	began := time.Now()
 	e.t.Cleanup(func() {
-		e.t.Logf("used %s for %.1f s, after %.1f s of waiting", borrowed.name, time.Since(began).Seconds(), began.Sub(asked).Seconds())
-		shared.pools[borrowed.flavour].idle <- borrowed
+		e.t.Logf("used %s for %.1f s, after waiting %.1f s",
+			borrowed.name, time.Since(began).Seconds(), began.Sub(requested).Seconds())
+		shared.giveBack(borrowed)
 	})
 }
 
@@ -132,12 +134,7 @@ func (o options) withDefaults() options {
 	if o.Subject.name == "" {
 		o.Subject = manila()
 	}
-	switch {
-	case o.PollInterval == 0:
-		o.PollInterval = 300 * time.Millisecond
-	case o.PollInterval < 0:
-		o.PollInterval = 0
-	}
+	o.PollInterval = max(0, cmp.Or(o.PollInterval, 300*time.Millisecond))
 	if o.Types == nil && len(o.Cloud.ShareTypes) == 0 {
 		o.Types = []string{"default"}
 	}
@@ -149,42 +146,16 @@ func (o options) withDefaults() options {
 	return o
 }
 
-// must fails the test on an error of the harness.
-func (e *env) must(err error) {
-	e.t.Helper()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-}
-
-// ctx is the test's context.
-func (e *env) ctx() context.Context { return e.t.Context() }
-
-func (e *env) startCloud() {
-	e.t.Helper()
-	var err error
-	e.sim, err = simulator.New(e.options.Cloud)
-	e.must(err)
-	e.must(e.sim.Start(context.WithoutCancel(e.ctx())))
-	e.cloud = e.sim.Client()
-	e.secrets = []string{e.options.Cloud.Credentials.Password, e.options.Cloud.Credentials.ApplicationCredentialSecret}
-	if e.options.Cloud.TLS {
-		e.ca, err = e.cloud.CA(e.ctx())
-		e.must(err)
-	}
-	for _, fault := range e.options.Faults {
-		e.fault(fault)
-	}
-}
-
-// setConfig writes the operator's configuration file, with more YAML for its end. The kernel chooses the port; see address.
+// setConfig writes the operator's configuration file and appends more YAML to its section
+// servingInfo. The kernel chooses the port, which address returns.
 func (e *env) setConfig(more string) {
 	e.t.Helper()
-	text := "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo:\n  bindAddress: 127.0.0.1:0\n" + more
+	text := "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
+		"servingInfo:\n  bindAddress: 127.0.0.1:0\n" + more
 	e.must(writeFile(e.configPath, []byte(text)))
 }
 
-// writeFile replaces a file in one step, as the kubelet does.
+// writeFile replaces a file atomically, as the kubelet does.
 func writeFile(path string, content []byte) error {
 	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 		return err
@@ -192,15 +163,7 @@ func writeFile(path string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// cloudsYAML returns a clouds.yaml with the credentials that the cloud accepts now.
-func (e *env) cloudsYAML(o simulator.Clouds) []byte {
-	e.t.Helper()
-	text, err := e.cloud.CloudsYAML(e.ctx(), o)
-	e.must(err)
-	return text
-}
-
-// setClouds gives clouds.yaml to the operator and to the credentials Secrets.
+// setClouds writes clouds.yaml into the operator's files and into the credentials Secrets.
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
 	data := map[string][]byte{"clouds.yaml": text}
@@ -210,17 +173,25 @@ func (e *env) setClouds(text []byte) {
 		data["cacert"] = e.ca
 	}
 	for _, name := range e.subject.credentials {
-		if e.flavour == flavour.HyperShift { // first, as the hosted cluster's is a copy
-			e.must(e.management.putSecret(e.ctx(), hostedNamespace, name[1], data))
-		}
-		e.putSecret(name[0], name[1], data)
+		e.putCredentials(name, data)
 	}
 }
 
-// retryLogin changes clouds.yaml where the operator reads it, but not what it means, if the operator backs off after f.
-func (e *env) retryLogin(f failure) {
+// putCredentials writes a credentials Secret. On HyperShift it first writes the management
+// cluster's, of which the guest cluster's is a copy.
+func (e *env) putCredentials(name [2]string, data map[string][]byte) {
 	e.t.Helper()
-	if f.reason != refusedReason {
+	if e.flavour == flavour.HyperShift {
+		e.must(e.management.putSecret(e.ctx(), hostedNamespace, name[1], data))
+	}
+	e.putSecret(name[0], name[1], data)
+}
+
+// retryLogin adds a comment to the operator's clouds.yaml if the operator backs off after the
+// outage, so that it logs in again.
+func (e *env) retryLogin(o outageCase) {
+	e.t.Helper()
+	if o.reason != refusedReason {
 		return
 	}
 	text, err := os.ReadFile(e.cloudsPath)
@@ -228,39 +199,22 @@ func (e *env) retryLogin(f failure) {
 	e.must(writeFile(e.cloudsPath, append(text, "# touched\n"...)))
 }
 
-// putSecret creates or replaces a Secret.
+// putSecret creates or replaces a Secret of the guest cluster.
 func (e *env) putSecret(namespace, name string, data map[string][]byte) {
 	e.t.Helper()
-	e.must(e.side.putSecret(e.ctx(), namespace, name, data))
+	e.must(e.guest.putSecret(e.ctx(), namespace, name, data))
 }
 
-func (s *side) putSecret(ctx context.Context, namespace, name string, data map[string][]byte) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-	_, err := s.kube.CoreV1().Secrets(namespace).Update(ctx, secret, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = s.kube.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
-	}
-	return err
-}
-
-// putConfigMap creates or replaces a ConfigMap.
+// putConfigMap creates or replaces a ConfigMap of the guest cluster.
 func (e *env) putConfigMap(namespace, name string, data map[string]string) {
 	e.t.Helper()
-	e.must(e.side.putConfigMap(e.ctx(), namespace, name, data))
+	e.must(e.guest.putConfigMap(e.ctx(), namespace, name, data))
 }
 
-func (s *side) putConfigMap(ctx context.Context, namespace, name string, data map[string]string) error {
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-	_, err := s.kube.CoreV1().ConfigMaps(namespace).Update(ctx, config, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = s.kube.CoreV1().ConfigMaps(namespace).Create(ctx, config, metav1.CreateOptions{})
-	}
-	return err
-}
-
-// seedCloudConfig makes the ConfigMap about the cloud: the installer's, with the copies that cluster-storage-operator keeps of it
-// for the operator, or that of a hosted control plane, which has a CA only.
-func (e *env) seedCloudConfig() {
+// createCloudConfig creates the ConfigMap about the cloud. Standalone it is the installer's, with
+// the copies that cluster-storage-operator makes for the operator. In a hosted control plane it
+// contains only a CA.
+func (e *env) createCloudConfig() {
 	e.t.Helper()
 	withCA := len(e.ca) > 0 && !e.options.NoCA
 	if e.flavour == flavour.HyperShift {
@@ -269,37 +223,13 @@ func (e *env) seedCloudConfig() {
 		}
 		return
 	}
-	data := map[string]string{"config": fmt.Sprintf("[Global]\nregion = %s\n", simulator.DefaultRegion)}
+	data := map[string]string{
+		"config": fmt.Sprintf("[Global]\nregion = %s\n", simulator.DefaultRegion),
+	}
 	if withCA {
-		data["ca-bundle.pem"] = string(e.ca)
+		data[caKeyOfCloudProvider] = string(e.ca)
 	}
-	for _, namespace := range append([]string{"openshift-config"}, e.subject.cloudConfigCopies...) {
-		e.putConfigMap(namespace, "cloud-provider-config", data)
+	for _, namespace := range append([]string{openshiftConfig}, e.subject.cloudConfigCopies...) {
+		e.putConfigMap(namespace, cloudProviderConfig, data)
 	}
-}
-
-// fault switches a fault on and returns the function that switches it off.
-func (e *env) fault(f simulator.Fault) func() {
-	e.t.Helper()
-	set, err := e.cloud.SetFault(e.ctx(), f)
-	e.must(err)
-	return func() {
-		e.t.Helper()
-		e.must(e.cloud.ClearFaults(e.ctx(), set.ID))
-	}
-}
-
-// counters are the cloud's.
-func (e *env) counters() simulator.Counters {
-	e.t.Helper()
-	counters, err := e.cloud.Counters(e.ctx())
-	e.must(err)
-	return counters
-}
-
-// addType adds a share type to the cloud.
-func (e *env) addType(name string) {
-	e.t.Helper()
-	_, err := e.cloud.AddShareType(e.ctx(), simulator.ShareType{Name: name})
-	e.must(err)
 }

@@ -19,23 +19,26 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// The hosted cluster, its control plane, and what HyperShift puts there.
+// Names of the guest cluster, its control plane, and the objects that HyperShift creates there.
 const (
-	guestName       = "guest-1"
-	hostedNamespace = "clusters-" + guestName
-	guestAdmin      = "system:admin"
-	kubeconfigKey   = "kubeconfig"
-	guestAccess     = "service-network-admin-kubeconfig"
-	hostedCloudCA   = "openstack-cloud-config"
+	guestName             = "guest-1"
+	hostedNamespace       = "clusters-" + guestName
+	guestAdmin            = "system:admin"
+	kubeconfigKey         = "kubeconfig"
+	guestKubeconfigSecret = "service-network-admin-kubeconfig"
+	hostedCloudCA         = "openstack-cloud-config"
 )
 
 func hostedControlPlanes() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "hypershift.openshift.io", Version: "v1beta1", Resource: "hostedcontrolplanes"}
+	return schema.GroupVersionResource{
+		Group: "hypershift.openshift.io", Version: "v1beta1", Resource: "hostedcontrolplanes",
+	}
 }
 
-// controlPlane is what is in the namespace of the hosted control plane before an operator runs.
-func controlPlane() []place {
-	return []place{
+// controlPlaneCollections returns the objects that the namespace of the hosted control plane
+// contains before an operator runs.
+func controlPlaneCollections() []collection {
+	return []collection{
 		{hostedControlPlanes(), hostedNamespace},
 		{secrets(), hostedNamespace},
 		{configMaps(), hostedNamespace},
@@ -44,23 +47,20 @@ func controlPlane() []place {
 	}
 }
 
-// hosted is options for a hosted control plane.
-func hosted(o options) options {
-	o.Flavour = flavour.HyperShift
-	return o
-}
+// hostedEnv is the environment of an operator of a hosted control plane.
+type hostedEnv struct{ *env }
 
 // newHosted is newEnv for an operator of a hosted control plane.
-func newHosted(t *testing.T, s subject, o options) *env {
+func newHosted(t *testing.T, s subject, o options) *hostedEnv {
 	t.Helper()
-	o.Subject = s
-	return newEnv(t, hosted(o))
+	o.Subject, o.Flavour = s, flavour.HyperShift
+	return &hostedEnv{newEnv(t, o)}
 }
 
 // eachHosted runs a test for each operator, in an environment of its own.
-func eachHosted(t *testing.T, o options, test func(t *testing.T, e *env)) {
+func eachHosted(t *testing.T, o options, test func(t *testing.T, e *hostedEnv)) {
 	t.Helper()
-	for _, s := range []subject{manila(), cinder()} {
+	for _, s := range subjects() {
 		t.Run(s.program, func(t *testing.T) {
 			t.Parallel()
 			test(t, newHosted(t, s, o))
@@ -68,56 +68,56 @@ func eachHosted(t *testing.T, o options, test func(t *testing.T, e *env)) {
 	}
 }
 
-// guestKubeconfig is the path of the file with which the operators reach the guest.
-func (c *devcluster) guestKubeconfig() string {
-	return filepath.Join(c.site, "guest-kubeconfig", kubeconfigKey)
+// guestKubeconfig returns the path of the operators' kubeconfig of the guest cluster.
+func (c *testCluster) guestKubeconfig() string {
+	return filepath.Join(c.podDir, "guest-kubeconfig", kubeconfigKey)
 }
 
 // awaitGuestKubeconfig waits until that file has the content of the Secret that is mounted there.
 func (e *env) awaitGuestKubeconfig() {
 	e.t.Helper()
 	e.eventually(soon, func() error {
-		secret, err := e.management.kube.CoreV1().Secrets(hostedNamespace).Get(e.ctx(), guestAccess, metav1.GetOptions{})
+		secret, err := e.management.kube.CoreV1().Secrets(hostedNamespace).
+			Get(e.ctx(), guestKubeconfigSecret, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		content, err := os.ReadFile(e.guestKubeconfig())
 		if err == nil && !bytes.Equal(content, secret.Data[kubeconfigKey]) {
-			err = errors.New("the guest's kubeconfig is not yet that of the Secret")
+			err = errors.New("the file does not contain the Secret's kubeconfig yet")
 		}
 		return err
 	})
 }
 
-// setHostedCA writes the CA that HyperShift gives to a control plane, and the file as which the operator mounts it; nil removes it.
+// setHostedCA writes the ConfigMap with the CA in which HyperShift passes the CA to a control plane,
+// and the file as which the operator mounts it.
 func (e *env) setHostedCA(ca []byte) {
 	e.t.Helper()
-	if ca == nil {
-		e.must(e.management.kube.CoreV1().ConfigMaps(hostedNamespace).Delete(e.ctx(), hostedCloudCA, metav1.DeleteOptions{}))
-		e.must(os.Remove(e.caBundlePath))
-		return
-	}
-	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, map[string]string{caKeyOfCloudProvider: string(ca)}))
+	data := map[string]string{caKeyOfCloudProvider: string(ca)}
+	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, data))
 	e.must(writeFile(e.caBundlePath, ca))
 }
 
-// patchBeside merges JSON into an object beside the driver's controllers.
-func (e *env) patchBeside(resource schema.GroupVersionResource, name, text string) {
+// patchBesideController merges JSON into an object in the namespace of the driver's Deployment.
+func (e *env) patchBesideController(resource schema.GroupVersionResource, name, text string) {
 	e.t.Helper()
-	e.must(e.management.patch(e.ctx(), place{resource, e.subject.controllerNamespace}, name, text))
+	in := collection{resource, e.subject.controllerNamespace}
+	e.must(e.management.patch(e.ctx(), in, name, text))
 }
 
 // patchControlPlane merges JSON into the HostedControlPlane's spec.
 func (e *env) patchControlPlane(spec string) {
 	e.t.Helper()
-	e.patchBeside(hostedControlPlanes(), guestName, `{"spec":`+spec+`}`)
+	e.patchBesideController(hostedControlPlanes(), guestName, `{"spec":`+spec+`}`)
 }
 
-// addControlPlane makes one more HostedControlPlane.
-func (e *env) addControlPlane(name string) {
+// addControlPlane creates another HostedControlPlane.
+func (e *hostedEnv) addControlPlane(name string) {
 	e.t.Helper()
 	object := unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane", "spec": map[string]any{},
+		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane",
+		"spec": map[string]any{},
 	}}
 	object.SetNamespace(hostedNamespace)
 	object.SetName(name)
@@ -127,46 +127,43 @@ func (e *env) addControlPlane(name string) {
 
 func (e *env) deleteControlPlane(name string) {
 	e.t.Helper()
-	e.must(e.management.dynamic.Resource(hostedControlPlanes()).Namespace(hostedNamespace).Delete(e.ctx(), name, metav1.DeleteOptions{}))
+	in := collection{hostedControlPlanes(), hostedNamespace}
+	e.must(e.management.of(in).Delete(e.ctx(), name, metav1.DeleteOptions{}))
 }
 
-// api has the devcluster stop or start the API server of a side. What is stopped comes back after the test at the latest.
-func (e *env) api(action string, s *side, args ...string) {
+// stopAPI stops the API server of a cluster. The returned function starts it again, as does the
+// cleanup.
+func (e *hostedEnv) stopAPI(c *cluster, how string) (start func()) {
 	e.t.Helper()
-	e.must(e.command(e.ctx(), append([]string{"api", action, "--side=" + s.name}, args...)...))
-}
-
-// awayAPI takes the API server of a side away and returns what brings it back.
-func (e *env) awayAPI(s *side, how string) (back func()) {
-	e.t.Helper()
-	e.api("stop", s, "--how="+how)
-	away := true
+	e.must(e.command(e.ctx(), "api", "stop", "--side="+c.name, "--how="+how))
+	stopped := true
 	e.afterwards(func(ctx context.Context) error {
-		if !away {
+		if !stopped {
 			return nil
 		}
-		return e.command(ctx, "api", "start", "--side="+s.name)
+		return e.command(ctx, "api", "start", "--side="+c.name)
 	})
 	return func() {
 		e.t.Helper()
 		began := time.Now()
-		e.api("start", s)
-		away = false
-		e.allowWhileStarting(s, began)
+		e.must(e.command(e.ctx(), "api", "start", "--side="+c.name))
+		stopped = false
+		e.allowWhileStarting(c, began)
 	}
 }
 
-// allowWhileStarting lets a side refuse requests for a moment: an API server that starts does not know yet which tokens are valid and
-// who may do what.
-func (e *env) allowWhileStarting(s *side, began time.Time) {
+// allowWhileStarting accepts refused requests for a moment: a starting API server has not read all
+// tokens and RBAC objects yet.
+func (e *hostedEnv) allowWhileStarting(c *cluster, began time.Time) {
 	before, until := e.allowed, time.Now().Add(10*time.Second)
 	e.allowed = func(r request) bool {
-		return before != nil && before(r) || r.Side == s && r.Time.After(began) && r.Time.Before(until)
+		return before != nil && before(r) ||
+			r.Cluster == c && r.Time.After(began) && r.Time.Before(until)
 	}
 }
 
-// unchanged returns nil if nothing of the driver's workloads has changed but what has nothing to do with its pods.
-func (e *env) unchanged(before map[string]workload) error {
+// sameGenerations returns nil if the generations of the workloads have not changed.
+func (e *env) sameGenerations(before map[string]workload) error {
 	for name, was := range before {
 		now, err := e.workload(name)
 		if err != nil {

@@ -10,43 +10,40 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-const (
-	// prompt bounds what an event brings about: no poll, no resync.
-	prompt = 5 * time.Second
-	// dependencyPrefix begins the annotations that hold hashes of what a workload depends on.
-	dependencyPrefix = "operator.openshift.io/dep-"
-)
+// dependencyPrefix starts the annotations that contain the hashes of rollout inputs.
+const dependencyPrefix = "operator.openshift.io/dep-"
 
-// workload is what tests look at of a Deployment or DaemonSet.
+// workload contains the fields of a Deployment or DaemonSet that tests use.
 type workload struct {
 	Name       string
 	Generation int64
-	// Hashes are the annotations about dependencies, of the object and of its pod template.
+	// Hashes and TemplateHashes are the annotations with hashes of rollout inputs, of the object
+	// and of its pod template.
 	Hashes, TemplateHashes map[string]string
 	Pod                    corev1.PodSpec
 }
 
 func newWorkload(o metav1.ObjectMeta, template corev1.PodTemplateSpec) workload {
-	return workload{o.Name, o.Generation, dependencies(o.Annotations), dependencies(template.Annotations), template.Spec}
+	hashes, templateHashes := inputHashes(o.Annotations), inputHashes(template.Annotations)
+	return workload{o.Name, o.Generation, hashes, templateHashes, template.Spec}
 }
 
-func dependencies(annotations map[string]string) map[string]string {
+func inputHashes(annotations map[string]string) map[string]string {
 	found := maps.Clone(annotations)
-	maps.DeleteFunc(found, func(key, _ string) bool { return !strings.HasPrefix(key, dependencyPrefix) })
+	maps.DeleteFunc(found, func(key, _ string) bool {
+		return !strings.HasPrefix(key, dependencyPrefix)
+	})
 	return found
 }
 
@@ -59,22 +56,29 @@ func (e *env) workload(name string) (workload, error) {
 		}
 		return newWorkload(deployment.ObjectMeta, deployment.Spec.Template), nil
 	}
-	daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+	daemonSet, err := e.daemonSet(name)
 	if err != nil {
 		return workload{}, err
 	}
 	return newWorkload(daemonSet.ObjectMeta, daemonSet.Spec.Template), nil
 }
 
-// deployment returns that of the driver's controllers, wherever it is.
+// deployment returns the Deployment of the driver's controllers.
 func (e *env) deployment() (*appsv1.Deployment, error) {
-	return e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).Get(e.ctx(), e.subject.workloads[0], metav1.GetOptions{})
+	return e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).
+		Get(e.ctx(), e.subject.workloads[0], metav1.GetOptions{})
 }
 
-// workloadNames are the names of Manila's workloads.
+// daemonSet returns one of the driver's DaemonSets.
+func (e *env) daemonSet(name string) (*appsv1.DaemonSet, error) {
+	return e.guest.kube.AppsV1().DaemonSets(e.subject.operandNamespace).
+		Get(e.ctx(), name, metav1.GetOptions{})
+}
+
+// workloadNames returns the names of Manila's workloads.
 func workloadNames() []string { return manila().workloads }
 
-// workloads returns all of the driver's by name.
+// workloads returns all workloads of the driver by name.
 func (e *env) workloads() map[string]workload {
 	e.t.Helper()
 	all := map[string]workload{}
@@ -84,6 +88,30 @@ func (e *env) workloads() map[string]workload {
 		all[name] = w
 	}
 	return all
+}
+
+// mustHaveWorkloads fails the test if the workloads differ from before.
+func (e *env) mustHaveWorkloads(before map[string]workload) {
+	e.t.Helper()
+	if diff := cmp.Diff(before, e.workloads()); diff != "" {
+		e.t.Errorf("the workloads changed (-before +after):\n%s", diff)
+	}
+}
+
+// eachContainer calls check for all containers of all workloads until it returns an error.
+func (e *env) eachContainer(check func(w workload, c corev1.Container) error) error {
+	for _, name := range e.subject.workloads {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.containers() {
+			if err := check(w, c); err != nil {
+				return fmt.Errorf("container %s of %s: %w", c.Name, name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // container returns a container of the pod template.
@@ -96,12 +124,12 @@ func (w workload) container(name string) (corev1.Container, error) {
 	return corev1.Container{}, fmt.Errorf("%s has no container %s", w.Name, name)
 }
 
-// containers returns all containers of the pod template, those that start first included.
+// containers returns all containers of the pod template, init containers first.
 func (w workload) containers() []corev1.Container {
 	return slices.Concat(w.Pod.InitContainers, w.Pod.Containers)
 }
 
-// argument returns the value of an argument of the form --name=value.
+// argument returns the value of an argument --name=value.
 func argument(c corev1.Container, name string) (string, bool) {
 	for _, arg := range c.Args {
 		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
@@ -111,19 +139,10 @@ func argument(c corev1.Container, name string) (string, bool) {
 	return "", false
 }
 
-// sub runs a part of a test under its own name; what fails in it is its own failure.
-func (e *env) sub(name string, part func(t *testing.T)) {
-	e.t.Run(name, func(t *testing.T) {
-		outer := e.t
-		e.t = t
-		defer func() { e.t = outer }()
-		part(t)
-	})
-}
-
 // operandSecret returns the data of a Secret in the operands' namespace.
 func (e *env) operandSecret(name string) (map[string]string, error) {
-	secret, err := e.kube.CoreV1().Secrets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+	secret, err := e.guest.kube.CoreV1().Secrets(e.subject.operandNamespace).
+		Get(e.ctx(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -134,29 +153,24 @@ func (e *env) operandSecret(name string) (map[string]string, error) {
 	return data, nil
 }
 
-// patch merges JSON into an object, or into its status.
-func (e *env) patch(resource schema.GroupVersionResource, namespace, name, text string, subresources ...string) {
+// patch merges JSON into an object of the guest cluster, or into one of its subresources.
+func (e *env) patch(
+	resource schema.GroupVersionResource, namespace, name, text string, subresources ...string,
+) {
 	e.t.Helper()
-	_, err := e.dynamic.Resource(resource).Namespace(namespace).
-		Patch(e.ctx(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{FieldManager: "an-administrator"}, subresources...)
-	e.must(err)
+	in := collection{resource, namespace}
+	e.must(e.guest.patch(e.ctx(), in, name, text, subresources...))
 }
 
-// afterwards has something put back at the test's end, with a context that is not done by then.
-func (e *env) afterwards(restore func(context.Context) error) {
-	ctx := context.WithoutCancel(e.ctx())
-	e.t.Cleanup(func() {
-		if err := restore(ctx); err != nil {
-			e.t.Errorf("putting things back after the test: %v", err)
-		}
-	})
+// checkEqual returns an error with the difference unless got equals want.
+func checkEqual[T any](want, got T) error {
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("unexpected value (-want +got):\n%s", diff)
+	}
+	return nil
 }
 
-func configResource(resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: resource}
-}
-
-// conditionWatch records each version of the conditions.
+// conditionWatch records every version of the conditions.
 type conditionWatch struct {
 	stop func()
 	done chan struct{}
@@ -166,15 +180,19 @@ type conditionWatch struct {
 	err   error
 }
 
-// watchConditions begins to record, with the present version.
+// watchConditions records the conditions from the current version on.
 func (e *env) watchConditions() *conditionWatch {
 	e.t.Helper()
 	ctx, cancel := context.WithCancel(e.ctx())
 	driver, err := e.driver()
 	e.must(err)
-	events, err := e.openst.OperatorV1().ClusterCSIDrivers().Watch(ctx, metav1.ListOptions{ResourceVersion: driver.ResourceVersion})
+	events, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
+		Watch(ctx, metav1.ListOptions{ResourceVersion: driver.ResourceVersion})
 	e.must(err)
-	w := &conditionWatch{done: make(chan struct{}), stop: func() { cancel(); events.Stop() }, seen: driver.Status.Conditions}
+	w := &conditionWatch{
+		done: make(chan struct{}), stop: func() { cancel(); events.Stop() },
+		seen: driver.Status.Conditions,
+	}
 	e.t.Cleanup(w.stop)
 	go func() {
 		defer close(w.done)
@@ -198,7 +216,7 @@ func (w *conditionWatch) add(event watch.Event) {
 	w.seen = append(w.seen, version.Status.Conditions...)
 }
 
-// has returns nil if the condition has had the status in any version.
+// has returns nil if the condition had the status in any version.
 func (w *conditionWatch) has(conditionType string, status opv1.ConditionStatus) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -210,27 +228,20 @@ func (w *conditionWatch) has(conditionType string, status opv1.ConditionStatus) 
 	return fmt.Errorf("%s has never been %s", conditionType, status)
 }
 
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// conditions ends the recording and returns all conditions of all versions.
-func (w *conditionWatch) conditions(e *env) []opv1.OperatorCondition {
-	e.t.Helper()
+// conditions stops the watch and returns all conditions of all versions.
+func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
+	s.t.Helper()
 	w.stop()
 	<-w.done
-	e.must(w.err)
+	s.must(w.err)
 	if len(w.seen) == 0 {
-		e.t.Fatal("no condition has been seen")
+		s.t.Fatal("the watch recorded no condition")
 	}
 	return w.seen
 }
 
-// sourcesOf says which keys of which objects a volume has: kind, name, whether it may be missing, key and file.
-func sourcesOf(pod corev1.PodSpec, volume string) []string {
+// volumeSources describes the keys of a volume: kind, name, "optional", key and file.
+func volumeSources(pod corev1.PodSpec, volume string) []string {
 	var sources []string
 	add := func(kind, name string, optional *bool, items []corev1.KeyToPath) {
 		if optional != nil && *optional {

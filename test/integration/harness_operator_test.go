@@ -17,21 +17,73 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// stopBound is how long the operator may take to end after SIGTERM; its pod would get 30 s.
+// stopBound is how long the operator may take to end after SIGTERM. In a pod it has 30 s.
 const stopBound = 15 * time.Second
 
-// process is one run of the operator.
+// process is one run of a program.
 type process struct {
 	cmd     *exec.Cmd
 	started stopwatch
 	done    chan struct{}
-	err     error // of its end; valid when done is closed
+	err     error // of Wait, valid after done is closed
 	logPath string
-	// logged is how long the log was when the process started.
+	// logged is the length of the log when the process started.
 	logged int
 }
 
-// operatorArgs are the arguments of the operator's Deployment, with files of this machine.
+// startProcess starts a command and appends its output to the log.
+func startProcess(cmd *exec.Cmd, logPath string) (*process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	info, err := log.Stat()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	p := &process{
+		cmd: cmd, started: startWatch(), done: make(chan struct{}),
+		logPath: logPath, logged: int(info.Size()),
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// running returns true until the process has ended.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// wait waits until the process ends and returns its exit code.
+func (p *process) wait(bound time.Duration) (int, error) {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-time.After(bound):
+		return -1, fmt.Errorf("the operator did not end within %v", bound)
+	}
+}
+
+// kill ends the process with SIGKILL.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// operatorArgs returns the arguments of the operator's Deployment, with paths of this machine.
 func (e *env) operatorArgs() []string {
 	args := []string{
 		"start", "-v=2",
@@ -41,7 +93,8 @@ func (e *env) operatorArgs() []string {
 		"--namespace=" + e.management.namespace,
 	}
 	if e.flavour == flavour.HyperShift {
-		args = append(args, "--guest-kubeconfig="+e.guestKubeconfig(), "--cloud-ca-file="+e.caBundlePath)
+		args = append(args,
+			"--guest-kubeconfig="+e.guestKubeconfig(), "--cloud-ca-file="+e.caBundlePath)
 	}
 	if e.options.PollInterval != 0 {
 		args = append(args, "--poll-interval="+e.options.PollInterval.String())
@@ -49,7 +102,8 @@ func (e *env) operatorArgs() []string {
 	return append(args, e.options.Args...)
 }
 
-// operatorEnv is the environment of the operator's Deployment, and what a program needs to run at all. Later entries win.
+// operatorEnv returns the environment of the operator's Deployment and the variables that every
+// program needs. Later entries win.
 func (e *env) operatorEnv() []string {
 	variables, err := e.environment(e.subject.name)
 	e.must(err)
@@ -62,63 +116,26 @@ func (e *env) operatorEnv() []string {
 	return append(variables, e.options.Env...)
 }
 
-// startOperator starts the operator. Its log is one file for all runs of a test.
+// startOperator starts the operator. All runs of a test append to the same log.
 func (e *env) startOperator() *process {
 	e.t.Helper()
-	p := e.launch(e.operatorArgs(), e.operatorEnv())
-	e.operator = p
-	return p
+	e.operator = e.launch(e.operatorArgs(), e.operatorEnv())
+	return e.operator
 }
 
-// launch starts the operator's program with any arguments.
+// launch starts the operator's program with the arguments.
 func (e *env) launch(args, environment []string) *process {
 	e.t.Helper()
-	p := &process{done: make(chan struct{}), logPath: e.logPath(), logged: len(e.log())}
-	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		e.t.Fatalf("opening the operator's log: %v", err)
-	}
-	defer log.Close()
-	p.cmd = exec.Command(filepath.Join(e.bin, e.subject.program), args...) //nolint:noctx // it ends by SIGTERM, after the test's context.
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, environment
-	p.started = startWatch()
-	if err := p.cmd.Start(); err != nil {
-		e.t.Fatalf("starting the operator: %v", err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
+	program := filepath.Join(e.bin, e.subject.program)
+	cmd := exec.Command(program, args...) //nolint:noctx // it ends by SIGTERM, after the context.
+	cmd.Env = environment
+	p, err := startProcess(cmd, e.logPath())
+	e.must(err)
 	return p
 }
 
-// running tells whether the process has not ended.
-func (p *process) running() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// wait waits for the end and returns the exit code.
-func (p *process) wait(bound time.Duration) (int, error) {
-	select {
-	case <-p.done:
-		return p.cmd.ProcessState.ExitCode(), nil
-	case <-time.After(bound):
-		return -1, fmt.Errorf("the operator has not ended within %v", bound)
-	}
-}
-
-// kill ends the process as a crashing node would: without a word.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.done
-}
-
-// stopOperator stops the operator as the kubelet does, and fails the test if it does not end well.
+// stopOperator sends SIGTERM, as the kubelet does. It fails the test if the operator ended before
+// or does not end with code 0.
 func (e *env) stopOperator() {
 	e.t.Helper()
 	p := e.operator
@@ -127,17 +144,18 @@ func (e *env) stopOperator() {
 		return
 	}
 	if !p.running() {
-		e.t.Errorf("the operator ended by itself: %v", p.err)
+		e.t.Errorf("the operator ended unexpectedly: %v", p.err)
 		return
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	err := p.cmd.Process.Signal(syscall.SIGTERM)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		e.t.Errorf("stopping the operator: %v", err)
 	}
 	code, err := p.wait(stopBound)
 	if err != nil {
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its stacks are in the log then
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // writes its stacks into the log
 		p.kill()
-		e.t.Errorf("%v of SIGTERM", err)
+		e.t.Errorf("%v after SIGTERM", err)
 		return
 	}
 	if code != 0 {
@@ -145,18 +163,19 @@ func (e *env) stopOperator() {
 	}
 }
 
-// restartOperator stops the operator and starts a new one, as a rollout does.
+// restartOperator stops the operator and starts a new process, as a rollout does.
 func (e *env) restartOperator() {
 	e.t.Helper()
 	e.stopOperator()
 	e.startOperator()
 }
 
-// awaitEnd waits until the operator ends by itself and well, as it does when a file that it has read changes.
+// awaitEnd waits until the operator ends with code 0 without a signal, as it does when a file that
+// it has read changes.
 func (e *env) awaitEnd(bound time.Duration) {
 	e.t.Helper()
 	p := e.operator
-	e.operator = nil // its end is wanted
+	e.operator = nil // expected to end
 	code, err := p.wait(bound)
 	e.must(err)
 	if code != 0 {
@@ -164,14 +183,15 @@ func (e *env) awaitEnd(bound time.Duration) {
 	}
 }
 
-// awaitRestart is awaitEnd, and has the operator run again, as the kubelet does.
-func (e *env) awaitRestart(bound time.Duration) {
+// mustStillRun fails the test if p is no longer the running operator.
+func (e *env) mustStillRun(p *process) {
 	e.t.Helper()
-	e.awaitEnd(bound)
-	e.startOperator()
+	if p != e.operator || !p.running() {
+		e.t.Error("the operator process ended during the test")
+	}
 }
 
-// log returns all that the operators of this test have logged.
+// log returns the log of all operator processes of this test.
 func (e *env) log() string {
 	text, err := os.ReadFile(e.logPath())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -180,12 +200,13 @@ func (e *env) log() string {
 	return string(text)
 }
 
-// address returns where the operator serves, which its log tells.
+// address returns the address of the operator's HTTPS server, which is in its log.
 func (e *env) address() (string, error) {
 	if e.operator == nil {
-		return "", errors.New("no operator runs")
+		return "", errors.New("no operator is running")
 	}
-	_, rest, _ := strings.Cut(e.log()[e.operator.logged:], `"Serving health and metrics" address="`)
+	const message = `"Serving health and metrics" address="`
+	_, rest, _ := strings.Cut(e.log()[e.operator.logged:], message)
 	address, _, found := strings.Cut(rest, `"`)
 	if !found {
 		return "", errors.New("the operator does not serve yet")
@@ -195,14 +216,19 @@ func (e *env) address() (string, error) {
 
 func (e *env) logPath() string { return filepath.Join(e.dir, "operator.log") }
 
-// runOperator is runProgram of Manila's operator.
-func runOperator(t *testing.T, bound time.Duration, environment []string, args ...string) (int, string) {
+// runOperator runs Manila's operator until it ends.
+func runOperator(
+	t *testing.T, bound time.Duration, environment []string, args ...string,
+) (int, string) {
 	t.Helper()
 	return runProgram(t, manila().program, bound, environment, args...)
 }
 
-// runProgram runs an operator's program to its end, which must come by itself, and returns its exit code and output.
-func runProgram(t *testing.T, program string, bound time.Duration, environment []string, args ...string) (int, string) {
+// runProgram runs an operator's program until it ends without a signal. It returns the exit code
+// and the output.
+func runProgram(
+	t *testing.T, program string, bound time.Duration, environment []string, args ...string,
+) (int, string) {
 	t.Helper()
 	var output bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.bin, program), args...)
@@ -214,11 +240,11 @@ func runProgram(t *testing.T, program string, bound time.Duration, environment [
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("running the operator: %v", err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code >= 0 {
-		return code, output.String()
+	code := cmd.ProcessState.ExitCode()
+	if code < 0 {
+		t.Fatalf("the operator did not end within %v:\n%s", bound, output.String())
 	}
-	t.Fatalf("the operator did not end by itself within %v:\n%s", bound, output.String())
-	return -1, ""
+	return code, output.String()
 }
 
 // tail returns the last lines of a text.

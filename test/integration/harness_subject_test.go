@@ -4,27 +4,43 @@ package integration
 
 import "github.com/openstack-csi/csi-operator/pkg/flavour"
 
-// subject is an operator under test: what differs between the operators.
+// Names of Manila's operator and its objects.
+const (
+	operatorName      = "manila-csi-driver-operator"
+	operatorNamespace = "openshift-cluster-csi-drivers"
+	operandNamespace  = "openshift-manila-csi-driver"
+	driverName        = "manila.csi.openstack.org"
+	operatorUser      = "system:serviceaccount:" + operatorNamespace + ":" + operatorName
+	controllerName    = "openstack-manila-csi-controllerplugin"
+	nodeName          = "openstack-manila-csi-nodeplugin"
+	nfsNodeName       = "csi-nodeplugin-nfsplugin"
+)
+
+// subject describes an operator under test.
 type subject struct {
-	// name is that of its Deployment and of its service account.
+	// name is the name of its Deployment and of its ServiceAccount.
 	name string
-	// component is the name under which it leads and reports events.
+	// component is its name in leader election and events.
 	component string
 	// program is its file in the folder of programs.
 	program string
 	// driver is the name of its ClusterCSIDriver.
 	driver string
-	// operandNamespace is where its workloads are, apart from the controllers of a hosted control plane.
+	// operandNamespace contains its workloads, except for the controllers of a hosted control
+	// plane.
 	operandNamespace string
-	// controllerNamespace is where, in the management cluster, its Deployment is.
+	// controllerNamespace contains its Deployment, in the management cluster.
 	controllerNamespace string
-	// workloads are their names, the Deployment first.
+	// workloads are the names of its workloads. The Deployment is the first.
 	workloads []string
-	// trustedCA is the ConfigMap for the CAs that a cluster trusts, certificate the Secret with which the metrics are served.
+	// trustedCA is the ConfigMap with the cluster's trusted CA bundle, certificate the Secret with
+	// the serving certificate of the metrics.
 	trustedCA, certificate string
-	// credentials are the Secrets that the cloud credential operator makes for it: namespace and name.
+	// credentials are the Secrets that cloud-credential-operator creates: namespace and name. The
+	// driver reads the last.
 	credentials [][2]string
-	// cloudConfigCopies are the namespaces in which cluster-storage-operator keeps a copy of ConfigMap cloud-provider-config.
+	// cloudConfigCopies are the namespaces to which cluster-storage-operator copies ConfigMap
+	// cloud-provider-config.
 	cloudConfigCopies []string
 }
 
@@ -40,8 +56,8 @@ func manila() subject {
 		certificate:      servingCertificate,
 		credentials: [][2]string{
 			{operatorNamespace, "openstack-cloud-credentials"},
-			{operatorNamespace, "manila-cloud-credentials"},
-			{operandNamespace, "manila-cloud-credentials"},
+			{operatorNamespace, credentialsSecret},
+			{operandNamespace, credentialsSecret},
 		},
 		cloudConfigCopies: []string{operatorNamespace},
 	}
@@ -61,11 +77,24 @@ func cinder() subject {
 	}
 }
 
-// in returns the subject as it is in a cluster.
-func (s subject) in(c *devcluster) subject {
+// subjects returns all operators under test.
+func subjects() []subject { return []subject{manila(), cinder()} }
+
+func (s subject) isManila() bool { return s.name == operatorName }
+
+// in returns the subject with the namespaces of a cluster.
+func (s subject) in(c *testCluster) subject {
 	s.controllerNamespace = s.operandNamespace
 	if c.flavour == flavour.HyperShift {
 		s.controllerNamespace = hostedNamespace
 	}
 	return s
+}
+
+// ofSubject returns the value for Manila's or for Cinder's operator.
+func ofSubject[T any](s subject, manila, cinder T) T {
+	if s.isManila() {
+		return manila
+	}
+	return cinder
 }

@@ -11,14 +11,17 @@ import (
 
 const (
 	pollEvery = 50 * time.Millisecond
-	// soon bounds what happens at once or at the next poll.
+	// prompt bounds the reaction to an event, without a poll or a resync.
+	prompt = 5 * time.Second
+	// soon bounds what happens immediately or at the next poll.
 	soon = 15 * time.Second
-	// installed bounds the start of operator and drivers.
+	// installed bounds the start of the operator and its drivers.
 	installed = 40 * time.Second
 )
 
-// stopwatch measures how long something takes, without the time in which programs waited for a CPU: a bound is about the
-// operator, not about what else runs on the machine. Most of the time counts in any case, so that a bound ends every wait.
+// stopwatch measures how long something takes, without the time in which programs waited for a CPU:
+// bounds are about the operator, not about the load of the machine. A quarter of the elapsed time
+// counts in any case, so that every wait ends.
 type stopwatch struct {
 	began   time.Time
 	starved time.Duration
@@ -32,21 +35,24 @@ func (w stopwatch) elapsed() time.Duration {
 	return max(passed-(starved()-w.starved), passed/least)
 }
 
-// starved returns for how long, since the machine started, some program has waited for a CPU; 0 if the kernel does not tell.
+// starved returns how long some program has waited for a CPU since the machine started. It returns
+// 0 if the kernel does not report it.
 func starved() time.Duration {
 	text, err := os.ReadFile("/proc/pressure/cpu")
 	if err != nil {
 		return 0
 	}
-	var tens, minute, minutes float64
+	const format = "some avg10=%f avg60=%f avg300=%f total=%d"
+	var ten, sixty, threeHundred float64
 	var microseconds int64
-	if _, err := fmt.Sscanf(string(text), "some avg10=%f avg60=%f avg300=%f total=%d", &tens, &minute, &minutes, &microseconds); err != nil {
+	if _, err := fmt.Sscanf(string(text), format, &ten, &sixty, &threeHundred, &microseconds); err != nil {
 		return 0
 	}
 	return time.Duration(microseconds) * time.Microsecond
 }
 
-// eventually waits until check returns nil, and fails the test with its last error if it does not within bound.
+// eventually waits until check returns nil. It fails the test with the last error if check does
+// not return nil within bound, or if the operator ends.
 func (e *env) eventually(bound time.Duration, check func() error) {
 	e.t.Helper()
 	for watch := startWatch(); ; pause(e.t) {
@@ -63,7 +69,7 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 	}
 }
 
-// within fails the test, after it has waited, if check took longer than bound to return nil.
+// within waits until check returns nil and fails the test if that took longer than bound.
 func (e *env) within(bound time.Duration, check func() error) {
 	e.t.Helper()
 	watch := startWatch()
@@ -83,28 +89,39 @@ func (e *env) throughout(d time.Duration, check func() error) {
 	}
 }
 
-// idle fails the test if the operator writes anything within the time, which is longer on a busy machine.
-func (e *env) idle(d time.Duration) {
+// expectNoWritesFor fails the test if the operator writes anything within the time, which is longer
+// on a busy machine.
+func (e *env) expectNoWritesFor(d time.Duration) {
 	e.t.Helper()
 	since := e.mark()
 	for watch := startWatch(); watch.elapsed() < d; pause(e.t) {
 		if writes := e.writes(since); len(writes) > 0 {
-			e.t.Fatalf("the operator wrote, although nothing had changed:\n%s", list(writes))
+			e.t.Fatalf("the operator wrote although nothing had changed:\n%s", list(writes))
 		}
 	}
 }
 
-// rest waits until the operator has written nothing for a while, and returns that moment. The while is longer than it takes to
-// poll the cloud again and to send belated events: client-go sends these one in 200 ms, and one that repeats another does not
-// tell when it was made.
-func (e *env) rest() auditMark {
+// expectNoWritesDuring waits for more probes, and fails the test if the operator writes anything
+// meanwhile.
+func (e *env) expectNoWritesDuring(polls int) {
 	e.t.Helper()
-	const quiet = 1200 * time.Millisecond
-	return e.restFor(quiet)
+	since := e.mark()
+	e.awaitPolls(polls)
+	e.expectNone(fmt.Sprintf("the operator wrote during %d probes with the same result", polls),
+		e.writes(since))
 }
 
-// restFor is rest with another while. It is longer on a busy machine.
-func (e *env) restFor(quiet time.Duration) auditMark {
+// awaitNoWrites waits until the operator has not written for a while, and returns that moment. The
+// while is longer than a poll interval and than it takes to send delayed events: client-go sends
+// one every 200 ms, and an event that repeats another does not contain the time of its emission.
+func (e *env) awaitNoWrites() auditMark {
+	e.t.Helper()
+	const quiet = 1200 * time.Millisecond
+	return e.awaitNoWritesFor(quiet)
+}
+
+// awaitNoWritesFor is awaitNoWrites with another duration. It is longer on a busy machine.
+func (e *env) awaitNoWritesFor(quiet time.Duration) auditMark {
 	e.t.Helper()
 	since, watch := e.mark(), startWatch()
 	e.eventually(installed, func() error {
@@ -113,14 +130,14 @@ func (e *env) restFor(quiet time.Duration) auditMark {
 			return fmt.Errorf("the operator keeps writing:\n%s", list(writes))
 		}
 		if watch.elapsed() < quiet {
-			return fmt.Errorf("nothing has been written, but for less than %v", quiet)
+			return fmt.Errorf("the operator wrote nothing, but for less than %v", quiet)
 		}
 		return nil
 	})
 	return e.mark()
 }
 
-// pause lets time pass between two looks.
+// pause waits between two calls of a check.
 func pause(t *testing.T) {
 	t.Helper()
 	select {

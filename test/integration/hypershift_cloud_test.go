@@ -28,7 +28,7 @@ func TestHyperShiftManilaCA(t *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 	e.eventually(prompt, func() error { return e.hasTranslation(withCA) })
-	e.eventually(prompt, func() error { return e.hasCopy(map[string]string{caKeyOfCloudProvider: string(e.ca)}) })
+	e.eventually(prompt, func() error { return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: string(e.ca)}) })
 	for name, source := range map[string]string{controllerName: hostedCloudCA, nodeName: cloudProviderConfig} {
 		w, err := e.workload(name)
 		e.must(err)
@@ -37,19 +37,19 @@ func TestHyperShiftManilaCA(t *testing.T) {
 		}
 	}
 
-	e.rest()
+	e.awaitNoWrites()
 	before := e.workloads()
 	renewed := string(e.ca) + "# renewed\n"
 	e.setHostedCA([]byte(renewed))
 	e.awaitRollout(before, []string{controllerName, nodeName})
-	e.must(e.hasCopy(map[string]string{caKeyOfCloudProvider: renewed}))
+	e.must(e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: renewed}))
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, map[string]string{caKeyOfCloudProvider: "another", "secret": "of the owner"}))
-	e.within(prompt, func() error { return e.hasCopy(map[string]string{caKeyOfCloudProvider: "another"}) })
+	e.within(prompt, func() error { return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: "another"}) })
 
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, map[string]string{"secret": "of the owner"}))
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
 	e.eventually(prompt, func() error {
-		if err := e.hasCopy(nil); !apierrors.IsNotFound(err) {
+		if err := e.hasCopiedConfig(nil); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the copy is still there, without a source (%w)", err)
 		}
 		return nil
@@ -58,12 +58,12 @@ func TestHyperShiftManilaCA(t *testing.T) {
 }
 
 // hasCopy returns nil if the nodes' copy of the ConfigMap about the cloud is exactly this.
-func (e *env) hasCopy(want map[string]string) error {
-	config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+func (e *env) hasCopiedConfig(want map[string]string) error {
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	return same(want, config.Data)
+	return checkEqual(want, config.Data)
 }
 
 // TestHyperShiftCredentials: the driver's Secret, in the guest, is a translation of the guest's credentials, which the node plugins
@@ -74,7 +74,7 @@ func TestHyperShiftCredentials(t *testing.T) {
 	want := e.passwordTranslation()
 	e.awaitAvailable()
 	e.eventually(prompt, func() error { return e.hasTranslation(want) })
-	e.rest()
+	e.awaitNoWrites()
 	clouds := e.cloudsYAML(simulator.Clouds{})
 
 	before := e.workloads()
@@ -93,17 +93,11 @@ func TestHyperShiftCredentials(t *testing.T) {
 
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte("clouds: [")})
 	e.within(prompt, func() error {
-		return e.says(secretSyncDegraded, "Secret "+operandNamespace+"/"+credentialsSecret+" of the hosted cluster", hostedNamespace+"/"+credentialsSecret)
+		return e.reports(secretSyncDegraded, "Secret "+operandNamespace+"/"+credentialsSecret+" of the hosted cluster", hostedNamespace+"/"+credentialsSecret)
 	})
 	e.must(e.hasTranslation(want))
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": clouds})
 	e.awaitAvailable()
-}
-
-// newHostedCinder is newHosted for Cinder's operator.
-func newHostedCinder(t *testing.T, o options) *env {
-	t.Helper()
-	return newHosted(t, cinder(), o)
 }
 
 // TestHyperShiftCinderConfIsRepaired: both clusters have the same cloud-conf, whatever is done to either (fault 60).
@@ -120,33 +114,33 @@ func TestHyperShiftCinderUserConfig(t *testing.T) {
 		guests := map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n", topologyKey: "false"}
 		e.putConfigMap(openshiftConfig, cinderUserConfig, guests)
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, guests)
-		e.referTo("config")
+		e.setCloudConfigKey("config")
 	}})
 	e.awaitAvailable()
 	e.must(e.hasCloudConf(map[string]string{confKey: generatedConf, topologyKey: "true"}))
-	e.mustFollow(append(ownConfigSteps(), configStep{"deleted", func(e *env) {
-		e.must(e.management.kube.CoreV1().ConfigMaps(hostedNamespace).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
+	e.mustApply(append(userConfigSteps(), configStep{"deleted", func(e *env) {
+		e.deleteUserConfig()
 	}, "", "true"}))
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage\n"})
-	e.referTo("another")
-	e.idle(time.Second)
+	e.setCloudConfigKey("another")
+	e.expectNoWritesFor(time.Second)
 	e.must(e.available())
 }
 
 // TestHyperShiftCinderUnusableConfig: a text that cannot be used is named with its cluster.
 func TestHyperShiftCinderUnusableConfig(t *testing.T) {
 	t.Parallel()
-	some := unusables()
-	maps.DeleteFunc(some, func(name string, _ unusable) bool { return name != "no number" && name != "not a switch" })
-	newHostedCinder(t, options{}).mustRefuse("ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
+	some := invalidConfigs()
+	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool { return name != "no number" && name != "not a switch" })
+	newHostedCinder(t, options{}).mustRejectAll("ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
 }
 
 // TestHyperShiftCinderCA: the CA is that of the credentials, else that of the control plane's ConfigMap (fault 60).
 func TestHyperShiftCinderCA(t *testing.T) {
 	t.Parallel()
-	newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustFollowCA()
+	newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustUseCA()
 }
 
 // TestHyperShiftCinderCAInConfig: operator and driver do with the ConfigMap alone.

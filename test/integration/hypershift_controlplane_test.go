@@ -6,42 +6,38 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	opv1 "github.com/openshift/api/operator/v1"
 )
 
 // placeHosted is what messages call the control plane's namespace.
-const placeHosted = "namespace " + hostedNamespace + " of the management cluster"
+const hostedNamespaceOfMessages = "namespace " + hostedNamespace + " of the management cluster"
 
 // wish is something that a HostedControlPlane can ask of the pods of its control plane.
-type wish struct {
+type controlPlaneChange struct {
 	name, asked, withdrawn string
 	granted                func(before, after *appsv1.Deployment) error
 }
 
-func wishes() []wish {
+func controlPlaneChanges() []controlPlaneChange {
 	storage := corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "storage", Effect: corev1.TaintEffectNoSchedule}
-	return []wish{
+	return []controlPlaneChange{
 		{
 			"nodeSelector", `{"nodeSelector":{"kubernetes.io/os":"linux","kubernetes.io/arch":"amd64"}}`, `{"nodeSelector":null}`,
 			func(_, after *appsv1.Deployment) error {
-				return same(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, after.Spec.Template.Spec.NodeSelector)
+				return checkEqual(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, after.Spec.Template.Spec.NodeSelector)
 			},
 		},
 		{
 			"tolerations", `{"tolerations":[{"key":"dedicated","operator":"Equal","value":"storage","effect":"NoSchedule"}]}`, `{"tolerations":null}`,
 			func(before, after *appsv1.Deployment) error {
-				return same(append(slices.Clone(before.Spec.Template.Spec.Tolerations), storage), after.Spec.Template.Spec.Tolerations)
+				return checkEqual(append(slices.Clone(before.Spec.Template.Spec.Tolerations), storage), after.Spec.Template.Spec.Tolerations)
 			},
 		},
 		{
@@ -51,7 +47,7 @@ func wishes() []wish {
 				for key, value := range before.Spec.Template.Labels { // those that the pods have already are not for others to set
 					want[key] = value
 				}
-				return same(want, after.Spec.Template.Labels)
+				return checkEqual(want, after.Spec.Template.Labels)
 			},
 		},
 		{
@@ -60,45 +56,38 @@ func wishes() []wish {
 				if *after.Spec.Replicas != 2 {
 					return fmt.Errorf("there are to be %d replicas, want 2", *after.Spec.Replicas)
 				}
-				return keptApart(after)
+				return hasAntiAffinity(after)
 			},
 		},
 	}
 }
 
-func same[T any](want, got T) error {
-	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("not as wished (-want +got):\n%s", diff)
-	}
-	return nil
-}
-
 // keptApart returns nil if the pods cannot be on one node.
-func keptApart(d *appsv1.Deployment) error {
+func hasAntiAffinity(d *appsv1.Deployment) error {
 	apart := d.Spec.Template.Spec.Affinity.PodAntiAffinity
 	want := []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: d.Spec.Selector.MatchLabels}, TopologyKey: "kubernetes.io/hostname",
 	}}
-	return same(want, apart.RequiredDuringSchedulingIgnoredDuringExecution)
+	return checkEqual(want, apart.RequiredDuringSchedulingIgnoredDuringExecution)
 }
 
 // TestHyperShiftFollowsControlPlane: what the HostedControlPlane says of its pods is so for the driver's too (faults 151, 152, 153,
 // 1.11-12): a change is one rollout, and when it is withdrawn the pods are what they were.
 func TestHyperShiftFollowsControlPlane(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(_ *testing.T, e *env) {
+	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
 		e.must(e.hasReplicas(1))
-		for _, w := range wishes() {
+		for _, w := range controlPlaneChanges() {
 			e.sub(w.name, func(t *testing.T) {
-				e.rest()
+				e.awaitNoWrites()
 				before, err := e.deployment()
 				e.must(err)
 				e.patchControlPlane(w.asked)
 				e.within(prompt, func() error { return e.deploymentHas(before, w.granted) })
 				e.awaitAvailable()
 				e.must(e.deploymentHas(before, w.granted))
-				e.rest()
+				e.awaitNoWrites()
 				after, err := e.deployment()
 				e.must(err)
 				if after.Generation != before.Generation+1 {
@@ -106,7 +95,7 @@ func TestHyperShiftFollowsControlPlane(t *testing.T) {
 				}
 				e.patchControlPlane(w.withdrawn)
 				e.within(prompt, func() error {
-					return e.deploymentHas(before, func(before, after *appsv1.Deployment) error { return same(before.Spec, after.Spec) })
+					return e.deploymentHas(before, func(before, after *appsv1.Deployment) error { return checkEqual(before.Spec, after.Spec) })
 				})
 				e.awaitAvailable()
 			})
@@ -144,68 +133,58 @@ func TestHyperShiftHighlyAvailable(t *testing.T) {
 }
 
 // degradedSaying returns nil if one *Degraded condition is True and says all the texts.
-func (e *env) degradedSaying(texts ...string) error {
-	degraded, err := e.ofSuffix(opv1.OperatorStatusTypeDegraded)
+func (e *env) hasOneDegraded(texts ...string) error {
+	degraded, err := e.degraded()
 	if err != nil {
 		return err
 	}
-	degraded = slices.DeleteFunc(degraded, func(c opv1.OperatorCondition) bool { return c.Status != opv1.ConditionTrue })
 	if len(degraded) != 1 {
 		return fmt.Errorf("degraded are %v, want one condition", degraded)
 	}
-	for _, text := range texts {
-		if !strings.Contains(degraded[0].Message, text) {
-			return fmt.Errorf("%s says %q, want it to say %q", degraded[0].Type, degraded[0].Message, text)
-		}
-	}
-	return nil
+	return e.reports(degraded[0].Type, texts...)
 }
 
 // TestHyperShiftWithoutControlPlane: without exactly one HostedControlPlane, or with one that is being deleted, a condition says so,
 // where, and what becomes of the driver; nothing is changed, the operator lives on and recovers.
 func TestHyperShiftWithoutControlPlane(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *env) {
+	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
-		since, before := e.rest(), e.workloads()
+		since, before := e.awaitNoWrites(), e.workloads()
 		p := e.operator
 		stays := func(texts ...string) {
 			t.Helper()
-			e.eventually(soon, func() error { return e.degradedSaying(append(texts, placeHosted)...) })
-			e.rest()
-			e.must(e.unchanged(before))
+			e.eventually(soon, func() error { return e.hasOneDegraded(append(texts, hostedNamespaceOfMessages)...) })
+			e.awaitNoWrites()
+			e.must(e.sameGenerations(before))
 		}
 		e.addControlPlane("second")
 		stays("2 HostedControlPlanes", guestName+", second", "delete those that do not belong there")
 
 		e.deleteControlPlane("second")
 		e.eventually(soon, e.available)
-		e.patchBeside(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":["example.com/slow"]}}`)
+		e.patchBesideController(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":["example.com/slow"]}}`)
 		e.deleteControlPlane(guestName)
 		stays("HostedControlPlane "+guestName, "is being deleted")
 		e.patchControlPlane(`{"labels":{"too":"late"}}`)
-		e.throughout(time.Second, func() error { return e.unchanged(before) })
+		e.throughout(time.Second, func() error { return e.sameGenerations(before) })
 
-		e.patchBeside(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":null}}`)
+		e.patchBesideController(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":null}}`)
 		stays("no HostedControlPlane", "until there is one again")
 
 		e.addControlPlane(guestName)
 		e.awaitAvailable()
-		e.must(e.unchanged(before))
-		if deletions := e.requests(since, ofVerb("delete", "deletecollection")); len(deletions) > 0 {
-			t.Errorf("the operator deleted:\n%s", list(deletions))
-		}
-		if p != e.operator || !p.running() {
-			t.Error("another process did that")
-		}
+		e.must(e.sameGenerations(before))
+		e.expectNone("the operator deleted", e.requests(since, deletions))
+		e.mustStillRun(p)
 	})
 }
 
 // TestHyperShiftStartsWithoutControlPlane: the operator may be there first.
 func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }}, func(_ *testing.T, e *env) {
-		e.eventually(installed, func() error { return e.degradedSaying("no HostedControlPlane", placeHosted) })
+	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }}, func(_ *testing.T, e *hostedEnv) {
+		e.eventually(installed, func() error { return e.hasOneDegraded("no HostedControlPlane", hostedNamespaceOfMessages) })
 		_, err := e.deployment()
 		if ignoreNotFound(err) != nil || err == nil {
 			e.t.Errorf("the Deployment is there, or cannot be asked for (%v), before it is known how it should be", err)
@@ -246,7 +225,7 @@ func TestHyperShiftMayNotReadControlPlane(t *testing.T) {
 	e.allowed = func(r request) bool { return r.Resource == "hostedcontrolplanes" }
 	e.startOperator()
 	e.eventually(installed, func() error {
-		return e.degradedSaying("reading HostedControlPlanes in "+placeHosted, "is forbidden", "the operator's Role")
+		return e.hasOneDegraded("reading HostedControlPlanes in "+hostedNamespaceOfMessages, "is forbidden", "the operator's Role")
 	})
 	if _, err := e.deployment(); ignoreNotFound(err) != nil || err == nil {
 		t.Errorf("the Deployment is there, or cannot be asked for (%v)", err)

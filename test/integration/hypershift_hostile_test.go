@@ -27,7 +27,7 @@ const injected = "x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n        e
 func megabyte() string { return strings.Repeat("x", 1<<20) }
 
 // attempt is what the administrator of the hosted cluster writes into one of its objects.
-type attempt struct {
+type hostileWrite struct {
 	resource schema.GroupVersionResource
 	object   string
 	// status says that it goes to the status subresource.
@@ -46,55 +46,55 @@ func nested(value any, path ...string) map[string]any {
 }
 
 // attempts are all fields of the hosted cluster that the operator reads, with values that no schema allows.
-func attempts(driver string) map[string]attempt {
-	all := map[string]attempt{}
+func hostileWrites(driver string) map[string]hostileWrite {
+	all := map[string]hostileWrite{}
 	infrastructures, apiServers, proxies := configResource("infrastructures"), configResource("apiservers"), configResource("proxies")
 	for name, value := range map[string]any{
 		"YAML": injected, "JSON": `{"a": ["b"]}`, "placeholder": "${TLS_MIN_VERSION}", "megabyte": megabyte(), "number": 5,
 	} {
-		all["cluster ID "+name] = attempt{infrastructures, "cluster", true, nested(value, "status", "infrastructureName"), "status.infrastructureName"}
-		all["TLS version "+name] = attempt{
+		all["cluster ID "+name] = hostileWrite{infrastructures, "cluster", true, nested(value, "status", "infrastructureName"), "status.infrastructureName"}
+		all["TLS version "+name] = hostileWrite{
 			apiServers, "cluster", false,
 			map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": value}}}},
 			"spec.tlsSecurityProfile.custom.minTLSVersion",
 		}
-		all["observed TLS version "+name] = attempt{
+		all["observed TLS version "+name] = hostileWrite{
 			clusterCSIDrivers(), driver, false, nested(value, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "minTLSVersion"), "",
 		}
 	}
 	for name, value := range map[string]any{"YAML": injected, "object": map[string]any{"a": "b"}} {
-		all["observed cipher "+name] = attempt{
+		all["observed cipher "+name] = hostileWrite{
 			clusterCSIDrivers(), driver, false, nested([]any{value}, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "cipherSuites"), "",
 		}
-		all["log level "+name] = attempt{clusterCSIDrivers(), driver, false, nested(value, "spec", "logLevel"), "spec.logLevel"}
+		all["log level "+name] = hostileWrite{clusterCSIDrivers(), driver, false, nested(value, "spec", "logLevel"), "spec.logLevel"}
 	}
 	for name, value := range map[string]any{"YAML": injected, "megabyte": "http://" + megabyte(), "number": 5} {
-		all["proxy "+name] = attempt{proxies, "cluster", true, nested(value, "status", "httpProxy"), "status.httpProxy"}
+		all["proxy "+name] = hostileWrite{proxies, "cluster", true, nested(value, "status", "httpProxy"), "status.httpProxy"}
 	}
-	all["topology"] = attempt{infrastructures, "cluster", true, nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology"}
-	all["status of another type"] = attempt{infrastructures, "cluster", true, nested("x", "status"), "field status of"}
-	all["many ciphers"] = attempt{
+	all["topology"] = hostileWrite{infrastructures, "cluster", true, nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology"}
+	all["status of another type"] = hostileWrite{infrastructures, "cluster", true, nested("x", "status"), "field status of"}
+	all["many ciphers"] = hostileWrite{
 		apiServers, "cluster", false, map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
 			"type": "Custom", "custom": map[string]any{"ciphers": strings.Split(strings.Repeat("AES128-SHA ", 10000), " ")},
 		}}}, "spec.tlsSecurityProfile.custom.ciphers",
 	}
-	all["no observed configuration"] = attempt{clusterCSIDrivers(), driver, false, nested(nil, "spec", "observedConfig"), ""}
-	all["observed variables"] = attempt{
+	all["no observed configuration"] = hostileWrite{clusterCSIDrivers(), driver, false, nested(nil, "spec", "observedConfig"), ""}
+	all["observed variables"] = hostileWrite{
 		clusterCSIDrivers(), driver, false, nested("/tmp/evil.so", "spec", "observedConfig", "targetcsiconfig", "proxy", "LD_PRELOAD"), "",
 	}
-	all["observed list"] = attempt{clusterCSIDrivers(), driver, false, nested([]any{injected}, "spec", "observedConfig"), ""}
-	all["spec of another type"] = attempt{clusterCSIDrivers(), driver, false, nested("x", "spec"), "field spec of"}
-	all["management state"] = attempt{clusterCSIDrivers(), driver, false, nested(injected, "spec", "managementState"), "managementState"}
-	all["classes"] = attempt{clusterCSIDrivers(), driver, false, nested(injected, "spec", "storageClassState"), "spec.storageClassState"}
+	all["observed list"] = hostileWrite{clusterCSIDrivers(), driver, false, nested([]any{injected}, "spec", "observedConfig"), ""}
+	all["spec of another type"] = hostileWrite{clusterCSIDrivers(), driver, false, nested("x", "spec"), "field spec of"}
+	all["management state"] = hostileWrite{clusterCSIDrivers(), driver, false, nested(injected, "spec", "managementState"), "managementState"}
+	all["classes"] = hostileWrite{clusterCSIDrivers(), driver, false, nested(injected, "spec", "storageClassState"), "spec.storageClassState"}
 	return all
 }
 
 // beside returns what is in the namespace of the hosted control plane, as JSON, and who holds the Lease.
-func (e *env) beside() map[string]string {
+func (e *env) controlPlaneObjects() map[string]string {
 	e.t.Helper()
 	content := map[string]string{}
-	for _, resource := range emptied() {
-		objects, err := e.management.list(e.ctx(), place{resource, hostedNamespace})
+	for _, resource := range resettableResources() {
+		objects, err := e.management.list(e.ctx(), collection{resource, hostedNamespace})
 		if apierrors.IsMethodNotSupported(err) || resource.Resource == "events" || resource.Resource == "pods" || resource.Resource == "replicasets" {
 			continue
 		}
@@ -117,9 +117,9 @@ func (e *env) beside() map[string]string {
 }
 
 // loosen has the schemas of the hosted cluster accept anything where the operator reads, as its administrator can.
-func (e *env) loosen(crd string, fields ...string) {
+func (e *env) relaxSchema(crd string, fields ...string) {
 	e.t.Helper()
-	original, err := e.dynamic.Resource(crds()).Get(e.ctx(), crd, metav1.GetOptions{})
+	original, err := e.guest.dynamic.Resource(crds()).Get(e.ctx(), crd, metav1.GetOptions{})
 	e.must(err)
 	changed := original.DeepCopy()
 	versions, _ := changed.Object["spec"].(map[string]any)["versions"].([]any)
@@ -131,21 +131,21 @@ func (e *env) loosen(crd string, fields ...string) {
 			root["properties"].(map[string]any)[field] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
 		}
 	}
-	_, err = e.dynamic.Resource(crds()).Update(e.ctx(), changed, metav1.UpdateOptions{})
+	_, err = e.guest.dynamic.Resource(crds()).Update(e.ctx(), changed, metav1.UpdateOptions{})
 	e.must(err)
 	e.afterwards(func(ctx context.Context) error {
-		current, err := e.dynamic.Resource(crds()).Get(ctx, crd, metav1.GetOptions{})
+		current, err := e.guest.dynamic.Resource(crds()).Get(ctx, crd, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		current.Object["spec"] = original.Object["spec"]
-		_, err = e.dynamic.Resource(crds()).Update(ctx, current, metav1.UpdateOptions{})
+		_, err = e.guest.dynamic.Resource(crds()).Update(ctx, current, metav1.UpdateOptions{})
 		return err
 	})
 }
 
 // merge merges a patch into an object of the hosted cluster. The API server takes a moment to know a new schema.
-func (e *env) merge(a attempt) {
+func (e *env) merge(a hostileWrite) {
 	e.t.Helper()
 	text, err := json.Marshal(a.patch)
 	e.must(err)
@@ -154,13 +154,13 @@ func (e *env) merge(a attempt) {
 		subresources = []string{"status"}
 	}
 	e.eventually(soon, func() error {
-		_, err := e.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.MergePatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
+		_, err := e.guest.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.MergePatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
 		return err
 	})
 }
 
 // undo gives an object its spec and its status back; those of a ClusterCSIDriver are the operator's.
-func (e *env) undo(a attempt, first map[string]any) {
+func (e *env) undo(a hostileWrite, first map[string]any) {
 	e.t.Helper()
 	part, subresources := "spec", []string{}
 	if a.status {
@@ -168,13 +168,13 @@ func (e *env) undo(a attempt, first map[string]any) {
 	}
 	text, err := json.Marshal([]any{map[string]any{"op": "add", "path": "/" + part, "value": first[part]}})
 	e.must(err)
-	_, err = e.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
+	_, err = e.guest.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
 	e.must(err)
 }
 
 // reacts waits until the operator has repaired what it owns, or a condition names what it does not, and then gives the object its
 // first content back.
-func (e *env) reacts(a attempt, first map[string]any, unchanged func(string), name string) {
+func (e *env) mustReact(a hostileWrite, first map[string]any, unchanged func(string), name string) {
 	e.t.Helper()
 	if a.field == "" {
 		good := first["spec"].(map[string]any)["observedConfig"]
@@ -182,13 +182,13 @@ func (e *env) reacts(a attempt, first map[string]any, unchanged func(string), na
 		return
 	}
 	defer e.undo(a, first)
-	e.eventually(soon, func() error { return e.named(a.field) })
+	e.eventually(soon, func() error { return e.conditionNames(a.field) })
 	unchanged(name)
 }
 
 // named returns nil if a condition names the field, and all can be shown. It reads without types: the spec may not fit any.
-func (e *env) named(field string) error {
-	object, err := e.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+func (e *env) conditionNames(field string) error {
+	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (e *env) named(field string) error {
 
 // observedIs returns nil if the operator has repaired the observed configuration.
 func (e *env) observedIs(want any) error {
-	object, err := e.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -228,9 +228,9 @@ func (e *env) observedIs(want any) error {
 }
 
 // passes proves that the operator has worked since: it makes an object anew.
-func (e *env) passes() {
+func (e *env) awaitReconcile() {
 	e.t.Helper()
-	drivers := e.kube.StorageV1().CSIDrivers()
+	drivers := e.guest.kube.StorageV1().CSIDrivers()
 	e.must(drivers.Delete(e.ctx(), e.subject.driver, metav1.DeleteOptions{}))
 	e.eventually(installed, func() error {
 		_, err := drivers.Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
@@ -244,17 +244,17 @@ const planted = "Planted"
 // those of a harmless guest; a condition names what is invalid, and the operator lives.
 func TestHyperShiftHostileGuest(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *env) {
+	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
 		for _, crd := range []string{"infrastructures", "apiservers", "proxies"} {
-			e.loosen(crd+".config.openshift.io", "spec", "status")
+			e.relaxSchema(crd+".config.openshift.io", "spec", "status")
 		}
-		e.loosen("clustercsidrivers.operator.openshift.io", "spec")
-		e.rest()
-		operator, before := e.operator, e.beside()
+		e.relaxSchema("clustercsidrivers.operator.openshift.io", "spec")
+		e.awaitNoWrites()
+		operator, before := e.operator, e.controlPlaneObjects()
 		unchanged := func(what string) {
 			t.Helper()
-			if diff := cmp.Diff(before, e.beside()); diff != "" {
+			if diff := cmp.Diff(before, e.controlPlaneObjects()); diff != "" {
 				t.Errorf("%s changed the management cluster (-before +after):\n%.4000s", what, diff)
 			}
 			if e.operator != operator || !operator.running() {
@@ -262,33 +262,33 @@ func TestHyperShiftHostileGuest(t *testing.T) {
 			}
 		}
 		first := map[schema.GroupVersionResource]map[string]any{}
-		for _, a := range attempts(e.subject.driver) {
+		for _, a := range hostileWrites(e.subject.driver) {
 			if first[a.resource] == nil {
-				object, err := e.dynamic.Resource(a.resource).Get(e.ctx(), a.object, metav1.GetOptions{})
+				object, err := e.guest.dynamic.Resource(a.resource).Get(e.ctx(), a.object, metav1.GetOptions{})
 				e.must(err)
 				first[a.resource] = object.Object
 			}
 		}
-		for name, a := range attempts(e.subject.driver) {
+		for name, a := range hostileWrites(e.subject.driver) {
 			e.sub(name, func(*testing.T) {
 				e.merge(a)
-				e.reacts(a, first[a.resource], unchanged, name)
+				e.mustReact(a, first[a.resource], unchanged, name)
 				e.eventually(installed, e.notDegraded)
 				unchanged(name)
 			})
 		}
-		e.plant()
-		e.passes()
+		e.plantObjects()
+		e.awaitReconcile()
 		unchanged("what was planted")
 
 		// A harmless change still comes through, and goes.
-		level := func(l opv1.LogLevel) attempt {
-			return attempt{clusterCSIDrivers(), e.subject.driver, false, nested(string(l), "spec", "logLevel"), ""}
+		level := func(l opv1.LogLevel) hostileWrite {
+			return hostileWrite{clusterCSIDrivers(), e.subject.driver, false, nested(string(l), "spec", "logLevel"), ""}
 		}
 		e.merge(level(opv1.Debug))
-		e.eventually(installed, func() error { return e.speaks("4") })
+		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("4") })
 		e.merge(level(opv1.Normal))
-		e.eventually(installed, func() error { return e.speaks("2") })
+		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("2") })
 		if e.operator != operator || !operator.running() {
 			t.Fatal("the operator ended")
 		}
@@ -296,7 +296,7 @@ func TestHyperShiftHostileGuest(t *testing.T) {
 }
 
 // speaks returns nil if the Deployment has the verbosity.
-func (e *env) speaks(verbosity string) error {
+func (e *env) hasDeploymentVerbosity(verbosity string) error {
 	w, err := e.workload(e.subject.workloads[0])
 	if err != nil {
 		return err
@@ -310,7 +310,7 @@ func (e *env) speaks(verbosity string) error {
 }
 
 // plant fills the hosted cluster with objects of all kinds that the operator knows, full of what it did not ask for.
-func (e *env) plant() {
+func (e *env) plantObjects() {
 	e.t.Helper()
 	text := injected + megabyte()[:300<<10]
 	for i := range 5 {
@@ -318,7 +318,7 @@ func (e *env) plant() {
 			ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("planted-%d", i), Annotations: map[string]string{"a": text[:200<<10]}},
 			Provisioner: e.subject.driver, Parameters: map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
 		}
-		_, err := e.kube.StorageV1().StorageClasses().Create(e.ctx(), class, metav1.CreateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), class, metav1.CreateOptions{})
 		e.must(err)
 	}
 	e.putConfigMap(e.subject.operandNamespace, "planted", map[string]string{"a": text})
@@ -340,6 +340,6 @@ func (e *env) plant() {
 	}}
 	patch, err := json.Marshal(status)
 	e.must(err)
-	_, err = e.dynamic.Resource(clusterCSIDrivers()).Patch(e.ctx(), e.subject.driver, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
+	_, err = e.guest.dynamic.Resource(clusterCSIDrivers()).Patch(e.ctx(), e.subject.driver, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
 	e.must(err)
 }

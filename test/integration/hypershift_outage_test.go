@@ -18,7 +18,7 @@ import (
 
 const (
 	// followed bounds what an operator does when an API server is back: its informers may have just begun to wait for long.
-	followed = time.Minute
+	recoveryBound = time.Minute
 	// shortElection has a lease be lost soon.
 	shortElection = "leaderElection:\n  leaseDuration: 6s\n  renewDeadline: 4s\n  retryPeriod: 1s\n"
 )
@@ -40,8 +40,8 @@ func outage(t *testing.T) time.Duration {
 // driverPods are all pods of the driver, in both clusters, by UID.
 func (e *env) driverPods() (map[string]string, error) {
 	found := map[string]string{}
-	for _, at := range e.confSpots() {
-		pods, err := at.side.kube.CoreV1().Pods(at.namespace).List(e.ctx(), metav1.ListOptions{})
+	for _, at := range e.driverNamespaces() {
+		pods, err := at.cluster.kube.CoreV1().Pods(at.namespace).List(e.ctx(), metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -60,29 +60,27 @@ func (e *env) driverPods() (map[string]string, error) {
 }
 
 // calm is what an outage must leave alone.
-type calm struct {
+type steadyState struct {
 	since     auditMark
 	workloads map[string]workload
 	pods      map[string]string
 }
 
 // calm waits until the driver runs and nothing is done any more.
-func (e *env) calm() calm {
+func (e *env) awaitSteadyState() steadyState {
 	e.t.Helper()
 	e.awaitAvailable()
-	since := e.rest()
+	since := e.awaitNoWrites()
 	pods, err := e.driverPods()
 	e.must(err)
-	return calm{since, e.workloads(), pods}
+	return steadyState{since, e.workloads(), pods}
 }
 
 // mustBeCalm checks that nothing was deleted, no pod template changed and no pod restarted.
-func (e *env) mustBeCalm(before calm) {
+func (e *env) mustBeInState(before steadyState) {
 	e.t.Helper()
-	if deletions := e.requests(before.since, ofVerb("delete", "deletecollection")); len(deletions) > 0 {
-		e.t.Errorf("the operator deleted:\n%s", list(deletions))
-	}
-	e.must(e.unchanged(before.workloads))
+	e.expectNone("the operator deleted", e.requests(before.since, deletions))
+	e.must(e.sameGenerations(before.workloads))
 	for name, was := range before.workloads {
 		now, err := e.workload(name)
 		e.must(err)
@@ -98,14 +96,14 @@ func (e *env) mustBeCalm(before calm) {
 }
 
 // mustFollowBoth checks that changes in either cluster, and in the cloud, are followed.
-func (e *env) mustFollowBoth() {
+func (e *env) mustReconcileBothSides() {
 	e.t.Helper()
 	e.patchControlPlane(`{"labels":{"after":"the-outage"}}`)
-	e.must(e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), e.someBinding(), metav1.DeleteOptions{}))
+	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), e.provisionerBinding(), metav1.DeleteOptions{}))
 	if e.subject.name == operatorName {
 		e.addType("after")
 	}
-	e.eventually(followed, func() error {
+	e.eventually(recoveryBound, func() error {
 		d, err := e.deployment()
 		if err != nil {
 			return err
@@ -113,7 +111,7 @@ func (e *env) mustFollowBoth() {
 		if d.Spec.Template.Labels["after"] != "the-outage" {
 			return errors.New("the Deployment does not follow the HostedControlPlane")
 		}
-		if _, err := e.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), e.someBinding(), metav1.GetOptions{}); err != nil {
+		if _, err := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), e.provisionerBinding(), metav1.GetOptions{}); err != nil {
 			return err
 		}
 		if e.subject.name == operatorName {
@@ -121,19 +119,19 @@ func (e *env) mustFollowBoth() {
 		}
 		return nil
 	})
-	e.eventually(followed, e.available)
+	e.eventually(recoveryBound, e.available)
 }
 
 // someBinding is the name of a ClusterRoleBinding of the driver.
-func (e *env) someBinding() string {
+func (e *env) provisionerBinding() string {
 	if e.subject.name == operatorName {
-		return someBinding
+		return provisionerBinding
 	}
 	return "openstack-cinder-csi-main-provisioner-binding"
 }
 
 // mustEndure checks that the same process runs for the time.
-func (e *env) mustEndure(d time.Duration) {
+func (e *env) mustKeepRunning(d time.Duration) {
 	e.t.Helper()
 	e.throughout(d, func() error {
 		if !e.operator.running() {
@@ -148,18 +146,16 @@ func (e *env) mustEndure(d time.Duration) {
 func TestHyperShiftGuestAway(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{})
-	before, p := e.calm(), e.operator
+	before, p := e.awaitSteadyState(), e.operator
 	for _, how := range []string{"refuse", "hang"} {
-		back := e.awayAPI(e.side, how)
-		e.mustEndure(outage(t) / 2)
+		back := e.stopAPI(e.guest, how)
+		e.mustKeepRunning(outage(t) / 2)
 		back()
 	}
-	e.eventually(followed, e.available)
-	e.mustBeCalm(before)
-	e.mustFollowBoth()
-	if p != e.operator || !p.running() {
-		t.Error("another process did that")
-	}
+	e.eventually(recoveryBound, e.available)
+	e.mustBeInState(before)
+	e.mustReconcileBothSides()
+	e.mustStillRun(p)
 }
 
 // TestHyperShiftLeaseLost: an operator that cannot renew its lease, which is in the management cluster, ends as failed. The next one
@@ -167,8 +163,8 @@ func TestHyperShiftGuestAway(t *testing.T) {
 func TestHyperShiftLeaseLost(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Before: func(e *env) { e.setConfig(shortElection) }})
-	before, p := e.calm(), e.operator
-	back := e.awayAPI(e.management, "refuse")
+	before, p := e.awaitSteadyState(), e.operator
+	back := e.stopAPI(e.management, "refuse")
 	e.operator = nil // its end is wanted
 	code, err := p.wait(soon)
 	e.must(err)
@@ -176,12 +172,12 @@ func TestHyperShiftLeaseLost(t *testing.T) {
 		t.Errorf("without its lease the operator ended with code %d, want another and the reason:\n%s", code, tail(e.log(), 5))
 	}
 	e.startOperator()
-	e.mustEndure(outage(t) / 3)
+	e.mustKeepRunning(outage(t) / 3)
 	back()
-	e.eventually(followed, e.isLed)
-	e.eventually(followed, e.available)
-	e.mustBeCalm(before)
-	e.mustFollowBoth()
+	e.eventually(recoveryBound, e.isLed)
+	e.eventually(recoveryBound, e.available)
+	e.mustBeInState(before)
+	e.mustReconcileBothSides()
 }
 
 // TestHyperShiftBothAway: with OpenShift's durations the lease outlives a short outage of both clusters, and so does the operator.
@@ -189,8 +185,8 @@ func TestHyperShiftBothAway(t *testing.T) {
 	t.Parallel()
 	const renewal = 100 * time.Second // and a little more: after that the lease is lost
 	e := newHosted(t, cinder(), options{})
-	before, p := e.calm(), e.operator
-	management, guest := e.awayAPI(e.management, "refuse"), e.awayAPI(e.side, "refuse")
+	before, p := e.awaitSteadyState(), e.operator
+	management, guest := e.stopAPI(e.management, "refuse"), e.stopAPI(e.guest, "refuse")
 	for end := time.Now().Add(outage(t)); time.Now().Before(end); pause(t) {
 		if !e.operator.running() {
 			e.startOperator()
@@ -198,9 +194,9 @@ func TestHyperShiftBothAway(t *testing.T) {
 	}
 	management()
 	guest()
-	e.eventually(followed, e.available)
-	e.mustBeCalm(before)
-	e.mustFollowBoth()
+	e.eventually(recoveryBound, e.available)
+	e.mustBeInState(before)
+	e.mustReconcileBothSides()
 	if outage(t) < renewal && (p != e.operator || !p.running()) {
 		t.Error("another process did that")
 	}
@@ -210,26 +206,27 @@ func TestHyperShiftBothAway(t *testing.T) {
 func TestHyperShiftStartsWithoutGuest(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, cinder(), options{Idle: true})
-	back := e.awayAPI(e.side, "refuse")
+	back := e.stopAPI(e.guest, "refuse")
 	e.startOperator()
-	e.mustEndure(outage(t) / 3)
+	e.mustKeepRunning(outage(t) / 3)
 	back()
-	e.eventually(followed, e.available)
-	e.mustFollowBoth()
+	e.eventually(recoveryBound, e.available)
+	e.mustReconcileBothSides()
 }
 
 // TestHyperShiftRotatedKubeconfig: the operator ends well when the file with which it reaches the guest changes, and the next one
 // goes on with the new one. The driver is left alone.
 func TestHyperShiftRotatedKubeconfig(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(_ *testing.T, e *env) {
-		before := e.calm()
+	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
+		before := e.awaitSteadyState()
 		e.must(e.command(e.ctx(), "guest", "rotate-kubeconfig"))
 		e.awaitGuestKubeconfig()
-		e.awaitRestart(soon)
+		e.awaitEnd(soon)
+		e.startOperator()
 		e.awaitAvailable()
-		e.rest()
-		e.mustBeCalm(before)
-		e.mustFollowBoth()
+		e.awaitNoWrites()
+		e.mustBeInState(before)
+		e.mustReconcileBothSides()
 	})
 }

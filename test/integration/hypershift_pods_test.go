@@ -19,18 +19,18 @@ import (
 
 // Registries of the two releases whose images a hosted control plane has to do with.
 const (
-	ofGuest        = "guest.example.com/"
-	ofControlPlane = "management.example.com/"
+	guestRegistry        = "guest.example.com/"
+	controlPlaneRegistry = "management.example.com/"
 )
 
 // releases are the variables of images as cluster-storage-operator passes them: of the guest's release and of the other's.
-func releases() []string {
+func releaseImages() []string {
 	var variables []string
 	for _, name := range []string{"DRIVER", "NFS_DRIVER", "LIVENESS_PROBE", "KUBE_RBAC_PROXY", "NODE_DRIVER_REGISTRAR"} {
-		variables = append(variables, name+"_IMAGE="+ofGuest+strings.ToLower(name))
+		variables = append(variables, name+"_IMAGE="+guestRegistry+strings.ToLower(name))
 	}
 	for _, name := range []string{"PROVISIONER", "ATTACHER", "RESIZER", "SNAPSHOTTER", "DRIVER_CONTROL_PLANE", "LIVENESS_PROBE_CONTROL_PLANE"} {
-		variables = append(variables, name+"_IMAGE="+ofControlPlane+strings.ToLower(name))
+		variables = append(variables, name+"_IMAGE="+controlPlaneRegistry+strings.ToLower(name))
 	}
 	return variables
 }
@@ -60,22 +60,22 @@ func TestHyperShiftImages(t *testing.T) {
 		warned []string
 	}{
 		"all passed": {more: []string{
-			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + ofControlPlane + "proxy", "NFS_DRIVER_CONTROL_PLANE_IMAGE=" + ofControlPlane + "nfs",
+			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "proxy", "NFS_DRIVER_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "nfs",
 		}},
 		"as passed today": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachHosted(t, options{Env: append(releases(), test.more...)}, func(t *testing.T, e *env) {
+			eachHosted(t, options{Env: append(releaseImages(), test.more...)}, func(t *testing.T, e *hostedEnv) {
 				e.awaitAvailable()
 				for i, name := range e.subject.workloads {
 					w, err := e.workload(name)
 					e.must(err)
-					registry, except := ofGuest, func(string) bool { return false }
+					registry, except := guestRegistry, func(string) bool { return false }
 					if i == 0 && test.except != nil {
-						registry, except = ofControlPlane, test.except
+						registry, except = controlPlaneRegistry, test.except
 					} else if i == 0 {
-						registry = ofControlPlane
+						registry = controlPlaneRegistry
 					}
 					if err := imagesFrom(w, registry, except); err != nil {
 						t.Error(err)
@@ -98,7 +98,7 @@ func TestHyperShiftImages(t *testing.T) {
 // TestHyperShiftWrongSettings: an image that no variable names ends the process with one line that names the variables.
 func TestHyperShiftWrongSettings(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{Idle: true}, func(t *testing.T, e *env) {
+	eachHosted(t, options{Idle: true}, func(t *testing.T, e *hostedEnv) {
 		for _, c := range []struct{ remove, add, says string }{
 			{remove: "PROVISIONER_IMAGE", says: "PROVISIONER_IMAGE is missing"},
 			{remove: "DRIVER_", says: "DRIVER_CONTROL_PLANE_IMAGE or DRIVER_IMAGE is missing"},
@@ -126,14 +126,14 @@ func TestHyperShiftRunAsUser(t *testing.T) {
 	for i, name := range e.subject.workloads {
 		w, err := e.workload(name)
 		e.must(err)
-		if got, want := userOf(w), int64(1001); i == 0 && got != want || i > 0 && got != 0 {
+		if got, want := podUser(w), int64(1001); i == 0 && got != want || i > 0 && got != 0 {
 			t.Errorf("the pods of %s run as user %d, want %d for the controllers alone", name, got, want)
 		}
 	}
 }
 
 // userOf is whom the pods run as, 0 if that is left to the cluster.
-func userOf(w workload) int64 {
+func podUser(w workload) int64 {
 	if c := w.Pod.SecurityContext; c != nil && c.RunAsUser != nil {
 		return *c.RunAsUser
 	}
@@ -153,16 +153,16 @@ func TestHyperShiftProxy(t *testing.T) {
 	e := newHosted(t, manila(), options{Env: environment})
 	e.awaitAvailable()
 	e.must(e.hasProxies(own, nil))
-	e.rest()
+	e.awaitNoWrites()
 	before, err := e.deployment()
 	e.must(err)
 	e.setProxy(&configv1.ProxyStatus{HTTPProxy: guests["HTTP_PROXY"], HTTPSProxy: guests["HTTPS_PROXY"], NoProxy: guests["NO_PROXY"]})
 	e.within(prompt, func() error { return e.hasProxies(own, guests) })
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	after, err := e.deployment()
 	e.must(err)
-	e.must(same(before.Spec, after.Spec))
+	e.must(checkEqual(before.Spec, after.Spec))
 	e.setProxy(nil)
 	e.within(prompt, func() error { return e.hasProxies(own, nil) })
 }
@@ -209,7 +209,7 @@ func (e *env) hasVersions(desired, present string) error {
 	}
 	all := []map[string]string{d.Annotations}
 	for _, name := range e.subject.workloads[1:] {
-		daemonSet, err := e.kube.AppsV1().DaemonSets(e.subject.operandNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+		daemonSet, err := e.daemonSet(name)
 		if err != nil {
 			return err
 		}
@@ -227,9 +227,9 @@ func (e *env) hasVersions(desired, present string) error {
 }
 
 // setOwnVersion changes what cluster-storage-operator says on the operator's own Deployment; "null" is nothing.
-func (e *env) setOwnVersion(version string) {
+func (e *env) setOperatorVersion(version string) {
 	e.t.Helper()
-	e.patchBeside(resource("apps", "deployments"), e.subject.name, `{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
+	e.patchBesideController(resource("apps", "deployments"), e.subject.name, `{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
 }
 
 // TestHyperShiftVersion: the release that the operator is told, else the one on its own Deployment, is what the Deployment is to be
@@ -241,16 +241,16 @@ func TestHyperShiftVersion(t *testing.T) {
 		e := newHosted(t, manila(), options{Env: []string{"OPERATOR_IMAGE_VERSION=4.99.7"}})
 		e.eventually(installed, func() error { return e.hasVersions("4.99.7", "4.99.7") })
 		e.awaitAvailable()
-		e.setOwnVersion(`"4.99.8"`)
+		e.setOperatorVersion(`"4.99.8"`)
 		e.throughout(time.Second, func() error { return e.hasVersions("4.99.7", "4.99.7") })
 	})
 	t.Run("nobody says", func(t *testing.T) {
 		t.Parallel()
-		e := newHosted(t, cinder(), options{Before: func(e *env) { e.setOwnVersion("null") }})
+		e := newHosted(t, cinder(), options{Before: func(e *env) { e.setOperatorVersion("null") }})
 		e.awaitAvailable()
-		e.rest()
+		e.awaitNoWrites()
 		e.must(e.hasVersions("", ""))
-		e.setOwnVersion(`"4.99.8"`)
+		e.setOperatorVersion(`"4.99.8"`)
 		e.within(prompt, func() error { return e.hasVersions("4.99.8", "4.99.8") })
 	})
 	t.Run("own Deployment", func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestHyperShiftVersion(t *testing.T) {
 		e.awaitAvailable()
 		e.patchControlPlane(`{"nodeSelector":{"no-such":"node"}}`)
 		e.eventually(soon, e.isRollingOut)
-		e.setOwnVersion(`"4.99.1-guest"`)
+		e.setOperatorVersion(`"4.99.1-guest"`)
 		e.eventually(prompt, func() error { return e.hasVersions("4.99.1-guest", "4.99.0-guest") })
 		e.throughout(time.Second, func() error { return e.hasVersions("4.99.1-guest", "4.99.0-guest") })
 		e.patchControlPlane(`{"nodeSelector":null}`)
@@ -281,7 +281,7 @@ func (e *env) isRollingOut() error {
 // TestHyperShiftScheduling: the controllers are where the other pods of their control plane are, with its priority (fault 153).
 func TestHyperShiftScheduling(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *env) {
+	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
 		d, err := e.deployment()
 		e.must(err)
@@ -292,7 +292,7 @@ func TestHyperShiftScheduling(t *testing.T) {
 		if len(pod.NodeSelector) > 0 {
 			t.Errorf("the node selector is %v, want none that the control plane does not have", pod.NodeSelector)
 		}
-		e.must(same([]corev1.Toleration{
+		e.must(checkEqual([]corev1.Toleration{
 			{Key: "hypershift.openshift.io/control-plane", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule},
 			{Key: "hypershift.openshift.io/cluster", Operator: corev1.TolerationOpEqual, Value: hostedNamespace, Effect: corev1.TaintEffectNoSchedule},
 		}, pod.Tolerations))
@@ -301,11 +301,11 @@ func TestHyperShiftScheduling(t *testing.T) {
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
 			}}
 		}
-		e.must(same([]corev1.PreferredSchedulingTerm{
+		e.must(checkEqual([]corev1.PreferredSchedulingTerm{
 			node(50, "hypershift.openshift.io/control-plane", "true"), node(100, "hypershift.openshift.io/cluster", hostedNamespace),
 		}, pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
 		beside := map[string]string{"hypershift.openshift.io/hosted-control-plane": hostedNamespace}
-		e.must(same([]corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+		e.must(checkEqual([]corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: beside}, TopologyKey: "kubernetes.io/hostname",
 		}}}, pod.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
 		for key, value := range beside {

@@ -17,7 +17,7 @@ import (
 
 // hostedRights are those that cluster-storage-operator grants in the control plane's namespace, and nowhere else in the management
 // cluster (contract.md 3.4): verbs by resource.
-func hostedRights(s subject) map[string][]string {
+func hostedPermissions(s subject) map[string][]string {
 	read := []string{"get", "list", "watch"}
 	full := append([]string{"create", "update", "patch", "delete"}, read...)
 	rights := map[string][]string{"hostedcontrolplanes": read}
@@ -36,7 +36,7 @@ func hostedRights(s subject) map[string][]string {
 // is never refused (fault 112): while it starts, when things change on either side, and when it starts again.
 func TestHyperShiftSidesAreApart(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *env) {
+	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		management, err := clientcmd.BuildConfigFromFlags("", e.kubeconfig(e.subject.name))
 		e.must(err)
 		guest, err := clientcmd.BuildConfigFromFlags("", e.guestKubeconfig())
@@ -51,27 +51,27 @@ func TestHyperShiftSidesAreApart(t *testing.T) {
 
 		e.awaitAvailable()
 		e.patchControlPlane(`{"labels":{"team":"storage"},"controllerAvailabilityPolicy":"HighlyAvailable"}`)
-		e.patchBeside(secrets(), e.subject.credentials[0][1], `{"stringData":{"another":"key"}}`)
-		for _, object := range placedOf(e.subject).guest {
-			e.mustSpoil(object)
+		e.patchBesideController(secrets(), e.subject.credentials[0][1], `{"stringData":{"another":"key"}}`)
+		for _, object := range objectsOf(e.subject).guest {
+			e.deleteIfRecreated(object)
 		}
-		e.rest()
+		e.awaitNoWrites()
 		e.restartOperator()
 		e.awaitAvailable()
-		e.rest()
+		e.awaitNoWrites()
 		all := e.requests(e.began)
 		if len(all) < 200 {
 			t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
 		}
-		rights := hostedRights(e.subject)
+		rights := hostedPermissions(e.subject)
 		foreign := map[string]string{manila().name: cinderCredentials, cinder().name: credentialsSecret}[e.subject.name]
 		for _, r := range all {
 			switch {
 			case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
 				t.Errorf("the operator was refused: %s", r)
-			case r.Side == e.management && (r.Namespace != hostedNamespace || !slices.Contains(rights[r.Resource], r.Verb)):
+			case r.Cluster == e.management && (r.Namespace != hostedNamespace || !slices.Contains(rights[r.Resource], r.Verb)):
 				t.Errorf("the operator has no right to this: %s", r)
-			case r.Side == e.side && (r.Namespace == hostedNamespace || slices.Contains(ofManagement(), r.Resource)):
+			case r.Cluster == e.guest && (r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
 				t.Errorf("the operator looks for this on the wrong side: %s", r)
 			case r.Resource == "secrets" && r.Name == foreign:
 				t.Errorf("the operator reads the credentials of another driver (fault 160): %s", r)
@@ -81,7 +81,7 @@ func TestHyperShiftSidesAreApart(t *testing.T) {
 }
 
 // ofManagement are resources that the guest has none of which the operator knows.
-func ofManagement() []string {
+func managementResources() []string {
 	return []string{"deployments", "poddisruptionbudgets", "leases", "hostedcontrolplanes", "services", "replicasets"}
 }
 
@@ -99,12 +99,12 @@ func (e *env) mustBeRefused(config *rest.Config) {
 }
 
 // mustSpoil deletes the object if it is one that is made again without any harm.
-func (e *env) mustSpoil(object string) {
+func (e *env) deleteIfRecreated(object string) {
 	e.t.Helper()
 	kinds := map[string]string{"clusterrolebindings ": "rbac.authorization.k8s.io", "storageclasses ": "storage.k8s.io", "csidrivers ": "storage.k8s.io"}
 	for prefix, group := range kinds {
 		if name, ok := cutName(object, prefix); ok {
-			e.must(e.dynamic.Resource(resource(group, prefix[:len(prefix)-1])).Delete(e.ctx(), name, metav1.DeleteOptions{}))
+			e.must(e.guest.dynamic.Resource(resource(group, prefix[:len(prefix)-1])).Delete(e.ctx(), name, metav1.DeleteOptions{}))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestHyperShiftMetrics(t *testing.T) {
 	token, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).
 		CreateToken(e.ctx(), operatorName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
-	e.mustServe(asking{"/metrics", token.Status.Token, http.StatusUnauthorized})
+	e.mustServeEndpoints(httpCheck{"/metrics", token.Status.Token, http.StatusUnauthorized})
 	asked := e.requests(e.began, func(r request) bool {
 		return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.Resource)
 	})
@@ -132,7 +132,7 @@ func TestHyperShiftMetrics(t *testing.T) {
 		t.Error("nobody was asked whose tokens these are")
 	}
 	for _, r := range asked {
-		if r.Side != e.side {
+		if r.Cluster != e.guest {
 			t.Errorf("the wrong cluster was asked: %s", r)
 		}
 	}

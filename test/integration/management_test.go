@@ -14,21 +14,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
 const (
-	someBinding     = "openstack-manila-csi-main-provisioner-binding"
-	metricsService  = "manila-csi-driver-controller-metrics"
-	disruptionLimit = "openstack-manila-csi-controllerplugin-pdb"
-	nodeAccount     = "manila-csi-driver-node-sa"
+	provisionerBinding = "openstack-manila-csi-main-provisioner-binding"
+	metricsService     = "manila-csi-driver-controller-metrics"
+	disruptionBudget   = "openstack-manila-csi-controllerplugin-pdb"
+	nodeAccount        = "manila-csi-driver-node-sa"
 )
-
-func resource(group, name string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}
-}
 
 func (e *env) setManagementState(state opv1.ManagementState) {
 	e.t.Helper()
@@ -42,14 +37,14 @@ func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
 	e.awaitAvailable()
 	want := e.passwordTranslation()
 	e.setManagementState(opv1.Unmanaged)
-	since := e.rest()
+	since := e.awaitNoWrites()
 
 	e.patch(resource("apps", "deployments"), operandNamespace, controllerName, `{"spec":{"replicas":1}}`)
 	e.patch(resource("apps", "daemonsets"), operandNamespace, nodeName, `{"spec":{"template":{"spec":{"priorityClassName":null}}}}`)
 	e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`)
-	e.must(e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), someBinding, metav1.DeleteOptions{}))
-	e.must(e.kube.StorageV1().StorageClasses().Delete(e.ctx(), "csi-manila-default", metav1.DeleteOptions{}))
-	e.must(e.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
+	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), provisionerBinding, metav1.DeleteOptions{}))
+	e.must(e.guest.kube.StorageV1().StorageClasses().Delete(e.ctx(), "csi-manila-default", metav1.DeleteOptions{}))
+	e.must(e.guest.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
 	e.throughout(3*time.Second, func() error {
 		if writes := e.writes(since); len(writes) > 0 {
 			return fmt.Errorf("the operator wrote while Unmanaged:\n%s", list(writes))
@@ -70,8 +65,8 @@ func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
 		if replicas := *deployment.Spec.Replicas; replicas != 2 || node.Pod.PriorityClassName != "system-node-critical" {
 			return fmt.Errorf("the workloads have %d replicas and priority %q, want them reverted", replicas, node.Pod.PriorityClassName)
 		}
-		_, bindingErr := e.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), someBinding, metav1.GetOptions{})
-		_, driverErr := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+		_, bindingErr := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
+		_, driverErr := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 		return errors.Join(e.hasTranslation(want), e.hasClasses("csi-manila-default"), bindingErr, driverErr)
 	})
 	e.awaitAvailable()
@@ -82,7 +77,7 @@ func TestRemovedIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	since, before := e.rest(), e.workloads()
+	since, before := e.awaitNoWrites(), e.workloads()
 	e.setManagementState(opv1.Removed)
 	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed") })
 	conditions, err := e.conditions()
@@ -92,14 +87,12 @@ func TestRemovedIsRefused(t *testing.T) {
 		t.Errorf("the message is %q, want it to say that Removed is not supported, and the remedy", message)
 	}
 	e.throughout(2*time.Second, func() error {
-		if deletions := e.requests(since, ofVerb("delete", "deletecollection")); len(deletions) > 0 {
+		if deletions := e.requests(since, deletions); len(deletions) > 0 {
 			return fmt.Errorf("the operator deleted:\n%s", list(deletions))
 		}
 		return nil
 	})
-	if diff := cmp.Diff(before, e.workloads()); diff != "" {
-		t.Errorf("the workloads changed:\n%s", diff)
-	}
+	e.mustHaveWorkloads(before)
 	e.setManagementState(opv1.Managed)
 	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionFalse, "") })
 }
@@ -115,13 +108,13 @@ func TestStaticObjectsComeBack(t *testing.T) {
 	}{
 		"ClusterRoleBinding deleted": {
 			func() error {
-				return e.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), someBinding, metav1.DeleteOptions{})
+				return e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), provisionerBinding, metav1.DeleteOptions{})
 			},
 			e.hasBinding,
 		},
 		"ClusterRoleBinding edited": {
 			func() error {
-				e.patch(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", someBinding, `{"subjects":[]}`)
+				e.patch(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding, `{"subjects":[]}`)
 				return nil
 			},
 			e.hasBinding,
@@ -136,29 +129,29 @@ func TestStaticObjectsComeBack(t *testing.T) {
 		},
 		"Service deleted": {
 			func() error {
-				return e.kube.CoreV1().Services(operandNamespace).Delete(e.ctx(), metricsService, metav1.DeleteOptions{})
+				return e.guest.kube.CoreV1().Services(operandNamespace).Delete(e.ctx(), metricsService, metav1.DeleteOptions{})
 			},
 			e.hasService,
 		},
 		"PodDisruptionBudget edited": {
 			func() error {
-				e.patch(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionLimit, `{"spec":{"maxUnavailable":2}}`)
+				e.patch(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget, `{"spec":{"maxUnavailable":2}}`)
 				return nil
 			},
 			e.hasDisruptionBudget,
 		},
 		"PodDisruptionBudget deleted": {
 			func() error {
-				return e.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Delete(e.ctx(), disruptionLimit, metav1.DeleteOptions{})
+				return e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Delete(e.ctx(), disruptionBudget, metav1.DeleteOptions{})
 			},
 			e.hasDisruptionBudget,
 		},
 		"ServiceAccount deleted": {
 			func() error {
-				return e.kube.CoreV1().ServiceAccounts(operandNamespace).Delete(e.ctx(), nodeAccount, metav1.DeleteOptions{})
+				return e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).Delete(e.ctx(), nodeAccount, metav1.DeleteOptions{})
 			},
 			func() error {
-				_, err := e.kube.CoreV1().ServiceAccounts(operandNamespace).Get(e.ctx(), nodeAccount, metav1.GetOptions{})
+				_, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).Get(e.ctx(), nodeAccount, metav1.GetOptions{})
 				return err
 			},
 		},
@@ -173,19 +166,19 @@ func TestStaticObjectsComeBack(t *testing.T) {
 }
 
 func (e *env) hasBinding() error {
-	binding, err := e.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), someBinding, metav1.GetOptions{})
+	binding, err := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	want := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operandNamespace, Name: "manila-csi-driver-controller-sa"}}
 	if diff := cmp.Diff(want, binding.Subjects); diff != "" {
-		return fmt.Errorf("the subjects of %s differ (-want +got):\n%s", someBinding, diff)
+		return fmt.Errorf("the subjects of %s differ (-want +got):\n%s", provisionerBinding, diff)
 	}
 	return nil
 }
 
 func (e *env) hasService() error {
-	service, err := e.kube.CoreV1().Services(operandNamespace).Get(e.ctx(), metricsService, metav1.GetOptions{})
+	service, err := e.guest.kube.CoreV1().Services(operandNamespace).Get(e.ctx(), metricsService, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -201,12 +194,12 @@ func (e *env) hasService() error {
 }
 
 func (e *env) hasDisruptionBudget() error {
-	budget, err := e.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Get(e.ctx(), disruptionLimit, metav1.GetOptions{})
+	budget, err := e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Get(e.ctx(), disruptionBudget, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	if got := budget.Spec.MaxUnavailable; got == nil || got.IntValue() != 1 {
-		return fmt.Errorf("maxUnavailable of %s is %v, want 1", disruptionLimit, got)
+		return fmt.Errorf("maxUnavailable of %s is %v, want 1", disruptionBudget, got)
 	}
 	return nil
 }
@@ -238,24 +231,20 @@ func TestCSIDriverHasOneWriter(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
 	e.awaitAvailable()
-	created, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+	created, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
 	e.must(hasPolicy(created))
-	since := e.rest()
+	since := e.awaitNoWrites()
 	e.awaitPolls(5)
-	e.patch(clusterCSIDrivers(), "", driverName, `{"metadata":{"annotations":{"touched":"1"}}}`)
+	e.touchDriver("1")
 	e.awaitPolls(1)
-	now, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+	now, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
 	if now.UID != created.UID || now.ResourceVersion != created.ResourceVersion {
 		t.Errorf("the CSIDriver is %s at %s, was %s at %s", now.UID, now.ResourceVersion, created.UID, created.ResourceVersion)
 	}
-	if writes := e.writes(since); len(writes) > 0 {
-		t.Errorf("the operator wrote:\n%s", list(writes))
-	}
-	if deletions := e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")); len(deletions) > 0 {
-		t.Errorf("the operator deleted:\n%s", list(deletions))
-	}
+	e.expectNone("the operator wrote", e.writes(since))
+	e.expectNone("the operator deleted", e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")))
 }
 
 func hasPolicy(driver *storagev1.CSIDriver) error {
@@ -273,7 +262,7 @@ func TestCSIDriverIsRepaired(t *testing.T) {
 	csiDrivers := resource("storage.k8s.io", "csidrivers")
 	for name, spoil := range map[string]func(){
 		"deleted": func() {
-			e.must(e.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
+			e.must(e.guest.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
 		},
 		"annotation edited": func() {
 			e.patch(csiDrivers, "", driverName, `{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`)
@@ -284,7 +273,7 @@ func TestCSIDriverIsRepaired(t *testing.T) {
 		e.sub(name, func(*testing.T) {
 			spoil()
 			e.within(prompt, func() error {
-				driver, err := e.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+				driver, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 				if err != nil {
 					return err
 				}

@@ -80,19 +80,15 @@ func TestProxyReachesDrivers(t *testing.T) {
 	e.within(prompt, func() error { return e.hasProxy(want) })
 	e.awaitAvailable()
 
-	since := e.rest()
+	since := e.awaitNoWrites()
 	before := e.workloads()
 	for i := range 3 { // an event of the ClusterCSIDriver repeats every sync
 		e.patch(clusterCSIDrivers(), "", driverName, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, i))
 		e.awaitPolls(1)
 	}
 	e.must(e.hasProxy(want))
-	if diff := cmp.Diff(before, e.workloads()); diff != "" {
-		t.Errorf("the workloads changed with a proxy that did not:\n%s", diff)
-	}
-	if writes := e.writes(since); len(writes) > 0 {
-		t.Errorf("the operator wrote:\n%s", list(writes))
-	}
+	e.mustHaveWorkloads(before)
+	e.expectNone("the operator wrote", e.writes(since))
 
 	e.setProxy(nil)
 	e.within(prompt, func() error { return e.hasProxy(map[string]string{}) })
@@ -107,7 +103,7 @@ func (e *env) setTLSProfile(text string) {
 }
 
 // proxiesServe returns nil if each kube-rbac-proxy has these TLS settings; ciphers "" are any that are sound.
-func (e *env) proxiesServe(version, ciphers string) error {
+func (e *env) hasTLSSettings(version, ciphers string) error {
 	w, err := e.workload(controllerName)
 	if err != nil {
 		return err
@@ -129,11 +125,11 @@ func (e *env) proxiesServe(version, ciphers string) error {
 	if found != 3 {
 		return fmt.Errorf("there are %d kube-rbac-proxies, want 3", found)
 	}
-	return e.argumentsAreSound()
+	return e.hasCompleteArguments()
 }
 
 // argumentsAreSound returns an error if any argument of any container is a placeholder or lacks its value.
-func (e *env) argumentsAreSound() error {
+func (e *env) hasCompleteArguments() error {
 	var errs []error
 	for _, name := range workloadNames() {
 		w, err := e.workload(name)
@@ -157,7 +153,7 @@ func TestTLSProfileReachesProxies(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.must(e.proxiesServe("VersionTLS12", ""))
+	e.must(e.hasTLSSettings("VersionTLS12", ""))
 	for _, profile := range []struct{ name, text, version, ciphers string }{
 		{"modern", `{"type":"Modern","modern":{}}`, "VersionTLS13", "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"},
 		{
@@ -175,8 +171,8 @@ func TestTLSProfileReachesProxies(t *testing.T) {
 	} {
 		e.sub(profile.name, func(*testing.T) {
 			e.setTLSProfile(profile.text)
-			e.within(prompt, func() error { return e.proxiesServe(profile.version, profile.ciphers) })
-			e.throughout(pollEvery, e.argumentsAreSound)
+			e.within(prompt, func() error { return e.hasTLSSettings(profile.version, profile.ciphers) })
+			e.throughout(pollEvery, e.hasCompleteArguments)
 		})
 	}
 	e.eventually(soon, e.notDegraded)
@@ -240,7 +236,7 @@ func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
 				}
 				return nil
 			})
-			e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
+			e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
 			e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
 			for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
 				if strings.Contains(e.log(), body) {

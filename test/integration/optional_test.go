@@ -28,7 +28,7 @@ func TestOptionalKindComesAndGoes(t *testing.T) {
 
 			e.must(e.restoreCRD(e.ctx(), crd))
 			e.within(prompt, func() error { _, err := o.get(e); return err })
-			e.must(e.dynamic.Resource(crds()).Delete(e.ctx(), o.crd, metav1.DeleteOptions{}))
+			e.must(e.guest.dynamic.Resource(crds()).Delete(e.ctx(), o.crd, metav1.DeleteOptions{}))
 			e.eventually(soon, func() error {
 				_, err := o.get(e)
 				if apierrors.IsNotFound(err) {
@@ -36,10 +36,10 @@ func TestOptionalKindComesAndGoes(t *testing.T) {
 				}
 				return err
 			})
-			e.patch(clusterCSIDrivers(), "", driverName, `{"metadata":{"annotations":{"touched":"1"}}}`) // a sync without the kind
+			e.touchDriver("1") // a sync without the kind
 			e.awaitPolls(2)
 			e.must(e.notDegraded())
-			for _, c := range watch.conditions(e) {
+			for _, c := range watch.conditions(e.scope) {
 				if c.Type == o.condition && c.Status != opv1.ConditionFalse {
 					t.Errorf("%s was %s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
 				}
@@ -59,7 +59,7 @@ func TestOptionalObjectComesBack(t *testing.T) {
 			e.within(prompt, func() error { _, err := o.get(e); return err })
 			first, err := o.get(e)
 			e.must(err)
-			e.must(e.dynamic.Resource(o.resource).Namespace(o.namespace).Delete(e.ctx(), o.name, metav1.DeleteOptions{}))
+			e.must(e.guest.dynamic.Resource(o.resource).Namespace(o.namespace).Delete(e.ctx(), o.name, metav1.DeleteOptions{}))
 			// No events tell of it; any event of the ClusterCSIDriver does, and else the resync.
 			e.patch(clusterCSIDrivers(), "", driverName, `{"metadata":{"annotations":{"touched":"`+name+`"}}}`)
 			e.within(prompt, func() error { _, err := o.get(e); return err })

@@ -133,23 +133,23 @@ func (e *env) tlsVersion(highest uint16) (uint16, error) {
 // TestServesHealthToAllAndMetricsToPrometheus: the kubelet has no credentials; metrics are for those who may read them.
 func TestServesHealthToAllAndMetricsToPrometheus(t *testing.T) {
 	t.Parallel()
-	newEnv(t, options{}).mustServe()
+	newEnv(t, options{}).mustServeEndpoints()
 }
 
 // asking is a request to the operator and the status of its answer.
-type asking struct {
+type httpCheck struct {
 	path, token string
 	want        int
 }
 
-func (e *env) mustServe(more ...asking) {
+func (e *env) mustServeEndpoints(more ...httpCheck) {
 	e.t.Helper()
 	e.awaitAvailable()
 	prometheus, err := e.prometheusToken()
 	e.must(err)
-	foreign, err := e.kube.CoreV1().ServiceAccounts(operandNamespace).CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
-	for _, c := range append([]asking{
+	for _, c := range append([]httpCheck{
 		{"/healthz", "", http.StatusOK},
 		{"/readyz", "", http.StatusOK},
 		{"/livez", "", http.StatusOK},
@@ -158,14 +158,14 @@ func (e *env) mustServe(more ...asking) {
 		{"/metrics", foreign.Status.Token, http.StatusForbidden},
 		{"/metrics", prometheus, http.StatusOK},
 	}, more...) {
-		if got, err := e.ask(c.path, c.token); err != nil || got != c.want {
+		if got, err := e.httpStatus(c.path, c.token); err != nil || got != c.want {
 			e.t.Errorf("%s answers %d (%v), want %d", c.path, got, err, c.want)
 		}
 	}
 }
 
 // ask returns the status of the operator's answer.
-func (e *env) ask(path, token string) (int, error) {
+func (e *env) httpStatus(path, token string) (int, error) {
 	address, err := e.address()
 	if err != nil {
 		return 0, err
@@ -193,40 +193,36 @@ func (e *env) ask(path, token string) (int, error) {
 func TestSettledOperatorIsQuiet(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
-	e.mustBeQuiet()
+	e.mustSettle()
 }
 
 // mustBeQuiet waits until the driver is there and checks that the operator leaves the clusters alone from then on.
-func (e *env) mustBeQuiet() {
+func (e *env) mustSettle() {
 	e.t.Helper()
 	e.awaitAvailable()
-	since := e.rest()
-	e.awaitLooks(5)
-	if writes := e.requests(since, request.isWrite); len(writes) > 0 {
-		e.t.Errorf("the operator wrote:\n%s", list(writes))
-	}
+	since := e.awaitNoWrites()
+	e.awaitPollTime(5)
+	e.expectNone("the operator wrote", e.requests(since, request.isWrite))
 	reads := map[string]int{}
 	for _, r := range e.requests(since, ofVerb("get"), func(r request) bool { return r.Resource != "leases" }) {
-		reads[r.Side.name+": "+r.Resource+" "+r.Namespace+"/"+r.Name]++
+		reads[r.Cluster.name+": "+r.Resource+" "+r.Namespace+"/"+r.Name]++
 	}
 	for object, n := range reads {
 		if n > 1 {
 			e.t.Errorf("%s was read %d times in 5 polls, want once a minute at most", object, n)
 		}
 	}
-	if lists := e.requests(since, ofVerb("list")); len(lists) > 0 {
-		e.t.Errorf("the operator listed what it watches:\n%s", list(lists))
-	}
+	e.expectNone("the operator listed what it watches", e.requests(since, ofVerb("list")))
 }
 
 // awaitLooks lets the time of so many polls pass.
-func (e *env) awaitLooks(n int) {
+func (e *env) awaitPollTime(n int) {
 	e.t.Helper()
 	if e.subject.name == operatorName {
 		e.awaitPolls(n)
 		return
 	}
-	e.idle(time.Duration(n) * e.options.PollInterval) // Cinder's operator looks when something has changed
+	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval) // Cinder's operator looks when something has changed
 }
 
 // staleConditions are those of earlier operators: csi-driver-manila-operator up to 4.17, csi-operator from 4.18.
@@ -272,7 +268,7 @@ func TestStaleConditionsGo(t *testing.T) {
 			e.eventually(soon, func() error {
 				var errs []error
 				for _, conditionType := range staleConditions() {
-					errs = append(errs, e.lacksCondition(conditionType))
+					errs = append(errs, e.hasNoCondition(conditionType))
 				}
 				return errors.Join(errs...)
 			})
@@ -309,7 +305,7 @@ func TestConditionsAfterARollback(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return same(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+		return checkEqual(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
 	})
 	e.awaitAvailable()
 }

@@ -52,10 +52,10 @@ func inputs() map[string]input {
 		},
 		"trusted CA bundle": {
 			put: func(e *env, content string) {
-				config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+				config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 				e.must(err)
 				config.Data = map[string]string{trustedCAKey: content}
-				_, err = e.kube.CoreV1().ConfigMaps(operandNamespace).Update(e.ctx(), config, metav1.UpdateOptions{})
+				_, err = e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Update(e.ctx(), config, metav1.UpdateOptions{})
 				e.must(err)
 			},
 			rolls: workloadNames(),
@@ -108,7 +108,7 @@ func (e *env) awaitRollout(before map[string]workload, rolled []string) {
 	})
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasNewPods(rolled) })
-	e.rest()
+	e.awaitNoWrites()
 	for name, after := range e.workloads() {
 		if slices.Contains(rolled, name) {
 			if err := rolledOnce(before[name], after); err != nil {
@@ -127,7 +127,7 @@ func (e *env) hasNewPods(names []string) error {
 		if err != nil {
 			return err
 		}
-		side, namespace := e.side, e.subject.operandNamespace
+		side, namespace := e.guest, e.subject.operandNamespace
 		if name == e.subject.workloads[0] {
 			side, namespace = e.management, e.subject.controllerNamespace
 		}
@@ -141,7 +141,7 @@ func (e *env) hasNewPods(names []string) error {
 				continue
 			}
 			found++
-			if !maps.Equal(dependencies(pod.Annotations), w.TemplateHashes) {
+			if !maps.Equal(inputHashes(pod.Annotations), w.TemplateHashes) {
 				return fmt.Errorf("pod %s has not been replaced", pod.Name)
 			}
 		}
@@ -162,7 +162,7 @@ func TestChangedInputRollsOut(t *testing.T) {
 		all[name].put(e, "the first content")
 	}
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	e.awaitAvailable()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e.sub(name, func(*testing.T) {
@@ -177,8 +177,8 @@ func TestChangedInputRollsOut(t *testing.T) {
 func TestMissingInputArrives(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
-		e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
-		e.must(e.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+		e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
+		e.must(e.guest.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
 	}})
 	e.eventually(installed, func() error {
 		for _, name := range workloadNames() {
@@ -188,7 +188,7 @@ func TestMissingInputArrives(t *testing.T) {
 		}
 		return nil
 	})
-	e.rest()
+	e.awaitNoWrites()
 	for name, w := range e.workloads() {
 		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
 			t.Errorf("%s has hashes %v, want none of missing objects", name, w.Hashes)
@@ -210,7 +210,7 @@ func TestForeignObjectsRollNothingOut(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	since := e.rest()
+	since := e.awaitNoWrites()
 	before := e.workloads()
 	for _, namespace := range []string{operandNamespace, operatorNamespace} {
 		e.putSecret(namespace, "foreign", map[string][]byte{"clouds.yaml": []byte("x")})
@@ -218,12 +218,8 @@ func TestForeignObjectsRollNothingOut(t *testing.T) {
 	}
 	e.putSecret(operatorNamespace, "openstack-cloud-credentials", map[string][]byte{"clouds.yaml": []byte("that of another driver")})
 	e.awaitPolls(2)
-	if diff := cmp.Diff(before, e.workloads()); diff != "" {
-		t.Errorf("the workloads changed:\n%s", diff)
-	}
-	if writes := e.writes(since); len(writes) > 0 {
-		t.Errorf("the operator wrote:\n%s", list(writes))
-	}
+	e.mustHaveWorkloads(before)
+	e.expectNone("the operator wrote", e.writes(since))
 }
 
 // TestMountsTrustedCA: what the cluster network operator puts into the ConfigMap is mounted into all that talk to the cloud
@@ -232,7 +228,7 @@ func TestMountsTrustedCA(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got := config.Labels["config.openshift.io/inject-trusted-cabundle"]; got != "true" {
 		t.Errorf("the label that asks for the bundle is %q, want true", got)
@@ -251,8 +247,8 @@ func TestMountsTrustedCA(t *testing.T) {
 		}
 		return nil
 	})
-	e.rest()
-	got, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+	e.awaitNoWrites()
+	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got.Data[trustedCAKey] != "a bundle" {
 		t.Errorf("the operator took the bundle away: %v", got.Data)

@@ -31,7 +31,7 @@ const (
 func TestRotationScriptRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
-	e.seedRoot()
+	e.createRootCredentials()
 	for name, text := range map[string]string{"empty": "", "random": "\x00\x7f\x01\xff", "text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n"} {
 		for _, program := range []string{filepath.Join(e.bin, e.subject.program), "/nowhere"} {
 			file := filepath.Join(e.dir, "nonsense.yaml")
@@ -43,8 +43,8 @@ func TestRotationScriptRefusesNonsense(t *testing.T) {
 			}
 		}
 	}
-	e.must(e.rootIs(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
-	if _, err := e.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), rootBackup, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
+	if _, err := e.guest.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), rootBackup, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("something was saved: %v", err)
 	}
 	script := e.startScript("/nowhere", 5, "--undo")
@@ -61,10 +61,10 @@ func TestRotationScript(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	before := e.workloads()
 	old := e.cloudsYAML(simulator.Clouds{})
-	e.seedRoot()
+	e.createRootCredentials()
 
 	e.rotate(simulator.Rotation{})
 	fresh, program := filepath.Join(e.dir, "new-clouds.yaml"), filepath.Join(e.bin, e.subject.program)
@@ -74,8 +74,8 @@ func TestRotationScript(t *testing.T) {
 	if output := script.output(t); script.err == nil || !strings.Contains(output, "Timed out after 2 s, waiting until the cloud credential operator has copied") {
 		t.Errorf("without a copy the script ended with %v:\n%s", script.err, output)
 	}
-	e.must(e.rootIs(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
-	e.must(e.rootIs(rootBackup, old))
+	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
+	e.must(e.hasRootCredentials(rootBackup, old))
 
 	script = e.startScript(program, 60, fresh)
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
@@ -92,18 +92,18 @@ func TestRotationScript(t *testing.T) {
 	_, err := e.cloud.RotateCredentials(e.ctx(), simulator.Rotation{Password: given.Password, ApplicationCredentialSecret: given.ApplicationCredentialSecret})
 	e.must(err)
 	script = e.startScript(program, 60, "--undo")
-	e.eventually(soon, func() error { return e.rootIs(rootCredentials, old) })
+	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
 	e.setClouds(old)
 	e.mustFinish(script)
-	e.must(e.rootIs(rootBackup, old))
+	e.must(e.hasRootCredentials(rootBackup, old))
 }
 
 // seedRoot makes the Secret that the cloud credential operator copies.
-func (e *env) seedRoot() {
+func (e *env) createRootCredentials() {
 	e.t.Helper()
 	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
 	e.afterwards(func(ctx context.Context) error {
-		secrets := e.kube.CoreV1().Secrets(rootNamespace)
+		secrets := e.guest.kube.CoreV1().Secrets(rootNamespace)
 		if err := secrets.Delete(ctx, rootBackup, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -112,8 +112,8 @@ func (e *env) seedRoot() {
 }
 
 // rootIs returns nil if a Secret beside the root, or the root, has this clouds.yaml.
-func (e *env) rootIs(name string, clouds []byte) error {
-	secret, err := e.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), name, metav1.GetOptions{})
+func (e *env) hasRootCredentials(name string, clouds []byte) error {
+	secret, err := e.guest.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), name, metav1.GetOptions{})
 	if err == nil && string(secret.Data["clouds.yaml"]) != string(clouds) {
 		err = fmt.Errorf("%s/%s has other credentials", rootNamespace, name)
 	}
@@ -157,7 +157,7 @@ func (e *env) startScript(program string, timeout int, args ...string) *process 
 	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
 	e.must(err)
 	client := filepath.Join(e.dir, "kubectl")
-	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(e.devcluster.dir, "admin.kubeconfig"))
+	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(e.testCluster.dir, "admin.kubeconfig"))
 	e.must(os.WriteFile(client, []byte(text), 0o700))
 	p := &process{done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"), started: startWatch()}
 	log, err := os.Create(p.logPath)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -29,10 +28,6 @@ const (
 	openshiftConfig      = "openshift-config"
 	caKeyOfCloudProvider = "ca-bundle.pem"
 )
-
-func secrets() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-}
 
 // hasTranslation returns nil if the driver's Secret has exactly this data.
 func (e *env) hasTranslation(want map[string]string) error {
@@ -100,7 +95,7 @@ func TestTranslationIsRepaired(t *testing.T) {
 		"foreign key":  func() { e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-trustID":"mine"}}`) },
 		"removed key":  func() { e.patch(secrets(), operandNamespace, driverSecret, `{"data":{"os-password":null}}`) },
 		"deleted": func() {
-			e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
+			e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
 		},
 	} {
 		e.sub(name, func(*testing.T) {
@@ -166,7 +161,7 @@ func TestMalformedCloudsYAML(t *testing.T) {
 func TestMissingCredentialsSecret(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
-		e.must(e.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
+		e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
 	}})
 	e.eventually(installed, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "") })
 	conditions, err := e.conditions()
@@ -214,11 +209,11 @@ func TestTranslatesCA(t *testing.T) {
 
 // hasCopiedCA returns nil if the operands' copy of cloud-provider-config contains the CA and nothing else.
 func (e *env) hasCopiedCA(ca string) error {
-	config, err := e.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	return same(map[string]string{caKeyOfCloudProvider: ca}, config.Data)
+	return checkEqual(map[string]string{caKeyOfCloudProvider: ca}, config.Data)
 }
 
 // TestCopiesCA: the ConfigMap with the cloud's CA is copied and kept equal (fault 31), and both who talk to the cloud mount it
@@ -243,7 +238,7 @@ func TestCopiesCA(t *testing.T) {
 
 	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: "a renewed CA"})
 	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
-	e.must(e.kube.CoreV1().ConfigMaps(operandNamespace).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+	e.must(e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
 	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
 }
 
@@ -258,7 +253,7 @@ func mountedAt(w workload, path string) string {
 		if !ok {
 			continue
 		}
-		for _, source := range sourcesOf(w.Pod, mount.Name) {
+		for _, source := range volumeSources(w.Pod, mount.Name) {
 			if strings.HasSuffix(source, "->"+file) {
 				return source
 			}

@@ -22,22 +22,22 @@ import (
 func TestTrustedCA(t *testing.T) {
 	t.Parallel()
 	reachableOf := map[string]string{driverName: reachable, cinder().driver: cinderReachable}
-	for _, s := range []subject{manila(), cinder()} {
+	for _, s := range subjects() {
 		for _, f := range flavour.All() {
 			t.Run(s.program+" "+string(f), func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true, PollInterval: time.Minute})
-				unknown := failure{"without the CA", unreachableReason, simulator.Fault{}, "unknown authority"}
-				e.eventually(soon, func() error { return e.tells(reachableOf[s.driver], opv1.ConditionFalse, unknown) })
-				e.eventually(soon, e.hasTrustedCAs)
+				unknown := outageCase{"without the CA", unreachableReason, simulator.Fault{}, "unknown authority"}
+				e.eventually(soon, func() error { return e.reportsOutage(reachableOf[s.driver], opv1.ConditionFalse, unknown) })
+				e.eventually(soon, e.hasTrustedCAConfigMap)
 
-				e.fillTrustedCAs(string(e.ca))
+				e.injectTrustedCAs(string(e.ca))
 				e.eventually(soon, func() error { return e.hasCondition(reachableOf[s.driver], opv1.ConditionTrue, "") })
 				e.awaitAvailable()
 
-				e.fillTrustedCAs("# another bundle\n")
-				e.eventually(soon, func() error { return e.tells(reachableOf[s.driver], opv1.ConditionFalse, unknown) })
-				e.fillTrustedCAs(string(e.ca))
+				e.injectTrustedCAs("# another bundle\n")
+				e.eventually(soon, func() error { return e.reportsOutage(reachableOf[s.driver], opv1.ConditionFalse, unknown) })
+				e.injectTrustedCAs(string(e.ca))
 				e.eventually(soon, func() error { return e.hasCondition(reachableOf[s.driver], opv1.ConditionTrue, "") })
 			})
 		}
@@ -45,7 +45,7 @@ func TestTrustedCA(t *testing.T) {
 }
 
 // hasTrustedCAs returns nil if the ConfigMap for the trusted CAs is there, for the network operator to fill.
-func (e *env) hasTrustedCAs() error {
+func (e *env) hasTrustedCAConfigMap() error {
 	config, err := e.management.kube.CoreV1().ConfigMaps(e.subject.controllerNamespace).Get(e.ctx(), e.subject.trustedCA, metav1.GetOptions{})
 	if err == nil && config.Labels["config.openshift.io/inject-trusted-cabundle"] != "true" {
 		err = errors.New("the network operator does not fill it: it lacks the label")
@@ -54,8 +54,8 @@ func (e *env) hasTrustedCAs() error {
 }
 
 // fillTrustedCAs plays the network operator, in the cluster that the operator runs in.
-func (e *env) fillTrustedCAs(bundle string) {
+func (e *env) injectTrustedCAs(bundle string) {
 	e.t.Helper()
-	in := place{configMaps(), e.subject.controllerNamespace}
+	in := collection{configMaps(), e.subject.controllerNamespace}
 	e.must(e.management.patch(e.ctx(), in, e.subject.trustedCA, fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, bundle)))
 }

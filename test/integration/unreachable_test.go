@@ -27,7 +27,7 @@ const (
 )
 
 // failure is a way in which a cloud does not answer, or not as it should.
-type failure struct {
+type outageCase struct {
 	name, reason string
 	fault        simulator.Fault
 	// says is part of the message.
@@ -39,8 +39,8 @@ func statusFault(service simulator.Service, code int) simulator.Fault {
 }
 
 // failures of each kind. Their order is such that the message of each differs from that of the one before.
-func failures() []failure {
-	return []failure{
+func outagesAtStart() []outageCase {
+	return []outageCase{
 		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
 		{"connection reset at once", unreachableReason, simulator.Fault{Mode: simulator.ResetConnect}, "closes the connection"},
 		{"Keystone answers 503", unreachableReason, statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503"},
@@ -53,11 +53,11 @@ func failures() []failure {
 }
 
 // moreFailures are variants.
-func moreFailures() []failure {
+func laterOutages() []outageCase {
 	certificate := func(kind simulator.Certificate) simulator.Fault {
 		return simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
 	}
-	return []failure{
+	return []outageCase{
 		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
 		{"certificate expired", unreachableReason, certificate(simulator.Expired), "expired"},
 		{"certificate of an unknown CA", unreachableReason, certificate(simulator.OtherCA), "unknown authority"},
@@ -72,7 +72,7 @@ func moreFailures() []failure {
 // (fault 1). The same failure, however often, is one write to the cluster and at most two connections per look (1.11-2, 1.11-3).
 func TestUnreachableAtFirst(t *testing.T) {
 	t.Parallel()
-	all := failures()
+	all := outagesAtStart()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Idle: true})
 	end := e.fault(all[0].fault)
 	e.startOperator()
@@ -83,13 +83,13 @@ func TestUnreachableAtFirst(t *testing.T) {
 			end = next
 			e.retryLogin(all[i-1])
 		}
-		e.eventually(soon, func() error { return e.tells(disabled, opv1.ConditionTrue, f) })
-		e.eventually(soon, func() error { return e.tells(reachable, opv1.ConditionFalse, f) })
-		e.restFor(shortly)
+		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, f) })
+		e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, f) })
+		e.awaitNoWritesFor(shortly)
 		before, err := e.polls()
 		e.must(err)
 		connections := e.counters().Connections
-		e.quiet(5)
+		e.expectNoWritesDuring(5)
 		connections = e.counters().Connections - connections
 		after, err := e.polls()
 		e.must(err)
@@ -97,16 +97,16 @@ func TestUnreachableAtFirst(t *testing.T) {
 		if most := 2 * (int(after-before) + 1); connections > most {
 			t.Errorf("%s: %d connections during %v looks, want at most two each", f.name, connections, after-before)
 		}
-		e.mustNotDeploy()
+		e.mustNotBeDeployed()
 	}
 	e.eventually(soon, func() error { return e.hasEvent("ManilaCloudUnreachable") })
 	end()
 	e.awaitAvailable()
-	e.must(e.lacksCondition(disabled))
+	e.must(e.hasNoCondition(disabled))
 }
 
 // tells returns nil if the condition is there and tells of the failure.
-func (e *env) tells(conditionType string, status opv1.ConditionStatus, f failure) error {
+func (e *env) reportsOutage(conditionType string, status opv1.ConditionStatus, f outageCase) error {
 	if err := e.hasCondition(conditionType, status, f.reason); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -128,8 +128,8 @@ func TestHangAtStart(t *testing.T) {
 	if took := p.started.elapsed(); took > bound {
 		t.Errorf("the first condition came %v after the start of the process, want at most %v", took, bound)
 	}
-	e.mustNotDeploy()
-	e.rest()
+	e.mustNotBeDeployed()
+	e.awaitNoWrites()
 	end()
 	e.awaitAvailable()
 }
@@ -152,13 +152,12 @@ func TestUnreachableLater(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	since := e.mark()
-	for _, f := range moreFailures() {
+	for _, f := range laterOutages() {
 		end := e.fault(f.fault)
-		_, err := e.cloud.RevokeTokens(t.Context()) // so that failures of the login show
-		e.must(err)
-		e.eventually(soon, func() error { return e.tells(reachable, opv1.ConditionFalse, f) })
+		e.revokeTokens() // so that failures of the login show
+		e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, f) })
 		e.must(e.available()) // and neither disabled nor degraded
 		e.eventually(soon, func() error { return e.isMetric("openstack_csi_cloud_reachable", 0) })
 		end()
@@ -167,9 +166,7 @@ func TestUnreachableLater(t *testing.T) {
 		e.eventually(soon, func() error { return e.isMetric("openstack_csi_cloud_reachable", 1) })
 	}
 	e.eventually(soon, func() error { return e.hasEvent("ManilaCloudUnreachable") })
-	if touched := e.requests(since, request.isWrite, ofNeither("clustercsidrivers", "events")); len(touched) > 0 {
-		t.Errorf("the driver's objects were written during outages:\n%s", list(touched))
-	}
+	e.expectNone("the driver's objects were written during outages", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
 }
 
 func (e *env) isMetric(name string, want float64) error {
@@ -185,15 +182,15 @@ func TestOutageLaterIsOneWrite(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	since := e.mark()
 	e.fault(statusFault("", http.StatusBadGateway))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
-	e.rest()
+	e.awaitNoWrites()
 	if writes := e.requests(since, statusWrites); len(writes) != 1 {
 		t.Errorf("an outage is %d writes of the status, want one:\n%s", len(writes), list(writes))
 	}
-	e.quiet(5)
+	e.expectNoWritesDuring(5)
 }
 
 // TestRestartDuringOutage: an operator that starts during an outage and finds the driver goes on reconciling it.
@@ -201,7 +198,7 @@ func TestRestartDuringOutage(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.rest()
+	e.awaitNoWrites()
 	e.stopOperator()
 	e.fault(simulator.Fault{Mode: simulator.Unreachable})
 	const image = "registry.example.com/csi-driver-manila:next"
@@ -215,9 +212,7 @@ func TestRestartDuringOutage(t *testing.T) {
 		return e.controllerHas(func(c container) bool { return c.image == image && slices.Contains(c.args, "--v=6") })
 	})
 	e.awaitAvailable()
-	if deleted := e.requests(since, ofVerb("delete", "deletecollection"), ofNeither("events")); len(deleted) > 0 {
-		t.Errorf("a restart during an outage deletes:\n%s", list(deleted))
-	}
+	e.expectNone("a restart during an outage deletes", e.requests(since, deletions, notOfResource("events")))
 }
 
 // container is what tests look at of one.
@@ -244,5 +239,5 @@ func (e *env) controllerHas(wanted func(container) bool) error {
 
 // controller returns the driver's Deployment.
 func (e *env) controller() (*appsv1.Deployment, error) {
-	return e.kube.AppsV1().Deployments(operandNamespace).Get(e.ctx(), controllerName, metav1.GetOptions{})
+	return e.guest.kube.AppsV1().Deployments(operandNamespace).Get(e.ctx(), controllerName, metav1.GetOptions{})
 }

@@ -1,0 +1,149 @@
+//go:build integration
+
+// Package integration tests the operators against real Kubernetes API servers (test/devcluster)
+// and an OpenStack that fails on request (test/openstack/simulator). `make test-integration` and
+// CI run it.
+//
+// The variable BIN_DIR is the folder of the programs, K8S_BIN_DIR the cache of Kubernetes binaries.
+//
+// Every test starts with newEnv. It returns a cluster in the state in which
+// cluster-storage-operator leaves it, an OpenStack of its own and a running operator: Manila's,
+// standalone, unless the options say otherwise. When the test ends, newEnv's cleanup fails the test
+// if the operator crashed, wrote a secret into its log, or sent a request that RBAC refused.
+//
+// Tests run in parallel. newEnv waits until a cluster of the flavour is free, resets it, and
+// returns it to the pool when the test ends, so no two tests share a cluster. The flags -standalone
+// and -hypershift set the number of clusters; each starts when a test first needs it. A test calls
+// newEnv once: a subtest that needs its own environment runs in parallel, too. With -v each test
+// logs which cluster it used, how long it waited for it, and how long it used it.
+package integration
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// clusterPools contains the clusters that all tests share.
+type clusterPools struct {
+	dir   string // contains all state and the operators' logs
+	bin   string // contains the programs
+	pools map[flavour.Flavour]pool
+}
+
+// pool contains the clusters of one flavour that no test uses.
+type pool struct {
+	idle   chan *testCluster // running
+	unused chan *testCluster // not started yet
+}
+
+// shared is set by TestMain before any test runs.
+var shared *clusterPools //nolint:gochecknoglobals // TestMain cannot pass values to tests.
+
+func TestMain(m *testing.M) {
+	limits := map[flavour.Flavour]*int{
+		flavour.Standalone: flag.Int("standalone", 3, "maximum number of standalone clusters"),
+		flavour.HyperShift: flag.Int("hypershift", 2,
+			"maximum number of pairs of management and guest cluster"),
+	}
+	flag.Parse()
+	os.Exit(withClusters(limits, m.Run))
+}
+
+// withClusters runs the tests and removes the clusters. It keeps the logs if a test failed.
+func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
+	c, err := newClusterPools(limits)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "devcluster:", err)
+		return 1
+	}
+	shared = c
+	code := run()
+	if err := c.stop(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "devcluster:", err)
+		code = 1
+	}
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, "All logs are kept in", c.dir)
+		return code
+	}
+	_ = os.RemoveAll(c.dir)
+	return code
+}
+
+func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {
+	bin, err := filepath.Abs(cmp.Or(os.Getenv("BIN_DIR"), filepath.Join("..", "..", "bin")))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "csi-operator-integration-")
+	if err != nil {
+		return nil, err
+	}
+	c := &clusterPools{dir: dir, bin: bin, pools: map[flavour.Flavour]pool{}}
+	for f, limit := range limits {
+		if *limit < 1 {
+			return nil, fmt.Errorf("-%s=%d is below 1", f, *limit)
+		}
+		p := pool{make(chan *testCluster, *limit), make(chan *testCluster, *limit)}
+		for i := range *limit {
+			name := fmt.Sprintf("%s-%d", f, i+1)
+			p.unused <- &testCluster{
+				flavour: f, name: name, dir: filepath.Join(dir, name), bin: bin,
+			}
+		}
+		c.pools[f] = p
+	}
+	return c, nil
+}
+
+// borrow returns a running cluster of a flavour that no other test uses. It prefers a cluster that
+// runs already.
+func (c *clusterPools) borrow(ctx context.Context, f flavour.Flavour) (*testCluster, error) {
+	p := c.pools[f]
+	select {
+	case borrowed := <-p.idle:
+		return borrowed, nil
+	default:
+	}
+	select {
+	case borrowed := <-p.idle:
+		return borrowed, nil
+	case borrowed := <-p.unused:
+		if err := borrowed.start(ctx); err != nil {
+			p.unused <- borrowed
+			return nil, err
+		}
+		return borrowed, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// giveBack makes a cluster available to other tests.
+func (c *clusterPools) giveBack(returned *testCluster) {
+	c.pools[returned.flavour].idle <- returned
+}
+
+// stop stops all clusters. It must be called after all tests.
+func (c *clusterPools) stop(ctx context.Context) error {
+	var stops []func() error
+	for _, p := range c.pools {
+		close(p.idle)
+		for idle := range p.idle {
+			stops = append(stops, func() error { return idle.command(ctx, "down") })
+		}
+	}
+	if err := utilerrors.AggregateGoroutines(stops...); err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"testing"
+)
+
+// scope is a running test or subtest.
+type scope struct {
+	t *testing.T
+}
+
+// must fails the test if err is not nil.
+func (s *scope) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ctx returns the test's context.
+func (s *scope) ctx() context.Context { return s.t.Context() }
+
+// sub runs a subtest. A failure within part fails the subtest.
+func (s *scope) sub(name string, part func(t *testing.T)) {
+	s.t.Run(name, func(t *testing.T) {
+		outer := s.t
+		s.t = t
+		defer func() { s.t = outer }()
+		part(t)
+	})
+}
+
+// afterwards calls restore when the test ends, with a context that is not cancelled by then.
+func (s *scope) afterwards(restore func(context.Context) error) {
+	ctx := context.WithoutCancel(s.ctx())
+	s.t.Cleanup(func() {
+		if err := restore(ctx); err != nil {
+			s.t.Errorf("cleaning up after the test: %v", err)
+		}
+	})
+}
