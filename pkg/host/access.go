@@ -25,7 +25,7 @@ import (
 	"github.com/openshift/library-go/pkg/authorization/hardcodedauthorizer"
 )
 
-// Where each cluster publishes the CA of its client certificates.
+// The ConfigMap key in which each cluster publishes the CA of its client certificates.
 const (
 	clientCANamespace = metav1.NamespaceSystem
 	clientCAName      = "extension-apiserver-authentication"
@@ -33,39 +33,44 @@ const (
 )
 
 const (
-	// tokenCacheTTL outlasts the interval of scrapes, which is 30 s: the API server is asked for every other one at most. Tokens that
-	// it refuses are remembered as long.
+	// tokenCacheTTL is longer than the scrape interval of 30 s, so that at most every second scrape
+	// needs a TokenReview. Rejected tokens are cached for the same time.
 	tokenCacheTTL = 35 * time.Second
-	// reviewRate (per second) and reviewBurst bound the requests to the API server that anybody who reaches the port can cause, each
-	// with a token that nobody has used before. Prometheus needs one a minute.
+	// reviewRate (per second) and reviewBurst limit the TokenReviews that clients can cause by sending
+	// new tokens. Prometheus needs one per minute.
 	reviewRate, reviewBurst = 1, 10
-	// reviewTimeout bounds each of them.
-	reviewTimeout = 5 * time.Second
+	reviewTimeout           = 5 * time.Second
 )
 
-// errBusy refuses a token without asking whose it is.
+// errBusy rejects a token without a TokenReview.
 var errBusy = errors.New("too many unknown tokens")
 
-// protected lets the cluster's Prometheus and its administrators in, by client certificate or token.
-func protected(ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler) (http.Handler, error) {
+// restricted passes requests of the cluster's Prometheus and of its administrators to next. It
+// authenticates them by client certificate or token.
+func restricted(
+	ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler,
+) (http.Handler, error) {
 	if o.Operator.Authentication.Disabled || o.Operator.Authorization.Disabled {
 		return next, nil
 	}
-	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", clientCANamespace, clientCAName, clientCAKey, kube)
+	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca",
+		clientCANamespace, clientCAName, clientCAKey, kube)
 	if err != nil {
 		return nil, fmt.Errorf("watching the CA of client certificates: %w", err)
 	}
 	go clientCA.Run(ctx, 1)
-	reviewer := tokenReviewer{kube.AuthenticationV1().TokenReviews(), flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst)}
+	limiter := flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst)
+	reviewer := tokenReviewer{kube.AuthenticationV1().TokenReviews(), limiter}
 	tokens := cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL)
+	certificates := x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)
 	return &guard{
-		authenticator: union.New(x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion), bearertoken.New(tokens)),
+		authenticator: union.New(certificates, bearertoken.New(tokens)),
 		authorizer:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
 		next:          next,
 	}, nil
 }
 
-// guard passes on the requests of those who may make them.
+// guard is an HTTP handler that authenticates and authorizes requests.
 type guard struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
@@ -96,18 +101,21 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 	if slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
 		return true
 	}
-	decision, _, err := g.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{User: who, Verb: "get", Path: r.URL.Path})
+	attributes := authorizer.AttributesRecord{User: who, Verb: "get", Path: r.URL.Path}
+	decision, _, err := g.authorizer.Authorize(r.Context(), attributes)
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// tokenReviewer asks the API server whose a token is. It is the part of k8s.io/apiserver's webhook authenticator that this
-// needs; that one links gRPC.
+// tokenReviewer authenticates tokens with TokenReviews. The webhook authenticator of
+// k8s.io/apiserver does the same, but links gRPC.
 type tokenReviewer struct {
 	reviews authenticationclient.TokenReviewInterface
 	limiter flowcontrol.PassiveRateLimiter
 }
 
-func (t tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+func (t tokenReviewer) AuthenticateToken(ctx context.Context,
+	token string,
+) (*authenticator.Response, bool, error) {
 	if !t.limiter.TryAccept() {
 		return nil, false, errBusy
 	}
@@ -119,5 +127,6 @@ func (t tokenReviewer) AuthenticateToken(ctx context.Context, token string) (*au
 		return nil, false, err
 	}
 	who := review.Status.User
-	return &authenticator.Response{User: &user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups}}, true, nil
+	info := &user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups}
+	return &authenticator.Response{User: info}, true, nil
 }

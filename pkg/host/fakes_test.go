@@ -21,23 +21,24 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// apiServer has leases and takes events. It has nothing else that the host might ask for, unless the test gives it.
+// apiServer stores a Lease and records events. It returns 404 for other objects unless the test
+// adds them.
 type apiServer struct {
 	url string
 
 	mu    sync.Mutex
 	lease *coordinationv1.Lease
-	// down has every write refused.
+	// down makes every request for the Lease fail.
 	down bool
-	// log is what happened, in order.
+	// log contains what happened, in order.
 	log []string
-	// infrastructure is the body of Infrastructure/cluster, "" if there is none.
+	// infrastructure is Infrastructure/cluster in JSON, "" if there is none.
 	infrastructure string
-	// requests are what it was asked, as "METHOD path", without leases.
+	// requests contains the requests except for Leases, as "METHOD path".
 	requests []string
-	// events are what it was sent.
+	// events contains the received events.
 	events []corev1.Event
-	// others answers what the server has not itself; nil is that there is nothing.
+	// others serves all other requests; nil returns 404.
 	others http.Handler
 }
 
@@ -68,7 +69,7 @@ func (s *apiServer) set(change func()) {
 	change()
 }
 
-// bounded is a context that ends before the test binary is shot.
+// bounded returns a context that ends before the time limit of the test binary.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -76,7 +77,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// holder returns who holds the lease.
+// holder returns the holder of the Lease.
 func (s *apiServer) holder() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,10 +99,11 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
 		s.serveEvent(w, r)
-	case r.URL.Path == "/apis/config.openshift.io/v1/infrastructures/cluster" && s.infrastructure != "":
+	case r.URL.Path == "/apis/config.openshift.io/v1/infrastructures/cluster" &&
+		s.infrastructure != "":
 		_, _ = w.Write([]byte(s.infrastructure))
 	case s.others != nil:
-		s.mu.Unlock() // a watch lasts
+		s.mu.Unlock() // a watch does not return soon
 		defer s.mu.Lock()
 		s.others.ServeHTTP(w, r)
 	default:
@@ -119,15 +121,15 @@ func (s *apiServer) serveEvent(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(event)
 }
 
-// asked returns the requests, without those for leases.
-func (s *apiServer) asked() []string {
+// received returns the requests except for Leases.
+func (s *apiServer) received() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.requests...)
 }
 
-// eventsOfTheWork returns the events it was sent but those of leader election, which are about a lease.
-func (s *apiServer) eventsOfTheWork() (events []corev1.Event) {
+// eventsOfWork returns the events except for events about the Lease.
+func (s *apiServer) eventsOfWork() (events []corev1.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, event := range s.events {
@@ -175,19 +177,26 @@ func (s *apiServer) serveLease(w http.ResponseWriter, r *http.Request) {
 func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	w.WriteHeader(int(code))
 	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason,
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: code, Reason: reason,
 	})
 }
 
-// config reaches the server.
+// config returns a client configuration for the server.
 func (s *apiServer) config() *rest.Config {
-	return &rest.Config{Host: s.url, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return &rest.Config{
+		Host:          s.url,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	}
 }
 
-// options are of a process at this API server, quick to take and to lose its lease.
+// options returns options with short durations of leader election.
 func (s *apiServer) options() Options {
 	config := s.config()
-	o := Options{Name: "test", Namespace: "ns", Config: config, Served: config, EventNamespace: "ns", Clock: clock.RealClock{}}
+	o := Options{
+		Name: "test", Namespace: "ns", Config: config, Served: config, EventNamespace: "ns",
+		Clock: clock.RealClock{},
+	}
 	o.Operator.LeaderElection = configv1.LeaderElection{
 		LeaseDuration: metav1.Duration{Duration: 2 * time.Second},
 		RenewDeadline: metav1.Duration{Duration: time.Second},
@@ -196,4 +205,10 @@ func (s *apiServer) options() Options {
 	o.Operator.ServingInfo.BindAddress = "127.0.0.1:0"
 	o.Operator.Authentication.Disabled = true
 	return o
+}
+
+// infrastructure returns Infrastructure/cluster in JSON.
+func infrastructure(topology configv1.TopologyMode) string {
+	return `{"kind": "Infrastructure", "apiVersion": "config.openshift.io/v1",
+		"metadata": {"name": "cluster"}, "status": {"controlPlaneTopology": "` + string(topology) + `"}}`
 }

@@ -1,8 +1,10 @@
-// Package host gives an operator what a process in a cluster needs around its work: an event recorder, leader election, an
-// HTTPS server for health and metrics, and an end when watched files change. Its caller is the operator core.
+// Package host runs an operator as a process in a cluster: it provides an event recorder, leader
+// election, an HTTPS server for health and metrics, and a restart when watched files change. Its
+// caller is pkg/operator.
 //
-// It has the job of library-go's controllercmd and is put together from the same libraries, without the generic API server,
-// which is half of a binary's size and a third of its memory (docs/decisions/0002-own-host.md).
+// It replaces library-go's controllercmd and uses the same libraries without the generic API
+// server, which is half of a binary's size and a third of its memory
+// (docs/decisions/0002-own-host.md).
 package host
 
 import (
@@ -27,53 +29,55 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-// Options say how to be in the cluster.
+// Options configure Run.
 type Options struct {
-	// Name is the operator's; its Lease has the suffix -lock.
+	// Name is the operator's name. Its Lease has the same name with the suffix -lock.
 	Name string
-	// Namespace is the operator's: of its Lease.
+	// Namespace is the operator's namespace, which contains its Lease.
 	Namespace string
-	// Config reaches the API server of the cluster that the process runs in.
+	// Config is for the API server of the cluster that the process runs in.
 	Config *rest.Config
-	// Served reaches the API server of the cluster that the operator works for, which may be another. That one gets the events and
-	// says who may read metrics: an operator in a hosted control plane has no rights in the management cluster to ask. Only the event
-	// that a process leads is beside its Lease.
+	// Served is for the API server of the cluster that the operator serves: on HyperShift the guest
+	// cluster. It receives the events and authenticates readers of metrics, because the RBAC of the
+	// management cluster does not let an operator do so there. Events about the Lease are in the
+	// cluster of the Lease.
 	Served *rest.Config
-	// EventNamespace is where events go, in the served cluster.
+	// EventNamespace is the namespace of events in the served cluster.
 	EventNamespace string
 	// Operator configures serving and leader election.
 	Operator operatorv1alpha1.GenericOperatorConfig
-	// RestartOn are the files whose change ends the process, for a new one to read them. Their content is what has been read
-	// already; nil is what they hold now.
+	// RestartOn contains the files whose change ends the process, so that a new process reads them.
+	// The values are the content that the operator uses; nil means the current content of the file.
 	RestartOn map[string][]byte
 	Clock     clock.Clock
 }
 
-// Process is what the work is given.
+// Process is the input of Work.
 type Process struct {
-	// Config and Served are those of the options.
+	// Config and Served are the values of Options.
 	Config, Served *rest.Config
 	Events         events.Recorder
 	Clock          clock.Clock
 }
 
-// Work is what an operator does while it leads. It returns soon after its context is done.
+// Work runs while the process is the leader. It returns soon after its context is done.
 type Work func(context.Context, Process) error
 
-// Run serves, becomes leader, and works until ctx is done or a watched file changed; both are no error. The lease is given
-// back when the work has ended, so that the next process need not wait for it to expire.
+// Run serves health and metrics, becomes the leader, and runs work until ctx is done or a watched
+// file changes; neither is an error. It releases the Lease after work returned, so that the next
+// process does not wait until the Lease expires.
 func Run(ctx context.Context, o Options, work Work) error {
-	saveMemory()
+	tuneGarbageCollector()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
 	config := rest.CopyConfig(o.Served)
-	config.QPS = -1 // client-go's five a second would hold events back for long after a start
+	config.QPS = -1 // the default of five requests per second would delay events after a start
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making client: %w", err)
+		return fmt.Errorf("creating client: %w", err)
 	}
 	if err := serve(ctx, o, kube); err != nil {
 		return err
@@ -84,16 +88,16 @@ func Run(ctx context.Context, o Options, work Work) error {
 	})
 }
 
-// saveMemory trades processor time, of which an idle operator needs little, for memory, which it holds all the time: without
-// it the heap keeps the size that it had while the caches were filled. A GOGC in the environment has precedence.
-func saveMemory() {
+// tuneGarbageCollector collects garbage more often than the default, because the heap would keep
+// the size it had while the caches were filled. GOGC in the environment has precedence.
+func tuneGarbageCollector() {
 	const percent, runtimeDefault = 40, 100
 	if chosen := debug.SetGCPercent(percent); chosen != runtimeDefault {
 		debug.SetGCPercent(chosen)
 	}
 }
 
-// fileInterval is how often watched files are read.
+// fileInterval is the interval at which watched files are read.
 const fileInterval = 5 * time.Second
 
 func (o Options) watchFiles(ctx context.Context, end func()) error {
@@ -106,26 +110,33 @@ func (o Options) watchFiles(ctx context.Context, end func()) error {
 	}
 	for file, content := range o.RestartOn {
 		if content == nil {
-			// The observer panics at what it cannot read; only a file that is not there yet is no fault.
+			// The observer panics if it cannot read a file. A missing file may be created later.
 			if content, err = os.ReadFile(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("watching file %q: %w", file, err)
 			}
 		}
-		observer.AddReactor(fileobserver.TerminateOnChangeReactor(end), map[string][]byte{file: content}, file)
+		reactor := fileobserver.TerminateOnChangeReactor(end)
+		observer.AddReactor(reactor, map[string][]byte{file: content}, file)
 	}
 	go observer.Run(ctx.Done())
 	return nil
 }
 
-// recorder makes events about the operator's Deployment, or about the namespace where that is in another cluster or not found.
+// recorder returns a recorder of events about the operator's Deployment. The events are about the
+// namespace if the Deployment is in another cluster or not found.
 func (o Options) recorder(ctx context.Context, kube kubernetes.Interface) events.Recorder {
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: o.EventNamespace, Name: o.EventNamespace}
+	namespace := o.EventNamespace
+	about := &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Namespace", Namespace: namespace, Name: namespace,
+	}
 	if o.Served == o.Config {
 		var err error
-		if about, err = events.GetControllerReferenceForCurrentPod(ctx, kube, o.EventNamespace, nil); err != nil {
-			klog.FromContext(ctx).Info("Events are about the namespace: this process runs in no pod", "namespace", o.EventNamespace)
+		about, err = events.GetControllerReferenceForCurrentPod(ctx, kube, namespace, nil)
+		if err != nil {
+			klog.FromContext(ctx).Info("Events are about the namespace: the process does not run in a pod",
+				"namespace", namespace)
 		}
 	}
-	return recorder{events.NewKubeRecorderWithOptions(kube.CoreV1().Events(o.EventNamespace), events.RecommendedClusterSingletonCorrelatorOptions(),
-		o.Name, about, o.Clock)}
+	return recorder{events.NewKubeRecorderWithOptions(kube.CoreV1().Events(namespace),
+		events.RecommendedClusterSingletonCorrelatorOptions(), o.Name, about, o.Clock)}
 }

@@ -12,7 +12,10 @@ import (
 
 func TestChangedFileEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	for name, known := range map[string][]byte{"content as read": []byte("old"), "content of now": nil} {
+	for name, known := range map[string][]byte{
+		"content as read": []byte("old"),
+		"content of now":  nil,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "config.yaml")
@@ -59,16 +62,28 @@ func TestNewFileEndsTheProcess(t *testing.T) {
 	}
 }
 
-func TestFaultsBeforeTheWork(t *testing.T) {
+func TestRunReturnsFaultsBeforeWorkStarts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*Options)
 		want   string
 	}{
-		"watched folder": {func(o *Options) { o.RestartOn = map[string][]byte{"..": nil} }, "watching file"},
-		"address":        {func(o *Options) { o.Operator.ServingInfo.BindAddress = "127.0.0.1:none" }, "servingInfo.bindAddress"},
-		"TLS version":    {func(o *Options) { o.Operator.ServingInfo.MinTLSVersion = "VersionTLS9" }, "servingInfo.minTLSVersion"},
-		"cipher":         {func(o *Options) { o.Operator.ServingInfo.CipherSuites = []string{"ROT13"} }, "servingInfo.cipherSuites"},
+		"watched folder": {
+			func(o *Options) { o.RestartOn = map[string][]byte{"..": nil} },
+			"watching file",
+		},
+		"address": {
+			func(o *Options) { o.Operator.ServingInfo.BindAddress = "127.0.0.1:none" },
+			"servingInfo.bindAddress",
+		},
+		"TLS version": {
+			func(o *Options) { o.Operator.ServingInfo.MinTLSVersion = "VersionTLS9" },
+			"servingInfo.minTLSVersion",
+		},
+		"cipher": {
+			func(o *Options) { o.Operator.ServingInfo.CipherSuites = []string{"ROT13"} },
+			"servingInfo.cipherSuites",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,21 +16,22 @@ import (
 )
 
 const (
-	// endBound is how long work may take to end.
-	endBound = 10 * time.Second
-	// topologyBound is how long the start may wait for the served cluster's topology: who cannot be asked must not keep the operator
-	// from its lease.
-	topologyBound = 10 * time.Second
+	// stopTimeout is how long work may take to return.
+	stopTimeout = 10 * time.Second
+	// topologyTimeout limits the request for the topology of the served cluster, so that an
+	// unavailable API server does not prevent leader election.
+	topologyTimeout = 10 * time.Second
 )
 
-var errLeaseLost = errors.New("lost the lease: another process may lead now. If there is none, look at the API server's health")
+var errLeaseLost = errors.New("lost the lease: another process may be the leader. " +
+	"If there is none, check the health of the API server")
 
-// lead becomes leader, works, and gives the lease back.
+// lead becomes the leader, runs work, and releases the Lease.
 func lead(ctx context.Context, o Options, work func(context.Context) error) error {
 	if o.Operator.LeaderElection.Disable {
 		return work(ctx)
 	}
-	// The lease outlives ctx until the work has ended.
+	// The process keeps the Lease after ctx is done until work has returned.
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	config, err := o.election(ctx)
@@ -52,7 +53,7 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 	context.AfterFunc(ctx, func() {
 		select {
 		case <-started:
-			time.AfterFunc(endBound, release)
+			time.AfterFunc(stopTimeout, release)
 		default:
 			release()
 		}
@@ -65,12 +66,12 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 	return outcome(ctx, started, ended)
 }
 
-// outcome says why leading ended.
+// outcome returns why the process is no longer the leader.
 func outcome(ctx context.Context, started <-chan struct{}, ended <-chan error) error {
 	select {
 	case <-started:
 	default:
-		return nil // ctx ended before the lease was had
+		return nil // ctx ended before the process acquired the Lease
 	}
 	select {
 	case err := <-ended:
@@ -78,23 +79,25 @@ func outcome(ctx context.Context, started <-chan struct{}, ended <-chan error) e
 			return err
 		}
 		return errLeaseLost
-	case <-time.After(endBound):
-		return fmt.Errorf("the work did not end within %v", endBound)
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("the controllers did not stop within %v", stopTimeout)
 	}
 }
 
-// election has the durations that OpenShift recommends, for a single replica cluster where it is one. A hosted control plane is
-// none: its topology is external.
+// election returns the durations that OpenShift recommends for the topology of the served cluster.
+// The topology of a guest cluster is external, which is not a single replica.
 func (o Options) election(ctx context.Context) (leaderelection.LeaderElectionConfig, error) {
 	given := o.Operator.LeaderElection
 	settings := electionconfig.LeaderElectionDefaulting(given, o.Namespace, o.Name+"-lock")
-	if given.LeaseDuration.Duration == 0 && given.RenewDeadline.Duration == 0 && given.RetryPeriod.Duration == 0 {
-		bounded, cancel := context.WithTimeout(ctx, topologyBound)
+	if given.LeaseDuration.Duration == 0 && given.RenewDeadline.Duration == 0 &&
+		given.RetryPeriod.Duration == 0 {
+		timeoutCtx, cancel := context.WithTimeout(ctx, topologyTimeout)
 		defer cancel()
-		infrastructure, err := clusterstatus.GetClusterInfraStatus(bounded, o.Served)
+		infrastructure, err := clusterstatus.GetClusterInfraStatus(timeoutCtx, o.Served)
 		switch {
 		case err != nil:
-			klog.FromContext(ctx).Info("Leader election for a highly available cluster: Infrastructure/cluster cannot be read", "reason", err.Error())
+			klog.FromContext(ctx).Info("Failed to read Infrastructure/cluster; "+
+				"leader election uses the durations of a highly available cluster", "reason", err.Error())
 		case infrastructure.ControlPlaneTopology == configv1.SingleReplicaTopologyMode:
 			settings = electionconfig.LeaderElectionSNOConfig(settings)
 		}

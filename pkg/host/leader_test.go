@@ -16,7 +16,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-func TestWorkEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
+func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	ctx, cancel := context.WithCancel(bounded(t))
@@ -28,7 +28,7 @@ func TestWorkEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
 		}
 		cancel()
 		<-work.Done()
-		// Ending takes longer than a renewal: the lease is renewed meanwhile.
+		// Work stops more slowly than the Lease is renewed.
 		<-time.After(100 * time.Millisecond)
 		server.note("work ended")
 		return nil
@@ -36,16 +36,18 @@ func TestWorkEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
 	if err != nil {
 		t.Errorf("got %v, want none", err)
 	}
-	if diff := cmp.Diff([]string{"lease taken", "work", "work ended", "lease released"}, server.notes()); diff != "" {
+	if diff := cmp.Diff([]string{"lease taken", "work", "work ended", "lease released"},
+		server.notes()); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
 
-func TestErrorOfTheWork(t *testing.T) {
+func TestErrorOfWorkIsReturned(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	failure := errors.New("cannot work")
-	if err := lead(bounded(t), server.options(), func(context.Context) error { return failure }); !errors.Is(err, failure) {
+	if err := lead(bounded(t), server.options(),
+		func(context.Context) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
@@ -53,7 +55,7 @@ func TestErrorOfTheWork(t *testing.T) {
 	}
 }
 
-func TestLostLease(t *testing.T) {
+func TestLostLeaseIsAnError(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	err := lead(bounded(t), server.options(), func(work context.Context) error {
@@ -66,14 +68,15 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
-func TestNeverLeader(t *testing.T) {
+func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	now := metav1.NowMicro()
 	server.lease = &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "test-lock", ResourceVersion: "1"},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now,
+			RenewTime: &now,
 		},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -87,17 +90,18 @@ func TestNeverLeader(t *testing.T) {
 	}
 }
 
-func TestNoElection(t *testing.T) {
+func TestWorkRunsWithoutLeaderElection(t *testing.T) {
 	t.Parallel()
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.Disable = true
 	failure := errors.New("cannot work")
-	if err := lead(bounded(t), o, func(context.Context) error { return failure }); !errors.Is(err, failure) {
+	if err := lead(bounded(t), o, func(context.Context) error { return failure }); !errors.Is(err,
+		failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 }
 
-func TestImpossibleElection(t *testing.T) {
+func TestInvalidLeaderElectionIsAnError(t *testing.T) {
 	t.Parallel()
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
@@ -110,22 +114,27 @@ func TestImpossibleElection(t *testing.T) {
 	}
 }
 
-func TestDurations(t *testing.T) {
+func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 	t.Parallel()
-	const single = `{"kind": "Infrastructure", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "cluster"},
-		"status": {"controlPlaneTopology": "SingleReplica"}}`
+	single := infrastructure(configv1.SingleReplicaTopologyMode)
+	given := configv1.LeaderElection{LeaseDuration: metav1.Duration{Duration: 200 * time.Second}}
 	for name, tt := range map[string]struct {
 		infrastructure string
 		given          configv1.LeaderElection
 		want           []time.Duration
 	}{
-		"highly available, or not known": {want: []time.Duration{137 * time.Second, 107 * time.Second, 26 * time.Second}},
+		"highly available, or not known": {want: []time.Duration{
+			137 * time.Second, 107 * time.Second,
+			26 * time.Second,
+		}},
 		"single replica": {
-			infrastructure: single, want: []time.Duration{270 * time.Second, 240 * time.Second, 60 * time.Second},
+			infrastructure: single,
+			want:           []time.Duration{270 * time.Second, 240 * time.Second, 60 * time.Second},
 		},
 		"given": {
-			infrastructure: single, given: configv1.LeaderElection{LeaseDuration: metav1.Duration{Duration: 200 * time.Second}},
-			want: []time.Duration{200 * time.Second, 107 * time.Second, 26 * time.Second},
+			infrastructure: single,
+			given:          given,
+			want:           []time.Duration{200 * time.Second, 107 * time.Second, 26 * time.Second},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +147,10 @@ func TestDurations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, []time.Duration{got.LeaseDuration, got.RenewDeadline, got.RetryPeriod}); diff != "" {
+			if diff := cmp.Diff(tt.want, []time.Duration{
+				got.LeaseDuration, got.RenewDeadline,
+				got.RetryPeriod,
+			}); diff != "" {
 				t.Errorf("durations (-want +got):\n%s", diff)
 			}
 			if lock := got.Lock.Describe(); lock != "ns/test-lock" || !got.ReleaseOnCancel {
@@ -148,12 +160,13 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-func TestWorkThatDoesNotEnd(t *testing.T) {
+func TestWorkThatDoesNotReturnIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		started := make(chan struct{})
 		close(started)
-		if err := outcome(t.Context(), started, make(chan error)); err == nil || err.Error() != "the work did not end within 10s" {
+		if err := outcome(t.Context(), started, make(chan error)); err == nil ||
+			err.Error() != "the controllers did not stop within 10s" {
 			t.Errorf("got %v, want the bound", err)
 		}
 	})

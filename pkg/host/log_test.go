@@ -18,7 +18,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/loglevel"
 )
 
-// logEverywhere logs a text in the ways that libraries do, and returns how many entries that makes.
+// logEverywhere logs a text in the ways that libraries do, and returns the number of entries.
 func logEverywhere(ctx context.Context, text string) int {
 	err, log := errors.New(text), klog.Background()
 	ways := []func(){
@@ -32,7 +32,10 @@ func logEverywhere(ctx context.Context, text string) int {
 		func() { log.V(2).Info("message", "key", text) },
 		func() { log.WithName("name").WithValues("value", text).Error(err, text, "key", err) },
 		func() { utilruntime.HandleError(err) },
-		func() { utilruntime.HandleErrorWithContext(klog.NewContext(ctx, log), err, "message", "key", text) },
+		func() {
+			utilruntime.HandleErrorWithContext(klog.NewContext(ctx, log), err, "message", "key",
+				text)
+		},
 	}
 	for _, way := range ways {
 		way()
@@ -40,7 +43,7 @@ func logEverywhere(ctx context.Context, text string) int {
 	return len(ways)
 }
 
-// keepKlog undoes what a test does to klog.
+// keepKlog restores the state of klog after a test.
 func keepKlog(t *testing.T) {
 	t.Helper()
 	t.Cleanup(klog.CaptureState().Restore)
@@ -49,7 +52,7 @@ func keepKlog(t *testing.T) {
 	}
 }
 
-// nativeLog has klog write to a buffer without LogTo.
+// nativeLog lets klog write to a buffer without LogTo.
 func nativeLog() *bytes.Buffer {
 	out := &bytes.Buffer{}
 	klog.LogToStderr(false)
@@ -73,10 +76,8 @@ func TestLogHasKlogsFormat(t *testing.T) {
 	}
 }
 
-// TestLogIsSafe: whatever a text has, and whoever logs it.
-//
 //nolint:paralleltest // klog's logger is global
-func TestLogIsSafe(t *testing.T) {
+func TestLogEntriesAreSafe(t *testing.T) {
 	keepKlog(t)
 	for name, text := range map[string]string{
 		"a password":    "http://u:secret@proxy",
@@ -95,21 +96,23 @@ func TestLogIsSafe(t *testing.T) {
 			if out.Len() > entries*(3*maxEntry) {
 				t.Errorf("the log has %d bytes", out.Len())
 			}
-			if strings.Contains(out.String(), "secret") || strings.ContainsAny(out.String(), "\x1b\x00\u009b\r") || !utf8.Valid(out.Bytes()) {
+			if strings.Contains(out.String(), "secret") ||
+				strings.ContainsAny(out.String(), "\x1b\x00\u009b\r") || !utf8.Valid(out.Bytes()) {
 				t.Errorf("the log has %.3000q", out)
 			}
 		})
 	}
 }
 
-// TestLogLevel: klog's level decides, also after it changes.
-//
 //nolint:paralleltest // klog's logger is global
-func TestLogLevel(t *testing.T) {
+func TestLogFollowsTheLevelOfKlog(t *testing.T) {
 	keepKlog(t)
 	out := &bytes.Buffer{}
 	LogTo(out)
-	for level, want := range map[opv1.LogLevel]int{opv1.Normal: 0, opv1.Debug: 3, opv1.Trace: 6, opv1.TraceAll: 9} {
+	for level, want := range map[opv1.LogLevel]int{
+		opv1.Normal: 0, opv1.Debug: 3, opv1.Trace: 6,
+		opv1.TraceAll: 9,
+	} {
 		if err := loglevel.SetLogLevel(level); err != nil {
 			t.Fatal(err)
 		}
@@ -125,14 +128,14 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// TestLogReportsFailure: a log that cannot be written is an error for who writes it.
-func TestLogReportsFailure(t *testing.T) {
+func TestLogReturnsWriteErrors(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := (safeLog{writer}).Write([]byte("text\n")); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+	if n, err := (safeLog{writer}).Write([]byte("text\n")); n != 0 ||
+		!errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("wrote %d bytes, error %v", n, err)
 	}
 }

@@ -9,32 +9,34 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-// userinfo is what comes before the host in a URL, the @ included.
+// userinfo matches the user and password of a URL, including the @.
 var userinfo = regexp.MustCompile(`://[^\s"/]*@`)
 
-// unfinished is the start of a URL at the end of a text that may lack its @.
+// unfinished matches a URL at the end of a text, which may lack its @.
 var unfinished = regexp.MustCompile(`://[^\s"/]*$`)
 
-// redact removes the credentials from all URLs in a text. The proxies of a cluster may have some, and library-go quotes observed
-// configuration in events, and changes to workloads in the log.
+// redact removes the credentials from all URLs in a text. The proxy URLs of a cluster may contain
+// credentials; library-go quotes observed configuration in events, and workloads in the log.
 func redact(text string) string {
 	return userinfo.ReplaceAllLiteralString(text, "://REDACTED@")
 }
 
-// maxEvent bounds the message of an event: an object of a hosted cluster may be quoted in it.
+// maxEvent is the maximum size of an event message in bytes: it may quote an object of a guest
+// cluster.
 const maxEvent = 4096
 
-// cut shortens a text to limit bytes, and says so at its end. A URL that it would cut before the end of its host goes too: without
-// the @, redact would not find the password.
-func cut(text string, limit int) string {
+// truncate shortens a text to limit bytes and adds a note. It removes a URL at the end, because
+// redact would not find a password without the @ after it.
+func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(unfinished.ReplaceAllLiteralString(text[:limit], ""), "") + "... (truncated)"
+	return strings.ToValidUTF8(unfinished.ReplaceAllLiteralString(text[:limit], ""), "") +
+		"... (truncated)"
 }
 
-// recorder is one for all controllers: each that library-go would make of it for a controller holds queues of a thousand events.
-// Its events have no credentials of proxies.
+// recorder is shared by all controllers, because each recorder of library-go has queues of a
+// thousand events. It removes credentials from messages.
 type recorder struct {
 	events.Recorder
 }
@@ -48,7 +50,7 @@ func (r recorder) WithContext(ctx context.Context) events.Recorder {
 }
 
 func (r recorder) Event(reason, message string) {
-	r.Recorder.Event(reason, redact(cut(message, maxEvent)))
+	r.Recorder.Event(reason, redact(truncate(message, maxEvent)))
 }
 
 func (r recorder) Eventf(reason, format string, args ...any) {
@@ -56,7 +58,7 @@ func (r recorder) Eventf(reason, format string, args ...any) {
 }
 
 func (r recorder) Warning(reason, message string) {
-	r.Recorder.Warning(reason, redact(cut(message, maxEvent)))
+	r.Recorder.Warning(reason, redact(truncate(message, maxEvent)))
 }
 
 func (r recorder) Warningf(reason, format string, args ...any) {

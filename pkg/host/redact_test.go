@@ -11,7 +11,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-func TestRedact(t *testing.T) {
+func TestRedactRemovesCredentials(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                          "",
@@ -23,7 +23,8 @@ func TestRedact(t *testing.T) {
 		"http://a/b http://u:p@c":   "http://a/b http://REDACTED@c",
 		`["http://a","x@b"]`:        `["http://a","x@b"]`,
 		"https://registry/x@sha256": "https://registry/x@sha256",
-		"-  \"http://u:p@a\"\n+  \"http://u:q@a\"\n": "-  \"http://REDACTED@a\"\n+  \"http://REDACTED@a\"\n",
+		"-  \"http://u:p@a\"\n+  \"http://u:q@a\"\n": "-  \"http://REDACTED@a\"\n" +
+			"+  \"http://REDACTED@a\"\n",
 	} {
 		if got := redact(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
@@ -31,12 +32,14 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestEventsHaveNoCredentials: whichever way an event is made, and by which controller.
-func TestEventsHaveNoCredentials(t *testing.T) {
+func TestEventsContainNoCredentials(t *testing.T) {
 	t.Parallel()
 	memory := events.NewInMemoryRecorder("test", clock.RealClock{})
 	r := recorder{memory}
-	for _, way := range []events.Recorder{r, r.ForComponent("x"), r.WithComponentSuffix("y"), r.WithContext(t.Context())} {
+	for _, way := range []events.Recorder{
+		r, r.ForComponent("x"), r.WithComponentSuffix("y"),
+		r.WithContext(t.Context()),
+	} {
 		way.Event("A", "http://u:secret@proxy")
 		way.Eventf("B", "proxy changed to %q", map[string]string{"HTTP_PROXY": "http://u:secret@proxy"})
 		way.Warning("C", "http://u:secret@proxy")
@@ -46,7 +49,8 @@ func TestEventsHaveNoCredentials(t *testing.T) {
 		t.Errorf("%d events, want 16", n)
 	}
 	for _, event := range memory.Events() {
-		if strings.Contains(event.Message, "secret") || !strings.Contains(event.Message, "http://REDACTED@proxy") {
+		if strings.Contains(event.Message, "secret") ||
+			!strings.Contains(event.Message, "http://REDACTED@proxy") {
 			t.Errorf("event %s says %q", event.Reason, event.Message)
 		}
 	}
@@ -59,18 +63,20 @@ func TestEventsAreShort(t *testing.T) {
 	r.Event("A", strings.Repeat("é", 1<<20))
 	r.Warningf("B", "x%s", strings.Repeat("é", 1<<20))
 	for _, event := range memory.Events() {
-		if len(event.Message) > 4200 || !utf8.ValidString(event.Message) || !strings.HasSuffix(event.Message, "é... (truncated)") {
-			t.Errorf("event %s has %d bytes, at the end %q", event.Reason, len(event.Message), event.Message[len(event.Message)-20:])
+		if len(event.Message) > 4200 || !utf8.ValidString(event.Message) ||
+			!strings.HasSuffix(event.Message, "é... (truncated)") {
+			t.Errorf("event %s has %d bytes, at the end %q", event.Reason, len(event.Message),
+				event.Message[len(event.Message)-20:])
 		}
 	}
 }
 
-// TestCutHidesPasswords: wherever the text is cut.
-func TestCutHidesPasswords(t *testing.T) {
+func TestTruncatedTextContainsNoPassword(t *testing.T) {
 	t.Parallel()
 	text := "see http://u:secret@proxy/, the proxy"
 	for limit := range len(text) + 1 {
-		if got := redact(cut(text, limit)); strings.Contains(got, "u:") || strings.Contains(got, "sec") {
+		if got := redact(truncate(text, limit)); strings.Contains(got, "u:") ||
+			strings.Contains(got, "sec") {
 			t.Errorf("cut at %d: got %q", limit, got)
 		}
 	}

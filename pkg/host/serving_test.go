@@ -30,7 +30,7 @@ import (
 
 const prometheus = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
 
-// newCA makes a certificate authority.
+// newCA creates a certificate authority.
 func newCA(t *testing.T, name string) *crypto.CA {
 	t.Helper()
 	config, err := crypto.MakeSelfSignedCAConfig(name, time.Hour)
@@ -49,7 +49,7 @@ func pemOf(t *testing.T, c *crypto.TLSCertificateConfig) (cert, key []byte) {
 	return cert, key
 }
 
-// clientCertificate makes a certificate of ca for a user.
+// clientCertificate issues a certificate of ca for a user.
 func clientCertificate(t *testing.T, ca *crypto.CA, name string) *tls.Certificate {
 	t.Helper()
 	config, err := ca.MakeClientCertificateForDuration(&user.DefaultInfo{Name: name}, time.Hour)
@@ -79,38 +79,46 @@ func serving(t *testing.T, o Options, info configv1.ServingInfo, kube *fake.Clie
 	return listener.Addr().String()
 }
 
-// cluster knows two tokens and the CA of client certificates.
+// cluster returns a client that knows two tokens and the CA of client certificates.
 func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 	t.Helper()
 	bundle, _ := pemOf(t, ca.Config)
 	kube := fake.NewClientset(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: clientCANamespace, Name: clientCAName}, Data: map[string]string{clientCAKey: string(bundle)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clientCANamespace, Name: clientCAName},
+		Data:       map[string]string{clientCAKey: string(bundle)},
 	})
 	users := map[string]authenticationv1.UserInfo{
 		"scraper": {Username: prometheus},
 		"admin":   {Username: "kube:admin", Groups: []string{user.SystemPrivilegedGroup}},
 		"other":   {Username: "system:serviceaccount:ns:other"},
 	}
-	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-		review.Status.User, review.Status.Authenticated = users[review.Spec.Token], users[review.Spec.Token].Username != ""
+	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool,
+		runtime.Object, error,
+	) {
+		object := action.(clienttesting.CreateAction).GetObject()
+		review := object.(*authenticationv1.TokenReview).DeepCopy()
+		review.Status.User = users[review.Spec.Token]
+		review.Status.Authenticated = review.Status.User.Username != ""
 		return true, review, nil
 	})
 	return kube
 }
 
-// request is one to the server.
+// request is a request to the server.
 type request struct {
 	method, path, token string
 	certificate         *tls.Certificate
 }
 
 func (r request) send(ctx context.Context, address string) (int, error) {
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // who serves is not the question
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // does not check the certificate
 	if r.certificate != nil {
 		config.Certificates = []tls.Certificate{*r.certificate}
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   config,
+		DisableKeepAlives: true,
+	}}
 	req, err := http.NewRequestWithContext(ctx, r.method, "https://"+address+r.path, http.NoBody)
 	if err != nil {
 		return 0, err
@@ -125,7 +133,7 @@ func (r request) send(ctx context.Context, address string) (int, error) {
 	return response.StatusCode, response.Body.Close()
 }
 
-func TestAccess(t *testing.T) {
+func TestMetricsRequireAuthorization(t *testing.T) {
 	t.Parallel()
 	ca, foreign := newCA(t, "cluster"), newCA(t, "foreign")
 	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, cluster(t, ca))
@@ -133,32 +141,49 @@ func TestAccess(t *testing.T) {
 		request
 		want int
 	}{
-		"healthz":                 {request{path: "/healthz"}, http.StatusOK},
-		"readyz":                  {request{path: "/readyz"}, http.StatusOK},
-		"livez":                   {request{path: "/livez"}, http.StatusOK},
-		"nothing":                 {request{path: "/"}, http.StatusNotFound},
-		"anonymous":               {request{path: "/metrics"}, http.StatusUnauthorized},
-		"unknown token":           {request{path: "/metrics", token: "nonsense"}, http.StatusUnauthorized},
-		"another user":            {request{path: "/metrics", token: "other"}, http.StatusForbidden},
-		"Prometheus":              {request{path: "/metrics", token: "scraper"}, http.StatusOK},
-		"Prometheus writing":      {request{method: http.MethodPost, path: "/metrics", token: "scraper"}, http.StatusForbidden},
-		"administrator":           {request{path: "/metrics", token: "admin"}, http.StatusOK},
-		"Prometheus' certificate": {request{path: "/metrics", certificate: clientCertificate(t, ca, prometheus)}, http.StatusOK},
-		"another's certificate":   {request{path: "/metrics", certificate: clientCertificate(t, ca, "other")}, http.StatusForbidden},
-		"foreign certificate":     {request{path: "/metrics", certificate: clientCertificate(t, foreign, prometheus)}, http.StatusUnauthorized},
+		"healthz":   {request{path: "/healthz"}, http.StatusOK},
+		"readyz":    {request{path: "/readyz"}, http.StatusOK},
+		"livez":     {request{path: "/livez"}, http.StatusOK},
+		"nothing":   {request{path: "/"}, http.StatusNotFound},
+		"anonymous": {request{path: "/metrics"}, http.StatusUnauthorized},
+		"unknown token": {
+			request{path: "/metrics", token: "nonsense"},
+			http.StatusUnauthorized,
+		},
+		"another user": {request{path: "/metrics", token: "other"}, http.StatusForbidden},
+		"Prometheus":   {request{path: "/metrics", token: "scraper"}, http.StatusOK},
+		"Prometheus writing": {
+			request{method: http.MethodPost, path: "/metrics", token: "scraper"},
+			http.StatusForbidden,
+		},
+		"administrator": {request{path: "/metrics", token: "admin"}, http.StatusOK},
+		"Prometheus' certificate": {request{
+			path:        "/metrics",
+			certificate: clientCertificate(t, ca, prometheus),
+		}, http.StatusOK},
+		"another's certificate": {request{
+			path:        "/metrics",
+			certificate: clientCertificate(t, ca, "other"),
+		}, http.StatusForbidden},
+		"foreign certificate": {request{
+			path:        "/metrics",
+			certificate: clientCertificate(t, foreign, prometheus),
+		}, http.StatusUnauthorized},
 		"foreign certificate with a token": {
-			request{path: "/metrics", token: "scraper", certificate: clientCertificate(t, foreign, prometheus)}, http.StatusOK,
+			request{path: "/metrics", token: "scraper", certificate: clientCertificate(t, foreign,
+				prometheus)}, http.StatusOK,
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got int
-			// The CA of client certificates is read while the server runs.
-			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (done bool, err error) {
-				got, err = tt.send(ctx, address)
-				return got == tt.want, err
-			})
+			// The server reads the CA of client certificates after it started.
+			err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true,
+				func(ctx context.Context) (done bool, err error) {
+					got, err = tt.send(ctx, address)
+					return got == tt.want, err
+				})
 			if err != nil {
 				t.Errorf("got %d (%v), want %d", got, err, tt.want)
 			}
@@ -166,7 +191,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// reviews counts the requests to the API server about tokens.
+// reviews returns the number of TokenReviews.
 func reviews(kube *fake.Clientset) (n int) {
 	for _, action := range kube.Actions() {
 		if action.Matches("create", "tokenreviews") {
@@ -176,8 +201,9 @@ func reviews(kube *fake.Clientset) (n int) {
 	return n
 }
 
-// TestStrangersDoNotOccupyTheAPIServer: whatever tokens come, the API server is asked about few of them, and about none twice.
-func TestStrangersDoNotOccupyTheAPIServer(t *testing.T) {
+// The server creates few TokenReviews for many unknown tokens, and no second one for the same
+// token.
+func TestUnknownTokensCauseFewTokenReviews(t *testing.T) {
 	t.Parallel()
 	kube := cluster(t, newCA(t, "cluster"))
 	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, kube)
@@ -204,15 +230,16 @@ func TestStrangersDoNotOccupyTheAPIServer(t *testing.T) {
 	}
 	most := reviewBurst + 1 + reviewRate*int(time.Since(began).Seconds()+1)
 	if n := reviews(kube); n > most || refused < 100-most {
-		t.Errorf("100 wrong tokens made %d reviews and %d refusals, want %d reviews at most", n, refused, most)
+		t.Errorf("100 wrong tokens made %d reviews and %d refusals, want %d reviews at most", n, refused,
+			most)
 	}
 	if got := ask("scraper"); got != http.StatusOK {
 		t.Errorf("Prometheus, whose token is known, is answered with %d", got)
 	}
 }
 
-// TestSlowClientsAreCutOff: no connection of a stranger lasts, and no request is large.
-func TestSlowClientsAreCutOff(t *testing.T) {
+// The server limits the duration of a connection and the size of a request.
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Parallel()
 	o := Options{Name: "test"}
 	o.Operator.Authentication.Disabled = true
@@ -221,20 +248,22 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, timeout := range map[string]time.Duration{
-		"reading headers": server.ReadHeaderTimeout, "reading": server.ReadTimeout, "writing": server.WriteTimeout, "idling": server.IdleTimeout,
+		"reading headers": server.ReadHeaderTimeout, "reading": server.ReadTimeout,
+		"writing": server.WriteTimeout, "idling": server.IdleTimeout,
 	} {
 		if timeout <= 0 || timeout > 2*time.Minute {
 			t.Errorf("%s may take %v", what, timeout)
 		}
 	}
 	address := serving(t, o, configv1.ServingInfo{}, fake.NewClientset())
-	got, err := request{path: "/healthz", token: strings.Repeat("x", 32<<10)}.send(t.Context(), address)
+	got, err := request{path: "/healthz", token: strings.Repeat("x", 32<<10)}.send(t.Context(),
+		address)
 	if err != nil || got != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a token of 32 KiB is answered with %d, %v", got, err)
 	}
 }
 
-func TestOpenMetrics(t *testing.T) {
+func TestMetricsAreOpenWithoutAuthentication(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Options){
 		"no authentication": func(o *Options) { o.Operator.Authentication.Disabled = true },
@@ -246,7 +275,8 @@ func TestOpenMetrics(t *testing.T) {
 			change(&o)
 			kube := fake.NewClientset()
 			address := serving(t, o, configv1.ServingInfo{}, kube)
-			if got, err := (request{path: "/metrics"}).send(t.Context(), address); got != http.StatusOK || err != nil {
+			if got, err := (request{path: "/metrics"}).send(t.Context(), address); got != http.StatusOK ||
+				err != nil {
 				t.Errorf("got %d, %v", got, err)
 			}
 			if len(kube.Actions()) > 0 {
@@ -256,7 +286,7 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-func TestTLSProfile(t *testing.T) {
+func TestServerUsesTheTLSProfile(t *testing.T) {
 	t.Parallel()
 	const strong = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 	o := Options{Name: "test"}
@@ -267,10 +297,22 @@ func TestTLSProfile(t *testing.T) {
 		suite        uint16
 		wantRejected bool
 	}{
-		"version 1.3":              {configv1.ServingInfo{MinTLSVersion: "VersionTLS13"}, tls.VersionTLS13, 0, false},
-		"version below":            {configv1.ServingInfo{MinTLSVersion: "VersionTLS13"}, tls.VersionTLS12, 0, true},
-		"listed cipher":            {configv1.ServingInfo{CipherSuites: []string{strong}}, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false},
-		"cipher that is not":       {configv1.ServingInfo{CipherSuites: []string{strong}}, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true},
+		"version 1.3": {
+			configv1.ServingInfo{MinTLSVersion: "VersionTLS13"},
+			tls.VersionTLS13, 0, false,
+		},
+		"version below": {
+			configv1.ServingInfo{MinTLSVersion: "VersionTLS13"},
+			tls.VersionTLS12, 0, true,
+		},
+		"listed cipher": {
+			configv1.ServingInfo{CipherSuites: []string{strong}},
+			tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false,
+		},
+		"cipher that is not": {
+			configv1.ServingInfo{CipherSuites: []string{strong}},
+			tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true,
+		},
 		"version 1.1 by default":   {configv1.ServingInfo{}, tls.VersionTLS11, 0, true},
 		"version 1.2 by default":   {configv1.ServingInfo{}, tls.VersionTLS12, 0, false},
 		"no HTTP/2, but version 1": {configv1.ServingInfo{}, tls.VersionTLS13, 0, false},
@@ -278,11 +320,18 @@ func TestTLSProfile(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tt.version, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}} //nolint:gosec // an old client
+			config := &tls.Config{
+				MinVersion: tls.VersionTLS10, MaxVersion: tt.version,
+				InsecureSkipVerify: true, NextProtos: []string{
+					"h2",
+					"http/1.1",
+				},
+			} //nolint:gosec // an old client
 			if tt.suite != 0 {
 				config.CipherSuites = []uint16{tt.suite}
 			}
-			conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", serving(t, o, tt.info, fake.NewClientset()))
+			conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp",
+				serving(t, o, tt.info, fake.NewClientset()))
 			if (err != nil) != tt.wantRejected {
 				t.Fatalf("got %v, want rejected %v", err, tt.wantRejected)
 			}
@@ -290,17 +339,19 @@ func TestTLSProfile(t *testing.T) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			if state := conn.(*tls.Conn).ConnectionState(); state.Version != tt.version || state.NegotiatedProtocol == "h2" {
+			if state := conn.(*tls.Conn).ConnectionState(); state.Version != tt.version ||
+				state.NegotiatedProtocol == "h2" {
 				t.Errorf("TLS version %x, protocol %q", state.Version, state.NegotiatedProtocol)
 			}
 		})
 	}
 }
 
-func TestCertificateOfTheMoment(t *testing.T) {
+func TestCertificateIsReadAtEachHandshake(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	info := configv1.ServingInfo{CertInfo: configv1.CertInfo{CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}}
+	info := configv1.ServingInfo{CertInfo: configv1.CertInfo{CertFile: filepath.Join(folder,
+		"tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}}
 	o := Options{Name: "test"}
 	o.Operator.Authentication.Disabled = true
 	address := serving(t, o, info, fake.NewClientset())
@@ -333,7 +384,7 @@ func TestCertificateOfTheMoment(t *testing.T) {
 
 func served(t *testing.T, address string) *x509.Certificate {
 	t.Helper()
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is looked at below
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the caller checks the certificate
 	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 	"github.com/openshift/library-go/pkg/crypto"
 )
 
-// sides are a process in one cluster that works for another.
+// sides is a process in one cluster that serves another.
 func sides(t *testing.T) (own, served *apiServer, o Options) {
 	t.Helper()
 	own, served = newAPIServer(t), newAPIServer(t)
@@ -33,21 +33,23 @@ func sides(t *testing.T) (own, served *apiServer, o Options) {
 	return own, served, o
 }
 
-// until polls within a bound.
+// until polls until a condition is true.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return done(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {
 		t.Errorf("waiting for %s: %v", what, err)
 	}
 }
 
-// aboutWorkloads are requests about what the process runs in.
+// aboutWorkloads returns the requests for the pod of the process and its owners.
 func aboutWorkloads(request string) bool {
-	return strings.Contains(request, "/pods") || strings.Contains(request, "/replicasets") || strings.Contains(request, "/deployments")
+	return strings.Contains(request, "/pods") || strings.Contains(request, "/replicasets") ||
+		strings.Contains(request, "/deployments")
 }
 
-func TestEventsAndLeaseOfTwoClusters(t *testing.T) {
+func TestEventsAreInTheServedClusterAndTheLeaseInTheOwn(t *testing.T) {
 	t.Parallel()
 	own, served, o := sides(t)
 	ctx, cancel := context.WithCancel(bounded(t))
@@ -57,7 +59,7 @@ func TestEventsAndLeaseOfTwoClusters(t *testing.T) {
 			t.Error("the work is given other clusters")
 		}
 		p.Events.Eventf("Tested", "by %s", "a test")
-		until(t, "the event", func() bool { return len(served.eventsOfTheWork()) > 0 })
+		until(t, "the event", func() bool { return len(served.eventsOfWork()) > 0 })
 		cancel()
 		<-ctx.Done()
 		return nil
@@ -71,37 +73,41 @@ func TestEventsAndLeaseOfTwoClusters(t *testing.T) {
 	if served.notes() != nil {
 		t.Errorf("lease in the served cluster: %q", served.notes())
 	}
-	for _, event := range served.eventsOfTheWork() {
-		want := corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: "guest", Name: "guest"}
-		if diff := cmp.Diff(want, event.InvolvedObject); diff != "" || event.Namespace != "guest" || event.Reason != "Tested" {
+	for _, event := range served.eventsOfWork() {
+		want := corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Namespace", Namespace: "guest",
+			Name: "guest",
+		}
+		if diff := cmp.Diff(want, event.InvolvedObject); diff != "" || event.Namespace != "guest" ||
+			event.Reason != "Tested" {
 			t.Errorf("event %s/%s about (-want +got):\n%s", event.Namespace, event.Reason, diff)
 		}
 	}
-	for _, request := range served.asked() {
+	for _, request := range served.received() {
 		if request != "POST /api/v1/namespaces/guest/events" {
 			t.Errorf("the served cluster is asked: %s", request)
 		}
 	}
-	for _, request := range own.asked() {
-		// Leader election itself has an event about its lease.
+	for _, request := range own.received() {
+		// Leader election also creates an event about its Lease.
 		if request != "POST /api/v1/namespaces/ns/events" {
 			t.Errorf("the process's own cluster is asked: %s", request)
 		}
 	}
-	if events := own.eventsOfTheWork(); len(events) > 0 {
+	if events := own.eventsOfWork(); len(events) > 0 {
 		t.Errorf("the process's own cluster gets events: %v", events)
 	}
 }
 
-// TestEventsOfOneCluster: standalone events are about the operator's Deployment, so its pod is looked for, or else about its namespace.
-func TestEventsOfOneCluster(t *testing.T) {
+// Without a pod, the events are about the namespace.
+func TestStandaloneEventsAreAboutTheDeployment(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
 	err := Run(ctx, server.options(), func(ctx context.Context, p Process) error {
 		p.Events.Event("Tested", "by a test")
-		until(t, "the event", func() bool { return len(server.eventsOfTheWork()) > 0 })
+		until(t, "the event", func() bool { return len(server.eventsOfWork()) > 0 })
 		cancel()
 		<-ctx.Done()
 		return nil
@@ -109,36 +115,33 @@ func TestEventsOfOneCluster(t *testing.T) {
 	if err != nil {
 		t.Errorf("got %v, want none", err)
 	}
-	if !slices.ContainsFunc(server.asked(), aboutWorkloads) {
-		t.Errorf("no pod was looked for: %q", server.asked())
+	if !slices.ContainsFunc(server.received(), aboutWorkloads) {
+		t.Errorf("no pod was looked for: %q", server.received())
 	}
-	for _, event := range server.eventsOfTheWork() {
+	for _, event := range server.eventsOfWork() {
 		if event.Namespace != "ns" || event.InvolvedObject.Name != "ns" {
 			t.Errorf("event in %s about %s", event.Namespace, event.InvolvedObject.Name)
 		}
 	}
 }
 
-// TestDurationsOfTwoClusters: the topology is that of the served cluster.
-func TestDurationsOfTwoClusters(t *testing.T) {
+func TestTopologyIsReadFromTheServedCluster(t *testing.T) {
 	t.Parallel()
-	infrastructure := func(topology configv1.TopologyMode) string {
-		return `{"kind": "Infrastructure", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "cluster"},
-			"status": {"controlPlaneTopology": "` + string(topology) + `"}}`
-	}
 	for topology, want := range map[configv1.TopologyMode]time.Duration{
-		configv1.ExternalTopologyMode: 137 * time.Second, configv1.SingleReplicaTopologyMode: 270 * time.Second,
+		configv1.ExternalTopologyMode:      137 * time.Second,
+		configv1.SingleReplicaTopologyMode: 270 * time.Second,
 	} {
 		t.Run(string(topology), func(t *testing.T) {
 			t.Parallel()
 			own, served, o := sides(t)
-			own.infrastructure, served.infrastructure = infrastructure(configv1.SingleReplicaTopologyMode), infrastructure(topology)
+			own.infrastructure = infrastructure(configv1.SingleReplicaTopologyMode)
+			served.infrastructure = infrastructure(topology)
 			o.Operator.LeaderElection = configv1.LeaderElection{}
 			got, err := o.election(t.Context())
 			if err != nil || got.LeaseDuration != want {
 				t.Errorf("lease of %v, %v; want %v", got.LeaseDuration, err, want)
 			}
-			if asked := own.asked(); asked != nil {
+			if asked := own.received(); asked != nil {
 				t.Errorf("the process's own cluster is asked: %q", asked)
 			}
 			if lock := got.Lock.Describe(); lock != "ns/test-lock" {
@@ -148,7 +151,7 @@ func TestDurationsOfTwoClusters(t *testing.T) {
 	}
 }
 
-// hanging is a cluster that takes requests and never answers.
+// hanging returns the configuration of a cluster that never responds.
 type hanging struct{}
 
 func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -156,9 +159,9 @@ func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestTopologyIsWaitedForWithinABound takes no time: in the bubble it passes when all wait. Leader election, which would start
-// goroutines that outlive the bubble, fails then for its own reason.
-func TestTopologyIsWaitedForWithinABound(t *testing.T) {
+// The test uses the fake clock of synctest. Its options make leader election fail, because leader
+// election would start goroutines that outlive the bubble.
+func TestTopologyRequestTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{
@@ -171,18 +174,19 @@ func TestTopologyIsWaitedForWithinABound(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "preparing leader election: ") {
 			t.Errorf("got %v, want the fault of what comes after", err)
 		}
-		if waited := time.Since(start); waited != topologyBound {
-			t.Errorf("waited %v, want %v", waited, topologyBound)
+		if waited := time.Since(start); waited != topologyTimeout {
+			t.Errorf("waited %v, want %v", waited, topologyTimeout)
 		}
 	})
 }
 
-// TestLeadsWhileTheServedClusterHangs: nothing else before the work waits for the served cluster.
-func TestLeadsWhileTheServedClusterHangs(t *testing.T) {
+// Nothing before work waits for the served cluster.
+func TestProcessLeadsWhileTheServedClusterHangs(t *testing.T) {
 	t.Parallel()
 	own, _, o := sides(t)
 	o.Served = &rest.Config{Host: "https://guest.invalid", Transport: hanging{}}
-	o.Operator.Authentication.Disabled = false // the CA of client certificates is the served cluster's
+	// the served cluster publishes the CA of client certificates
+	o.Operator.Authentication.Disabled = false
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
 	worked := false
@@ -200,43 +204,50 @@ func TestLeadsWhileTheServedClusterHangs(t *testing.T) {
 	}
 }
 
-// access answers like a cluster with a CA of client certificates that knows the token of Prometheus.
+// access returns a handler like a cluster that has a CA of client certificates and knows the token
+// of Prometheus.
 func access(t *testing.T, ca *crypto.CA) http.Handler {
 	t.Helper()
 	bundle, _ := pemOf(t, ca.Config)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
-		var review authenticationv1.TokenReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
-			return
-		}
-		review.Status.Authenticated = review.Spec.Token == "scraper"
-		review.Status.User.Username = prometheus
-		_ = json.NewEncoder(w).Encode(review)
-	})
-	mux.HandleFunc("GET /api/v1/namespaces/"+clientCANamespace+"/configmaps", func(w http.ResponseWriter, r *http.Request) {
-		switch query := r.URL.Query(); {
-		case query.Get("sendInitialEvents") != "":
-			fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
-		case query.Get("watch") != "":
-			<-r.Context().Done()
-		default:
-			_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{
-				TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
-				Items: []corev1.ConfigMap{{
-					ObjectMeta: metav1.ObjectMeta{Namespace: clientCANamespace, Name: clientCAName, ResourceVersion: "1"},
-					Data:       map[string]string{clientCAKey: string(bundle)},
-				}},
-			})
-		}
-	})
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews",
+		func(w http.ResponseWriter, r *http.Request) {
+			var review authenticationv1.TokenReview
+			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+				fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+				return
+			}
+			review.Status.Authenticated = review.Spec.Token == "scraper"
+			review.Status.User.Username = prometheus
+			_ = json.NewEncoder(w).Encode(review)
+		})
+	mux.HandleFunc("GET /api/v1/namespaces/"+clientCANamespace+"/configmaps",
+		func(w http.ResponseWriter, r *http.Request) {
+			switch query := r.URL.Query(); {
+			case query.Get("sendInitialEvents") != "":
+				fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+			case query.Get("watch") != "":
+				<-r.Context().Done()
+			default:
+				_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{
+					TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"},
+					ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+					Items: []corev1.ConfigMap{{
+						ObjectMeta: metav1.ObjectMeta{
+							Namespace: clientCANamespace, Name: clientCAName,
+							ResourceVersion: "1",
+						},
+						Data: map[string]string{clientCAKey: string(bundle)},
+					}},
+				})
+			}
+		})
 	return mux
 }
 
-// scrape asks for metrics at a Unix socket.
+// scrape requests metrics at a Unix socket.
 func scrape(ctx context.Context, socket, token string, certificate *tls.Certificate) int {
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // who serves is not the question
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // does not check the certificate
 	if certificate != nil {
 		config.Certificates = []tls.Certificate{*certificate}
 	}
@@ -246,7 +257,8 @@ func scrape(ctx context.Context, socket, token string, certificate *tls.Certific
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost/metrics",
+		http.NoBody)
 	if err != nil {
 		return 0
 	}
@@ -261,21 +273,24 @@ func scrape(ctx context.Context, socket, token string, certificate *tls.Certific
 	return response.StatusCode
 }
 
-// TestAccessOfTheServedCluster: the process has no rights in its own cluster to ask who somebody is.
-func TestAccessOfTheServedCluster(t *testing.T) {
+// The RBAC of the process's own cluster does not allow TokenReviews.
+func TestServedClusterAuthenticatesScrapes(t *testing.T) {
 	t.Parallel()
 	own, served, o := sides(t)
 	ownCA, servedCA := newCA(t, "own"), newCA(t, "served")
 	own.others, served.others = access(t, ownCA), access(t, servedCA)
 	o.Operator.Authentication.Disabled = false
-	o.Operator.ServingInfo.BindNetwork, o.Operator.ServingInfo.BindAddress = "unix", filepath.Join(t.TempDir(), "s")
+	o.Operator.ServingInfo.BindNetwork = "unix"
+	o.Operator.ServingInfo.BindAddress = filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
 	err := Run(ctx, o, func(ctx context.Context, _ Process) error {
 		defer cancel()
 		socket := o.Operator.ServingInfo.BindAddress
-		mine, foreign := clientCertificate(t, servedCA, prometheus), clientCertificate(t, ownCA, prometheus)
-		until(t, "a client certificate of the served cluster", func() bool { return scrape(ctx, socket, "", mine) == http.StatusOK })
+		mine, foreign := clientCertificate(t, servedCA, prometheus), clientCertificate(t, ownCA,
+			prometheus)
+		until(t, "a client certificate of the served cluster",
+			func() bool { return scrape(ctx, socket, "", mine) == http.StatusOK })
 		if got := scrape(ctx, socket, "", foreign); got != http.StatusUnauthorized {
 			t.Errorf("a client certificate of the process's own cluster: %d", got)
 		}
@@ -287,10 +302,10 @@ func TestAccessOfTheServedCluster(t *testing.T) {
 	if err != nil {
 		t.Errorf("got %v, want none", err)
 	}
-	if !slices.Contains(served.asked(), "POST /apis/authentication.k8s.io/v1/tokenreviews") {
-		t.Errorf("no token was reviewed by the served cluster: %q", served.asked())
+	if !slices.Contains(served.received(), "POST /apis/authentication.k8s.io/v1/tokenreviews") {
+		t.Errorf("no token was reviewed by the served cluster: %q", served.received())
 	}
-	for _, request := range own.asked() {
+	for _, request := range own.received() {
 		if request != "POST /api/v1/namespaces/ns/events" {
 			t.Errorf("the process's own cluster is asked: %s", request)
 		}

@@ -15,7 +15,7 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 )
 
-// unreadable says why a file cannot be read.
+// unreadable returns the reason why a file cannot be read.
 func unreadable(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -29,7 +29,8 @@ func unreadable(err error) string {
 	}
 }
 
-// kubeconfig checks the file that a flag names; without the flag the pod's own identity is used.
+// kubeconfig checks the kubeconfig file of a flag. Without the flag, the operator uses the identity
+// of its pod.
 func (l *loader) kubeconfig(flag, path string) string {
 	if path != "" {
 		l.readKubeconfig(flag, path)
@@ -37,7 +38,8 @@ func (l *loader) kubeconfig(flag, path string) string {
 	return path
 }
 
-// guestKubeconfig also notes the file's content: it is replaced from time to time, and then read by a new process.
+// guestKubeconfig also records the content of the file, because HyperShift replaces it from time to
+// time. The operator restarts to read it again.
 func (l *loader) guestKubeconfig(path string) string {
 	if path != "" {
 		l.restartOn[path] = l.readKubeconfig("guest-kubeconfig", path)
@@ -52,23 +54,25 @@ func (l *loader) readKubeconfig(flag, path string) []byte {
 		return nil
 	}
 	if _, err = clientcmd.RESTConfigFromKubeConfig(text); err != nil {
-		l.fault("flag --%s: %s is no kubeconfig", flag, path) // the error may quote the file
+		l.fault("flag --%s: %s is not a kubeconfig", flag, path) // the error may quote the file
 	}
 	return text
 }
 
-// cloudCA warns of a file that was asked for and is not there: it may come later.
+// cloudCA adds a warning if the file of the flag cannot be read, because it may be created later.
 func (l *loader) cloudCA(path string) []string {
 	if path == "" {
 		return legacyCAs()
 	}
 	if _, err := os.ReadFile(path); err != nil {
-		l.warn("flag --cloud-ca-file: %s cannot be read: %s; OpenStack is reached without it until it can", path, unreadable(err))
+		l.warn("flag --cloud-ca-file: %s cannot be read: %s; OpenStack requests do not use it until then",
+			path, unreadable(err))
 	}
 	return []string{path}
 }
 
-// operatorConfig reads the file that configures the process, and notes its content for a restart when it changes.
+// operatorConfig reads the configuration file, and records its content, so that a change restarts
+// the operator.
 func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOperatorConfig) {
 	if path == "" {
 		return config
@@ -83,9 +87,10 @@ func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOpe
 		l.fault("flag --config: %s is not a GenericOperatorConfig in YAML", path)
 		return config
 	}
-	// A field that this release does not know may be one of a later release's.
+	// An unknown field may be defined by a later release.
 	if err := yaml.UnmarshalStrict(text, &operatorv1alpha1.GenericOperatorConfig{}); err != nil {
-		l.warn("flag --config: %s has something that is ignored: %s", path, strings.Join(strings.Fields(err.Error()), " "))
+		l.warn("flag --config: %s contains fields that are ignored: %s",
+			path, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	if config.Kind != "" && config.Kind != "GenericOperatorConfig" {
 		l.fault("flag --config: %s is a %s, want a GenericOperatorConfig", path, config.Kind)
@@ -94,7 +99,7 @@ func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOpe
 	return config
 }
 
-// listen replaces the configured address.
+// listen overrides the configured address.
 func (l *loader) listen(config *operatorv1alpha1.GenericOperatorConfig, address string) {
 	if address != "" {
 		l.address(address, "flag --listen")
@@ -102,7 +107,7 @@ func (l *loader) listen(config *operatorv1alpha1.GenericOperatorConfig, address 
 	}
 }
 
-// address checks what can be known of an address before it is used.
+// address checks the format of an address.
 func (l *loader) address(address, origin string) {
 	if address == "" {
 		return

@@ -13,7 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// loader collects faults while it reads.
+// loader collects faults and warnings while it reads flags and environment variables.
 type loader struct {
 	lookup           func(string) (string, bool)
 	restartOn        map[string][]byte
@@ -65,32 +65,36 @@ func (l *loader) images(variables [][]string) map[string]string {
 				l.fault("environment variable %s is not the name of an image", name)
 			}
 			if name != best {
-				l.warn("environment variable %s is missing: the image that %s names is used instead", best, name)
+				l.warn("environment variable %s is missing: the image of %s is used instead", best, name)
 			}
 			break
 		}
 		if images[best] == "" {
-			l.fault("environment variable %s is missing: it must name an image", strings.Join(names, " or "))
+			l.fault("environment variable %s is missing: it must name an image",
+				strings.Join(names, " or "))
 		}
 	}
 	return images
 }
 
-// fsGroupPolicy ignores what Kubernetes does not know: the policy of the manifest is a safe value.
+// fsGroupPolicy ignores unknown values, because the policy of the asset is a safe value.
 func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
 	value := storagev1.FSGroupPolicy(l.env(envFSGroupPolicy, ""))
 	switch value {
-	case "", storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
+	case "", storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy,
+		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
 		return value
 	default:
-		l.warn("environment variable %s is %q: it is ignored, because it is none of None, File, ReadWriteOnceWithFSType", envFSGroupPolicy, value)
+		l.warn("environment variable %s is %q: it is ignored, because it is not one of "+
+			"None, File, ReadWriteOnceWithFSType", envFSGroupPolicy, value)
 		return ""
 	}
 }
 
 func (l *loader) pollInterval(value time.Duration) time.Duration {
 	if value < minPollInterval || value > maxPollInterval {
-		l.fault("flag --poll-interval is %v: it must be between %v and %v", value, minPollInterval, maxPollInterval)
+		l.fault("flag --poll-interval is %v: it must be between %v and %v",
+			value, minPollInterval, maxPollInterval)
 	}
 	return value
 }
@@ -104,12 +108,13 @@ func (l *loader) gracePeriod(value time.Duration) time.Duration {
 
 func (l *loader) credentialsWait(value time.Duration) time.Duration {
 	if value < 0 || value > defaultCredentialsWait {
-		l.fault("flag --credentials-wait is %v: it must be between 0s and %v", value, defaultCredentialsWait)
+		l.fault("flag --credentials-wait is %v: it must be between 0s and %v",
+			value, defaultCredentialsWait)
 	}
 	return value
 }
 
-// proxy returns the variables in the spelling that operators are given them.
+// proxy returns the proxy variables, which OpenShift sets in capital letters.
 func (l *loader) proxy() []corev1.EnvVar {
 	var proxy []corev1.EnvVar
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"} {
@@ -120,7 +125,7 @@ func (l *loader) proxy() []corev1.EnvVar {
 	return proxy
 }
 
-// runAsUser ignores root and what is no user ID: pods without a user of their own still never run as root.
+// runAsUser ignores root and invalid user IDs. Pods without a user ID still never run as root.
 func (l *loader) runAsUser() *int64 {
 	value := l.env(envRunAsUser, "")
 	if value == "" {
@@ -128,7 +133,8 @@ func (l *loader) runAsUser() *int64 {
 	}
 	id, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || id < 1 || id > math.MaxInt32 {
-		l.warn("environment variable %s is %q: it is ignored, because it is no user ID between 1 and %d", envRunAsUser, value, math.MaxInt32)
+		l.warn("environment variable %s is %q: it is ignored, because it is not a user ID "+
+			"between 1 and %d", envRunAsUser, value, math.MaxInt32)
 		return nil
 	}
 	return &id

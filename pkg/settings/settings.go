@@ -1,5 +1,6 @@
-// Package settings is the only place where the operators read flags and environment variables. Everything is read once, all
-// faults are reported at once, and the rest of the program receives plain values. Its caller is the operator core.
+// Package settings is the only package that reads flags and environment variables. It reads
+// everything once, reports all faults at once, and returns plain values to its caller,
+// pkg/operator.
 package settings
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Environment variables, apart from those of images and proxy.
+// Environment variables, except the variables of images and proxies.
 const (
 	envCloudsFile     = "OS_CLIENT_CONFIG_FILE"
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
@@ -23,15 +24,16 @@ const (
 	envRunAsUser      = "RUN_AS_USER"
 )
 
-// Where the operator's Deployment mounts what it is given, and where Kubernetes mounts a pod's identity.
+// Paths in the operator's pod.
 const (
 	defaultCloudsFile = "/etc/openstack/clouds.yaml"
-	// caFileName is the key `cacert` of the credentials Secret as it is mounted beside clouds.yaml.
+	// caFileName is the file, beside clouds.yaml, with the key `cacert` of the credentials Secret.
 	caFileName        = "ca.crt"
 	inClusterIdentity = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
-// legacyCAs is where the operators' Deployments mount the cloud's CA when the credentials do not bring it: Manila's, Cinder's.
+// legacyCAs returns the paths where the Deployments of the Manila and the Cinder operator mount the
+// cloud's CA if the credentials Secret does not contain it.
 func legacyCAs() []string {
 	return []string{
 		"/etc/openstack-ca/ca-bundle.pem",
@@ -41,49 +43,52 @@ func legacyCAs() []string {
 
 const (
 	defaultGracePeriod = 15 * time.Minute
-	// defaultCredentialsWait is also the most: a rollout must not wait for ever.
+	// defaultCredentialsWait is also the maximum, so that no rollout waits forever.
 	defaultCredentialsWait = 10 * time.Minute
 	defaultPollInterval    = time.Minute
 	minPollInterval        = 100 * time.Millisecond
-	// maxPollInterval is what the operators promise: to look at the cloud at least once a minute.
+	// maxPollInterval ensures that the operators probe the cloud at least once a minute.
 	maxPollInterval = time.Minute
 )
 
-// Settings is what the operator has been told.
+// Settings contains the values of all flags and environment variables.
 type Settings struct {
-	// Namespace is the operator's own.
+	// Namespace is the operator's namespace.
 	Namespace string
-	// Kubeconfig is the path of the kubeconfig of the operator's own cluster; "" is the pod's identity.
+	// Kubeconfig is the path of the kubeconfig for the cluster that the operator runs in; "" means the
+	// identity of the pod.
 	Kubeconfig string
 	// Operator configures serving and leader election.
 	Operator operatorv1alpha1.GenericOperatorConfig
-	// RestartOn are the files whose change ends the process, with the content that was read, nil where none was.
+	// RestartOn contains the files whose change restarts the operator, with the content that was read;
+	// nil means that it was not read.
 	RestartOn map[string][]byte
-	// Flavour follows from whether there is a GuestKubeconfig.
+	// Flavour depends on whether there is a GuestKubeconfig.
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
-	// Images are by the first variable of each that was asked for.
+	// Images contains the images by the first of the variables that Load received for each.
 	Images map[string]string
-	// ReleaseVersion is the release the operands belong to; "" when nobody says.
+	// ReleaseVersion is the release of the operands, "" if it is unknown.
 	ReleaseVersion string
-	// Proxy are the proxy variables of the operator's own cluster, by name.
+	// Proxy contains the proxy variables of the operator.
 	Proxy []corev1.EnvVar
-	// RunAsUser is the user ID of pods in a management cluster that assigns none; nil leaves it to the cluster.
+	// RunAsUser is the user ID of pods, for management clusters that assign none; nil sets none.
 	RunAsUser *int64
-	// FSGroupPolicy replaces the CSIDriver's own; "" leaves it.
+	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
 	// CloudsFile is the path of clouds.yaml.
 	CloudsFile string
-	// CAFiles are the paths where the cloud's CA may be, by precedence.
+	// CAFiles are possible paths of the cloud's CA, by precedence.
 	CAFiles []string
-	// PollInterval is the time from one look at the cloud to the next.
+	// PollInterval is the time between two probes of the cloud.
 	PollInterval time.Duration
-	// CloudGracePeriod is how long the cloud may be unreachable before a driver that cannot do without it is degraded.
+	// CloudGracePeriod is how long the cloud may be unreachable before a driver that needs it is
+	// degraded.
 	CloudGracePeriod time.Duration
-	// CredentialsWait is how long pods wait for new credentials that OpenStack has not accepted.
+	// CredentialsWait is how long a rollout waits until OpenStack accepts new credentials.
 	CredentialsWait time.Duration
-	// Warnings are settings that work, but not as well as they could.
+	// Warnings are about settings for which the operator uses a fallback.
 	Warnings []string
 }
 
@@ -103,19 +108,29 @@ type Flags struct {
 
 // AddTo registers the flags.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
-	set.StringVar(&f.config, "config", "", "Path of a GenericOperatorConfig (operator.openshift.io/v1alpha1) in YAML: serving, leader election.")
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the pod's own identity.")
-	set.StringVar(&f.namespace, "namespace", "", "The operator's namespace. Default: the pod's.")
-	set.StringVar(&f.listen, "listen", "", "Address to serve health and metrics on. Default: servingInfo.bindAddress of the config, 0.0.0.0:8443 without.")
-	set.StringArrayVar(&f.restartOn, "terminate-on-files", nil, "File whose change ends the operator, for a new one to read it. May be repeated.")
-	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "", "Path of the guest cluster's kubeconfig; selects the hypershift flavour.")
-	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval, "How often to look at OpenStack, between 100ms and 1m.")
-	set.DurationVar(&f.gracePeriod, "cloud-grace-period", defaultGracePeriod, "How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
-	set.DurationVar(&f.credentialsWait, "credentials-wait", defaultCredentialsWait, "How long a rollout waits for new credentials that OpenStack has not accepted, 10m at most.")
-	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust when the credentials Secret brings no CA. Default: where the operator's Deployment mounts it.")
+	set.StringVar(&f.config, "config", "",
+		"Path of a GenericOperatorConfig in YAML, which configures serving and leader election.")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"Path of the kubeconfig to use instead of the identity of the pod.")
+	set.StringVar(&f.namespace, "namespace", "",
+		"Namespace of the operator. Default: the namespace of the pod.")
+	set.StringVar(&f.listen, "listen", "", "Address that serves health and metrics. "+
+		"Default: servingInfo.bindAddress of the config, or 0.0.0.0:8443.")
+	set.StringArrayVar(&f.restartOn, "terminate-on-files", nil, "Exit when this file changes, "+
+		"so that the restarted operator reads it. May be repeated.")
+	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "",
+		"Path of the kubeconfig of the guest cluster. Selects the hypershift flavour.")
+	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval,
+		"Interval between two probes of OpenStack, from 100ms to 1m.")
+	set.DurationVar(&f.gracePeriod, "cloud-grace-period", defaultGracePeriod,
+		"How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
+	set.DurationVar(&f.credentialsWait, "credentials-wait", defaultCredentialsWait,
+		"How long a rollout waits until OpenStack accepts new credentials, at most 10m.")
+	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust if the credentials Secret "+
+		"contains no CA. Default: the paths at which the operator's Deployment mounts it.")
 }
 
-// Flavour follows from whether there is a guest kubeconfig.
+// Flavour returns HyperShift if there is a guest kubeconfig.
 func (f *Flags) Flavour() flavour.Flavour {
 	if f.guestKubeconfig != "" {
 		return flavour.HyperShift
@@ -123,11 +138,12 @@ func (f *Flags) Flavour() flavour.Flavour {
 	return flavour.Standalone
 }
 
-// Load reads and checks flags and environment. images are variables of which one must hold an image, the best first. The error
-// names every fault in one line.
+// Load reads and checks flags and environment variables. Each element of images contains the
+// variables of one image, by precedence. The error names every fault in one line.
 func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Settings, error) {
 	l := loader{lookup: lookup, restartOn: map[string][]byte{}}
 	clouds := l.env(envCloudsFile, defaultCloudsFile)
+	secretCA := filepath.Join(filepath.Dir(clouds), caFileName)
 	s := &Settings{
 		Namespace:       l.namespace(f.namespace),
 		Kubeconfig:      l.kubeconfig("kubeconfig", f.kubeconfig),
@@ -140,7 +156,7 @@ func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Se
 		RunAsUser:       l.runAsUser(),
 		FSGroupPolicy:   l.fsGroupPolicy(),
 		CloudsFile:      clouds,
-		CAFiles:         append([]string{filepath.Join(filepath.Dir(clouds), caFileName)}, l.cloudCA(f.legacyCA)...),
+		CAFiles:         append([]string{secretCA}, l.cloudCA(f.legacyCA)...),
 		PollInterval:    l.pollInterval(f.pollInterval),
 
 		CloudGracePeriod: l.gracePeriod(f.gracePeriod),

@@ -16,11 +16,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
-const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
+const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a,
+	contexts: [{name: a, context: {cluster: a}}],
 	clusters: [{name: a, cluster: {server: "https://localhost"}}]}`
 
-// load parses args as the start command would.
-func load(t *testing.T, env map[string]string, images [][]string, args ...string) (*settings.Settings, error) {
+// load parses args as the start command does.
+func load(t *testing.T, env map[string]string, images [][]string,
+	args ...string,
+) (*settings.Settings, error) {
 	t.Helper()
 	var flags settings.Flags
 	set := pflag.NewFlagSet("start", pflag.ContinueOnError)
@@ -40,9 +43,10 @@ func file(t *testing.T, content string) string {
 	return path
 }
 
-func TestDefaultsAreTheMountsOfTheOperatorsDeployment(t *testing.T) {
+func TestDefaultsAreThePathsOfTheDeployment(t *testing.T) {
 	t.Parallel()
-	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"}, [][]string{{"DRIVER_IMAGE"}}, "--namespace=ns")
+	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
+		[][]string{{"DRIVER_IMAGE"}}, "--namespace=ns")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,30 +68,45 @@ func TestDefaultsAreTheMountsOfTheOperatorsDeployment(t *testing.T) {
 	}
 }
 
-func TestEverythingCanBeSaid(t *testing.T) {
+func TestEverySettingIsRead(t *testing.T) {
 	t.Parallel()
 	guest := file(t, kubeconfig)
 	env := map[string]string{
-		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File",
-		"RUN_AS_USER": "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b", "HTTPS_PROXY": "",
+		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3",
+		"CSI_FSGROUP_POLICY": "File",
+		"RUN_AS_USER":        "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b", "HTTPS_PROXY": "",
 	}
-	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\nservingInfo: {minTLSVersion: VersionTLS13}\n"
+	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
+		"servingInfo: {minTLSVersion: VersionTLS13}\n"
 	config := file(t, configText)
-	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest, "--poll-interval=5s", "--cloud-grace-period=1s",
-		"--cloud-ca-file="+config, "--config="+config, "--terminate-on-files="+config, "--terminate-on-files=/other", "--listen=127.0.0.1:1")
+	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest,
+		"--poll-interval=5s", "--cloud-grace-period=1s",
+		"--cloud-ca-file="+config, "--config="+config, "--terminate-on-files="+config,
+		"--terminate-on-files=/other", "--listen=127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &settings.Settings{
-		Namespace: "ns", Kubeconfig: guest, RestartOn: map[string][]byte{config: []byte(configText), guest: []byte(kubeconfig), "/other": nil},
-		Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{}, ReleaseVersion: "4.21.3",
-		Proxy:         []corev1.EnvVar{{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"}},
+		Namespace: "ns", Kubeconfig: guest,
+		RestartOn: map[string][]byte{
+			config: []byte(configText), guest: []byte(kubeconfig),
+			"/other": nil,
+		},
+		Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{},
+		ReleaseVersion: "4.21.3",
+		Proxy: []corev1.EnvVar{
+			{Name: "HTTP_PROXY", Value: "http://proxy:1"},
+			{Name: "NO_PROXY", Value: "a,b"},
+		},
 		RunAsUser:     ptr.To[int64](1001),
-		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml", CAFiles: []string{"/elsewhere/ca.crt", config},
+		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml",
+		CAFiles:      []string{"/elsewhere/ca.crt", config},
 		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second, CredentialsWait: 10 * time.Minute,
 	}
-	want.Operator.APIVersion, want.Operator.Kind = "operator.openshift.io/v1alpha1", "GenericOperatorConfig"
-	want.Operator.ServingInfo.MinTLSVersion, want.Operator.ServingInfo.BindAddress = "VersionTLS13", "127.0.0.1:1"
+	want.Operator.APIVersion = "operator.openshift.io/v1alpha1"
+	want.Operator.Kind = "GenericOperatorConfig"
+	want.Operator.ServingInfo.MinTLSVersion = "VersionTLS13"
+	want.Operator.ServingInfo.BindAddress = "127.0.0.1:1"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
@@ -96,8 +115,11 @@ func TestEverythingCanBeSaid(t *testing.T) {
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}"}
-	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}}, "--poll-interval=2m", "--cloud-grace-period=-1s", "--credentials-wait=11m", "--kubeconfig=/nowhere",
-		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t, "\tno yaml"), "--listen=nonsense")
+	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
+		"--poll-interval=2m", "--cloud-grace-period=-1s", "--credentials-wait=11m",
+		"--kubeconfig=/nowhere",
+		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t,
+			"\tno yaml"), "--listen=nonsense")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -105,9 +127,11 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		t.Errorf("more than one line: %v", err)
 	}
 	for _, fault := range []string{
-		"--namespace is missing", "DRIVER_IMAGE is not the name of an image", "PROVISIONER_IMAGE is missing",
+		"--namespace is missing", "DRIVER_IMAGE is not the name of an image",
+		"PROVISIONER_IMAGE is missing",
 		"A_IMAGE or B_IMAGE is missing", `--listen is "nonsense"`,
-		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--credentials-wait is 11m0s", "--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--credentials-wait is 11m0s",
+		"--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 	} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("the error does not say %q: %v", fault, err)
@@ -123,36 +147,45 @@ func TestConfigOfAnotherKindIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnreadableFiles: the error says why a file cannot be read, and which option names it.
-func TestUnreadableFiles(t *testing.T) {
+// The error contains the reason and the flag.
+func TestUnreadableFilesAreExplained(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for _, flag := range []string{"config", "kubeconfig", "guest-kubeconfig"} {
-		for path, why := range map[string]string{"/nowhere": "it does not exist", folder: "it is a directory"} {
+		for path, why := range map[string]string{
+			"/nowhere": "it does not exist",
+			folder:     "it is a directory",
+		} {
 			want := "flag --" + flag + ": " + path + " cannot be read: " + why
-			if _, err := load(t, nil, nil, "--namespace=ns", "--"+flag+"="+path); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := load(t, nil, nil, "--namespace=ns", "--"+flag+"="+path); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 		}
 	}
 }
 
-// TestAddresses: an address that cannot be one is blamed on the option that it comes from.
-func TestAddresses(t *testing.T) {
+func TestInvalidAddressNamesItsOrigin(t *testing.T) {
 	t.Parallel()
-	for address, valid := range map[string]bool{"0.0.0.0:8443": true, "[::]:0": true, ":1": true, "nonsense": false, "host:https": false, "a:70000": false} {
+	for address, valid := range map[string]bool{
+		"0.0.0.0:8443": true, "[::]:0": true, ":1": true,
+		"nonsense": false, "host:https": false, "a:70000": false,
+	} {
 		config := file(t, "servingInfo: {bindAddress: '"+address+"'}")
-		for _, given := range [][2]string{{"--listen=" + address, "flag --listen is "}, {"--config=" + config, "servingInfo.bindAddress of " + config + " is "}} {
+		for _, given := range [][2]string{
+			{"--listen=" + address, "flag --listen is "},
+			{"--config=" + config, "servingInfo.bindAddress of " + config + " is "},
+		} {
 			_, err := load(t, nil, nil, "--namespace=ns", given[0])
-			if valid != (err == nil) || err != nil && !strings.Contains(err.Error(), given[1]+`"`+address+`"`) {
+			if valid != (err == nil) || err != nil && !strings.Contains(err.Error(),
+				given[1]+`"`+address+`"`) {
 				t.Errorf("%s: got %v, want it to be valid: %t", given[0], err, valid)
 			}
 		}
 	}
 }
 
-// TestWarnings: what can be done without is named and done without; the process goes on.
-func TestWarnings(t *testing.T) {
+func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for _, test := range []struct {
@@ -163,7 +196,11 @@ func TestWarnings(t *testing.T) {
 		{nil, "--cloud-ca-file=/nothere", "--cloud-ca-file: /nothere cannot be read: it does not exist"},
 		{nil, "--cloud-ca-file=" + folder, "cannot be read: it is a directory"},
 		{nil, "--config=" + file(t, "servingInf: {}"), `unknown field "servingInf"`},
-		{map[string]string{"CSI_FSGROUP_POLICY": "Sometimes"}, "", `CSI_FSGROUP_POLICY is "Sometimes": it is ignored`},
+		{
+			map[string]string{"CSI_FSGROUP_POLICY": "Sometimes"},
+			"",
+			`CSI_FSGROUP_POLICY is "Sometimes": it is ignored`,
+		},
 		{map[string]string{"RUN_AS_USER": "0"}, "", `RUN_AS_USER is "0": it is ignored`},
 	} {
 		got, err := load(t, test.env, nil, "--namespace=ns", test.arg)
@@ -171,7 +208,8 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%s: %v", test.want, err)
 			continue
 		}
-		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], test.want) || strings.Contains(got.Warnings[0], "\n") {
+		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], test.want) ||
+			strings.Contains(got.Warnings[0], "\n") {
 			t.Errorf("warnings %q, want one line with %s", got.Warnings, test.want)
 		}
 		if got.FSGroupPolicy != "" || got.RunAsUser != nil {
@@ -180,7 +218,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestTheFirstImageThatIsNamedIsUsed(t *testing.T) {
+func TestFirstSetImageVariableIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
@@ -197,25 +235,28 @@ func TestTheFirstImageThatIsNamedIsUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(map[string]string{"A_IMAGE": test.want}, got.Images); diff != "" || len(got.Warnings) != test.warnings {
+			if diff := cmp.Diff(map[string]string{"A_IMAGE": test.want}, got.Images); diff != "" ||
+				len(got.Warnings) != test.warnings {
 				t.Errorf("warnings %q, images (-want +got):\n%s", got.Warnings, diff)
 			}
 		})
 	}
 }
 
-func TestRunAsUserIsAnUnprivilegedUser(t *testing.T) {
+func TestRunAsUserMustBeUnprivileged(t *testing.T) {
 	t.Parallel()
 	for value, valid := range map[string]bool{
 		"1": true, "1001": true, "2147483647": true,
-		"0": false, "-1": false, "2147483648": false, "99999999999999999999": false, "1e3": false, " 1": false, "core": false,
+		"0": false, "-1": false, "2147483648": false, "99999999999999999999": false, "1e3": false,
+		" 1": false, "core": false,
 	} {
 		got, err := load(t, map[string]string{"RUN_AS_USER": value}, nil, "--namespace=ns")
 		if err != nil {
 			t.Fatalf("%q: %v", value, err)
 		}
 		if valid != (got.RunAsUser != nil) || valid == (len(got.Warnings) == 1) {
-			t.Errorf("%q: got %v with warnings %q, want it to be valid: %t", value, got.RunAsUser, got.Warnings, valid)
+			t.Errorf("%q: got %v with warnings %q, want it to be valid: %t", value, got.RunAsUser,
+				got.Warnings, valid)
 		}
 	}
 }

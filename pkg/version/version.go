@@ -1,4 +1,4 @@
-// Package version says which build of the operators this is. Its callers are the commands.
+// Package version describes the build of the operators. Its callers are the commands.
 package version
 
 import (
@@ -9,9 +9,13 @@ import (
 	apimachinery "k8s.io/apimachinery/pkg/version"
 )
 
-// Get describes the running binary: the module's version and the commit that the Go tool recorded at build time.
+// Get returns the version of the running binary: the version of its module and the commit that the
+// Go tool recorded at build time.
 func Get() apimachinery.Info {
-	info := apimachinery.Info{GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info := apimachinery.Info{
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler,
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return info

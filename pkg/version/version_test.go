@@ -7,10 +7,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
-func TestGet(t *testing.T) {
+func TestGetDescribesTheBuild(t *testing.T) {
 	t.Parallel()
 	got := version.Get()
-	if got.GitVersion == "" || got.GoVersion != runtime.Version() || got.Platform != runtime.GOOS+"/"+runtime.GOARCH {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if got.GitVersion == "" || got.GoVersion != runtime.Version() || got.Platform != platform {
 		t.Errorf("got %#v", got)
 	}
 }
