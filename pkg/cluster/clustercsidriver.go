@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
@@ -9,6 +10,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/genericoperatorclient"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -43,6 +45,16 @@ func Managed(client v1helpers.OperatorClient) (bool, error) {
 		return false, err
 	}
 	return guest.Managed(spec), nil
+}
+
+// WhileManaged returns sync, which does nothing while the operator does not reconcile.
+func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factory.SyncFunc {
+	return func(ctx context.Context, syncCtx factory.SyncContext) error {
+		if managed, err := Managed(client); err != nil || !managed {
+			return err
+		}
+		return sync(ctx, syncCtx)
+	}
 }
 
 // StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses. A

@@ -16,7 +16,6 @@ import (
 
 	"github.com/openshift/library-go/pkg/config/client"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/host"
@@ -66,7 +65,7 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			o, err := newOperator(name, drivers, &flags)
+			o, err := newOperator(name, drivers, &flags, os.LookupEnv)
 			if err != nil {
 				return err
 			}
@@ -78,35 +77,6 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 	}
 	flags.AddTo(cmd.Flags())
 	return cmd
-}
-
-// operator is what a start command runs.
-type operator struct {
-	// name is that of the operator's Deployment.
-	name       string
-	drivers    []plugin.Driver
-	bundles    []*bundle.Bundle
-	settings   *settings.Settings
-	namespaces flavour.Namespaces
-}
-
-// newOperator loads the drivers' bundles and, knowing what they need, the settings.
-func newOperator(name string, drivers []plugin.Driver, flags *settings.Flags) (*operator, error) {
-	bundles, err := loadBundles(drivers, flags.Flavour())
-	if err != nil {
-		return nil, err
-	}
-	loaded, err := flags.Load(os.LookupEnv, allImageVariables(flags.Flavour(), bundles))
-	if err != nil {
-		return nil, err
-	}
-	return &operator{
-		name:       name,
-		drivers:    drivers,
-		bundles:    bundles,
-		settings:   loaded,
-		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
-	}, nil
 }
 
 // start runs the operator in its process.

@@ -98,9 +98,9 @@ func presentable(c *applyopv1.OperatorConditionApplyConfiguration) {
 	}
 	message := stable(ptr.Deref(c.Message, ""))
 	if message == "" {
-		message = "All is well"
+		message = "As expected"
 		if wrong {
-			message = "See the operator's log"
+			message = "Unknown error; see the operator log"
 		}
 	}
 	c.Message = &message

@@ -77,7 +77,7 @@ func TestStable(t *testing.T) {
 
 func TestPresentable(t *testing.T) {
 	t.Parallel()
-	const fine, fault = "AsExpected: All is well", "Error: See the operator's log"
+	const fine, fault = "AsExpected: As expected", "Error: Unknown error; see the operator log"
 	tests := map[string]map[opv1.ConditionStatus]string{
 		"FooDegraded":    {opv1.ConditionTrue: fault, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault},
 		"FooAvailable":   {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},

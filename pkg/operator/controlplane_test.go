@@ -78,9 +78,9 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 
 func generated(t *testing.T, d *driver) *appsv1.Deployment {
 	t.Helper()
-	asset, found, err := d.only(bundle.ControllerWorkload, flavour.ControlPlane)
-	if err != nil || !found {
-		t.Fatalf("%t, %v", found, err)
+	asset, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+	if err != nil || object == nil {
+		t.Fatalf("%v, %v", object, err)
 	}
 	deployment := &appsv1.Deployment{}
 	if err := yaml.UnmarshalStrict(asset.Data, deployment); err != nil {

@@ -3,9 +3,9 @@ package operator
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
-	"github.com/openshift/library-go/pkg/controller/factory"
+	"k8s.io/utils/clock"
+
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -17,35 +17,34 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
-// driver is a plugin in its cluster: filled assets and behaviour.
+// driver is a driver plugin in its cluster.
 type driver struct {
 	plugin.Driver
-	// operatorName is that of the operator's own Deployment.
+	// operatorName is the name of the operator's Deployment.
 	operatorName string
 	cluster      *cluster.Cluster
 	operator     v1helpers.OperatorClientWithFinalizers
 	settings     *settings.Settings
 	events       events.Recorder
+	clock        clock.Clock
 	bundle       *bundle.Bundle
-	components   plugin.Components
-	// trustedCA is the name of the ConfigMap into which the cluster network operator puts the trusted CAs; "" is none. The drivers
-	// of an operator share the leader's.
-	trustedCA string
-	// trusted is that ConfigMap, of the leader alone, whose asset it is.
-	trusted *trustedCA
-	// key makes the hashes of the operator's inputs.
+	// components are what the Setup function of the plugin returned.
+	components plugin.Components
+	// trustedCAName is the name of the ConfigMap with the trusted CA bundle, "" if there is none.
+	// Companion drivers use the ConfigMap of the leading driver.
+	trustedCAName string
+	// trustedCA is this ConfigMap, of the leading driver only, among whose assets it is.
+	trustedCA *trustedCA
+	// key is the key of the hashes of rollout inputs.
 	key *hook.Key
-	// applied is done when each static controller has applied all its assets once.
-	applied *firstTimes
+	// initialSyncs is done when all static objects have been applied once.
+	initialSyncs *initialSyncs
+	// needed is closed when the driver is needed. Only that of the leading driver counts.
+	needed       chan struct{}
+	cloudMetrics cloudMetrics
 }
 
-// conditionName is the name of a controller, which its condition types start with.
-func (d *driver) conditionName(controller string) string {
-	return d.ConditionPrefix + "Driver" + controller
-}
-
-// loadBundles loads the drivers' bundles as generated, in the drivers' order: the leader's first. A driver that the core cannot
-// work with is an error.
+// loadBundles validates the drivers and loads their bundles, in the same order.
 func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, error) {
 	var bundles []*bundle.Bundle
 	for _, d := range drivers {
@@ -64,8 +63,8 @@ func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, 
 	return bundles, nil
 }
 
-// checkName insists that a driver has the name of the CSIDriver among its assets. Under another name its ClusterCSIDriver would
-// never be found.
+// checkName returns an error if the driver's name differs from the CSIDriver among its assets. The
+// operator would never find the ClusterCSIDriver under another name.
 func checkName(d plugin.Driver, b *bundle.Bundle) error {
 	for _, asset := range b.Select(bundle.CSIDriver, flavour.Guest) {
 		object, err := metadata(asset)
@@ -73,16 +72,17 @@ func checkName(d plugin.Driver, b *bundle.Bundle) error {
 			return err
 		}
 		if object.Name != string(d.Name) {
-			return fmt.Errorf("plugin.Driver %q: field Name is %q, but the CSIDriver in its assets is %q", d.ConditionPrefix, d.Name, object.Name)
+			return fmt.Errorf("plugin.Driver %q: field Name is %q, but the CSIDriver in its assets is %q",
+				d.ConditionPrefix, d.Name, object.Name)
 		}
 	}
 	return nil
 }
 
-// unknownRelease fills a placeholder until hook.Release knows better.
+// unknownRelease is the value of the placeholder until hook.Release replaces it.
 const unknownRelease = "unknown"
 
-// placeholders are the values of the early placeholders of each side.
+// placeholders returns the values of the early placeholders of each side.
 func placeholders(bundles []*bundle.Bundle, s *settings.Settings, n flavour.Namespaces) map[flavour.Side]map[string]string {
 	values := map[flavour.Side]map[string]string{}
 	for side, names := range imageNames(bundles) {
@@ -96,26 +96,4 @@ func placeholders(bundles []*bundle.Bundle, s *settings.Settings, n flavour.Name
 		}
 	}
 	return values
-}
-
-// gated returns the controllers that run from the moment the gate opens.
-func (d *driver) gated() (first, workloads []factory.Controller, err error) {
-	static, err := d.static()
-	if err != nil {
-		return nil, nil, err
-	}
-	classes, err := d.storageClasses()
-	if err != nil {
-		return nil, nil, err
-	}
-	optional, err := d.optional()
-	if err != nil {
-		return nil, nil, err
-	}
-	workloads, err = d.workloads()
-	own := d.components.Controllers
-	if d.components.Credentials != nil {
-		own = append([]factory.Controller{d.components.Credentials}, own...)
-	}
-	return slices.Concat(static, optional, classes, own), workloads, err
 }

@@ -72,10 +72,24 @@ func process() host.Process {
 	}
 }
 
+// assemble takes the steps up to setUp.
+func assemble(o *operator) ([]*driver, error) {
+	p := process()
+	connected, err := o.connect(p)
+	if err != nil {
+		return nil, err
+	}
+	drivers, err := o.fillAssets(connected, p)
+	if err != nil {
+		return nil, err
+	}
+	return drivers, setUp(drivers, p.Clock)
+}
+
 // assembled returns drivers in a cluster of fakes.
 func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*driver {
 	t.Helper()
-	drivers, err := newTestOperator(t, f, plugins...).assemble(process())
+	drivers, err := assemble(newTestOperator(t, f, plugins...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,14 +118,23 @@ func names(controllers []factory.Controller) []string {
 	return ret
 }
 
-func TestControllersOfTheDrivers(t *testing.T) {
+func built(t *testing.T, drivers []*driver) map[phase][]factory.Controller {
+	t.Helper()
+	controllers, err := buildControllers(drivers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return controllers
+}
+
+func TestEachControllerStartsInItsPhase(t *testing.T) {
 	t.Parallel()
-	always := []string{
+	fromTheStart := []string{
 		"LoggingSyncer", "manila.csi.openstack.org-ManagementState", "ConfigObserver",
 		"OpenStackManilaDriverTrustedCAController-StaticResources",
 		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions", "NFSDriverStaleConditions-RemoveStaleConditions",
 	}
-	workloads := []string{
+	last := []string{
 		"OpenStackManilaDriverControllerServiceController", "OpenStackManilaDriverNodeServiceController", "NFSDriverNodeServiceController",
 	}
 	tests := map[flavour.Flavour][]string{
@@ -128,23 +151,24 @@ func TestControllersOfTheDrivers(t *testing.T) {
 			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",
 		},
 	}
-	for f, gated := range tests {
+	for f, needed := range tests {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			both := plugins()
 			both[0].StaleConditions, both[1].StaleConditions = []string{"OldDegraded"}, []string{"OlderDegraded"}
-			r := &runner{drivers: assembled(t, f, both...)}
-			if err := r.collect(); err != nil {
-				t.Fatal(err)
+			want := map[phase][]string{always: fromTheStart, driverNeeded: needed, workloads: last}
+			got := map[phase][]string{}
+			for phase, controllers := range built(t, assembled(t, f, both...)) {
+				got[phase] = names(controllers)
 			}
-			if diff := cmp.Diff([][]string{always, gated, workloads}, [][]string{names(r.always), names(r.gated), names(r.workloads)}); diff != "" {
-				t.Errorf("controllers: always, gated, workloads (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("controllers by phase (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestDriversOwnControllersAreGated(t *testing.T) {
+func TestControllersOfThePluginStartWhenTheDriverIsNeeded(t *testing.T) {
 	t.Parallel()
 	both := plugins()
 	own := &fakeController{name: "Own"}
@@ -154,12 +178,9 @@ func TestDriversOwnControllersAreGated(t *testing.T) {
 		}
 		return plugin.Components{Controllers: []factory.Controller{own}}, nil
 	}
-	r := &runner{drivers: assembled(t, flavour.Standalone, both...)}
-	if err := r.collect(); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(names(r.gated), "Own") {
-		t.Errorf("gated controllers are %q, without the driver's own", names(r.gated))
+	needed := names(built(t, assembled(t, flavour.Standalone, both...))[driverNeeded])
+	if !slices.Contains(needed, "Own") {
+		t.Errorf("controllers of phase driverNeeded are %q, without the plugin's", needed)
 	}
 }
 
@@ -280,7 +301,7 @@ func TestAllDriversShareTheTrustedCA(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		for _, d := range assembled(t, f, plugins()...) {
-			if d.trustedCA == "" {
+			if d.trustedCAName == "" {
 				t.Errorf("%s: %s knows no ConfigMap of trusted CAs", f, d.ConditionPrefix)
 			}
 		}
@@ -305,9 +326,9 @@ func TestAssemblyFaults(t *testing.T) {
 		change func(*operator)
 		want   string
 	}{
-		"foreign companion": {func(o *operator) { o.drivers[1].Name = "other" }, `driver "NFS" is no companion of "OpenStackManila"`},
+		"foreign companion": {func(o *operator) { o.drivers[1].Name = "other" }, `driver "NFS" is not a companion of "OpenStackManila"`},
 		"companion elsewhere": {
-			func(o *operator) { o.drivers[1].Namespace = "elsewhere" }, `driver "NFS" is no companion of "OpenStackManila"`,
+			func(o *operator) { o.drivers[1].Namespace = "elsewhere" }, `driver "NFS" is not a companion of "OpenStackManila"`,
 		},
 		"components": {func(o *operator) {
 			o.drivers[1].Setup = func(plugin.Dependencies) (plugin.Components, error) { return plugin.Components{}, failure }
@@ -326,7 +347,7 @@ func TestAssemblyFaults(t *testing.T) {
 			t.Parallel()
 			o := newTestOperator(t, flavour.HyperShift, plugins()...)
 			tt.change(o)
-			if _, err := o.assemble(process()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := assemble(o); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -370,7 +391,7 @@ func TestTwoWorkloadsOfARole(t *testing.T) {
 	if d.bundle, err = bundle.New(append(assets, second)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.workloads(); err == nil || !strings.Contains(err.Error(), "has 2 assets of role") {
+	if _, err := buildControllers([]*driver{d}); err == nil || !strings.Contains(err.Error(), "has 2 assets of role") {
 		t.Errorf("got %v, want two assets of a role to be a fault", err)
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// hashKeyKey is where the Secret has the key.
+// hashKeyKey is the key of the Secret.
 const hashKeyKey = "key"
 
-// hashKey keeps the key of the hashes of inputs in a Secret beside the operator, so that each run of the operator makes the same
-// hashes.
+// hashKey stores the key of the hashes of rollout inputs in a Secret beside the operator, so that
+// each run of the operator writes the same hashes.
 type hashKey struct {
 	name, namespace string
 	kube            kubernetes.Interface
@@ -34,18 +34,21 @@ type hashKey struct {
 	key             *hook.Key
 }
 
-// hashKeyController returns the controller that gives the drivers' key its value.
-func (d *driver) hashKeyController() factory.Controller {
-	clients, namespace, name := d.cluster.Side(flavour.ControlPlane), d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
-	secrets := clients.Named.For(namespace, name).Core().V1().Secrets()
+// hashKeyController returns the controller that reads or creates the key.
+func (d *driver) hashKeyController(name string) ([]factory.Controller, error) {
+	clients, namespace := d.cluster.Side(flavour.ControlPlane), d.cluster.Namespaces.Operator
+	secretName := d.operatorName + "-hash-key"
+	secrets := clients.Named.For(namespace, secretName).Core().V1().Secrets()
 	k := &hashKey{
-		name: name, namespace: namespace, kube: clients.Kube, secrets: secrets.Lister().Secrets(namespace), operator: d.operator, key: d.key,
+		name: secretName, namespace: namespace, kube: clients.Kube,
+		secrets: secrets.Lister().Secrets(namespace), operator: d.operator, key: d.key,
 	}
-	return factory.New().
+	controller := factory.New().
 		WithInformers(d.operator.Informer(), secrets.Informer()).
-		WithSync(d.applied.after(k.sync)).
+		WithSync(d.initialSyncs.track(k.sync)).
 		WithSyncDegradedOnError(d.operator).
-		ToController(d.conditionName("HashKeyController"), d.events)
+		ToController(name, d.events)
+	return []factory.Controller{controller}, nil
 }
 
 func (k *hashKey) sync(ctx context.Context, syncCtx factory.SyncContext) error {
@@ -67,16 +70,17 @@ func valid(secret *corev1.Secret) bool {
 	return len(secret.Data[hashKeyKey]) >= hook.KeySize
 }
 
-// write creates the Secret, with the value that this process uses already if there is one.
+// write creates the Secret, with the key that this process uses already or with a new one.
 func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
 	value := k.key.Value()
 	if value == nil {
 		value = make([]byte, hook.KeySize)
-		rand.Read(value) // never fails
+		rand.Read(value) // never returns an error
 	}
 	required := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: k.name, Annotations: map[string]string{
-			"kubernetes.io/description": "Key of the hashes in the annotations of the driver's workloads. Another key rolls the workloads out once.",
+			"kubernetes.io/description": "Key of the hashes in the annotations of the driver's workloads. Another key " +
+				"rolls the workloads out once.",
 		}},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{hashKeyKey: value},
@@ -93,8 +97,8 @@ func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
 	return nil
 }
 
-// replace writes over a Secret without a key. A key that another process has written since the cache was filled stays: it is in
-// use.
+// replace updates a Secret without a key. It keeps a key that the cache does not contain yet, because
+// another process uses it.
 func (k *hashKey) replace(ctx context.Context, recorder events.Recorder, required *corev1.Secret) error {
 	secrets := k.kube.CoreV1().Secrets(k.namespace)
 	live, err := secrets.Get(ctx, k.name, metav1.GetOptions{})

@@ -31,12 +31,17 @@ type hashKeyRun struct {
 	controller factory.Controller
 }
 
-func newHashKeyRun(f *clustertest.Fake) hashKeyRun {
+func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
+	t.Helper()
 	d := &driver{
 		Driver: plugin.Driver{ConditionPrefix: "Test"}, operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
-		events: events.NewInMemoryRecorder("test", clock.RealClock{}), key: &hook.Key{}, applied: &firstTimes{},
+		events: events.NewInMemoryRecorder("test", clock.RealClock{}), key: &hook.Key{}, initialSyncs: &initialSyncs{},
 	}
-	return hashKeyRun{d, d.hashKeyController()}
+	controllers, err := d.hashKeyController("TestDriverHashKeyController")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hashKeyRun{d, controllers[0]}
 }
 
 func (r hashKeyRun) sync(t *testing.T) {
@@ -73,7 +78,7 @@ func hashKeySecret(value []byte) *corev1.Secret {
 func TestHashKeyOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace})
-	first := newHashKeyRun(f)
+	first := newHashKeyRun(t, f)
 	f.Start(t)
 	first.sync(t)
 	value := stored(t, f)
@@ -81,7 +86,7 @@ func TestHashKeyOutlivesTheProcess(t *testing.T) {
 		t.Fatalf("the Secret has a key of %d bytes, the process one of %d", len(value), len(first.key.Value()))
 	}
 	first.sync(t)
-	second := newHashKeyRun(f)
+	second := newHashKeyRun(t, f)
 	second.sync(t)
 	if !bytes.Equal(value, second.key.Value()) {
 		t.Error("another run has another key")
@@ -125,7 +130,7 @@ func TestHashKeyInUseWins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := clustertest.New(t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)}})
-			run := newHashKeyRun(f) // its cache is empty: nothing is started
+			run := newHashKeyRun(t, f) // its cache is empty: nothing is started
 			run.sync(t)
 			if got := run.key.Value(); bytes.Equal(got, used) != test.want || len(got) != hook.KeySize {
 				t.Errorf("the key in use is kept: %t, want %t", !test.want, test.want)
@@ -143,7 +148,7 @@ func TestHashKeyOfAnUnmanagedDriver(t *testing.T) {
 	unmanaged := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
 	unmanaged.Spec.ManagementState = opv1.Unmanaged
 	f := clustertest.New(t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, ClusterCSIDriver: unmanaged})
-	run := newHashKeyRun(f)
+	run := newHashKeyRun(t, f)
 	f.Start(t)
 	run.sync(t)
 	if writes := clustertest.Writes(f.Guest); len(writes) > 0 || run.key.Value() != nil {

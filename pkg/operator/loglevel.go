@@ -6,18 +6,26 @@ import (
 	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/loglevel"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// discreet shows an operator's log level no higher than Trace, the highest at which client-go logs no bodies: above it, the
-// Secrets that the operator writes would be in its log. The operands' own level is not touched.
-type discreet struct {
+// logLevel returns the controller that sets the log level of the operator's own process.
+func (d *driver) logLevel(string) ([]factory.Controller, error) {
+	controller := loglevel.NewClusterOperatorLoggingController(logLevelCap{d.operator}, d.events)
+	return []factory.Controller{controller}, nil
+}
+
+// logLevelCap limits spec.operatorLogLevel to Trace. At a higher level client-go logs request bodies,
+// and with them the Secrets that the operator writes.
+type logLevelCap struct {
 	v1helpers.OperatorClient
 }
 
-func (d discreet) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
-	spec, status, version, err := d.OperatorClient.GetOperatorState()
+// GetOperatorState returns the state with the limited log level.
+func (c logLevelCap) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+	spec, status, version, err := c.OperatorClient.GetOperatorState()
 	if err == nil && spec.OperatorLogLevel == opv1.TraceAll {
 		spec = spec.DeepCopy()
 		spec.OperatorLogLevel = opv1.Trace
@@ -25,7 +33,7 @@ func (d discreet) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, 
 	return spec, status, version, err
 }
 
-// limitVerbosity lowers what the flag -v asked for to Trace, for the same reason.
+// limitVerbosity limits the flag -v to Trace, for the same reason as logLevelCap.
 func limitVerbosity() error {
 	if !klog.V(klog.Level(loglevel.LogLevelToVerbosity(opv1.Trace) + 1)).Enabled() {
 		return nil

@@ -16,29 +16,33 @@ import (
 func TestManagementStateMessages(t *testing.T) {
 	t.Parallel()
 	const (
-		effect = "the operator does not upgrade, repair or configure the driver, and other conditions keep their last values. " +
-			"Set spec.managementState of ClusterCSIDriver x.example to Managed"
-		removed = "Removed is not supported, because pods could not unmount their volumes without the driver. The driver stays; "
+		effect = "the operator does not upgrade, repair or configure the driver, and does not update other " +
+			"conditions. Set spec.managementState of ClusterCSIDriver x.example to Managed"
+		removed = "Removed is not supported, because without the driver pods cannot unmount their volumes. " +
+			"The driver stays installed; "
 	)
 	for name, test := range map[string]struct {
 		state     opv1.ManagementState
 		removable bool
 		want      opv1.OperatorCondition
 	}{
-		"managed":            {opv1.Managed, false, condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "All is well")},
-		"unmanaged":          {opv1.Unmanaged, false, condition("ManagementStateDegraded", opv1.ConditionFalse, "Unmanaged", "Unmanaged: "+effect+" to end this")},
+		"managed":            {opv1.Managed, false, condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected")},
+		"unmanaged":          {opv1.Unmanaged, false, condition("ManagementStateDegraded", opv1.ConditionFalse, "Unmanaged", "Unmanaged: "+effect+" to resume")},
 		"removed":            {opv1.Removed, false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Removed", removed+effect)},
-		"removed, removable": {opv1.Removed, true, condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "All is well")},
-		"force":              {opv1.Force, false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown", `managementState "Force" is not supported. The driver stays; `+effect)},
-		"unknown":            {"Perhaps", false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown", `managementState "Perhaps" is not supported. The driver stays; `+effect)},
+		"removed, removable": {opv1.Removed, true, condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected")},
+		"force":              {opv1.Force, false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown", `managementState "Force" is not supported. The driver stays installed; `+effect)},
+		"unknown":            {"Perhaps", false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown", `managementState "Perhaps" is not supported. The driver stays installed; `+effect)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := newFakeClient()
 			client.spec.ManagementState = test.state
 			d := &driver{Driver: plugin.Driver{Name: "x.example", Removable: test.removable}, operator: newConditionWriter(client), events: process().Events}
-			controller := d.managementState()
-			if err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
+			controllers, err := d.managementState("ManagementState")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := controllers[0].Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]opv1.OperatorCondition{test.want}, client.posted()); diff != "" {
@@ -58,11 +62,7 @@ func TestOnlyManagedReconciles(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, flavour.Standalone, plugins()...)[0]
 			d.operator.(*conditionWriter).OperatorClientWithFinalizers.(*fakeClient).spec.ManagementState = state
-			controllers, _, err := d.gated()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range controllers {
+			for _, c := range built(t, []*driver{d})[driverNeeded] {
 				if err := c.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
 					t.Fatal(err)
 				}

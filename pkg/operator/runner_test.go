@@ -3,14 +3,13 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/clock"
-
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -34,131 +33,145 @@ func (c *fakeController) Run(ctx context.Context, _ int) {
 	c.ended.Add(1)
 }
 
-// cast is a runner with a fake controller of each kind.
-type cast struct {
+// runnerFixture is a runner with a fake controller of each phase.
+type runnerFixture struct {
 	*runner
-	always, gated, workload *fakeController
-	client                  *fakeClient
+	always, needed, workload *fakeController
+	client                   *fakeClient
 }
 
-func newCast() *cast {
-	c := &cast{always: &fakeController{}, gated: &fakeController{}, workload: &fakeController{}, client: newFakeClient()}
-	both := []*driver{
-		{Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{}, operator: newConditionWriter(c.client), applied: &firstTimes{}},
-		{Driver: plugin.Driver{Name: "leader"}, applied: &firstTimes{}},
+func newRunnerFixture() *runnerFixture {
+	f := &runnerFixture{
+		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{}, client: newFakeClient(),
 	}
-	c.runner = &runner{
-		drivers: both, always: []factory.Controller{c.always}, gated: []factory.Controller{c.gated}, workloads: []factory.Controller{c.workload},
+	leader := &driver{
+		Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{}, operator: newConditionWriter(f.client),
+		initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
 	}
-	return c
+	f.runner = &runner{
+		drivers: []*driver{leader, {Driver: plugin.Driver{Name: "leader"}, initialSyncs: &initialSyncs{}}},
+		controllers: map[phase][]factory.Controller{
+			always: {f.always}, driverNeeded: {f.needed}, workloads: {f.workload},
+		},
+	}
+	return f
 }
 
-func (c *cast) observe(text string) {
-	c.client.mu.Lock()
-	defer c.client.mu.Unlock()
-	c.client.spec.ObservedConfig.Raw = []byte(text)
+// start runs the runner until the test ends.
+func (f *runnerFixture) start(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		f.run(ctx)
+		close(done)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
-func (c *cast) running() []int32 {
+func (f *runnerFixture) observe(text string) {
+	f.client.mu.Lock()
+	defer f.client.mu.Unlock()
+	f.client.spec.ObservedConfig.Raw = []byte(text)
+}
+
+// expect compares how many controllers of each phase have started.
+func (f *runnerFixture) expect(t *testing.T, when string, always, needed, workloads int32) {
+	t.Helper()
+	<-time.After(time.Second)
 	synctest.Wait()
-	return []int32{c.always.started.Load(), c.gated.started.Load(), c.workload.started.Load()}
+	got := []int32{f.always.started.Load(), f.needed.started.Load(), f.workload.started.Load()}
+	if diff := cmp.Diff([]int32{always, needed, workloads}, got); diff != "" {
+		t.Errorf("%s: started in phases always, driverNeeded, workloads (-want +got):\n%s", when, diff)
+	}
 }
 
 const (
 	onlyVersion    = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12"}}}`
-	observedConfig = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_AES_128_GCM_SHA256"]}}}`
+	observedConfig = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12",` +
+		`"cipherSuites":["TLS_AES_128_GCM_SHA256"]}}}`
 )
 
-func TestWorkloadsWaitForWhatTheyNeed(t *testing.T) {
+func TestDriverStartsWhenItIsNeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCast()
-		fail := errors.New("not yet")
-		syncs := []factory.SyncFunc{}
-		for _, d := range c.drivers {
-			syncs = append(syncs, d.applied.after(func(context.Context, factory.SyncContext) error { return fail }))
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		c.open(ctx)
-		for _, observed := range []string{"", "{", "{}", onlyVersion, observedConfig} {
-			c.observe(observed)
-			<-time.After(time.Second)
-			if diff := cmp.Diff([]int32{0, 1, 0}, c.running()); diff != "" {
-				t.Errorf("observed %q, nothing applied: started always, gated, workloads (-want +got):\n%s", observed, diff)
-			}
-		}
-		for i, s := range syncs {
-			if err := s(ctx, nil); !errors.Is(err, fail) {
-				t.Errorf("got %v, want the sync's own error", err)
-			}
-			if diff := cmp.Diff([]int32{0, 1, 0}, c.running()); diff != "" {
-				t.Errorf("driver %d failed: started (-want +got):\n%s", i, diff)
-			}
-		}
-		fail = nil
-		for i, s := range syncs {
-			if err := errors.Join(s(ctx, nil), s(ctx, nil)); err != nil {
-				t.Error(err)
-			}
-			if diff := cmp.Diff([]int32{0, 1, int32(i)}, c.running()); diff != "" {
-				t.Errorf("%d drivers applied: started (-want +got):\n%s", i+1, diff)
-			}
-		}
-		cancel()
-		c.runner.running.Wait()
+		f := newRunnerFixture()
+		f.observe(observedConfig)
+		f.drivers[0].components.Gate = struct{ plugin.Gate }{}
+		stop := f.start(t)
+		f.expect(t, "before the probe", 1, 0, 0)
+		close(f.drivers[0].needed)
+		f.expect(t, "after the probe", 1, 1, 1)
+		stop()
 	})
 }
 
-func TestWorkloadsStartInTheEnd(t *testing.T) {
+func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newRunnerFixture()
+		fail := errors.New("not yet")
+		syncs := []factory.SyncFunc{}
+		for _, d := range f.drivers {
+			syncs = append(syncs, d.initialSyncs.track(func(context.Context, factory.SyncContext) error { return fail }))
+		}
+		stop := f.start(t)
+		for _, observed := range []string{"", "{", "{}", onlyVersion, observedConfig} {
+			f.observe(observed)
+			f.expect(t, "observed "+observed, 1, 1, 0)
+		}
+		for _, s := range syncs {
+			if err := s(t.Context(), nil); !errors.Is(err, fail) {
+				t.Errorf("got %v, want the error of the sync", err)
+			}
+			f.expect(t, "after a failed sync", 1, 1, 0)
+		}
+		fail = nil
+		for i, s := range syncs {
+			if err := errors.Join(s(t.Context(), nil), s(t.Context(), nil)); err != nil {
+				t.Error(err)
+			}
+			f.expect(t, fmt.Sprintf("after the sync of driver %d", i), 1, 1, int32(i))
+		}
+		stop()
+	})
+}
+
+func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, observed := range map[string]string{"nothing observed": "", "nothing applied": observedConfig} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := newCast()
-				for _, d := range c.drivers {
-					d.applied.after(nil)
+				f := newRunnerFixture()
+				for _, d := range f.drivers {
+					d.initialSyncs.track(nil)
 				}
-				c.observe(observed)
-				ctx, cancel := context.WithCancel(t.Context())
-				c.open(ctx)
-				<-time.After(readyBound - time.Millisecond)
-				if diff := cmp.Diff([]int32{0, 1, 0}, c.running()); diff != "" {
-					t.Errorf("within the bound: started (-want +got):\n%s", diff)
-				}
-				<-time.After(2 * time.Millisecond)
-				if diff := cmp.Diff([]int32{0, 1, 1}, c.running()); diff != "" {
-					t.Errorf("after the bound: started (-want +got):\n%s", diff)
-				}
-				cancel()
-				c.runner.running.Wait()
+				f.observe(observed)
+				stop := f.start(t)
+				<-time.After(prerequisitesTimeout - time.Second - time.Millisecond)
+				f.expect(t, "before the timeout", 1, 1, 0)
+				f.expect(t, "after the timeout", 1, 1, 1)
+				stop()
 			})
 		})
 	}
 }
 
-func TestRunEndsWhenAllHaveEnded(t *testing.T) {
+func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCast()
-		c.observe(observedConfig)
-		ctx, cancel := context.WithCancel(t.Context())
-		// No gate: open from the start.
-		if err := c.guard(ctx, interval, clock.RealClock{}); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		go func() {
-			c.run(ctx)
-			close(done)
-		}()
-		if diff := cmp.Diff([]int32{1, 1, 1}, c.running()); diff != "" {
-			t.Errorf("started (-want +got):\n%s", diff)
-		}
-		cancel()
-		<-done
-		if got := []int32{c.always.ended.Load(), c.gated.ended.Load(), c.workload.ended.Load()}; !cmp.Equal(got, []int32{1, 1, 1}) {
-			t.Errorf("run returned when %v had ended, want all", got)
+		f := newRunnerFixture()
+		f.observe(observedConfig)
+		stop := f.start(t)
+		f.expect(t, "without a probe", 1, 1, 1)
+		stop()
+		ended := []int32{f.always.ended.Load(), f.needed.ended.Load(), f.workload.ended.Load()}
+		if !cmp.Equal(ended, []int32{1, 1, 1}) {
+			t.Errorf("run returned when %v had ended, want all", ended)
 		}
 	})
 }
@@ -173,10 +186,10 @@ func TestStaleConditionsFollowTheFlavour(t *testing.T) {
 		plugins := plugins()
 		plugins[0].StaleConditions, plugins[1].StaleConditions = []string{"OldDegraded"}, nil
 		drivers := assembled(t, f, plugins...)
-		if diff := cmp.Diff(want, drivers[0].staleConditions()); diff != "" {
+		if diff := cmp.Diff(want, drivers[0].staleConditionTypes()); diff != "" {
 			t.Errorf("%s: stale conditions (-want +got):\n%s", f, diff)
 		}
-		if got := drivers[1].staleConditions(); len(got) > 0 {
+		if got := drivers[1].staleConditionTypes(); len(got) > 0 {
 			t.Errorf("%s: a driver without static objects has the stale conditions %q", f, got)
 		}
 	}

@@ -81,14 +81,14 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 // TestFailedPortRepairIsVisible has an API server that refuses the repair: a condition says so, and the workloads do not wait.
 func TestFailedPortRepairIsVisible(t *testing.T) {
 	t.Parallel()
-	const degraded = "OpenStackManilaDriverGuestStaticResourcesControllerDegraded"
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	first, err := d.static()
+	const name = "OpenStackManilaDriverGuestStaticResourcesController"
+	controllers, err := d.guestStaticResources(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	syncCtx := factory.NewSyncContext("test", d.events)
-	if err := first[0].Sync(t.Context(), syncCtx); err != nil {
+	if err := controllers[0].Sync(t.Context(), syncCtx); err != nil {
 		t.Fatal(err)
 	}
 	kube := d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)
@@ -104,25 +104,23 @@ func TestFailedPortRepairIsVisible(t *testing.T) {
 	kube.PrependReactor("update", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("not today")
 	})
-	again, err := d.static()
-	if err != nil {
+	d.initialSyncs = &initialSyncs{}
+	if controllers, err = d.guestStaticResources(name); err != nil {
 		t.Fatal(err)
 	}
 	d.cluster.Side(flavour.Guest).Named.Start(t.Context().Done())
 	d.cluster.Side(flavour.Guest).Named.WaitForCacheSync(t.Context().Done())
-	if err := again[0].Sync(t.Context(), syncCtx); err == nil {
+	if err := controllers[0].Sync(t.Context(), syncCtx); err == nil {
 		t.Error("no error requeues the repair")
 	}
-	select {
-	case <-d.applied.passed[len(d.applied.passed)-1]:
-	default:
-		t.Error("the workloads wait for the ports of a Service")
+	if !d.initialSyncs.done() {
+		t.Error("the ports of a Service are a prerequisite of workloads")
 	}
 	_, status, _, err := d.operator.GetOperatorState()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := v1helpers.FindOperatorCondition(status.Conditions, degraded)
+	got := v1helpers.FindOperatorCondition(status.Conditions, name+"Degraded")
 	if got == nil || got.Status != opv1.ConditionTrue || !strings.Contains(got.Message, "repairing the ports of Service "+edited.Namespace+"/"+edited.Name+": not today") {
 		t.Errorf("the condition is %+v", got)
 	}

@@ -22,15 +22,16 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
-// classResync repeats what events bring about at once.
+// classResync is the interval of a reconcile without an event.
 const classResync = 10 * time.Minute
 
-// storageClasses returns the controller of the StorageClasses among the driver's assets. It obeys spec.storageClassState of the
-// ClusterCSIDriver, and leaves it to the administrator which class is the default. A driver has none where its classes depend on
-// the cloud.
+// storageClass returns the controller of the StorageClasses among the driver's assets. It honours
+// spec.storageClassState of the ClusterCSIDriver; the administrator decides which StorageClass is the
+// default. A driver whose StorageClasses depend on the cloud has no such assets.
 //
-// It replaces library-go's controller, which deletes a StorageClass before the API server has accepted the new one.
-func (d *driver) storageClasses() ([]factory.Controller, error) {
+// It replaces library-go's controller, which deletes a StorageClass before the API server has
+// accepted its replacement.
+func (d *driver) storageClass(name string) ([]factory.Controller, error) {
 	assets := d.bundle.Select(bundle.StorageClass, flavour.Guest)
 	if len(assets) == 0 {
 		return nil, nil
@@ -43,20 +44,19 @@ func (d *driver) storageClasses() ([]factory.Controller, error) {
 		}
 		classes = append(classes, class)
 	}
-	keeper := storageclass.NewKeeper(d.cluster.Side(flavour.Guest).Kube, d.classLister(), d.events)
-	informer := d.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Informer()
-	return []factory.Controller{factory.New().
-		WithInformers(d.operator.Informer(), informer).
-		WithSync(func(ctx context.Context, _ factory.SyncContext) error { return d.syncClasses(ctx, keeper, classes) }).
+	guest := d.cluster.Side(flavour.Guest)
+	keeper := storageclass.NewKeeper(guest.Kube, d.classLister(), d.events)
+	sync := func(ctx context.Context, _ factory.SyncContext) error { return d.syncClasses(ctx, keeper, classes) }
+	controller := factory.New().
+		WithInformers(d.operator.Informer(), guest.Informers.InformersFor("").Storage().V1().StorageClasses().Informer()).
+		WithSync(cluster.WhileManaged(d.operator, sync)).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(classResync).
-		ToController(d.conditionName("StorageClassController"), d.events)}, nil
+		ToController(name, d.events)
+	return []factory.Controller{controller}, nil
 }
 
 func (d *driver) syncClasses(ctx context.Context, keeper *storageclass.Keeper, classes []*storagev1.StorageClass) error {
-	if managed, err := cluster.Managed(d.operator); err != nil || !managed {
-		return err
-	}
 	state, err := d.cluster.StorageClassState(string(d.Name))
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func newClassBench(t *testing.T, management opv1.ManagementState, state opv1.Sto
 		Driver:  plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
 		cluster: b.Cluster, operator: b.Operator, events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
 	}
-	controllers, err := b.driver.storageClasses()
+	controllers, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
 	if err != nil || len(controllers) != 1 {
 		t.Fatalf("controllers are %v, %v", controllers, err)
 	}
@@ -242,7 +242,7 @@ func TestDefaultStorageClassRace(t *testing.T) {
 func TestNoStorageClasses(t *testing.T) {
 	t.Parallel()
 	for _, d := range assembled(t, flavour.Standalone, plugins()...) {
-		if controllers, err := d.storageClasses(); err != nil || len(controllers) != 0 {
+		if controllers, err := d.storageClass("StorageClassController"); err != nil || len(controllers) != 0 {
 			t.Errorf("%s has %v, %v", d.ConditionPrefix, controllers, err)
 		}
 	}

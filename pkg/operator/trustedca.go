@@ -2,8 +2,6 @@ package operator
 
 import (
 	"bytes"
-	"fmt"
-	"slices"
 
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
@@ -15,23 +13,25 @@ import (
 )
 
 const (
-	// injectTrustedCA is a label of ConfigMaps for the cluster network operator, which fills them.
+	// injectTrustedCA is the label of ConfigMaps that the cluster network operator fills with the CAs
+	// that a cluster trusts.
 	injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
 	// trustedCAKey is the key that it fills.
 	trustedCAKey = "ca-bundle.crt"
 )
 
-// trustedCA is the ConfigMap with the CAs that the cluster of the operator trusts: on HyperShift the management cluster, never
-// the hosted one, whose administrator must not decide whom the operator trusts.
+// trustedCA is the ConfigMap with the trusted CA bundle of the operator's own cluster. On HyperShift
+// this is the management cluster: the administrator of a guest cluster must not decide which CAs the
+// operator trusts.
 type trustedCA struct {
 	asset           bundle.Asset
 	namespace, name string
 	configMaps      coreinformers.ConfigMapInformer
-	// seen is what changed saw last.
+	// seen is the bundle at the last call of changed.
 	seen []byte
 }
 
-// findTrustedCA finds the ConfigMap among the driver's assets, where its name is defined; nil is none.
+// findTrustedCA returns the ConfigMap among the driver's assets, or nil.
 func (d *driver) findTrustedCA() (*trustedCA, error) {
 	for _, asset := range d.bundle.Select(bundle.Static, flavour.ControlPlane) {
 		object, err := metadata(asset)
@@ -52,16 +52,16 @@ func newTrustedCA(c *cluster.Cluster, asset bundle.Asset, namespace, name string
 	}
 }
 
-// pem returns the certificates, nothing before the ConfigMap is there and filled.
+// pem returns the certificates, or nil while the ConfigMap is missing or empty.
 func (t *trustedCA) pem() []byte {
 	found, err := t.configMaps.Lister().ConfigMaps(t.namespace).Get(t.name)
-	if err != nil { // a cache has no error but that it is missing
+	if err != nil { // the only error of a cache is NotFound
 		return nil
 	}
 	return []byte(found.Data[trustedCAKey])
 }
 
-// changed tells whether the certificates are others than at the last call. Nothing is what they are before the first.
+// changed returns true if the certificates differ from those at the last call.
 func (t *trustedCA) changed() bool {
 	if t == nil {
 		return false
@@ -71,7 +71,7 @@ func (t *trustedCA) changed() bool {
 	return !bytes.Equal(before, t.seen)
 }
 
-// informers tell of changes of the ConfigMap.
+// informers returns the informer of the ConfigMap.
 func (t *trustedCA) informers() []factory.Informer {
 	if t == nil {
 		return nil
@@ -79,20 +79,16 @@ func (t *trustedCA) informers() []factory.Informer {
 	return []factory.Informer{t.configMaps.Informer()}
 }
 
-// trustedCAController keeps the ConfigMap from the start, whatever the gate says: the operator needs its content to ask the
-// cloud. The other static assets leave it to this controller.
-func (d *driver) trustedCAController() ([]factory.Controller, error) {
-	if d.trusted == nil {
+// trustedCAController returns the controller of the ConfigMap. It runs from the start, because the
+// probe of OpenStack needs the content.
+func (d *driver) trustedCAController(name string) ([]factory.Controller, error) {
+	if d.trustedCA == nil {
 		return nil, nil
 	}
-	controller, err := d.staticController(staticGroup{"TrustedCAController", flavour.ControlPlane, []bundle.Asset{d.trusted.asset}})
-	if err != nil {
-		return nil, fmt.Errorf("making the controller of the trusted CAs: %w", err)
-	}
-	return []factory.Controller{controller}, nil
+	return d.staticResources(name, flavour.ControlPlane, []bundle.Asset{d.trustedCA.asset})
 }
 
-// gatedAssets are all but the one that is not behind the gate.
-func (d *driver) gatedAssets() []bundle.Asset {
-	return slices.DeleteFunc(d.bundle.Assets(), func(a bundle.Asset) bool { return d.trusted != nil && a.Name == d.trusted.asset.Name })
+// isTrustedCA reports whether trustedCAController applies the asset.
+func (d *driver) isTrustedCA(a bundle.Asset) bool {
+	return d.trustedCA != nil && d.trustedCA.asset.Name == a.Name
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,11 +33,12 @@ func TestTrustedCAsOfTheOperatorsCluster(t *testing.T) {
 			for i := range drivers {
 				drivers[i].Namespace = "operands"
 			}
-			trusted := assembled(t, f, drivers...)[0].trusted
+			trusted := assembled(t, f, drivers...)[0].trustedCA
 			if trusted.namespace != namespace {
 				t.Errorf("the ConfigMap is in %s, want %s", trusted.namespace, namespace)
 			}
-			for _, asset := range assembled(t, f, drivers...)[0].gatedAssets() {
+			d := assembled(t, f, drivers...)[0]
+			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest), d.staticAssets(flavour.ControlPlane)) {
 				if asset.Name == trusted.asset.Name {
 					t.Error("the ConfigMap has a second writer")
 				}
@@ -58,7 +60,7 @@ func TestNewTrustedCAsAreTriedAtOnce(t *testing.T) {
 	clock := clocktesting.NewFakeClock(metav1.Now().Time)
 	w := watch(clock)
 	w.gate.answers(noAnswer())
-	w.trusted = assembled(t, flavour.Standalone, plugins()...)[0].trusted
+	w.trusted = assembled(t, flavour.Standalone, plugins()...)[0].trustedCA
 	for i, step := range []struct {
 		bundle string
 		asked  int32

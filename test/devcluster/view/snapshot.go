@@ -89,7 +89,7 @@ func (c Condition) String() string {
 	if c.Reason != "" && c.Reason != "AsExpected" {
 		text += " " + c.Reason
 	}
-	if c.Message != "" && c.Message != "All is well" {
+	if c.Message != "" && c.Message != "As expected" {
 		text += ": " + c.Message
 	}
 	return text

@@ -35,7 +35,7 @@ func TestWorkloadIsNotUpdatedForAnOldCache(t *testing.T) {
 			kube := fake.NewClientset()
 			kube.PrependReactor("create", "*", generationOne)
 			apps := informers.NewSharedInformerFactory(kube, 0).Apps().V1()
-			client := &generationKeeper{OperatorClientWithFinalizers: newFakeClient()}
+			client := &generationCache{OperatorClientWithFinalizers: newFakeClient()}
 			var controller factory.Controller
 			if kind == "Deployment" {
 				controller = deploymentcontroller.NewDeploymentController("Foo", workloadManifest(kind), recorder, client, kube, apps.Deployments(), nil, nil)

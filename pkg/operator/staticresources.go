@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,78 +16,74 @@ import (
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// staticResync repeats what events bring about at once. library-go's own minute would cost a request an object and minute.
+// staticResync is the interval of a reconcile without an event. The minute of library-go's controller
+// would cost one request per object and minute.
 const staticResync = 10 * time.Minute
 
-// static returns the controllers that keep a driver's static assets: RBAC, service accounts, services and the like, and the
-// CSIDriver. Where both sides are one cluster it is one controller, so that rights are there before who uses them.
-func (d *driver) static() ([]factory.Controller, error) {
-	var controllers []factory.Controller
-	for _, group := range d.staticGroups() {
-		if len(group.assets) == 0 {
-			continue
-		}
-		controller, err := d.staticController(group)
-		if err != nil {
-			return nil, err
-		}
-		controllers = append(controllers, controller)
-	}
-	return controllers, nil
+// The names of the two controllers of static assets. Standalone, where both sides are one cluster,
+// there is only the one of the guest, so that it applies RBAC before the objects that use it.
+const (
+	guestStaticResources        = "*GuestStaticResourcesController"
+	controlPlaneStaticResources = "*ControlPlaneStaticResourcesController"
+)
+
+func (d *driver) guestStaticResources(name string) ([]factory.Controller, error) {
+	return d.staticResources(name, flavour.Guest, d.staticAssets(flavour.Guest))
 }
 
-// staticGroup is the static assets of one cluster.
-type staticGroup struct {
-	name   string
-	side   flavour.Side
-	assets []bundle.Asset
+func (d *driver) controlPlaneStaticResources(name string) ([]factory.Controller, error) {
+	return d.staticResources(name, flavour.ControlPlane, d.staticAssets(flavour.ControlPlane))
 }
 
-func (d *driver) staticGroups() []staticGroup {
-	guest := staticGroup{name: "GuestStaticResourcesController", side: flavour.Guest}
-	control := staticGroup{name: "ControlPlaneStaticResourcesController", side: flavour.ControlPlane}
+// staticAssets returns the assets for the static resources controller of a side: RBAC,
+// ServiceAccounts, Services and the like, and the CSIDriver.
+func (d *driver) staticAssets(side flavour.Side) []bundle.Asset {
 	oneCluster := d.cluster.Side(flavour.ControlPlane) == d.cluster.Side(flavour.Guest)
-	for _, asset := range d.gatedAssets() {
-		switch {
-		case asset.Role != bundle.Static && asset.Role != bundle.CSIDriver:
-		case asset.Side == flavour.Guest || oneCluster:
-			guest.assets = append(guest.assets, asset)
-		default:
-			control.assets = append(control.assets, asset)
-		}
-	}
-	return []staticGroup{guest, control}
+	return slices.DeleteFunc(d.bundle.Assets(), func(a bundle.Asset) bool {
+		static := a.Role == bundle.Static || a.Role == bundle.CSIDriver
+		inGuest := oneCluster || a.Side == flavour.Guest
+		return !static || inGuest != (side == flavour.Guest) || d.isTrustedCA(a)
+	})
 }
 
-func (d *driver) staticController(group staticGroup) (factory.Controller, error) {
-	clients := d.cluster.Side(group.side)
-	assets, err := d.withCSIDriverHooks(group.assets)
+// staticResources returns the controller that applies assets to a side.
+func (d *driver) staticResources(
+	name string, side flavour.Side, assets []bundle.Asset,
+) ([]factory.Controller, error) {
+	if len(assets) == 0 {
+		return nil, nil
+	}
+	clients := d.cluster.Side(side)
+	assets, err := d.withCSIDriverHooks(assets)
 	if err != nil {
 		return nil, err
 	}
-	name := d.conditionName(group.name)
 	files, read := assetFunc(assets)
-	ports, err := d.newServicePorts(group.side, assets)
+	ports, err := d.newServicePorts(side, assets)
 	if err != nil {
 		return nil, err
 	}
 	static := staticresourcecontroller.NewStaticResourceController(name, read, files,
 		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
 		ports, d.events)
-	// Workloads wait for RBAC and the like, not for the ports of a Service.
-	sync := d.whileManaged(ports.before(d.applied.after(static.Sync)))
-	f := factory.New().WithInformers(d.operator.Informer()).WithSync(sync).ResyncEvery(staticResync)
-	if err := d.watchStatic(f, group.side, assets); err != nil {
+	// RBAC is a prerequisite of workloads; the ports of a Service are not.
+	sync := ports.before(d.initialSyncs.track(static.Sync))
+	f := factory.New().
+		WithInformers(d.operator.Informer()).
+		WithSync(cluster.WhileManaged(d.operator, sync)).
+		ResyncEvery(staticResync)
+	if err := d.watchAssets(f, side, assets); err != nil {
 		return nil, err
 	}
-	return f.ToController(static.Name(), d.events), nil
+	return []factory.Controller{f.ToController(static.Name(), d.events)}, nil
 }
 
-// watchStatic has the objects' own informers wake the controller.
-func (d *driver) watchStatic(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
+// watchAssets triggers the controller when an object among the assets changes.
+func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
 	clients := d.cluster.Side(side)
 	names := map[factory.Informer]sets.Set[string]{}
 	for _, asset := range assets {
@@ -100,7 +97,8 @@ func (d *driver) watchStatic(f *factory.Factory, side flavour.Side, assets []bun
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(obj.GetObjectKind().GroupVersionKind())
 		if object.GetNamespace() == "" && clients.Informers.InformersFor("") == nil {
-			return fmt.Errorf("asset %q has no namespace: of such objects the operator may see only those in the cluster of the nodes", asset.Name)
+			return fmt.Errorf("asset %q has no namespace: the operator can read such objects only in the guest cluster",
+				asset.Name)
 		}
 		informer, err := clients.Named.For(object.GetNamespace(), object.GetName()).ForResource(resource)
 		if err != nil {
@@ -112,20 +110,20 @@ func (d *driver) watchStatic(f *factory.Factory, side flavour.Side, assets []bun
 		names[informer.Informer()].Insert(object.GetName())
 	}
 	for informer, ours := range names {
-		f.WithFilteredEventsInformers(named(ours), informer)
+		f.WithFilteredEventsInformers(nameFilter(ours), informer)
 	}
 	return nil
 }
 
-// named lets the events of some objects pass.
-func named(names sets.Set[string]) factory.EventFilterFunc {
+// nameFilter accepts events of the objects with these names.
+func nameFilter(names sets.Set[string]) factory.EventFilterFunc {
 	return func(obj any) bool {
 		object, err := meta.Accessor(obj)
-		return err != nil || names.Has(object.GetName()) // a tombstone passes: better a sync too many
+		return err != nil || names.Has(object.GetName()) // accepts tombstones, which have no name
 	}
 }
 
-// withCSIDriverHooks applies the driver's CSIDriver hooks to the assets of that role.
+// withCSIDriverHooks returns the assets with the CSIDriver hooks applied.
 func (d *driver) withCSIDriverHooks(assets []bundle.Asset) ([]bundle.Asset, error) {
 	ret := make([]bundle.Asset, 0, len(assets))
 	for _, asset := range assets {
@@ -154,7 +152,7 @@ func (d *driver) changeCSIDriver(text []byte) ([]byte, error) {
 	return yaml.Marshal(obj)
 }
 
-// assetFunc gives assets the form in which library-go asks for them.
+// assetFunc returns the names of the assets, and a function that reads an asset by name.
 func assetFunc(assets []bundle.Asset) ([]string, resourceapply.AssetFunc) {
 	var files []string
 	data := map[string][]byte{}

@@ -14,67 +14,61 @@ import (
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// optionalResync covers objects of kinds without an informer.
+// optionalResync is the interval of a reconcile without an event. These objects have no informer.
 const optionalResync = time.Minute
 
-// optionalKind is a kind of object that exists only in clusters with the capability behind it.
-type optionalKind struct {
-	role bundle.Role
-	crd  string
-	// controller is the controller's name behind the driver's prefix.
-	controller string
+func (d *driver) volumeSnapshotClass(name string) ([]factory.Controller, error) {
+	return d.optionalResources(name, bundle.SnapshotClass, "volumesnapshotclasses.snapshot.storage.k8s.io")
 }
 
-func optionalKinds() []optionalKind {
-	return []optionalKind{
-		{bundle.SnapshotClass, "volumesnapshotclasses.snapshot.storage.k8s.io", "VolumeSnapshotClassController"},
-		{bundle.ServiceMonitor, "servicemonitors.monitoring.coreos.com", "ServiceMonitorController"},
-	}
+func (d *driver) serviceMonitor(name string) ([]factory.Controller, error) {
+	return d.optionalResources(name, bundle.ServiceMonitor, "servicemonitors.monitoring.coreos.com")
 }
 
-// optional returns the controllers that keep objects while their CRD exists. An object is never deleted: with its CRD it goes
-// by itself.
-func (d *driver) optional() ([]factory.Controller, error) {
+// optionalResources returns the controllers that apply the assets of a role while their CRD exists.
+// They never delete an object: Kubernetes deletes it together with its CRD.
+func (d *driver) optionalResources(name string, role bundle.Role, crd string) ([]factory.Controller, error) {
 	var controllers []factory.Controller
-	for _, kind := range optionalKinds() {
-		for _, side := range flavour.Sides() {
-			if assets := d.bundle.Select(kind.role, side); len(assets) > 0 {
-				controller, err := d.optionalController(kind, side, assets)
-				if err != nil {
-					return nil, err
-				}
-				controllers = append(controllers, controller)
+	for _, side := range flavour.Sides() {
+		if assets := d.bundle.Select(role, side); len(assets) > 0 {
+			controller, err := d.optionalResourcesOn(side, name, crd, assets)
+			if err != nil {
+				return nil, err
 			}
+			controllers = append(controllers, controller)
 		}
 	}
 	return controllers, nil
 }
 
-func (d *driver) optionalController(kind optionalKind, side flavour.Side, assets []bundle.Asset) (factory.Controller, error) {
+func (d *driver) optionalResourcesOn(
+	side flavour.Side, name, crdName string, assets []bundle.Asset,
+) (factory.Controller, error) {
 	clients := d.cluster.Side(side)
 	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(clients.APIExtensions, 0,
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kind.crd).String()
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, crdName).String()
 		}),
-		apiextensionsinformers.WithTransform(guest.Only(kind.crd, withoutSchema)))
+		apiextensionsinformers.WithTransform(guest.Only(crdName, withoutSchema)))
 	d.cluster.AddStarter(crds)
 	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
 	files, read := assetFunc(assets)
-	static := staticresourcecontroller.NewStaticResourceController(d.conditionName(kind.controller), read, nil,
+	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
-		WithConditionalResources(read, files, func() bool { return established(crd.Lister(), kind.crd) }, never).
-		// The CRD may go between the look and the call.
+		WithConditionalResources(read, files, func() bool { return established(crd.Lister(), crdName) }, never).
+		// The CRD may be deleted after this check.
 		WithIgnoreNotFoundOnCreate()
 	sync, err := withClassNames(assets, static.Sync)
 	if err != nil {
 		return nil, err
 	}
 	return factory.New().WithInformers(d.operator.Informer(), crd.Informer()).
-		WithSync(d.whileManaged(sync)).
+		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(optionalResync).
 		ToController(static.Name(), d.events), nil
 }
@@ -84,7 +78,7 @@ func never() bool { return false }
 func established(lister apiextensionslisters.CustomResourceDefinitionLister, name string) bool {
 	crd, err := lister.Get(name)
 	if err != nil || crd.DeletionTimestamp != nil {
-		return false // it stays established until its objects are gone, but takes no new ones
+		return false // a CRD that is being deleted stays established, but rejects new objects
 	}
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.Established {
@@ -94,7 +88,7 @@ func established(lister apiextensionslisters.CustomResourceDefinitionLister, nam
 	return false
 }
 
-// withoutSchema keeps a CRD's schema, the bulk of it, out of memory.
+// withoutSchema removes the schema of a CRD, which is the largest part of it, from the cache.
 func withoutSchema(obj any) (any, error) {
 	if crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
 		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{}

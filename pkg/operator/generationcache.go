@@ -13,10 +13,10 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// generationKeeper returns the generations that this process applied, even while the cache of the ClusterCSIDriver is older.
+// generationCache returns the generations that this process applied, even while the cache of the ClusterCSIDriver is older.
 // library-go updates a workload whose generation differs from the one in the status. With an older cache it would send an
 // update that changes nothing, and an event about it, after each change of a workload.
-type generationKeeper struct {
+type generationCache struct {
 	v1helpers.OperatorClientWithFinalizers
 
 	mu      sync.Mutex
@@ -24,14 +24,14 @@ type generationKeeper struct {
 }
 
 // ApplyOperatorStatus keeps the generations of the status. They are true whether or not the API server accepts the status.
-func (k *generationKeeper) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+func (k *generationCache) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
 	if status != nil {
 		k.keep(status.Generations)
 	}
 	return k.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
 }
 
-func (k *generationKeeper) keep(generations []applyopv1.GenerationStatusApplyConfiguration) {
+func (k *generationCache) keep(generations []applyopv1.GenerationStatusApplyConfiguration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, g := range generations {
@@ -44,7 +44,7 @@ func (k *generationKeeper) keep(generations []applyopv1.GenerationStatusApplyCon
 }
 
 // GetOperatorState returns the cached state with the kept generations.
-func (k *generationKeeper) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+func (k *generationCache) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	spec, cached, version, err := k.OperatorClientWithFinalizers.GetOperatorState()
 	if err != nil || cached == nil {
 		return spec, cached, version, err

@@ -94,20 +94,14 @@ func TestObjectsFollowTheirCRD(t *testing.T) {
 	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	var controller factory.Controller
-	optional, err := d.optional()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range optional {
-		if c.Name() == "OpenStackManilaDriverVolumeSnapshotClassController-StaticResources" {
-			controller = c
-		}
+	controllers, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
+	if err != nil || len(controllers) != 1 {
+		t.Fatalf("got %d controllers, %v", len(controllers), err)
 	}
 	d.cluster.Start(ctx)
 	classes := clients.Dynamic.Resource(schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses"})
 	exists := func(ctx context.Context) (bool, error) {
-		if err := controller.Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
+		if err := controllers[0].Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
 			return false, err
 		}
 		_, err := classes.Get(ctx, "csi-manila-standard", metav1.GetOptions{})

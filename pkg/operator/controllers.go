@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+)
+
+// phase is the time at which a controller starts. All controllers run until the operator ends.
+type phase int
+
+const (
+	// always: the controller starts with the operator.
+	always phase = iota
+	// driverNeeded: the controller starts as soon as the driver is needed, because OpenStack offers
+	// what the driver needs or because the driver is deployed already.
+	driverNeeded
+	// workloads: the controller starts after those of driverNeeded, when the prerequisites of the
+	// driver's pods are met.
+	workloads
+)
+
+// scope is how often a controller exists.
+type scope int
+
+const (
+	// perOperator: the controller exists once, for the leading driver.
+	perOperator scope = iota
+	// perDriver: the controller exists for the leading driver and for each companion driver.
+	perDriver
+)
+
+// entry describes a controller. Each controller is in the file that is named after it.
+type entry struct {
+	// name starts the types of the controller's conditions. In it, * stands for the ConditionPrefix
+	// of the driver and "Driver". A name in angle brackets is chosen by the driver plugin.
+	name  string
+	phase phase
+	scope scope
+	build func(d *driver, name string) ([]factory.Controller, error)
+	// writes lists what the controller writes, besides its conditions.
+	writes string
+}
+
+// entries lists all controllers of an operator. A controller is not built for a driver that has
+// nothing for it to write.
+func entries() []entry {
+	return []entry{
+		{"LoggingSyncer", always, perOperator, (*driver).logLevel,
+			"log level of the operator's process"},
+		{"ManagementState", always, perOperator, (*driver).managementState,
+			"nothing"},
+		{"*CSIConfigObserverController", always, perOperator, (*driver).configObserver,
+			"spec.observedConfig of the ClusterCSIDriver"},
+		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController,
+			"ConfigMap with the trusted CA bundle, on the control plane side"},
+		{"*StaleConditions", always, perDriver, (*driver).staleConditions,
+			"nothing: removes conditions of earlier releases"},
+		{"<service>", always, perOperator, (*driver).cloudProbe,
+			"nothing: conditions <service>CloudReachable and <service>ControllerDisabled"},
+		{"<service>Credentials", driverNeeded, perDriver, (*driver).credentials,
+			"nothing: conditions <service>CredentialsAccepted and ...ExpireSoon"},
+		{"*HashKeyController", driverNeeded, perOperator, (*driver).hashKeyController,
+			"Secret <operator>-hash-key"},
+		{guestStaticResources, driverNeeded, perDriver, (*driver).guestStaticResources,
+			"RBAC, ServiceAccounts, Services, PodDisruptionBudgets, CSIDriver"},
+		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources,
+			"static objects in the management cluster (HyperShift)"},
+		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass,
+			"VolumeSnapshotClass, while its CRD exists"},
+		{"*ServiceMonitorController", driverNeeded, perDriver, (*driver).serviceMonitor,
+			"ServiceMonitor, while its CRD exists"},
+		{"*StorageClassController", driverNeeded, perDriver, (*driver).storageClass,
+			"StorageClasses among the assets"},
+		{"<plugin>", driverNeeded, perDriver, (*driver).pluginControllers,
+			"objects that depend on the cloud: see the Setup function in pkg/drivers"},
+		{"*ControllerServiceController", workloads, perDriver, (*driver).controllerService,
+			"Deployment"},
+		{"*NodeServiceController", workloads, perDriver, (*driver).nodeService,
+			"DaemonSet"},
+	}
+}
+
+// buildControllers builds the controllers of all drivers, the leading driver first.
+func buildControllers(drivers []*driver) (map[phase][]factory.Controller, error) {
+	controllers := map[phase][]factory.Controller{}
+	for _, e := range entries() {
+		for i, d := range drivers {
+			if i > 0 && e.scope == perOperator {
+				break
+			}
+			built, err := e.build(d, d.fullName(e.name))
+			if err != nil {
+				return nil, fmt.Errorf("building controller %s: %w", d.fullName(e.name), err)
+			}
+			controllers[e.phase] = append(controllers[e.phase], built...)
+		}
+	}
+	return controllers, nil
+}
+
+// fullName returns the name of an entry for the driver.
+func (d *driver) fullName(name string) string {
+	return strings.Replace(name, "*", d.ConditionPrefix+"Driver", 1)
+}
+
+// credentials returns the controller in pkg/credential that tries the driver Secret.
+func (d *driver) credentials(string) ([]factory.Controller, error) {
+	if d.components.Credentials == nil {
+		return nil, nil
+	}
+	return []factory.Controller{d.components.Credentials}, nil
+}
+
+// pluginControllers returns the controllers of the driver plugin.
+func (d *driver) pluginControllers(string) ([]factory.Controller, error) {
+	return d.components.Controllers, nil
+}

@@ -1,0 +1,37 @@
+package operator
+
+import (
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+// controllerService returns the controller of the Deployment with the driver's controllers. It is
+// the one inside library-go's controller for CSI drivers, which does not check the cluster ID.
+func (d *driver) controllerService(name string) ([]factory.Controller, error) {
+	asset, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	clients := d.cluster.Side(flavour.ControlPlane)
+	deployments := clients.Named.For(object.Namespace, object.Name).Apps().V1().Deployments()
+	hooks, err := d.controllerHooks(deployments.Lister())
+	if err != nil {
+		return nil, err
+	}
+	changes, informers := hook.DeploymentHooks(hooks)
+	return []factory.Controller{deploymentcontroller.NewDeploymentController(
+		name,
+		asset.Data,
+		d.events,
+		d.cluster.Workloads(d.operator, string(d.Name)),
+		clients.Kube,
+		deployments,
+		informers,
+		hook.Manifest(d.cluster),
+		changes...,
+	)}, nil
+}

@@ -1,0 +1,167 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/library-go/pkg/operator/management"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/host"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
+)
+
+// operator is what a start command runs.
+type operator struct {
+	// name is the name of the operator's Deployment.
+	name       string
+	drivers    []plugin.Driver
+	bundles    []*bundle.Bundle
+	settings   *settings.Settings
+	namespaces flavour.Namespaces
+}
+
+// newOperator loads the bundles of the drivers, and then the settings, because the bundles determine
+// which images are required. lookup reads an environment variable.
+func newOperator(
+	name string, drivers []plugin.Driver, flags *settings.Flags, lookup func(string) (string, bool),
+) (*operator, error) {
+	bundles, err := loadBundles(drivers, flags.Flavour())
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := flags.Load(lookup, allImageVariables(flags.Flavour(), bundles))
+	if err != nil {
+		return nil, err
+	}
+	return &operator{
+		name:       name,
+		drivers:    drivers,
+		bundles:    bundles,
+		settings:   loaded,
+		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
+	}, nil
+}
+
+// run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is done.
+func (o *operator) run(ctx context.Context, process host.Process) error {
+	connected, err := o.connect(process)
+	if err != nil {
+		return err
+	}
+	drivers, err := o.fillAssets(connected, process)
+	if err != nil {
+		return err
+	}
+	if err := setUp(drivers, process.Clock); err != nil {
+		return err
+	}
+	controllers, err := buildControllers(drivers)
+	if err != nil {
+		return err
+	}
+	if err := registerMetrics(drivers[0]); err != nil {
+		return err
+	}
+	r := &runner{drivers: drivers, controllers: controllers}
+	r.run(ctx)
+	// An error would keep the process from releasing its Lease.
+	return nil
+}
+
+// connect creates clients and informers. It sends nothing.
+func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
+	connected, err := cluster.Connect(cluster.Target{
+		ControlPlane: process.Config,
+		Guest:        process.Served,
+		Flavour:      o.settings.Flavour,
+		Namespaces:   o.namespaces,
+		Driver:       string(o.drivers[0].Name),
+		Clock:        process.Clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	connected.Operator = &generationCache{OperatorClientWithFinalizers: newConditionWriter(connected.Operator)}
+	return connected, nil
+}
+
+// fillAssets returns the drivers, whose assets contain the values of the early placeholders.
+func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) ([]*driver, error) {
+	leader := o.drivers[0]
+	values := placeholders(o.bundles, o.settings, o.namespaces)
+	key := &hook.Key{}
+	var drivers []*driver
+	for i, p := range o.drivers {
+		if p.Name != leader.Name || p.Namespace != leader.Namespace {
+			return nil, fmt.Errorf("driver %q is not a companion of %q: name or namespace differs",
+				p.ConditionPrefix, leader.ConditionPrefix)
+		}
+		filled, err := o.bundles[i].Fill(values)
+		if err != nil {
+			return nil, fmt.Errorf("assets of driver %q: %w", p.ConditionPrefix, err)
+		}
+		drivers = append(drivers, &driver{
+			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator,
+			settings: o.settings, events: process.Events, clock: process.Clock, bundle: filled, key: key,
+			initialSyncs: &initialSyncs{}, needed: make(chan struct{}), cloudMetrics: newCloudMetrics(),
+		})
+	}
+	return drivers, nil
+}
+
+// setUp calls the Setup function of each driver. Companion drivers use the trusted CA bundle of the
+// leading driver.
+func setUp(drivers []*driver, c clock.PassiveClock) error {
+	leader := drivers[0]
+	if !leader.Removable {
+		management.SetOperatorNotRemovable()
+	}
+	var err error
+	if leader.trustedCA, err = leader.findTrustedCA(); err != nil {
+		return err
+	}
+	cloud := openstack.Source{CloudsFile: leader.settings.CloudsFile, CAFiles: leader.settings.CAFiles}
+	if leader.trustedCA != nil {
+		cloud.TrustedCAs = leader.trustedCA.pem
+	}
+	for _, d := range drivers {
+		if leader.trustedCA != nil {
+			d.trustedCAName = leader.trustedCA.name
+		}
+		if d.Setup == nil {
+			continue
+		}
+		d.components, err = d.Setup(plugin.Dependencies{
+			Cluster: d.cluster, Settings: d.settings, Events: d.events,
+			Cloud: cloud, CloudInformers: leader.trustedCA.informers(), Clock: c,
+		})
+		if err == nil {
+			err = d.components.Validate()
+		}
+		if err != nil {
+			return fmt.Errorf("setting up driver %q: %w", d.ConditionPrefix, err)
+		}
+	}
+	return nil
+}
+
+func registerMetrics(leader *driver) error {
+	if leader.components.Credentials != nil {
+		if err := leader.components.Credentials.Metrics.RegisterWith(legacyregistry.Register); err != nil {
+			return fmt.Errorf("registering metrics of the credentials: %w", err)
+		}
+	}
+	if err := leader.cloudMetrics.registerWith(legacyregistry.Register); err != nil {
+		return fmt.Errorf("registering metrics of the cloud probe: %w", err)
+	}
+	return nil
+}

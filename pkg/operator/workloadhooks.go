@@ -1,0 +1,85 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+// controllerHooks returns the hooks of the Deployment. The hooks of the driver plugin come last, so
+// that they can override the others.
+func (d *driver) controllerHooks(deployments appslisters.DeploymentLister) ([]hook.Workload, error) {
+	certificates, err := d.certificateHooks()
+	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
+		certificates, d.components.ControllerHooks)
+	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
+}
+
+// nodeHooks returns the hooks of the DaemonSet. On HyperShift the guest cluster does not contain the
+// certificates.
+func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
+	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(flavour.Guest)...)
+	if d.cluster.Flavour == flavour.Standalone {
+		certificates, err := d.certificateHooks()
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, certificates...)
+	}
+	hooks = append(hooks, d.components.NodeHooks...)
+	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), nil
+}
+
+// controlPlaneHooks returns the hooks that depend on where the Deployment runs.
+func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []hook.Workload {
+	if d.cluster.Flavour == flavour.HyperShift {
+		return []hook.Workload{
+			{Informers: []factory.Informer{d.cluster.Config.Infrastructures.Informer()}}, // because the manifest contains the cluster ID
+			hook.HostedControlPlane(d.cluster),
+			hook.Proxy(d.settings.Proxy),
+			hook.RunAsUser(d.settings.RunAsUser),
+			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
+		}
+	}
+	return []hook.Workload{hook.Topology(d.cluster), hook.ObservedProxy()}
+}
+
+func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
+	if d.trustedCAName == "" {
+		return nil
+	}
+	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCAName)}
+}
+
+// certificateHooks returns the hooks that roll out pods when a certificate of a metrics endpoint
+// changes: the pods read it only when they start.
+func (d *driver) certificateHooks() ([]hook.Workload, error) {
+	certificates, err := d.servingCertificates()
+	var hooks []hook.Workload
+	for _, secret := range certificates {
+		hooks = append(hooks, hook.SecretHash(d.cluster, flavour.ControlPlane, secret))
+	}
+	return hooks, err
+}
+
+// workload returns the asset of a role and its metadata, or nil if the driver does not have one.
+func (d *driver) workload(role bundle.Role, side flavour.Side) (bundle.Asset, *metav1.PartialObjectMetadata, error) {
+	switch assets := d.bundle.Select(role, side); len(assets) {
+	case 0:
+		return bundle.Asset{}, nil, nil
+	case 1:
+		object, err := metadata(assets[0])
+		return assets[0], object, err
+	default:
+		return bundle.Asset{}, nil, fmt.Errorf("driver %q has %d assets of role %q, want at most one",
+			d.ConditionPrefix, len(assets), role)
+	}
+}
