@@ -27,14 +27,14 @@ type Clients struct {
 	Dynamic       dynamic.Interface
 	APIExtensions apiextensions.Interface
 	// Named has the informers of objects whose name is known.
-	Named *NamedInformers
+	ObjectInformers *ObjectInformers
 	// Informers exist in the cluster of the nodes, as "", for objects without a namespace, and standalone for Namespaces.UserConfig.
 	Informers v1helpers.KubeInformersForNamespaces
 }
 
 // Start starts the informers that have been asked for.
 func (c *Clients) Start(stop <-chan struct{}) {
-	c.Named.Start(stop)
+	c.ObjectInformers.Start(stop)
 	c.Informers.Start(stop)
 }
 
@@ -50,28 +50,28 @@ type Cluster struct {
 	HostedControlPlanes *HostedControlPlaneInformer
 
 	controlPlane, guest *Clients
-	starters            []starter
+	informerFactories   []informerFactory
 }
 
-type starter interface {
+type informerFactory interface {
 	Start(stop <-chan struct{})
 }
 
-// starterFunc starts what runs until it is stopped.
-type starterFunc func(stop <-chan struct{})
+// informerFunc starts what runs until it is stopped.
+type informerFunc func(stop <-chan struct{})
 
-func (f starterFunc) Start(stop <-chan struct{}) { go f(stop) }
+func (f informerFunc) Start(stop <-chan struct{}) { go f(stop) }
 
 // New joins the clients of the two sides, which standalone are the same. Operator and Config are the caller's to set.
 func New(f flavour.Flavour, n flavour.Namespaces, controller, guest *Clients) *Cluster {
 	c := &Cluster{Flavour: f, Namespaces: n, controlPlane: controller, guest: guest}
-	c.AddStarter(guest)
+	c.AddInformerFactory(guest)
 	if controller != guest {
-		c.AddStarter(controller)
+		c.AddInformerFactory(controller)
 	}
 	if f == flavour.HyperShift {
 		c.HostedControlPlanes = newHostedControlPlanes(controller.Dynamic, n.ControlPlane)
-		c.AddStarter(starterFunc(c.HostedControlPlanes.Run))
+		c.AddInformerFactory(informerFunc(c.HostedControlPlanes.Run))
 	}
 	return c
 }
@@ -86,18 +86,18 @@ func (c *Cluster) Side(side flavour.Side) *Clients {
 
 // Start starts all informers that have been asked for.
 func (c *Cluster) Start(ctx context.Context) {
-	for _, s := range c.starters {
+	for _, s := range c.informerFactories {
 		s.Start(ctx.Done())
 	}
 }
 
-// AddStarter has further informer factories started with the others.
-func (c *Cluster) AddStarter(s starter) {
-	c.starters = append(c.starters, s)
+// AddInformerFactory has further informer factories started with the others.
+func (c *Cluster) AddInformerFactory(s informerFactory) {
+	c.informerFactories = append(c.informerFactories, s)
 }
 
-// Target says which API servers to connect to, and for which driver.
-type Target struct {
+// Options says which API servers to connect to, and for which driver.
+type Options struct {
 	// ControlPlane reaches the cluster of the driver's controllers and Guest that of its nodes. Standalone they are one.
 	ControlPlane, Guest *rest.Config
 	Flavour             flavour.Flavour
@@ -108,25 +108,25 @@ type Target struct {
 }
 
 // Connect makes clients and informers. It sends nothing.
-func Connect(t Target) (*Cluster, error) {
+func Connect(o Options) (*Cluster, error) {
 	namespaces := []string{""}
-	if t.Flavour == flavour.Standalone {
-		namespaces = append(namespaces, t.Namespaces.UserConfig)
+	if o.Flavour == flavour.Standalone {
+		namespaces = append(namespaces, o.Namespaces.UserConfig)
 	}
-	served, err := newClients(t.Guest, t.Driver, namespaces...)
+	served, err := newClients(o.Guest, o.Driver, namespaces...)
 	if err != nil {
 		return nil, fmt.Errorf("making clients of the nodes' cluster: %w", err)
 	}
 	controller := served
-	if t.Flavour == flavour.HyperShift {
-		if controller, err = newClients(t.ControlPlane, t.Driver); err != nil {
+	if o.Flavour == flavour.HyperShift {
+		if controller, err = newClients(o.ControlPlane, o.Driver); err != nil {
 			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
 		}
 	}
-	c := New(t.Flavour, t.Namespaces, controller, served)
+	c := New(o.Flavour, o.Namespaces, controller, served)
 	c.Config = guest.NewConfig(served.Dynamic, c.place())
-	c.AddStarter(c.Config)
-	return c, c.addOperatorClient(t)
+	c.AddInformerFactory(c.Config)
+	return c, c.addOperatorClient(o)
 }
 
 func newClients(config *rest.Config, driver string, namespaces ...string) (*Clients, error) {
@@ -148,10 +148,10 @@ func newClients(config *rest.Config, driver string, namespaces ...string) (*Clie
 	}
 	factories := map[string]informers.SharedInformerFactory{}
 	for _, namespace := range namespaces {
-		factories[namespace] = newInformers(kube, namespace, informers.WithTransform(guest.Slim(driver)))
+		factories[namespace] = newInformers(kube, namespace, informers.WithTransform(guest.DropUnused(driver)))
 	}
 	return &Clients{
-		Kube: kube, Dynamic: dyn, APIExtensions: extensions, Named: NewNamedInformers(kube),
+		Kube: kube, Dynamic: dyn, APIExtensions: extensions, ObjectInformers: NewObjectInformers(kube),
 		// It is no fake: library-go has this name for factories that somebody else made.
 		Informers: v1helpers.NewFakeKubeInformersForNamespaces(factories),
 	}, nil

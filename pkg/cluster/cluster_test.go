@@ -30,7 +30,7 @@ func TestConnect(t *testing.T) {
 		t.Run(string(test.flavour), func(t *testing.T) {
 			t.Parallel()
 			config := &rest.Config{Host: "https://own.invalid"}
-			got, err := cluster.Connect(cluster.Target{
+			got, err := cluster.Connect(cluster.Options{
 				ControlPlane: config, Guest: config, Flavour: test.flavour,
 				Namespaces: test.flavour.Namespaces("operator", "driver"), Driver: "x",
 				Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
@@ -102,7 +102,7 @@ func TestStart(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
 	var further starts
-	f.AddStarter(&further)
+	f.AddInformerFactory(&further)
 	if further != 0 {
 		t.Error("started before Start")
 	}

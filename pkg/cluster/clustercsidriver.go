@@ -18,23 +18,23 @@ import (
 )
 
 // addOperatorClient makes the client of the ClusterCSIDriver and its informer.
-func (c *Cluster) addOperatorClient(t Target) error {
+func (c *Cluster) addOperatorClient(o Options) error {
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
-		t.Clock,
-		withoutThrottle(t.Guest),
+		o.Clock,
+		withoutThrottle(o.Guest),
 		opv1.GroupVersion.WithResource("clustercsidrivers"),
 		opv1.GroupVersion.WithKind("ClusterCSIDriver"),
-		t.Driver,
+		o.Driver,
 		extractSpec,
 		extractStatus,
 	)
 	if err != nil {
-		return fmt.Errorf("making client of ClusterCSIDriver %q: %w", t.Driver, err)
+		return fmt.Errorf("making client of ClusterCSIDriver %q: %w", o.Driver, err)
 	}
 	// It fails only for an informer that runs already.
-	_ = informers.ForResource(opv1.GroupVersion.WithResource("clustercsidrivers")).Informer().SetTransform(guest.OnlyDriver(t.Driver))
-	c.Operator = guest.NewOperator(client, t.Driver, c.place())
-	c.AddStarter(informers)
+	_ = informers.ForResource(opv1.GroupVersion.WithResource("clustercsidrivers")).Informer().SetTransform(guest.OnlyDriver(o.Driver))
+	c.Operator = guest.NewOperator(client, o.Driver, c.place())
+	c.AddInformerFactory(informers)
 	return nil
 }
 

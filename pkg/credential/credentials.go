@@ -103,7 +103,7 @@ func New(o Options) *Watcher {
 		Options:  o,
 		Metrics:  newMetrics(),
 		name:     o.Cluster.Name(flavour.ControlPlane, "Secret", namespace, o.Secret),
-		secrets:  o.Cluster.Side(flavour.ControlPlane).Named.For(namespace, o.Secret).Core().V1().Secrets(),
+		secrets:  o.Cluster.Side(flavour.ControlPlane).ObjectInformers.For(namespace, o.Secret).Core().V1().Secrets(),
 		attempts: map[digest]*attempt{},
 	}
 	w.Controller = factory.New().

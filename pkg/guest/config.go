@@ -24,17 +24,17 @@ const ConfigName = "cluster"
 
 // Config informs of the guest's objects of config.openshift.io, each checked at each read.
 type Config struct {
-	Infrastructures *Kind[configv1.Infrastructure]
-	APIServers      *Kind[configv1.APIServer]
-	Proxies         *Kind[configv1.Proxy]
+	Infrastructures *Lister[configv1.Infrastructure]
+	APIServers      *Lister[configv1.APIServer]
+	Proxies         *Lister[configv1.Proxy]
 }
 
 // NewConfig makes the informers. place is what messages add to the name of an object. Nothing runs before Start.
 func NewConfig(client dynamic.Interface, place string) *Config {
 	return &Config{
-		Infrastructures: newKind(client, "infrastructures", "Infrastructure", place, checkInfrastructure),
-		APIServers:      newKind(client, "apiservers", "APIServer", place, checkAPIServer),
-		Proxies:         newKind(client, "proxies", "Proxy", place, checkProxy),
+		Infrastructures: newLister(client, "infrastructures", "Infrastructure", place, checkInfrastructure),
+		APIServers:      newLister(client, "apiservers", "APIServer", place, checkAPIServer),
+		Proxies:         newLister(client, "proxies", "Proxy", place, checkProxy),
 	}
 }
 
@@ -59,20 +59,20 @@ func (c *Config) informers() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{c.Infrastructures.informer, c.APIServers.informer, c.Proxies.informer}
 }
 
-// Kind is the lister of one object. It returns only the fields that operators use, and an error if one of them is invalid.
-type Kind[T any] struct {
+// Lister is the lister of one object. It returns only the fields that operators use, and an error if one of them is invalid.
+type Lister[T any] struct {
 	informer              cache.SharedIndexInformer
 	resource, kind, place string
 	check                 func(*checks, *T) *T
 }
 
-func newKind[T any](client dynamic.Interface, resource, kind, place string, check func(*checks, *T) *T) *Kind[T] {
+func newLister[T any](client dynamic.Interface, resource, kind, place string, check func(*checks, *T) *T) *Lister[T] {
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, configv1.GroupVersion.WithResource(resource), "", 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
 		}).Informer()
-	_ = informer.SetTransform(Only(ConfigName, withoutManagedFields)) // it fails only for an informer that runs already
-	return &Kind[T]{informer: informer, resource: resource, kind: kind, place: place, check: check}
+	_ = informer.SetTransform(OnlyObject(ConfigName, withoutManagedFields)) // it fails only for an informer that runs already
+	return &Lister[T]{informer: informer, resource: resource, kind: kind, place: place, check: check}
 }
 
 func withoutManagedFields(obj any) (any, error) {
@@ -83,10 +83,10 @@ func withoutManagedFields(obj any) (any, error) {
 }
 
 // Informer tells of changes. It is no way to the object.
-func (k *Kind[T]) Informer() factory.Informer { return k.informer }
+func (k *Lister[T]) Informer() factory.Informer { return k.informer }
 
 // Get returns the object, decoded and checked.
-func (k *Kind[T]) Get(name string) (*T, error) {
+func (k *Lister[T]) Get(name string) (*T, error) {
 	obj, found, err := k.informer.GetStore().GetByKey(name)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (k *Kind[T]) Get(name string) (*T, error) {
 }
 
 // List returns the object as a list.
-func (k *Kind[T]) List(labels.Selector) ([]*T, error) {
+func (k *Lister[T]) List(labels.Selector) ([]*T, error) {
 	object, err := k.Get(ConfigName)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -106,7 +106,7 @@ func (k *Kind[T]) List(labels.Selector) ([]*T, error) {
 	return []*T{object}, err
 }
 
-func (k *Kind[T]) decode(obj any) (*T, error) {
+func (k *Lister[T]) decode(obj any) (*T, error) {
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("the cache of %s contains a %T", k.resource, obj)

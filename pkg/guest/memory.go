@@ -28,10 +28,10 @@ const (
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// Slim returns the transform of informers of the guest's objects: what nobody reads does not stay in memory. Of RBAC objects and
+// DropUnused returns the transform of informers of the guest's objects: what nobody reads does not stay in memory. Of RBAC objects and
 // CSIDrivers it keeps the name. Of a StorageClass of another driver, or a big one, it keeps whose it is and whether it is the
 // default; who writes a StorageClass reads it from the API server first.
-func Slim(driver string) cache.TransformFunc {
+func DropUnused(driver string) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		switch object := obj.(type) {
 		case *rbacv1.ClusterRole:
@@ -54,9 +54,9 @@ func Slim(driver string) cache.TransformFunc {
 	}
 }
 
-// Only returns the transform of an informer of one object. An API server that ignores field selectors sends others too: of those it
+// OnlyObject returns the transform of an informer of one object. An API server that ignores field selectors sends others too: of those it
 // keeps the name.
-func Only(name string, next cache.TransformFunc) cache.TransformFunc {
+func OnlyObject(name string, next cache.TransformFunc) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)
 		if err != nil || object.GetName() == name {
@@ -87,9 +87,9 @@ func bareClass(class *storagev1.StorageClass) *storagev1.StorageClass {
 	return bare
 }
 
-// Limit wraps the transport to the guest's API server so that no answer is read without end, and no redirect sends the token to
+// LimitResponses wraps the transport to the guest's API server so that no answer is read without end, and no redirect sends the token to
 // another server. The guest's administrator can have the API server pass requests for a group on to a server of theirs.
-func Limit(next http.RoundTripper) http.RoundTripper { return limited{next} }
+func LimitResponses(next http.RoundTripper) http.RoundTripper { return limited{next} }
 
 var (
 	errTooLong    = errors.New("the answer of the API server is too long")

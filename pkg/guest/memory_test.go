@@ -50,7 +50,7 @@ func TestSlim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			slim := guest.Slim("driver")
+			slim := guest.DropUnused("driver")
 			got, err := slim(tt.given)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := guest.Only("own", guest.Slim(""))(tt.given)
+			got, err := guest.OnlyObject("own", guest.DropUnused(""))(tt.given)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +173,7 @@ func TestLimitFollowsNoRedirect(t *testing.T) {
 func get(t *testing.T, server *httptest.Server, query string) (*http.Response, error) {
 	t.Helper()
 	client := server.Client()
-	client.Transport = guest.Limit(client.Transport)
+	client.Transport = guest.LimitResponses(client.Transport)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+query, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ type Workload struct {
 	// Informers tell when the change must be made again.
 	Informers []factory.Informer
 	// Inputs are the objects whose content rolls the workload out: see RollOutDeployment.
-	Inputs []Input
+	RolloutInputs []RolloutInput
 }
 
 // CSIDriver changes the CSIDriver object before it is applied.

@@ -35,7 +35,7 @@ const newReplicaSetAvailable = "NewReplicaSetAvailable"
 // waited for in vain. deployments must have the Deployment as it is in the cluster, and its changes must repeat the hook.
 func Release(c *cluster.Cluster, deployments appslisters.DeploymentLister, operatorName, version string) Workload {
 	namespace := c.Namespaces.Operator
-	operator := c.Side(flavour.ControlPlane).Named.For(namespace, operatorName).Apps().V1().Deployments()
+	operator := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, operatorName).Apps().V1().Deployments()
 	r := release{
 		deployments: deployments,
 		operators:   operator.Lister().Deployments(namespace),

@@ -68,7 +68,7 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
 		}}},
 	})
-	named := f.Side(flavour.ControlPlane).Named
+	named := f.Side(flavour.ControlPlane).ObjectInformers
 	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(), operatorName, version)
 	informer := named.For(hosted, operatorName).Apps().V1().Deployments().Informer()
 	if !slices.Contains(h.Informers, factory.Informer(informer)) {

@@ -56,7 +56,7 @@ type rollout struct {
 	kind     string
 	key      *Key
 	recorder events.Recorder
-	inputs   []Input
+	inputs   []RolloutInput
 	// announced is the list that the last event about a change was about: the cache may be older.
 	announced string
 	// missed are the inputs that the last event about missing inputs was about.
@@ -66,7 +66,7 @@ type rollout struct {
 func newRollout(kind string, key *Key, recorder events.Recorder, hooks []Workload) *rollout {
 	r := &rollout{kind: kind, key: key, recorder: recorder}
 	for _, h := range hooks {
-		r.inputs = append(r.inputs, h.Inputs...)
+		r.inputs = append(r.inputs, h.RolloutInputs...)
 	}
 	return r
 }
@@ -109,7 +109,7 @@ func (r *rollout) apply(workload *metav1.ObjectMeta, template *corev1.PodTemplat
 	return nil
 }
 
-func (r *rollout) hash(input Input, namespace string) (string, error) {
+func (r *rollout) hash(input RolloutInput, namespace string) (string, error) {
 	content, err := input.content()
 	if err != nil || content == nil {
 		return absent, err
@@ -155,12 +155,12 @@ func (r *rollout) difference(before, now map[string]string) []string {
 }
 
 // id is the input's name in InputsAnnotation.
-func (i Input) id() string {
+func (i RolloutInput) id() string {
 	return strings.ToLower(i.Kind) + "/" + i.Name
 }
 
 // annotation is the key of the input's hash. It is library-go's, so that the hash replaces the one that earlier releases wrote.
-func (i Input) annotation(namespace string) string {
+func (i RolloutInput) annotation(namespace string) string {
 	const longest = 63
 	name := fmt.Sprintf("%s.%s.%s", namespace, i.Name, strings.ToLower(i.Kind))
 	if key := annotationPrefix + name; len(key) <= longest {

@@ -54,7 +54,7 @@ func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fak
 // restart forgets what the hooks know, as a new process does.
 func (r *roller) restart(inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) {
 	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-	controllers, nodes := r.Side(flavour.ControlPlane).Named.For(r.Namespaces.ControlPlane, "driver"), r.Side(flavour.Guest).Named.For(guest, "driver")
+	controllers, nodes := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane, "driver"), r.Side(flavour.Guest).ObjectInformers.For(guest, "driver")
 	r.hooks = [2]hook.Workload{
 		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder, inputs(r.Fake, flavour.ControlPlane)),
 		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder, inputs(r.Fake, flavour.Guest)),
@@ -117,11 +117,11 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 		must(t, err)
 	}
 	until(t, func() bool {
-		a, err := r.Side(flavour.ControlPlane).Named.For(r.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister().Deployments(r.Namespaces.ControlPlane).Get("driver")
+		a, err := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister().Deployments(r.Namespaces.ControlPlane).Get("driver")
 		if err != nil || !maps.Equal(a.Annotations, deployment.Annotations) {
 			return false
 		}
-		b, err := r.Side(flavour.Guest).Named.For(guest, "driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
+		b, err := r.Side(flavour.Guest).ObjectInformers.For(guest, "driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
 		return err == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
 	})
 	return result
@@ -199,7 +199,7 @@ func TestInputsRollOut(t *testing.T) {
 		_, err = secrets.Create(t.Context(), secret(hosted, "2"), metav1.CreateOptions{})
 		must(t, err)
 		until(t, func() bool {
-			_, err := r.Side(flavour.ControlPlane).Named.For(hosted, "credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
+			_, err := r.Side(flavour.ControlPlane).ObjectInformers.For(hosted, "credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
 			return err == nil
 		})
 		back := r.deploy(t, func(rolled) bool { return true })
@@ -241,7 +241,7 @@ func TestCredentialsWait(t *testing.T) {
 	conf := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"}, Data: map[string]string{"a": "b"}}
 	_, err = r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
 	must(t, err)
-	secrets := r.Side(flavour.Guest).Named.For(guest, "credentials").Core().V1().Secrets().Lister().Secrets(guest)
+	secrets := r.Side(flavour.Guest).ObjectInformers.For(guest, "credentials").Core().V1().Secrets().Lister().Secrets(guest)
 	until(t, func() bool {
 		cached, err := secrets.Get("credentials")
 		return err == nil && string(cached.Data["k"]) == "2"
@@ -368,7 +368,7 @@ func TestTrustedCABundle(t *testing.T) {
 	cached := func(want map[string]string) {
 		t.Helper()
 		until(t, func() bool {
-			found, err := r.Side(flavour.Guest).Named.For(guest, "trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
+			found, err := r.Side(flavour.Guest).ObjectInformers.For(guest, "trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
 			return want == nil && err != nil || err == nil && maps.Equal(found.Data, want)
 		})
 	}

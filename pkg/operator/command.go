@@ -94,7 +94,7 @@ func (o *operator) start(ctx context.Context) error {
 		if served, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil); err != nil {
 			return fmt.Errorf("reading the access to the guest's API server: %w", err)
 		}
-		served.Wrap(guest.Limit)
+		served.Wrap(guest.LimitResponses)
 	}
 	build, log := version.Get(), klog.FromContext(ctx)
 	if err := registerBuildInfo(legacyregistry.Register, o.namespaces.Operator, build); err != nil {

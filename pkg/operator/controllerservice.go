@@ -17,7 +17,7 @@ func (d *driver) controllerService(name string) ([]factory.Controller, error) {
 		return nil, err
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
-	deployments := clients.Named.For(object.Namespace, object.Name).Apps().V1().Deployments()
+	deployments := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().Deployments()
 	hooks, err := d.controllerHooks(deployments.Lister())
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 	}
 	fake := clustertest.New(t, seed)
 	d.cluster = fake.Cluster
-	deployments := d.cluster.Side(flavour.ControlPlane).Named.For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
+	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
 	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
 	fake.Start(t)
 	if given == nil {
@@ -227,7 +227,7 @@ func TestDriversHooksComeLast(t *testing.T) {
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		p := plugins()[0]
 		p.Setup = func(plugin.Dependencies) (plugin.Components, error) {
-			return plugin.Components{ControllerHooks: []hook.Workload{{Inputs: []hook.Input{{Kind: "Driver", Name: "own"}}}}}, nil
+			return plugin.Components{ControllerHooks: []hook.Workload{{RolloutInputs: []hook.RolloutInput{{Kind: "Driver", Name: "own"}}}}}, nil
 		}
 		hooks, err := assembled(t, f, p)[0].controllerHooks(nil)
 		if err != nil {
@@ -235,8 +235,8 @@ func TestDriversHooksComeLast(t *testing.T) {
 		}
 		// After it only the one that explains, which has no inputs of its own.
 		last := hooks[len(hooks)-2]
-		if len(last.Inputs) != 1 || last.Inputs[0].Name != "own" {
-			t.Errorf("%s: the driver's own is not last, but a hook with inputs %v", f, last.Inputs)
+		if len(last.RolloutInputs) != 1 || last.RolloutInputs[0].Name != "own" {
+			t.Errorf("%s: the driver's own is not last, but a hook with inputs %v", f, last.RolloutInputs)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 		}
 		*drivers[0].cluster.Side(side) = cluster.Clients{
 			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), APIExtensions: apiextensionsfake.NewClientset(),
-			Named: cluster.NewNamedInformers(kube), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
+			ObjectInformers: cluster.NewObjectInformers(kube), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
 		}
 	}
 	for _, d := range drivers {

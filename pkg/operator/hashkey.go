@@ -38,7 +38,7 @@ type hashKey struct {
 func (d *driver) hashKeyController(name string) ([]factory.Controller, error) {
 	clients, namespace := d.cluster.Side(flavour.ControlPlane), d.cluster.Namespaces.Operator
 	secretName := d.operatorName + "-hash-key"
-	secrets := clients.Named.For(namespace, secretName).Core().V1().Secrets()
+	secrets := clients.ObjectInformers.For(namespace, secretName).Core().V1().Secrets()
 	k := &hashKey{
 		name: secretName, namespace: namespace, kube: clients.Kube,
 		secrets: secrets.Lister().Secrets(namespace), operator: d.operator, key: d.key,

@@ -58,7 +58,7 @@ func stored(t *testing.T, f *clustertest.Fake) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(flavour.ControlPlane).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
+	lister := f.Side(flavour.ControlPlane).ObjectInformers.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
 	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		cached, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
 		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"]), nil
@@ -100,7 +100,7 @@ func TestHashKeyOutlivesTheProcess(t *testing.T) {
 	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(flavour.ControlPlane).Named.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
+	lister := f.Side(flavour.ControlPlane).ObjectInformers.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		_, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
 		return err != nil, nil

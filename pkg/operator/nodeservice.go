@@ -16,7 +16,7 @@ func (d *driver) nodeService(name string) ([]factory.Controller, error) {
 		return nil, err
 	}
 	clients := d.cluster.Side(flavour.Guest)
-	daemonSets := clients.Named.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
+	daemonSets := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
 	hooks, err := d.nodeHooks(daemonSets.Lister())
 	if err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 
 // connect creates clients and informers. It sends nothing.
 func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
-	connected, err := cluster.Connect(cluster.Target{
+	connected, err := cluster.Connect(cluster.Options{
 		ControlPlane: process.Config,
 		Guest:        process.Served,
 		Flavour:      o.settings.Flavour,

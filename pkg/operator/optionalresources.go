@@ -54,8 +54,8 @@ func (d *driver) optionalResourcesOn(
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, crdName).String()
 		}),
-		apiextensionsinformers.WithTransform(guest.Only(crdName, withoutSchema)))
-	d.cluster.AddStarter(crds)
+		apiextensionsinformers.WithTransform(guest.OnlyObject(crdName, withoutSchema)))
+	d.cluster.AddInformerFactory(crds)
 	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
 	files, read := assetFunc(assets)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,

@@ -58,7 +58,7 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		if err := yaml.UnmarshalStrict(asset.Data, &service); err != nil {
 			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
 		}
-		lister := clients.Named.For(service.Namespace, service.Name).Core().V1().Services().Lister()
+		lister := clients.ObjectInformers.For(service.Namespace, service.Name).Core().V1().Services().Lister()
 		s.required = append(s.required, requiredService{&service, lister})
 	}
 	return s, nil

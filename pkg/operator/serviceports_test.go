@@ -46,7 +46,7 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 			}
 			f := clustertest.New(t, seed)
 			clients := f.Side(flavour.Guest)
-			services := clients.Named.For(namespace, name).Core().V1().Services()
+			services := clients.ObjectInformers.For(namespace, name).Core().V1().Services()
 			services.Informer()
 			f.Start(t)
 			required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -108,8 +108,8 @@ func TestFailedPortRepairIsVisible(t *testing.T) {
 	if controllers, err = d.guestStaticResources(name); err != nil {
 		t.Fatal(err)
 	}
-	d.cluster.Side(flavour.Guest).Named.Start(t.Context().Done())
-	d.cluster.Side(flavour.Guest).Named.WaitForCacheSync(t.Context().Done())
+	d.cluster.Side(flavour.Guest).ObjectInformers.Start(t.Context().Done())
+	d.cluster.Side(flavour.Guest).ObjectInformers.WaitForCacheSync(t.Context().Done())
 	if err := controllers[0].Sync(t.Context(), syncCtx); err == nil {
 		t.Error("no error requeues the repair")
 	}

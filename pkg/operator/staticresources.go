@@ -100,7 +100,7 @@ func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bun
 			return fmt.Errorf("asset %q has no namespace: the operator can read such objects only in the guest cluster",
 				asset.Name)
 		}
-		informer, err := clients.Named.For(object.GetNamespace(), object.GetName()).ForResource(resource)
+		informer, err := clients.ObjectInformers.For(object.GetNamespace(), object.GetName()).ForResource(resource)
 		if err != nil {
 			return fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
 		}

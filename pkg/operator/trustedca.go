@@ -48,7 +48,7 @@ func (d *driver) findTrustedCA() (*trustedCA, error) {
 func newTrustedCA(c *cluster.Cluster, asset bundle.Asset, namespace, name string) *trustedCA {
 	return &trustedCA{
 		asset: asset, namespace: namespace, name: name,
-		configMaps: c.Side(flavour.ControlPlane).Named.For(namespace, name).Core().V1().ConfigMaps(),
+		configMaps: c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps(),
 	}
 }
 

@@ -81,12 +81,12 @@ func New(tb testing.TB, seed Seed) *Fake {
 		putConfig(tb, guestSide.Dynamic, object)
 	}
 	f.Config = guest.NewConfig(guestSide.Dynamic, "")
-	f.AddStarter(f.Config)
+	f.AddInformerFactory(f.Config)
 
 	operators := dynamicinformer.NewDynamicSharedInformerFactory(guestSide.Dynamic, 0)
 	f.State = newOperator(guestSide.Dynamic, operators)
 	f.Operator = f.State
-	f.AddStarter(operators)
+	f.AddInformerFactory(operators)
 	if seed.ClusterCSIDriver != nil {
 		f.State.Set(tb, seed.ClusterCSIDriver)
 	}
@@ -106,7 +106,7 @@ func (f *Fake) Start(tb testing.TB) {
 				}
 			}
 		}
-		for object, types := range f.Side(side).Named.WaitForCacheSync(stop) {
+		for object, types := range f.Side(side).ObjectInformers.WaitForCacheSync(stop) {
 			for kind, synced := range types {
 				if !synced {
 					tb.Fatalf("informer of %s %s has not synced", kind, object)
@@ -168,11 +168,11 @@ func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients
 		configResource("Proxy"):          "ProxyList",
 	}
 	return &cluster.Clients{
-		Kube:          kube,
-		Dynamic:       dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
-		APIExtensions: apiextensionsfake.NewClientset(),
-		Named:         cluster.NewNamedInformers(kube),
-		Informers:     v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
+		Kube:            kube,
+		Dynamic:         dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
+		APIExtensions:   apiextensionsfake.NewClientset(),
+		ObjectInformers: cluster.NewObjectInformers(kube),
+		Informers:       v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
 	}
 }
 

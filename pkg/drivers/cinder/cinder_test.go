@@ -55,7 +55,7 @@ func TestWiring(t *testing.T) {
 func inputsOf(hooks []hook.Workload) []string {
 	var ret []string
 	for _, h := range hooks {
-		for _, input := range h.Inputs {
+		for _, input := range h.RolloutInputs {
 			ret = append(ret, input.Kind+"/"+input.Name)
 		}
 	}
@@ -68,7 +68,7 @@ func hashes(t *testing.T, b *bench) map[string]string {
 	s := plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
-	none := b.Side(flavour.Guest).Named.For("none", "none").Apps().V1()
+	none := b.Side(flavour.Guest).ObjectInformers.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
 	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, flavour.ControlPlane, &b.accepted)).Deployment(nil, &deployment); err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneWatcher, 
 
 // cloudConf has what the controller writes to a side.
 func (c *configSync) cloudConf(side flavour.Side) coreinformers.ConfigMapInformer {
-	return c.cluster.Side(side).Named.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
+	return c.cluster.Side(side).ObjectInformers.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
 }
 
 // sides are where cloud-conf is needed: once where both sides are one cluster.

@@ -29,7 +29,7 @@ type sources struct {
 	own, installed coreinformers.ConfigMapInformer
 	// infrastructures say what the cluster was installed with. The one that a hosted cluster has is its administrator's to
 	// change, so it is nil on HyperShift.
-	infrastructures *guest.Kind[configv1.Infrastructure]
+	infrastructures *guest.Lister[configv1.Infrastructure]
 	// informers tell of changes that are neither in the Secret nor in the ConfigMaps.
 	informers []factory.Informer
 }
@@ -38,11 +38,11 @@ func newSources(c *cluster.Cluster) *sources {
 	clients, p := c.Side(flavour.ControlPlane), c.Namespaces
 	s := &sources{
 		cluster:     c,
-		credentials: clients.Named.For(p.ControlPlane, credentialsSecret).Core().V1().Secrets(),
-		own:         clients.Named.For(p.UserConfig, userConfigMap).Core().V1().ConfigMaps(),
+		credentials: clients.ObjectInformers.For(p.ControlPlane, credentialsSecret).Core().V1().Secrets(),
+		own:         clients.ObjectInformers.For(p.UserConfig, userConfigMap).Core().V1().ConfigMaps(),
 	}
 	if c.Flavour == flavour.HyperShift {
-		s.installed = clients.Named.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
+		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
 		return s
 	}
 	// Infrastructure may name any.

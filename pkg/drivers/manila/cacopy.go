@@ -32,7 +32,7 @@ type caSource struct {
 
 func newCASource(c *cluster.Cluster) caSource {
 	namespace := c.Namespaces.UserConfig
-	configMaps := c.Side(flavour.ControlPlane).Named.For(namespace, c.Namespaces.CloudConfig).Core().V1().ConfigMaps()
+	configMaps := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, c.Namespaces.CloudConfig).Core().V1().ConfigMaps()
 	return caSource{cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer()}
 }
 
@@ -64,7 +64,7 @@ type caCopier struct {
 
 func newCACopier(s plugin.Dependencies) *caCopier {
 	namespace := s.Cluster.Namespaces.Guest
-	copies := s.Cluster.Side(flavour.Guest).Named.For(namespace, caConfigMap).Core().V1().ConfigMaps()
+	copies := s.Cluster.Side(flavour.Guest).ObjectInformers.For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{
 		cluster: s.Cluster,
 		source:  newCASource(s.Cluster),

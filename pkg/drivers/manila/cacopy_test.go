@@ -87,7 +87,7 @@ func (b copyBench) run(t *testing.T) ([]string, error) {
 func (b copyBench) settle(t *testing.T, side flavour.Side, namespace, name string) {
 	t.Helper()
 	clients := b.fake.Side(side)
-	cached := clients.Named.For(namespace, name).Core().V1().ConfigMaps().Lister()
+	cached := clients.ObjectInformers.For(namespace, name).Core().V1().ConfigMaps().Lister()
 	settleOne(t,
 		func() (*corev1.ConfigMap, error) {
 			return clients.Kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})

@@ -43,7 +43,7 @@ func TestInputs(t *testing.T) {
 			var daemonSet appsv1.DaemonSet
 			var key hook.Key
 			key.Set(make([]byte, hook.KeySize))
-			none := fake.Side(flavour.Guest).Named.For(Namespace, "none").Apps().V1()
+			none := fake.Side(flavour.Guest).ObjectInformers.For(Namespace, "none").Apps().V1()
 			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events, components.ControllerHooks).Deployment(nil, &deployment); err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,7 @@ type secretSyncController struct {
 
 func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) factory.Controller {
 	namespace := s.Cluster.Namespaces.Guest
-	guest := s.Cluster.Side(flavour.Guest).Named
+	guest := s.Cluster.Side(flavour.Guest).ObjectInformers
 	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
 	translated := guest.For(namespace, driverSecret).Core().V1().Secrets()
 	c := &secretSyncController{

@@ -78,7 +78,7 @@ func (b secretBench) run(t *testing.T) ([]string, error) {
 func (b secretBench) settle(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"manila-cloud-credentials", "csi-manila-secrets"} {
-		secrets := b.fake.Side(flavour.Guest).Named.For(Namespace, name).Core().V1().Secrets().Lister()
+		secrets := b.fake.Side(flavour.Guest).ObjectInformers.For(Namespace, name).Core().V1().Secrets().Lister()
 		settleOne(t,
 			func() (*corev1.Secret, error) {
 				return b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), name, metav1.GetOptions{})

@@ -13,28 +13,28 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// NamedInformers are informers of single objects. They ask the API server for the object with that name and for nothing else: the
+// ObjectInformers are informers of single objects. They ask the API server for the object with that name and for nothing else: the
 // namespaces that operators work in, above all that of a hosted control plane, are full of objects of others, whose content is not
 // the operator's to keep and whose changes are not to wake it (decision 0014).
-type NamedInformers struct {
+type ObjectInformers struct {
 	kube      kubernetes.Interface
 	mu        sync.Mutex
 	factories map[types.NamespacedName]informers.SharedInformerFactory
 }
 
-// NewNamedInformers makes informers that use a client. They send nothing before Start.
-func NewNamedInformers(kube kubernetes.Interface) *NamedInformers {
-	return &NamedInformers{kube: kube, factories: map[types.NamespacedName]informers.SharedInformerFactory{}}
+// NewObjectInformers makes informers that use a client. They send nothing before Start.
+func NewObjectInformers(kube kubernetes.Interface) *ObjectInformers {
+	return &ObjectInformers{kube: kube, factories: map[types.NamespacedName]informers.SharedInformerFactory{}}
 }
 
 // For returns the informers of the objects with a name in a namespace, one for each kind, the same at each call. What is asked of
 // it after Start never runs.
-func (n *NamedInformers) For(namespace, name string) informers.SharedInformerFactory {
+func (n *ObjectInformers) For(namespace, name string) informers.SharedInformerFactory {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if n.factories[key] == nil {
-		n.factories[key] = newInformers(n.kube, namespace, informers.WithTransform(guest.Only(name, guest.Slim(""))), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		n.factories[key] = newInformers(n.kube, namespace, informers.WithTransform(guest.OnlyObject(name, guest.DropUnused(""))), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))
 	}
@@ -42,7 +42,7 @@ func (n *NamedInformers) For(namespace, name string) informers.SharedInformerFac
 }
 
 // Start starts the informers that have been asked for.
-func (n *NamedInformers) Start(stop <-chan struct{}) {
+func (n *ObjectInformers) Start(stop <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, factory := range n.factories {
@@ -52,7 +52,7 @@ func (n *NamedInformers) Start(stop <-chan struct{}) {
 
 // WaitForCacheSync waits until the started informers have what the API server has, or until stop is closed, and tells for each
 // object and type whether they have.
-func (n *NamedInformers) WaitForCacheSync(stop <-chan struct{}) map[types.NamespacedName]map[reflect.Type]bool {
+func (n *ObjectInformers) WaitForCacheSync(stop <-chan struct{}) map[types.NamespacedName]map[reflect.Type]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	synced := map[types.NamespacedName]map[reflect.Type]bool{}

@@ -21,7 +21,7 @@ func TestNamedInformers(t *testing.T) {
 	kube := kubefake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: "x", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 	}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}, Data: map[string][]byte{"a": []byte("b")}})
-	named := cluster.NewNamedInformers(kube)
+	named := cluster.NewObjectInformers(kube)
 	secrets := named.For("a", "x").Core().V1().Secrets()
 	secrets.Informer()
 	named.For("b", "y").Core().V1().ConfigMaps().Informer()

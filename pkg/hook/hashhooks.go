@@ -21,8 +21,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// Input is an object whose content rolls a workload out when it changes.
-type Input struct {
+// RolloutInput is an object whose content rolls a workload out when it changes.
+type RolloutInput struct {
 	// Kind and Name of the object; its namespace is the workload's.
 	Kind, Name string
 	// content returns what counts of the cached object, nil if the object is missing.
@@ -37,7 +37,7 @@ type Input struct {
 // rolls out when the Secret comes. A Secret that vanishes later changes nothing until it is back with another content.
 func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	namespace := c.Namespaces.On(side)
-	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets()
+	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets()
 	content := func() (any, error) {
 		secret, err := secrets.Lister().Secrets(namespace).Get(name)
 		if err != nil {
@@ -46,8 +46,8 @@ func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
 		return secret.Data, nil
 	}
 	return Workload{
-		Informers: []factory.Informer{secrets.Informer()},
-		Inputs:    []Input{{Kind: "Secret", Name: name, content: content}},
+		Informers:     []factory.Informer{secrets.Informer()},
+		RolloutInputs: []RolloutInput{{Kind: "Secret", Name: name, content: content}},
 	}
 }
 
@@ -62,10 +62,10 @@ type Acceptance interface {
 // CredentialsHash is SecretHash for a Secret with credentials, whose content rolls out once it may be used.
 func CredentialsHash(c *cluster.Cluster, side flavour.Side, name string, accepted Acceptance) Workload {
 	namespace := c.Namespaces.On(side)
-	secrets := c.Side(side).Named.For(namespace, name).Core().V1().Secrets().Lister().Secrets(namespace)
+	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets().Lister().Secrets(namespace)
 	w := SecretHash(c, side, name)
 	w.Informers = append(w.Informers, accepted.Informer())
-	w.Inputs[0].hold = func() bool {
+	w.RolloutInputs[0].hold = func() bool {
 		secret, err := secrets.Get(name)
 		return err == nil && accepted.Holds(secret)
 	}
@@ -75,7 +75,7 @@ func CredentialsHash(c *cluster.Cluster, side flavour.Side, name string, accepte
 // ConfigMapHash is SecretHash for a ConfigMap.
 func ConfigMapHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	namespace := c.Namespaces.On(side)
-	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
+	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
 	content := func() (any, error) {
 		data, err := dataOf(configMaps, namespace, name)
 		if err != nil || data == nil {
@@ -84,8 +84,8 @@ func ConfigMapHash(c *cluster.Cluster, side flavour.Side, name string) Workload 
 		return data, nil
 	}
 	return Workload{
-		Informers: []factory.Informer{configMaps.Informer()},
-		Inputs:    []Input{{Kind: "ConfigMap", Name: name, content: content}},
+		Informers:     []factory.Informer{configMaps.Informer()},
+		RolloutInputs: []RolloutInput{{Kind: "ConfigMap", Name: name, content: content}},
 	}
 }
 
@@ -97,7 +97,7 @@ const trustedCAKey = "ca-bundle.crt"
 // called name once the cluster network operator has put it there; until then nothing is mounted.
 func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	namespace := c.Namespaces.On(side)
-	configMaps := c.Side(side).Named.For(namespace, name).Core().V1().ConfigMaps()
+	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
 	content := func() (any, error) {
 		data, err := dataOf(configMaps, namespace, name)
 		if _, injected := data[trustedCAKey]; err != nil || !injected {
@@ -110,8 +110,8 @@ func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workloa
 		return v1helpers.InjectTrustedCAIntoContainers(pod, name, containers)
 	}
 	return Workload{
-		Informers: []factory.Informer{configMaps.Informer()},
-		Inputs:    []Input{{Kind: "ConfigMap", Name: name, content: content, use: use}},
+		Informers:     []factory.Informer{configMaps.Informer()},
+		RolloutInputs: []RolloutInput{{Kind: "ConfigMap", Name: name, content: content, use: use}},
 	}
 }
 
