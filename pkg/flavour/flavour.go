@@ -3,8 +3,6 @@
 // writes one folder per flavour, and an operator loads one of them.
 package flavour
 
-import "fmt"
-
 // Flavour is a way to run a cluster.
 type Flavour string
 
@@ -20,24 +18,4 @@ const (
 // All returns every flavour, in a stable order.
 func All() []Flavour {
 	return []Flavour{Standalone, HyperShift}
-}
-
-// Parse returns the flavour called name.
-func Parse(name string) (Flavour, error) {
-	for _, known := range All() {
-		if name == string(known) {
-			return known, nil
-		}
-	}
-	return "", fmt.Errorf("unknown flavour %q: want one of %q", name, All())
-}
-
-// UnmarshalText makes strict decoders reject an unknown flavour.
-func (f *Flavour) UnmarshalText(text []byte) error {
-	parsed, err := Parse(string(text))
-	if err != nil {
-		return err
-	}
-	*f = parsed
-	return nil
 }

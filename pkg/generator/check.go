@@ -17,102 +17,100 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// check reports finished assets which do not fit together.
+// check reports assets that do not fit together.
 func (a *assembly) check() error {
-	faults := []error{a.checkServices()}
+	errs := []error{a.checkSidecars()}
 	for part := range a.driver.content.parts() {
-		faults = append(faults, a.checkContainers(part), a.checkPorts(part))
+		errs = append(errs, a.checkContainers(part), a.checkPorts(part))
 	}
-	for _, one := range a.assets {
-		faults = append(faults, a.checkAsset(one))
+	for _, asset := range a.assets {
+		errs = append(errs, a.checkAsset(asset))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-func (a *assembly) checkAsset(one *asset) error {
-	if err := checkRole(one, one.kind()); err != nil {
+func (a *assembly) checkAsset(asset *asset) error {
+	if err := checkRole(asset); err != nil {
 		return err
 	}
-	switch object := one.object.(type) {
+	switch object := asset.object.(type) {
 	case *corev1.Service:
-		return a.checkService(one, object)
+		return a.checkService(asset, object)
 	case *policyv1.PodDisruptionBudget:
-		return a.checkBudget(one, object)
+		return a.checkBudget(asset, object)
 	case *storagev1.StorageClass:
-		return a.checkOwnName(one, "provisioner", object.Provisioner)
+		return a.checkOwnName(asset, "provisioner", object.Provisioner)
 	case *snapshotv1.VolumeSnapshotClass:
-		return a.checkOwnName(one, "driver", object.Driver)
+		return a.checkOwnName(asset, "driver", object.Driver)
 	case *storagev1.CSIDriver:
-		return a.checkOwnName(one, "metadata.name", object.Name)
+		return a.checkOwnName(asset, "metadata.name", object.Name)
 	}
 	return nil
 }
 
-// checkOwnName insists that an object which names a CSI driver names the one that it is installed with.
-func (a *assembly) checkOwnName(one *asset, field, name string) error {
-	if name != a.driver.content.Name {
-		return faultf(one.locate(name), "%q: %s is %q, but this driver is %q: write ${name}", one.Name, field, name, a.driver.content.Name)
+// checkOwnName reports an object that names another CSI driver than its own.
+func (a *assembly) checkOwnName(asset *asset, field, name string) error {
+	if own := a.driver.content.Name; name != own {
+		return errorAt(asset.find(name), "%q: %s is %q, but this driver is %q: write ${name}",
+			asset.Name, field, name, own)
 	}
 	return nil
 }
 
-// checkRole insists that kinds which have a writer of their own do not get a second one, and the other way round; and
-// that the writer looks for them on the side where they are.
-func checkRole(one *asset, kind string) error {
+// checkRole reports an object with the role or the side of another controller: each kind has one
+// writer, which reads the objects of one side.
+func checkRole(asset *asset) error {
 	want := bundle.Static
-	switch kind {
+	side := asset.Side
+	switch asset.kind() {
 	case "Deployment":
-		want = bundle.ControllerWorkload
+		want, side = bundle.ControllerWorkload, flavour.ControlPlane
 	case "DaemonSet":
-		want = bundle.NodeWorkload
+		want, side = bundle.NodeWorkload, flavour.Guest
 	case "StorageClass":
-		want = bundle.StorageClass
+		want, side = bundle.StorageClass, flavour.Guest
 	case "VolumeSnapshotClass":
-		want = bundle.SnapshotClass
+		want, side = bundle.SnapshotClass, flavour.Guest
 	case "ServiceMonitor":
-		want = bundle.ServiceMonitor
+		want, side = bundle.ServiceMonitor, flavour.ControlPlane
 	case "CSIDriver":
-		want = bundle.CSIDriver
+		want, side = bundle.CSIDriver, flavour.Guest
 	}
-	if one.Role != want {
-		return faultf(one.at, "%q is a %s: its role is %q, not %q", one.Name, kind, want, one.Role)
+	if asset.Role != want {
+		return errorAt(asset.at, "%q is a %s: its role is %q, not %q", asset.Name, asset.kind(), want, asset.Role)
 	}
-	side := one.Side
-	switch one.Role {
-	case bundle.ControllerWorkload, bundle.ServiceMonitor:
-		side = flavour.ControlPlane
-	case bundle.NodeWorkload, bundle.StorageClass, bundle.SnapshotClass, bundle.CSIDriver:
-		side = flavour.Guest
-	}
-	if one.Side != side {
-		return faultf(one.at, "%q is a %s: its side is %q, not %q; nobody would create it there", one.Name, kind, side, one.Side)
+	if asset.Side != side {
+		return errorAt(asset.at, "%q is a %s: its side is %q, not %q; the operator would not create it there",
+			asset.Name, asset.kind(), side, asset.Side)
 	}
 	return nil
 }
 
-// checkService insists that pods are behind a Service and serve its ports, under the same numbers.
-func (a *assembly) checkService(one *asset, service *corev1.Service) error {
+// checkService reports a Service without pods, and ports that its pods do not serve under the same
+// number.
+func (a *assembly) checkService(asset *asset, service *corev1.Service) error {
 	template, err := a.selected(labels.SelectorFromSet(service.Spec.Selector))
 	if err != nil {
-		return &Error{Position: one.locate("selector"), Err: fmt.Errorf("service %q: %w", one.Name, err)}
+		return errorAt(asset.find("selector"), "service %q: %w", asset.Name, err)
 	}
-	var faults []error
+	var errs []error
 	for _, port := range service.Spec.Ports {
 		if !exposes(template.Spec, port) {
-			at := one.locate(strconv.Itoa(int(port.Port)))
-			faults = append(faults, faultf(at, "port %q (%d) of service %q: nobody serves it", port.Name, port.Port, one.Name))
+			errs = append(errs, errorAt(asset.find(strconv.Itoa(int(port.Port))),
+				"port %q (%d) of service %q: no container serves it", port.Name, port.Port, asset.Name))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// exposes tells whether a container has the port which a Service port leads to.
+// exposes reports whether a container declares the target of a Service port, under the same number.
 func exposes(spec corev1.PodSpec, port corev1.ServicePort) bool {
 	for _, container := range containers(spec) {
 		for _, own := range container.Ports {
-			named := port.TargetPort.Type == intstr.String && port.TargetPort.StrVal == own.Name
-			numbered := port.TargetPort.Type == intstr.Int && port.TargetPort.IntVal == own.ContainerPort
-			if (named || numbered) && port.Port == own.ContainerPort {
+			target := port.TargetPort
+			byName := target.Type == intstr.String && target.StrVal == own.Name
+			byNumber := target.Type == intstr.Int && target.IntVal == own.ContainerPort
+			if (byName || byNumber) && port.Port == own.ContainerPort {
 				return true
 			}
 		}
@@ -120,19 +118,19 @@ func exposes(spec corev1.PodSpec, port corev1.ServicePort) bool {
 	return false
 }
 
-// checkBudget insists that pods are behind a PodDisruptionBudget.
-func (a *assembly) checkBudget(one *asset, budget *policyv1.PodDisruptionBudget) error {
+// checkBudget reports a PodDisruptionBudget without pods.
+func (a *assembly) checkBudget(asset *asset, budget *policyv1.PodDisruptionBudget) error {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err == nil {
 		_, err = a.selected(selector)
 	}
 	if err != nil {
-		return &Error{Position: one.locate("selector"), Err: fmt.Errorf("budget %q: %w", one.Name, err)}
+		return errorAt(asset.find("selector"), "budget %q: %w", asset.Name, err)
 	}
 	return nil
 }
 
-// selected returns the pod template which a selector matches.
+// selected returns the pod template that a selector matches.
 func (a *assembly) selected(selector labels.Selector) (corev1.PodTemplateSpec, error) {
 	for part := range a.driver.content.parts() {
 		template := podTemplate(a.workload(part))

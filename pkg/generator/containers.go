@@ -12,7 +12,7 @@ const (
 	registrarSidecar = "node-driver-registrar"
 )
 
-// checkContainers reports containers of a workload that only a patch knows.
+// checkContainers reports containers without image: only a patch with a misspelt name adds those.
 func (a *assembly) checkContainers(part string) error {
 	workload := a.workload(part)
 	all := containers(podTemplate(workload).Spec)
@@ -20,44 +20,44 @@ func (a *assembly) checkContainers(part string) error {
 	for _, container := range all {
 		names = append(names, container.Name)
 	}
-	var faults []error
+	var errs []error
 	for _, container := range all {
 		if container.Image == "" {
-			faults = append(faults, faultf(workload.locate(container.Name), "container %q of %q has no image: is the name misspelt? There are %q",
+			errs = append(errs, errorAt(workload.find(container.Name),
+				"container %q of %q has no image: is the name misspelt? There are %q",
 				container.Name, workload.Name, names))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// checkServices insists on the sidecars that a driver needs which kubelet and Kubernetes know, that is one with a CSIDriver.
-func (a *assembly) checkServices() error {
-	var faults []error
-	for _, one := range a.assets {
-		object, isDriver := one.object.(*storagev1.CSIDriver)
-		if !isDriver {
+// checkSidecars reports sidecars that a driver with a CSIDriver needs and does not have.
+func (a *assembly) checkSidecars() error {
+	var errs []error
+	for _, csiDriver := range a.assets {
+		object, ok := csiDriver.object.(*storagev1.CSIDriver)
+		if !ok {
 			continue
 		}
 		if a.driver.content.Node != nil && !a.uses(nodePart, registrarSidecar) {
-			faults = append(faults, faultf(a.driver.at(nodePart), "the node part has no sidecar %q: kubelet would not know the driver", registrarSidecar))
+			errs = append(errs, a.driver.source(nodePart).errorf(
+				"the node part has no sidecar %q: kubelet would not know the driver", registrarSidecar))
 		}
 		attach := object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
-		if attached := a.uses(controllerPart, attacherSidecar); attach && !attached {
-			faults = append(faults, faultf(one.locate("attachRequired"),
-				"%q: attachRequired is true, which is the default, but the controller part has no sidecar %q: no volume would be attached",
-				one.Name, attacherSidecar))
+		if attach && !a.uses(controllerPart, attacherSidecar) {
+			errs = append(errs, errorAt(csiDriver.find("attachRequired"),
+				"%q: attachRequired is true, which is the default, but the controller part has no "+
+					"sidecar %q: no volume would be attached", csiDriver.Name, attacherSidecar))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// uses tells whether a part of the driver has a sidecar in this flavour.
+// uses reports whether a part of the driver has a sidecar in this flavour.
 func (a *assembly) uses(part, sidecar string) bool {
-	for own, p := range a.driver.content.parts() {
-		for _, use := range p.Sidecars {
-			if own == part && use.Use == sidecar && a.wanted(use.Only) {
-				return true
-			}
+	for _, use := range a.driver.content.part(part).Sidecars {
+		if use.Use == sidecar && a.has(use.Only) {
+			return true
 		}
 	}
 	return false

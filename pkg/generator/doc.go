@@ -1,17 +1,19 @@
-// Package generator makes the operand manifests of every driver from declarative layers. cmd/asset-generator calls it
-// (`make update`), the golden tests call it, and no operator links it. It knows the folder assets/ and no driver's code.
+// Package generator makes the operand manifests of every driver from the layers in assets/.
+// cmd/asset-generator (`make update`) and the golden tests call it; no operator links it.
 //
-// For each driver.yaml, each flavour it names, and each part it has (controller, node), the order is fixed:
+// For each driver.yaml, each flavour in it and each part (controller, node) the steps are:
 //
-//  1. base: the files which base/layer.yaml lists, then those the driver adds
-//  2. driver workload: the driver's patch of the base Deployment or DaemonSet
+//  1. base: the files listed in base/layer.yaml, then the files that the driver adds
+//  2. workload: the driver's patch of the base Deployment or DaemonSet
 //  3. sidecars: their containers, bindings and metrics ports, in the order of driver.yaml
-//  4. flavour: patches of and removals from what is there so far
-//  5. driver patches, as written
+//  4. flavour: patches and removals of the flavour's layer
+//  5. patches of the driver
 //
-// Text like ${prefix} or ${node.liveness} is settled here, from driver.yaml; text like ${NAMESPACE} is left to the
-// operator. Every object is decoded strictly into the type of its kind after each layer, so that a field that the kind
-// does not have is reported in the layer that brings it. Every fault is reported with its file and line: an unknown key or
-// field, a second YAML document, a patch without target or without effect, a container without image, a file nobody uses,
-// two outputs of one name, ports that clash or that nobody serves, an unknown placeholder, names of another driver.
+// The generator replaces placeholders like ${prefix} or ${node.liveness} with values from
+// driver.yaml and leaves placeholders like ${NAMESPACE} to the operator. After each layer it
+// decodes every object strictly into the type of its kind, so that an unknown field is reported in
+// the layer that adds it. It reports all errors at once, each with file and line: an unknown key or
+// field, a second YAML document, a patch without target or without effect, a container without
+// image, an unused file, two outputs with one name, ports that clash or that no process serves, an
+// unknown placeholder, names that belong to another driver.
 package generator

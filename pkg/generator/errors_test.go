@@ -32,23 +32,28 @@ func manifestMistakes() map[string]mistake {
 	return map[string]mistake{
 		"unknown key in driver.yaml": {
 			edits: []edit{{one, "prefix: one\n", "prefix: one\nprefx: one\n"}},
-			want:  one + ":3: field prefx not found in type generator.driver",
+			want:  one + `:3: "driver.yaml": unknown field "prefx"`,
 		},
 		"unknown key in a sidecar": {
 			edits: []edit{{"sidecars/provisioner/sidecar.yaml", "with:", "wiht:"}},
-			want:  "sidecars/provisioner/sidecar.yaml:6: field wiht not found in type generator.sidecar",
+			want:  `sidecars/provisioner/sidecar.yaml:6: "sidecar.yaml": unknown field "wiht"`,
 		},
 		"unknown key in a layer": {
 			edits: []edit{{"base/layer.yaml", "node:", "nodes:"}},
-			want:  "base/layer.yaml:6: field nodes not found in type generator.layer",
+			want:  `base/layer.yaml:6: "layer.yaml": unknown field "nodes"`,
 		},
 		"manifest is not YAML": {
 			edits: []edit{{two, "  name: two-node\n", "  name: [\n"}},
 			want:  two + ":6: did not find expected ',' or ']'",
 		},
+		"condition for a flavour that does not exist": {
+			edits: []edit{{"base/layer.yaml", "{file: pdb.yaml", "{only: [Standalone], file: pdb.yaml"}},
+			want: `base/layer.yaml:5: controller.add[1].only[0]: Unsupported value: "Standalone": ` +
+				`supported values: "standalone", "hypershift"`,
+		},
 		"flavour that does not exist": {
 			edits: []edit{{two, "[standalone]", "[standalon]"}},
-			want:  two + `:1: unknown flavour "standalon": want one of ["standalone" "hypershift"]`,
+			want:  two + `:4: flavours[0]: Unsupported value: "standalon": supported values: "standalone", "hypershift"`,
 		},
 	}
 }
@@ -113,18 +118,18 @@ func outputMistakes() map[string]mistake {
 		},
 		"file which is not there": {
 			edits: []edit{{"drivers/one/patches/args.yaml", "", ""}},
-			want:  one + `:14: there is no file "drivers/one/patches/args.yaml"`,
+			want:  one + `:14: controller.patches[1].json6902: Not found: "drivers/one/patches/args.yaml"`,
 		},
 		"two outputs of one name": {
 			edits: []edit{
 				{one, csidriver, csidriver + "  - {file: patches/service.yaml, side: guest}\n"},
 				{"drivers/one/patches/service.yaml", "", "kind: Service"},
 			},
-			want: one + `:22: two outputs of one name: "service.yaml" is made for base/layer.yaml:4 already`,
+			want: one + `:22: two outputs with one name: "service.yaml" is already made for base/layer.yaml:4`,
 		},
 		"two containers of one name": {
 			edits: []edit{{one, "  - {use: liveness-probe}\n", "  - {use: liveness-probe}\n  - {use: liveness-probe}\n"}},
-			want:  one + `:24: two containers of one name: "csi-liveness-probe" is in "node.yaml" already`,
+			want:  one + `:24: two containers with one name: "csi-liveness-probe" is already in "node.yaml"`,
 		},
 	}
 }
@@ -151,11 +156,11 @@ func portMistakes() map[string]mistake {
 		},
 		"Service port without container port": {
 			edits: []edit{{"sidecars/kube-rbac-proxy/port.yaml", "targetPort: ${metrics.port}", "targetPort: other"}},
-			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9201) of service "service.yaml": nobody serves it`,
+			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9201) of service "service.yaml": no container serves it`,
 		},
 		"Service port under another number": {
 			edits: []edit{{"sidecars/kube-rbac-proxy/port.yaml", "port: ${metrics.exposed}", "port: 9999"}},
-			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9999) of service "service.yaml": nobody serves it`,
+			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9999) of service "service.yaml": no container serves it`,
 		},
 		"Service without pods": {
 			edits: []edit{{"base/service.yaml", "${controller.selector}", "{app: other}"}},
@@ -167,11 +172,11 @@ func portMistakes() map[string]mistake {
 		},
 		"container port nobody serves": {
 			edits: []edit{{two, "  sidecars:\n  - {use: liveness-probe}\n", ""}},
-			want:  `base/node.yaml:16: container port "healthz" (10302): nobody serves it`,
+			want:  `base/node.yaml:16: container port "healthz" (10302): no container serves it`,
 		},
 		"metrics nobody serves": {
 			edits: []edit{{"sidecars/provisioner/container.yaml", "- --http-endpoint=localhost:${metrics.local}", "- --x"}},
-			want:  `sidecars/kube-rbac-proxy/container.yaml:4: upstream 8201 of "provisioner-proxy": nobody serves it`,
+			want:  `sidecars/kube-rbac-proxy/container.yaml:4: upstream 8201 of "provisioner-proxy": no container serves it`,
 		},
 	}
 }
@@ -275,18 +280,21 @@ func TestValues(t *testing.T) {
 		t.Fatal("no error")
 	}
 	want := strings.Join([]string{
-		one + ":13: a patch has either merge or json6902",
-		one + ":14: a patch has either merge or json6902",
-		one + ":15: container and trait are for json6902: a merge names its containers",
-		one + ":15: target is required",
-		one + ":16: a patch has container or trait, not both",
-		one + ":16: trait is for layers: name the container",
-		one + `:17: only: the driver has no flavour "hypershift"`,
-		one + `:24: unknown role "driver": want one of ["static" "controllerWorkload" "nodeWorkload" "storageClass" "snapshotClass" "serviceMonitor" "csiDriver"]`,
-		one + `:24: unknown side "gest": want one of ["controller" "guest"]`,
-		two + ":1: flavours: at least one is required",
-		two + ":1: name is required",
-		two + ":4: selector is required",
+		one + ":13: controller.patches[0]: Forbidden: a patch has either merge or json6902",
+		one + ":14: controller.patches[1]: Forbidden: a patch has either merge or json6902",
+		one + ":15: controller.patches[2].target: Required value",
+		one + ":15: controller.patches[2]: Forbidden: " +
+			"container and trait are for json6902: a merge names its containers",
+		one + ":16: controller.patches[3].trait: Forbidden: a patch has container or trait, not both",
+		one + ":16: controller.patches[3].trait: Forbidden: only layers use traits: name the container",
+		one + `:17: controller.patches[4].only[0]: Unsupported value: "hypershift": ` +
+			`supported values: "standalone"`,
+		one + `:24: node.add[0].role: Unsupported value: "driver": supported values: "static", ` +
+			`"controllerWorkload", "nodeWorkload", "storageClass", "snapshotClass", "serviceMonitor", "csiDriver"`,
+		one + `:24: node.add[0].side: Unsupported value: "gest": supported values: "controller", "guest"`,
+		two + ":1: flavours: Required value",
+		two + ":1: name: Required value",
+		two + ":3: node.selector: Required value",
 	}, "\n")
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Error(diff)

@@ -21,32 +21,32 @@ type Output struct {
 	Bundle  *bundle.Bundle
 }
 
-// Generate makes the bundles of all drivers in an assets folder, sorted by driver and flavour. It writes nothing. Its
-// error joins every fault found, each an *Error where a place to mend is known, sorted.
+// Generate returns the bundles of all drivers in an assets folder, sorted by driver and flavour. Its
+// error joins every error that it finds, sorted; those in a layer are of type *Error.
 func Generate(assets fs.FS) ([]Output, error) {
-	read, err := readLayers(assets)
+	l, err := readLayers(assets)
 	if err != nil {
-		return nil, tidy(err)
+		return nil, sorted(err)
 	}
-	var faults []error
+	var errs []error
 	var assemblies []*assembly
-	for _, folder := range slices.Sorted(maps.Keys(read.drivers)) {
-		one := read.drivers[folder]
-		for _, f := range slices.Sorted(slices.Values(one.content.Flavours)) {
-			made, err := read.assemble(one, f)
-			if made != nil {
-				assemblies = append(assemblies, made)
+	for _, folder := range slices.Sorted(maps.Keys(l.drivers)) {
+		d := l.drivers[folder]
+		for _, f := range slices.Sorted(slices.Values(d.content.Flavours)) {
+			a, err := l.assemble(d, f)
+			if a != nil {
+				assemblies = append(assemblies, a)
 			}
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 	}
-	faults = append(faults, checkHosts(assemblies), checkNeighbours(assemblies))
-	if err := tidy(errors.Join(faults...)); err != nil {
+	errs = append(errs, checkHostPorts(assemblies), checkConflicts(assemblies))
+	if err := sorted(errors.Join(errs...)); err != nil {
 		return nil, err
 	}
 	outputs := make([]Output, 0, len(assemblies))
-	for _, made := range assemblies {
-		output, err := made.output()
+	for _, a := range assemblies {
+		output, err := a.output()
 		if err != nil {
 			return nil, err
 		}
@@ -55,102 +55,74 @@ func Generate(assets fs.FS) ([]Output, error) {
 	return outputs, nil
 }
 
-// output puts the finished assets into a bundle, in the order to apply them.
+// output returns the bundle of the assets, in the order to apply them.
 func (a *assembly) output() (Output, error) {
 	folder := filepath.Base(filepath.Dir(a.driver.file))
-	finished := make([]bundle.Asset, 0, len(a.assets))
-	for _, one := range slices.SortedFunc(maps.Values(a.assets), applyOrder) {
-		one.Data = one.withProvenance(a.driver.file)
-		finished = append(finished, one.Asset)
+	assets := make([]bundle.Asset, 0, len(a.assets))
+	for _, asset := range slices.SortedFunc(maps.Values(a.assets), applyOrder) {
+		asset.Data = asset.withHeader(a.driver.file)
+		assets = append(assets, asset.Asset)
 	}
-	made, err := bundle.New(finished)
+	b, err := bundle.New(assets)
 	if err != nil {
 		return Output{}, fmt.Errorf("bundling %s for %s: %w", folder, a.flavour, err)
 	}
-	return Output{Driver: folder, Flavour: a.flavour, Bundle: made}, nil
+	return Output{Driver: folder, Flavour: a.flavour, Bundle: b}, nil
 }
 
-// applyOrder puts what pods need before the pods: a pod whose ServiceAccount may not use its SCC yet is refused, and
-// retried only after minutes.
+// applyOrder puts the objects that pods need before the workloads: the API server rejects a pod
+// whose ServiceAccount may not use its SCC yet, and the next attempt follows only after minutes.
 func applyOrder(a, b *asset) int {
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name))
 }
 
-func rank(one *asset) int {
+func (a *asset) rank() int {
 	order := []string{
-		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Secret", "Service",
-		"PodDisruptionBudget", "ServiceMonitor", "CSIDriver", "StorageClass", "VolumeSnapshotClass",
+		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "ConfigMap",
+		"Secret", "Service", "PodDisruptionBudget", "ServiceMonitor", "CSIDriver", "StorageClass",
+		"VolumeSnapshotClass",
 	}
-	if at := slices.Index(order, one.kind()); at >= 0 {
-		return at
+	if i := slices.Index(order, a.kind()); i >= 0 {
+		return i
 	}
-	if one.Role == bundle.ControllerWorkload || one.Role == bundle.NodeWorkload {
+	if a.Role == bundle.ControllerWorkload || a.Role == bundle.NodeWorkload {
 		return len(order) + 1
 	}
 	return len(order)
 }
 
-// Update generates all bundles of the assets folder root and writes them to drivers/<driver>/generated/<flavour>, where
-// it leaves nothing else. Nothing is written when anything is wrong.
+// Update generates the bundles of the assets folder root and writes them to
+// drivers/<driver>/generated/<flavour>. It removes all other files there. If there is an error in
+// the layers, it writes nothing.
 func Update(root string) error {
 	outputs, err := Generate(os.DirFS(root))
 	if err != nil {
 		return err
 	}
-	kept := map[string]bool{}
+	written := map[string]bool{}
 	for _, output := range outputs {
 		dir := filepath.Join(root, "drivers", output.Driver, filepath.FromSlash(bundle.Folder(output.Flavour)))
 		if err := output.Bundle.Save(dir); err != nil {
 			return fmt.Errorf("saving %s for %s: %w", output.Driver, output.Flavour, err)
 		}
-		kept[dir] = true
+		written[dir] = true
 	}
-	return removeStale(root, kept)
+	return removeStale(root, written)
 }
 
-// removeStale deletes what an earlier run left for flavours and drivers which are no more.
-func removeStale(root string, kept map[string]bool) error {
-	found, err := filepath.Glob(filepath.Join(root, "drivers", "*", "generated", "*"))
+// removeStale removes the output for flavours and drivers that no longer exist.
+func removeStale(root string, written map[string]bool) error {
+	folders, err := filepath.Glob(filepath.Join(root, "drivers", "*", "generated", "*"))
 	if err != nil {
 		return fmt.Errorf("listing generated folders: %w", err)
 	}
-	for _, entry := range found {
-		if kept[entry] {
+	for _, folder := range folders {
+		if written[folder] {
 			continue
 		}
-		if err := os.RemoveAll(entry); err != nil {
+		if err := os.RemoveAll(folder); err != nil {
 			return fmt.Errorf("removing stale output: %w", err)
 		}
 	}
 	return nil
-}
-
-// tidy flattens joined errors, sorts them and drops repetitions: both flavours report what they share.
-func tidy(err error) error {
-	var all []error
-	flatten(err, &all)
-	slices.SortFunc(all, compareErrors)
-	return errors.Join(slices.CompactFunc(all, func(a, b error) bool { return a.Error() == b.Error() })...)
-}
-
-func flatten(err error, all *[]error) {
-	if err == nil {
-		return
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			flatten(one, all)
-		}
-		return
-	}
-	*all = append(*all, err)
-}
-
-func compareErrors(a, b error) int {
-	var left, right *Error
-	if errors.As(a, &left) && errors.As(b, &right) {
-		return cmp.Or(cmp.Compare(left.File, right.File), cmp.Compare(left.Line, right.Line),
-			cmp.Compare(a.Error(), b.Error()))
-	}
-	return cmp.Compare(a.Error(), b.Error())
 }

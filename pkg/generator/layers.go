@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,149 +14,77 @@ import (
 
 const proxySidecar = "kube-rbac-proxy"
 
-// declared is a decoded manifest, its positions and the files it names.
-type declared[T any] struct {
-	*manifest
+// manifest is a layer.yaml, sidecar.yaml or driver.yaml.
+type manifest[T any] struct {
+	*document
 	content T
-	files   []reference
 }
 
-// reference is a file which a manifest names.
-type reference struct {
-	file string
-	at   Position
-}
-
-// layers is everything in the assets folder, decoded.
+// layers contains every manifest of the assets folder.
 type layers struct {
 	fsys     fs.FS
 	kinds    runtime.Decoder
-	base     declared[layer]
-	flavours map[flavour.Flavour]declared[layer]
-	sidecars map[string]declared[sidecar]
-	drivers  map[string]declared[driver] // by folder
+	base     manifest[layer]
+	flavours map[flavour.Flavour]manifest[layer]
+	sidecars map[string]manifest[sidecar] // by folder
+	drivers  map[string]manifest[driver]  // by folder
 }
 
-// readLayers decodes all manifests and checks that they and the files beside them belong together.
+// readLayers decodes and validates all manifests. A file that no manifest names is an error.
 func readLayers(fsys fs.FS) (*layers, error) {
 	kinds, err := newKinds()
 	if err != nil {
 		return nil, err
 	}
-	read := &layers{fsys: fsys, kinds: kinds, flavours: map[flavour.Flavour]declared[layer]{}}
-	var faults []error
-	base, err := readLayer(fsys, "base/layer.yaml")
-	read.base, faults = base, append(faults, err)
+	l := &layers{fsys: fsys, kinds: kinds, flavours: map[flavour.Flavour]manifest[layer]{}}
+	var errs []error
+	l.base, err = readManifest[layer](fsys, "base/layer.yaml")
+	errs = append(errs, err)
 	for _, f := range flavour.All() {
-		one, err := readLayer(fsys, path.Join("flavours", string(f), "layer.yaml"))
-		read.flavours[f], faults = one, append(faults, err)
+		l.flavours[f], err = readManifest[layer](fsys, path.Join("flavours", string(f), "layer.yaml"))
+		errs = append(errs, err)
 	}
-	read.sidecars, err = readEach(fsys, "sidecars", "sidecar.yaml", sidecarFiles)
-	faults = append(faults, err)
-	read.drivers, err = readEach(fsys, "drivers", "driver.yaml", driverFiles)
-	faults = append(faults, err)
-	if err := errors.Join(faults...); err != nil {
+	l.sidecars, err = readManifests[sidecar](fsys, "sidecars/*/sidecar.yaml")
+	errs = append(errs, err)
+	l.drivers, err = readManifests[driver](fsys, "drivers/*/driver.yaml")
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := read.validate(); err != nil {
-		return nil, err
-	}
-	return read, read.checkFiles()
+	return l, l.validate()
 }
 
-func readLayer(fsys fs.FS, file string) (declared[layer], error) {
-	var one declared[layer]
-	m, err := decode(fsys, file, &one.content)
+func readManifest[T any](fsys fs.FS, file string) (manifest[T], error) {
+	var m manifest[T]
+	text, err := fs.ReadFile(fsys, file)
 	if err != nil {
-		return one, err
+		return m, fmt.Errorf("reading manifest: %w", err)
 	}
-	one.manifest = m
-	one.files = append(layerFiles(m, controllerPart, one.content.Controller), layerFiles(m, nodePart, one.content.Node)...)
-	return one, nil
+	if m.document, err = parse(file, text); err != nil {
+		return m, err
+	}
+	return m, m.decodeStrictly(&m.content)
 }
 
-// readEach decodes the manifest called name in every folder below parent.
-func readEach[T any](
-	fsys fs.FS, parent, name string, files func(*manifest, T) []reference,
-) (map[string]declared[T], error) {
-	all := map[string]declared[T]{}
-	found, err := fs.Glob(fsys, path.Join(parent, "*", name))
+// readManifests decodes the manifests that a pattern matches.
+func readManifests[T any](fsys fs.FS, pattern string) (map[string]manifest[T], error) {
+	files, err := fs.Glob(fsys, pattern)
 	if err != nil {
-		return nil, fmt.Errorf("listing %q: %w", parent, err)
+		return nil, fmt.Errorf("listing %q: %w", pattern, err)
 	}
-	var faults []error
-	for _, file := range found {
-		var one declared[T]
-		one.manifest, err = decode(fsys, file, &one.content)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		one.files = files(one.manifest, one.content)
-		all[path.Base(path.Dir(file))] = one
+	manifests := map[string]manifest[T]{}
+	var errs []error
+	for _, file := range files {
+		m, err := readManifest[T](fsys, file)
+		manifests[path.Base(path.Dir(file))] = m
+		errs = append(errs, err)
 	}
-	return all, errors.Join(faults...)
+	return manifests, errors.Join(errs...)
 }
 
-func layerFiles(m *manifest, part string, p layerPart) []reference {
-	files := append(m.additions(p.Add, part, "add"), m.patches(p.Patches, part, "patches")...)
-	return append(files, m.single(p.Workload, part, "workload")...)
-}
-
-func sidecarFiles(m *manifest, s sidecar) []reference {
-	files := append(m.additions(s.Add, "add"), m.patches(s.Each, "each")...)
-	for option, added := range s.With {
-		files = append(files, m.additions(added, "with", option)...)
-	}
-	files = append(files, m.single(s.Controller, "controller")...)
-	files = append(files, m.single(s.Node, "node")...)
-	return append(files, m.single(s.Volumes, "volumes")...)
-}
-
-func driverFiles(m *manifest, d driver) []reference {
-	var files []reference
-	for part, p := range d.parts() {
-		files = append(files, m.additions(p.Add, part, "add")...)
-		files = append(files, m.patches(p.Patches, part, "patches")...)
-		files = append(files, m.single(p.Workload, part, "workload")...)
-	}
-	return files
-}
-
-// single refers to a single file, if there is one.
-func (m *manifest) single(file string, steps ...any) []reference {
-	if file == "" {
-		return nil
-	}
-	return []reference{{file: m.beside(file), at: m.at(steps...)}}
-}
-
-func (m *manifest) additions(added []addition, steps ...any) []reference {
-	var files []reference
-	for i, one := range added {
-		files = append(files, reference{file: m.beside(one.File), at: m.at(append(slices.Clone(steps), i)...)})
-	}
-	return files
-}
-
-func (m *manifest) patches(entries []patchEntry, steps ...any) []reference {
-	var files []reference
-	for i, one := range entries {
-		files = append(files, reference{file: m.beside(one.file()), at: m.at(append(slices.Clone(steps), i)...)})
-	}
-	return files
-}
-
-// checkFiles reports files which a manifest names and which are not there, and files which are there for nobody.
-func (l *layers) checkFiles() error {
-	used := map[string]bool{}
-	var faults []error
-	for _, ref := range l.references() {
-		used[ref.file] = true
-		if info, err := fs.Stat(l.fsys, ref.file); err != nil || info.IsDir() {
-			faults = append(faults, faultf(ref.at, "there is no file %q", ref.file))
-		}
-	}
+// checkUnused reports the files that no manifest names.
+func checkUnused(fsys fs.FS, used map[string]bool) error {
+	var errs []error
 	walk := func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -166,40 +93,21 @@ func (l *layers) checkFiles() error {
 			return skipGenerated(file)
 		}
 		if !used[file] && path.Ext(file) != ".go" && path.Ext(file) != ".md" {
-			faults = append(faults, faultf(Position{File: file, Line: 1}, "no manifest uses this file"))
+			errs = append(errs, errorAt(Position{File: file, Line: 1}, "no manifest uses this file"))
 		}
 		return nil
 	}
-	if err := fs.WalkDir(l.fsys, ".", walk); err != nil {
-		faults = append(faults, fmt.Errorf("walking layers: %w", err))
+	if err := fs.WalkDir(fsys, ".", walk); err != nil {
+		errs = append(errs, fmt.Errorf("walking layers: %w", err))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// skipGenerated passes by the output in drivers/<name>/generated.
+// skipGenerated skips the output in drivers/<name>/generated.
 func skipGenerated(dir string) error {
 	steps := strings.Split(dir, "/")
 	if len(steps) == 3 && steps[0] == "drivers" && steps[2] == "generated" {
 		return fs.SkipDir
 	}
 	return nil
-}
-
-// references returns every file named in a manifest, and the manifests themselves.
-func (l *layers) references() []reference {
-	all := append(slices.Clone(l.base.files), self(l.base.manifest))
-	for _, one := range l.flavours {
-		all = append(append(all, one.files...), self(one.manifest))
-	}
-	for _, one := range l.sidecars {
-		all = append(append(all, one.files...), self(one.manifest))
-	}
-	for _, one := range l.drivers {
-		all = append(append(all, one.files...), self(one.manifest))
-	}
-	return all
-}
-
-func self(m *manifest) reference {
-	return reference{file: m.file, at: m.at()}
 }

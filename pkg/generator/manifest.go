@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"iter"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -9,13 +10,13 @@ import (
 
 // driver is the content of a driver.yaml.
 type driver struct {
-	Name          string            `yaml:"name"`          // of the CSI driver
-	Prefix        string            `yaml:"prefix"`        // of the names of objects in a namespace
-	ClusterPrefix string            `yaml:"clusterPrefix"` // of the names of objects outside namespaces
-	CompanionOf   string            `yaml:"companionOf"`   // the folder of the driver whose prefixes this one shares
-	Flavours      []flavour.Flavour `yaml:"flavours"`
-	Controller    *driverPart       `yaml:"controller"`
-	Node          *driverPart       `yaml:"node"`
+	Name          string            `json:"name"`          // of the CSI driver
+	Prefix        string            `json:"prefix"`        // of the names of objects in a namespace
+	ClusterPrefix string            `json:"clusterPrefix"` // of the names of objects outside namespaces
+	CompanionOf   string            `json:"companionOf"`   // the folder of the driver with the same prefixes
+	Flavours      []flavour.Flavour `json:"flavours"`
+	Controller    *driverPart       `json:"controller"`
+	Node          *driverPart       `json:"node"`
 }
 
 const (
@@ -23,7 +24,7 @@ const (
 	nodePart       = "node"
 )
 
-// parts yields the parts the driver has, in the order they are worked on.
+// parts yields the parts of the driver, in a fixed order.
 func (d driver) parts() iter.Seq2[string, *driverPart] {
 	return func(yield func(string, *driverPart) bool) {
 		if d.Controller != nil && !yield(controllerPart, d.Controller) {
@@ -35,60 +36,69 @@ func (d driver) parts() iter.Seq2[string, *driverPart] {
 	}
 }
 
-// driverPart describes the Deployment or the DaemonSet of a driver, and what goes with it.
-type driverPart struct {
-	Name     string            `yaml:"name"`     // of the workload
-	Selector map[string]string `yaml:"selector"` // of its pods; cannot change in a cluster
-	Ports    ports             `yaml:"ports"`
-	Workload string            `yaml:"workload"` // a strategic merge patch of the base workload
-	Metrics  []metricsPort     `yaml:"metrics"`  // which the driver itself serves
-	Sidecars []sidecarUse      `yaml:"sidecars"`
-	Without  []string          `yaml:"without"` // base files which this driver does not want
-	Add      []addition        `yaml:"add"`
-	Patches  []patchEntry      `yaml:"patches"`
+// part returns a part of the driver, or an empty one if the driver does not have it.
+func (d driver) part(name string) *driverPart {
+	p := d.Node
+	if name == controllerPart {
+		p = d.Controller
+	}
+	return cmp.Or(p, &driverPart{})
 }
 
-// ports is the allocation of a part's ports. Sidecars with metrics get the numbers from MetricsFrom and ExposedFrom
-// upwards, in their order.
+// driverPart describes the Deployment or the DaemonSet of a driver and the objects around it.
+type driverPart struct {
+	Name     string            `json:"name"`     // of the workload
+	Selector map[string]string `json:"selector"` // of its pods; cannot change in a cluster
+	Ports    ports             `json:"ports"`
+	Workload string            `json:"workload"` // a strategic merge patch of the base workload
+	Metrics  []metricsPort     `json:"metrics"`  // that the driver itself serves
+	Sidecars []sidecarUse      `json:"sidecars"`
+	Without  []string          `json:"without"` // base files that this driver leaves out
+	Add      []addition        `json:"add"`
+	Patches  []patchEntry      `json:"patches"`
+}
+
+// ports allocates the ports of a part. Sidecars with metrics get the numbers from MetricsFrom and
+// ExposedFrom upwards, in their order.
 type ports struct {
-	Liveness    int `yaml:"liveness"`
-	Registrar   int `yaml:"registrar"`
-	MetricsFrom int `yaml:"metricsFrom"` // inside the pod
-	ExposedFrom int `yaml:"exposedFrom"` // on the pod's address, behind kube-rbac-proxy
+	Liveness    int `json:"liveness"`
+	Registrar   int `json:"registrar"`
+	MetricsFrom int `json:"metricsFrom"` // inside the pod
+	ExposedFrom int `json:"exposedFrom"` // on the pod's address, behind kube-rbac-proxy
 }
 
 // metricsPort is a port with metrics and the kube-rbac-proxy in front of it.
 type metricsPort struct {
-	Port    string `yaml:"port"`  // the name of the exposed port
-	Proxy   string `yaml:"proxy"` // the name of the proxy's container
-	Local   int    `yaml:"local"`
-	Exposed int    `yaml:"exposed"`
+	Port    string `json:"port"`  // the name of the exposed port
+	Proxy   string `json:"proxy"` // the name of the proxy's container
+	Local   int    `json:"local"`
+	Exposed int    `json:"exposed"`
 }
 
 // sidecarUse is a driver's use of a sidecar.
 type sidecarUse struct {
-	Use  string            `yaml:"use"`
-	With []string          `yaml:"with"` // options of the sidecar
-	Args []string          `yaml:"args"` // in addition to the sidecar's own
-	Only []flavour.Flavour `yaml:"only"`
+	Use  string            `json:"use"`
+	With []string          `json:"with"` // options of the sidecar
+	Args []string          `json:"args"` // in addition to the sidecar's own
+	Only []flavour.Flavour `json:"only"`
 }
 
-// addition is a file which becomes an asset of the same name.
+// addition is a file that becomes an asset with the same name.
 type addition struct {
-	File string            `yaml:"file"`
-	Side flavour.Side      `yaml:"side"`
-	Role bundle.Role       `yaml:"role"` // static if not given
-	Only []flavour.Flavour `yaml:"only"`
+	File string            `json:"file"`
+	Side flavour.Side      `json:"side"`
+	Role bundle.Role       `json:"role"` // static if not given
+	Only []flavour.Flavour `json:"only"`
 }
 
 // patchEntry changes one asset. Exactly one of Merge and JSON6902 is given.
 type patchEntry struct {
-	Target    string            `yaml:"target"`
-	Container string            `yaml:"container"` // makes the paths of a JSON 6902 patch relative to this container
-	Trait     string            `yaml:"trait"`     // the same for each sidecar with this trait; only in layers
-	Merge     string            `yaml:"merge"`
-	JSON6902  string            `yaml:"json6902"`
-	Only      []flavour.Flavour `yaml:"only"`
+	Target    string            `json:"target"`
+	Container string            `json:"container"` // the paths of json6902 start there
+	Trait     string            `json:"trait"`     // the same for each sidecar with this trait
+	Merge     string            `json:"merge"`
+	JSON6902  string            `json:"json6902"`
+	Only      []flavour.Flavour `json:"only"`
 }
 
 func (p patchEntry) file() string {
@@ -97,8 +107,8 @@ func (p patchEntry) file() string {
 
 // layer is the content of base/layer.yaml and of flavours/<flavour>/layer.yaml.
 type layer struct {
-	Controller layerPart `yaml:"controller"`
-	Node       layerPart `yaml:"node"`
+	Controller layerPart `json:"controller"`
+	Node       layerPart `json:"node"`
 }
 
 func (l layer) part(name string) layerPart {
@@ -108,24 +118,24 @@ func (l layer) part(name string) layerPart {
 	return l.Node
 }
 
-// layerPart is what a layer does for drivers which have the part.
+// layerPart is what a layer does for drivers that have the part.
 type layerPart struct {
-	Workload string       `yaml:"workload"`
-	Add      []addition   `yaml:"add"`
-	Patches  []patchEntry `yaml:"patches"`
-	Drop     []string     `yaml:"drop"`
+	Workload string       `json:"workload"`
+	Add      []addition   `json:"add"`
+	Patches  []patchEntry `json:"patches"`
+	Drop     []string     `json:"drop"`
 }
 
 // sidecar is the content of sidecars/<name>/sidecar.yaml.
 type sidecar struct {
-	Controller string                `yaml:"controller"` // its container in a controller workload; "" if it is none there
-	Node       string                `yaml:"node"`       // the same for node workloads
-	Traits     []string              `yaml:"traits"`
-	Metrics    *metricsName          `yaml:"metrics"`
-	Volumes    string                `yaml:"volumes"` // a list of pod volumes
-	Add        []addition            `yaml:"add"`
-	With       map[string][]addition `yaml:"with"`
-	Each       []patchEntry          `yaml:"each"` // applied for every use
+	Controller string                `json:"controller"` // its container in a controller workload, if any
+	Node       string                `json:"node"`       // its container in a node workload, if any
+	Traits     []string              `json:"traits"`
+	Metrics    *metricsName          `json:"metrics"`
+	Volumes    string                `json:"volumes"` // a list of pod volumes
+	Add        []addition            `json:"add"`
+	With       map[string][]addition `json:"with"`
+	Each       []patchEntry          `json:"each"` // applied for every use
 }
 
 func (s sidecar) container(part string) string {
@@ -135,8 +145,8 @@ func (s sidecar) container(part string) string {
 	return s.Node
 }
 
-// metricsName names what a sidecar's metrics port makes.
+// metricsName names the exposed port and the proxy of a sidecar's metrics.
 type metricsName struct {
-	Port  string `yaml:"port"`
-	Proxy string `yaml:"proxy"`
+	Port  string `json:"port"`
+	Proxy string `json:"proxy"`
 }

@@ -14,26 +14,23 @@ func fieldMistakes() map[string]mistake {
 	return map[string]mistake{
 		"field misspelt in an object": {
 			edits: []edit{{csidriverLayer, "attachRequired", "attachRequird"}},
-			want:  csidriverLayer + `:4: "csidriver.yaml" has no field spec.attachRequird: it is misspelt or at the wrong level`,
+			want:  csidriverLayer + `:4: "csidriver.yaml": unknown field "spec.attachRequird"`,
 		},
 		"field misspelt in a merge": {
 			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    spec:\n      containers:\n      - name: csi-driver\n        volumeMount: []\n"}},
-			want: `drivers/one/patches/node.yaml:6: "node.yaml" has no field spec.template.spec.containers[0].volumeMount: ` +
-				"it is misspelt or at the wrong level",
+			want: `drivers/one/patches/node.yaml:6: "node.yaml": unknown field "spec.template.spec.containers[0].volumeMount"`,
 		},
 		"field at the wrong level": {
 			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    dnsPolicy: Default\n    spec:\n      dnsPolicy: Default\n"}},
-			want:  `drivers/one/patches/node.yaml:3: "node.yaml" has no field spec.template.dnsPolicy: it is misspelt or at the wrong level`,
+			want:  `drivers/one/patches/node.yaml:3: "node.yaml": unknown field "spec.template.dnsPolicy"`,
 		},
 		"field misspelt in an operation": {
 			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: add, path: /args/-, value: --hosted}\n- {op: add, path: /arg, value: [x]}\n"}},
-			want: `drivers/one/patches/args.yaml:2: "controller.yaml" has no field spec.template.spec.containers[0].arg: ` +
-				"it is misspelt or at the wrong level",
+			want: `drivers/one/patches/args.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[0].arg"`,
 		},
 		"field misspelt in a sidecar": {
 			edits: []edit{{"sidecars/provisioner/container.yaml", "args:", "arg:"}},
-			want: `sidecars/provisioner/container.yaml:2: "controller.yaml" has no field spec.template.spec.containers[1].arg: ` +
-				"it is misspelt or at the wrong level",
+			want: `sidecars/provisioner/container.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[1].arg"`,
 		},
 		"value of another type": {
 			edits: []edit{{csidriverLayer, "false", `"no"`}},
@@ -45,8 +42,8 @@ func fieldMistakes() map[string]mistake {
 		},
 		"kind misspelt": {
 			edits: []edit{{csidriverLayer, "kind: CSIDriver", "kind: CSIdriver"}},
-			want: csidriverLayer + `:2: "csidriver.yaml": the generator does not know its apiVersion and kind; is one misspelt? ` +
-				"New kinds go to pkg/generator/kinds.go",
+			want: csidriverLayer + `:2: "csidriver.yaml": unknown apiVersion and kind: correct a misspelt kind, ` +
+				"or add a new one to pkg/generator/kinds.go",
 		},
 		"kind missing": {
 			edits: []edit{{csidriverLayer, "kind: CSIDriver\n", ""}},
@@ -54,15 +51,15 @@ func fieldMistakes() map[string]mistake {
 		},
 		"second document in a layer": {
 			edits: []edit{{csidriverLayer, "apiVersion", "---\nkind: Secret\n---\napiVersion"}},
-			want:  csidriverLayer + ":3: a second YAML document: each file holds one",
+			want:  csidriverLayer + ":3: a second YAML document: each file contains one",
 		},
 		"second document in a patch": {
 			edits: []edit{{controllerPatch, "spec: {template", "spec: {replicas: 1}\n---\nspec: {template"}},
-			want:  controllerPatch + ":2: a second YAML document: each file holds one",
+			want:  controllerPatch + ":2: a second YAML document: each file contains one",
 		},
 		"second document in a manifest": {
 			edits: []edit{{two, "node:\n", "---\nnode:\n"}},
-			want:  two + ":5: a second YAML document: each file holds one",
+			want:  two + ":5: a second YAML document: each file contains one",
 		},
 	}
 }
@@ -75,9 +72,9 @@ func serviceMistakes() map[string]mistake {
 			want: controllerPatch + `:1: container "csi-drivr" of "controller.yaml" has no image: is the name misspelt? ` +
 				`There are ["csi-driver" "csi-drivr" "csi-provisioner" "provisioner-proxy"]`,
 		},
-		"StorageClass on the controller side": {
+		"StorageClass on the control plane side": {
 			edits: []edit{{one, csidriver, "  - {file: base/csidriver.yaml, side: guest, role: csiDriver}\n  - {file: base/class.yaml, side: controller, role: storageClass}\n"}, {"drivers/one/base/class.yaml", "", class}},
-			want:  one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controller"; nobody would create it there`,
+			want:  one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controller"; the operator would not create it there`,
 		},
 		"StorageClass of another driver's volumes": {
 			edits: []edit{{one, csidriver, classEntry}, {"drivers/one/base/class.yaml", "", class + "# provisioner: x\n"}, {"drivers/one/base/class.yaml", "${name}", "two.csi.example.com"}},
@@ -86,7 +83,7 @@ func serviceMistakes() map[string]mistake {
 		},
 		"driver that kubelet does not know": {
 			edits: []edit{{one, "  - {use: node-driver-registrar}\n", ""}},
-			want:  one + `:16: the node part has no sidecar "node-driver-registrar": kubelet would not know the driver`,
+			want:  one + `:15: the node part has no sidecar "node-driver-registrar": kubelet would not know the driver`,
 		},
 		"volumes that nobody attaches": {
 			edits: []edit{{csidriverLayer, "{attachRequired: false}", "{podInfoOnMount: true}"}},
@@ -103,35 +100,35 @@ func serviceMistakes() map[string]mistake {
 		},
 		"placeholder without braces": {
 			edits: []edit{{"base/pdb.yaml", "${controller.name}-pdb", "$controller.name-pdb # ${name} $$name $(NAME)"}},
-			want:  "base/pdb.yaml:4: $controller.name is no placeholder: write ${controller.name}; $$ is a plain dollar sign",
+			want:  "base/pdb.yaml:4: $controller.name is not a placeholder: write ${controller.name}; $$ is a plain dollar sign",
 		},
 		"prefix that names cannot have": {
 			edits: []edit{{one, "prefix: one\n", "prefix: Demo_CSI\n"}, {two, "prefix: one\n", "prefix: Demo_CSI\n"}},
-			want: one + `:2: prefix "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')` + "\n" +
-				two + `:2: prefix "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
+			want: one + `:2: prefix: Invalid value: "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')` + "\n" +
+				two + `:2: prefix: Invalid value: "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
 		},
 	}
 }
 
 // neighbourMistakes are names and objects of another driver.
 func neighbourMistakes() map[string]mistake {
-	const sameObject = " makes too: its name needs ${prefix} or ${clusterPrefix}"
+	const sameObject = " also defines: its name needs ${prefix} or ${clusterPrefix}"
 	return map[string]mistake{
 		"prefixes of another driver": {
 			edits: []edit{{two, "\ncompanionOf: one", ""}},
-			want: one + `:2: prefix "one" is that of driver "two" too` + "\n" + one + `:3: clusterPrefix "example-one" is that of driver "two" too` + "\n" +
-				two + `:2: prefix "one" is that of driver "one" too` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one" too`,
+			want: one + `:2: prefix "one" is also the prefix of driver "two"` + "\n" + one + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "two"` + "\n" +
+				two + `:2: prefix "one" is also the prefix of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "one"`,
 		},
 		"CSI name of another driver": {
 			edits: []edit{{two, "\ncompanionOf: one", ""}, {two, "name: two.csi", "name: one.csi"}, {two, "prefix: one", "prefix: two"}, {two, "example-one", "example-two"}},
-			want: one + `:1: name "one.csi.example.com" is that of driver "two" too` + "\n" +
-				two + `:1: name "one.csi.example.com" is that of driver "one" too`,
+			want: one + `:1: name "one.csi.example.com" is also the name of driver "two"` + "\n" +
+				two + `:1: name "one.csi.example.com" is also the name of driver "one"`,
 		},
 		"companion of nobody": {
 			edits: []edit{{two, "companionOf: one", "companionOf: two"}},
-			want: one + `:2: prefix "one" is that of driver "two" too` + "\n" + one + `:3: clusterPrefix "example-one" is that of driver "two" too` + "\n" +
-				two + `:2: prefix "one" is that of driver "one" too` + "\n" + two + `:3: clusterPrefix "example-one" is that of driver "one" too` + "\n" +
-				two + `:13: companionOf: "two" is no driver, or a companion itself`,
+			want: one + `:2: prefix "one" is also the prefix of driver "two"` + "\n" + one + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "two"` + "\n" +
+				two + `:2: prefix "one" is also the prefix of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "one"` + "\n" +
+				two + `:13: companionOf: "two" is not a driver, or is itself a companion`,
 		},
 		"class of another driver": {
 			edits: []edit{

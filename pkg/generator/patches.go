@@ -3,6 +3,7 @@ package generator
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,32 +11,31 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
 
-// patch applies a patch file to its target and insists that something changes.
-func (a *assembly) patch(m *manifest, entry patchEntry, at Position, values map[string]string) error {
-	if !a.wanted(entry.Only) {
+// patch applies a patch to its target. A patch that changes nothing is an error.
+func (a *assembly) patch(from source, entry patchEntry, values map[string]string) error {
+	if !a.has(entry.Only) {
 		return nil
 	}
 	target := a.assets[entry.Target]
 	if target == nil {
-		return faultf(at, "patch %q has no target: %s", entry.file(), a.missing(entry.Target))
+		return from.errorf("patch %q has no target: %s", entry.file(), a.missing(entry.Target))
 	}
-	file := m.beside(entry.file())
-	text, err := a.read(file, values)
+	layer, err := a.read(from.beside(entry.file()), values)
 	if err != nil {
 		return err
 	}
 	pointer, err := containerPointer(target, entry.Container)
 	if err != nil {
-		return &Error{Position: at, Err: err}
+		return from.errorf("%w", err)
 	}
-	patched, err := entry.apply(target.Data, text, pointer)
+	patched, err := entry.apply(target.Data, layer.text, pointer)
 	if err != nil {
-		return faultIn(file, fmt.Errorf("patching %q: %w", entry.Target, err))
+		return layer.errorf("", "patching %q: %w", entry.Target, err)
 	}
 	if bytes.Equal(patched, target.Data) {
-		return faultf(at, "patch %q changes nothing in %q", entry.file(), entry.Target)
+		return from.errorf("patch %q changes nothing in %q", entry.file(), entry.Target)
 	}
-	return a.change(target, origin{file: file, text: text}, patched)
+	return a.change(target, layer, patched)
 }
 
 func (p patchEntry) apply(object, text []byte, pointer string) ([]byte, error) {
@@ -45,7 +45,7 @@ func (p patchEntry) apply(object, text []byte, pointer string) ([]byte, error) {
 	return patch.JSON6902(object, text, pointer)
 }
 
-// podTemplate returns the pods that a workload makes; other objects make none.
+// podTemplate returns the pod template of a workload, and an empty one for other objects.
 func podTemplate(workload *asset) corev1.PodTemplateSpec {
 	switch object := workload.object.(type) {
 	case *appsv1.Deployment:
@@ -56,21 +56,19 @@ func podTemplate(workload *asset) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{}
 }
 
-// containerPointer returns the JSON pointer to a container of a workload; to the whole object if name is "".
+// containerPointer returns the JSON pointer to a container of a workload. An empty name means the
+// whole object.
 func containerPointer(target *asset, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	template := podTemplate(target)
-	for i, container := range template.Spec.Containers {
-		if container.Name == name {
-			return fmt.Sprintf("/spec/template/spec/containers/%d", i), nil
-		}
+	spec := podTemplate(target).Spec
+	hasName := func(c corev1.Container) bool { return c.Name == name }
+	if i := slices.IndexFunc(spec.Containers, hasName); i >= 0 {
+		return fmt.Sprintf("/spec/template/spec/containers/%d", i), nil
 	}
-	for i, container := range template.Spec.InitContainers {
-		if container.Name == name {
-			return fmt.Sprintf("/spec/template/spec/initContainers/%d", i), nil
-		}
+	if i := slices.IndexFunc(spec.InitContainers, hasName); i >= 0 {
+		return fmt.Sprintf("/spec/template/spec/initContainers/%d", i), nil
 	}
 	return "", fmt.Errorf("%q has no container %q", target.Name, name)
 }

@@ -3,7 +3,9 @@ package generator
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,120 +13,121 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// listener is a port which a pod listens on.
-type listener struct {
+// usedPort is a port that a pod listens on.
+type usedPort struct {
 	part   string
 	number int
 	use    string
 	at     Position
 }
 
-// listenAt records the ports which driver.yaml allocates to a part by name.
-func (a *assembly) listenAt(part string, p *driverPart) {
-	if p.Ports.Liveness != 0 {
-		a.listen(part, p.Ports.Liveness, "liveness", a.driver.at(part, "ports", "liveness"))
+// usePorts records the ports that driver.yaml allocates by name.
+func (a *assembly) usePorts(part string, p ports) {
+	from := a.driver.source(part, "ports")
+	if p.Liveness != 0 {
+		a.usePort(part, p.Liveness, "liveness", from.position())
 	}
-	if p.Ports.Registrar != 0 {
-		a.listen(part, p.Ports.Registrar, "registrar", a.driver.at(part, "ports", "registrar"))
+	if p.Registrar != 0 {
+		a.usePort(part, p.Registrar, "registrar", from.position())
 	}
 }
 
-func (a *assembly) listen(part string, number int, use string, at Position) {
-	a.listeners = append(a.listeners, listener{part: part, number: number, use: use, at: at})
+func (a *assembly) usePort(part string, number int, use string, at Position) {
+	a.ports = append(a.ports, usedPort{part: part, number: number, use: use, at: at})
 }
 
-// checkPorts reports ports which clash inside a pod, and those which the pod declares or forwards to and nobody serves.
+// portsOf returns the ports of a part.
+func (a *assembly) portsOf(part string) []usedPort {
+	return slices.DeleteFunc(slices.Clone(a.ports), func(p usedPort) bool { return p.part != part })
+}
+
+// checkPorts reports ports that clash inside a pod, and ports that no container serves.
 func (a *assembly) checkPorts(part string) error {
 	workload := a.workload(part)
-	template := podTemplate(workload)
-	a.listenDeclared(part, workload, template.Spec)
-	faults := []error{a.checkClashes(part), checkDeclared(workload, template.Spec)}
-	for _, container := range containers(template.Spec) {
+	spec := podTemplate(workload).Spec
+	a.useContainerPorts(part, workload, spec)
+	errs := []error{checkClashes(a.portsOf(part)), checkDeclaredTwice(workload, spec)}
+	for _, container := range containers(spec) {
 		for _, port := range container.Ports {
 			number := int(port.ContainerPort)
-			if !serves(template.Spec, number) {
-				at := workload.locate(strconv.Itoa(number))
-				faults = append(faults, faultf(at, "container port %q (%d): nobody serves it", port.Name, number))
+			if !serves(spec, number) {
+				errs = append(errs, errorAt(workload.find(strconv.Itoa(number)),
+					"container port %q (%d): no container serves it", port.Name, number))
 			}
 		}
 		for _, number := range upstreams(container) {
-			if !serves(template.Spec, number) {
-				at := workload.locate(strconv.Itoa(number))
-				faults = append(faults, faultf(at, "upstream %d of %q: nobody serves it", number, container.Name))
+			if !serves(spec, number) {
+				errs = append(errs, errorAt(workload.find(strconv.Itoa(number)),
+					"upstream %d of %q: no container serves it", number, container.Name))
 			}
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// listenDeclared records the container ports which driver.yaml did not allocate.
-func (a *assembly) listenDeclared(part string, workload *asset, spec corev1.PodSpec) {
-	allocated := map[int]bool{}
-	for _, one := range a.listeners {
-		allocated[one.number] = allocated[one.number] || one.part == part
-	}
+// useContainerPorts records the container ports that driver.yaml does not allocate.
+func (a *assembly) useContainerPorts(part string, workload *asset, spec corev1.PodSpec) {
 	for _, container := range containers(spec) {
 		for _, port := range container.Ports {
-			if number := int(port.ContainerPort); !allocated[number] {
-				allocated[number] = true
+			number := int(port.ContainerPort)
+			same := func(p usedPort) bool { return p.part == part && p.number == number }
+			if !slices.ContainsFunc(a.ports, same) {
 				use := fmt.Sprintf("container port %q", port.Name)
-				a.listen(part, number, use, workload.locate(strconv.Itoa(number)))
+				a.usePort(part, number, use, workload.find(strconv.Itoa(number)))
 			}
 		}
 	}
 }
 
-// checkClashes reports numbers that one part uses twice, and those that are no ports.
-func (a *assembly) checkClashes(part string) error {
-	first := map[int]listener{}
-	var faults []error
-	for _, one := range a.listeners {
-		if one.part != part {
-			continue
+// checkClashes reports numbers that are in use twice or are not ports.
+func checkClashes(ports []usedPort) error {
+	first := map[int]usedPort{}
+	var errs []error
+	for _, port := range ports {
+		if message := validation.IsValidPortNum(port.number); message != nil {
+			errs = append(errs, errorAt(port.at, "port %d (%s): %s", port.number, port.use, message[0]))
 		}
-		if message := validation.IsValidPortNum(one.number); message != nil {
-			faults = append(faults, faultf(one.at, "port %d (%s): %s", one.number, one.use, message[0]))
-		}
-		other, taken := first[one.number]
+		other, taken := first[port.number]
 		if taken {
-			faults = append(faults, faultf(one.at, "port clash inside a pod: %d (%s) is taken by %s at %s",
-				one.number, one.use, other.use, other.at))
+			errs = append(errs, errorAt(port.at, "port clash inside a pod: %d (%s) is taken by %s at %s",
+				port.number, port.use, other.use, other.at))
 			continue
 		}
-		first[one.number] = one
+		first[port.number] = port
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// checkDeclared reports containers which declare one port, or one name, twice.
-func checkDeclared(workload *asset, spec corev1.PodSpec) error {
+// checkDeclaredTwice reports containers that declare the same port or the same port name.
+func checkDeclaredTwice(workload *asset, spec corev1.PodSpec) error {
 	owners := map[string]string{}
-	var faults []error
+	var errs []error
 	for _, container := range containers(spec) {
 		for _, port := range container.Ports {
 			for _, key := range []string{strconv.Itoa(int(port.ContainerPort)), port.Name} {
 				if owner, taken := owners[key]; taken && key != "" {
-					faults = append(faults, faultf(workload.locate(key),
+					errs = append(errs, errorAt(workload.find(key),
 						"port clash inside a pod: %q and %q both declare port %s", owner, container.Name, key))
 				}
 				owners[key] = container.Name
 			}
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 func containers(spec corev1.PodSpec) []corev1.Container {
-	return append(append([]corev1.Container{}, spec.InitContainers...), spec.Containers...)
+	return slices.Concat(spec.InitContainers, spec.Containers)
 }
 
 const upstreamFlag = "--upstream="
 
-// serves tells whether a container's command line mentions the port, other than to forward to it.
+// serves reports whether the command line or a variable of a container mentions a port, other than
+// to forward to it.
 func serves(spec corev1.PodSpec, number int) bool {
 	mention := regexp.MustCompile(fmt.Sprintf(`(^|[^0-9])%d([^0-9]|$)`, number))
 	for _, container := range containers(spec) {
-		for _, arg := range append(append([]string{}, container.Command...), container.Args...) {
+		for _, arg := range slices.Concat(container.Command, container.Args) {
 			if !strings.HasPrefix(arg, upstreamFlag) && mention.MatchString(arg) {
 				return true
 			}
@@ -138,55 +141,48 @@ func serves(spec corev1.PodSpec, number int) bool {
 	return false
 }
 
-// upstreams returns the ports of the same pod which a container forwards to.
+// upstreams returns the ports of its own pod that a container forwards to.
 func upstreams(container corev1.Container) []int {
-	local := regexp.MustCompile(`^` + upstreamFlag + `https?://(?:127\.0\.0\.1|localhost):(\d+)`)
 	var numbers []int
 	for _, arg := range container.Args {
-		if match := local.FindStringSubmatch(arg); match != nil {
-			number, _ := strconv.Atoi(match[1]) // the pattern admits digits only
+		address, isUpstream := strings.CutPrefix(arg, upstreamFlag)
+		upstream, err := url.Parse(address)
+		if !isUpstream || err != nil {
+			continue
+		}
+		local := upstream.Hostname() == "localhost" || upstream.Hostname() == "127.0.0.1"
+		if number, err := strconv.Atoi(upstream.Port()); local && err == nil {
 			numbers = append(numbers, number)
 		}
 	}
 	return numbers
 }
 
-// checkHosts reports ports which two workloads, of any drivers, open on the network of one host.
-func checkHosts(assemblies []*assembly) error {
-	type taken struct {
-		listener
+// checkHostPorts reports ports that two workloads, of any drivers, open on one host's network.
+func checkHostPorts(assemblies []*assembly) error {
+	type hostPort struct {
+		usedPort
 		workload string
 	}
-	first := map[string]taken{}
-	var faults []error
+	first := map[string]hostPort{}
+	var errs []error
 	for _, a := range assemblies {
-		for _, one := range a.hostListeners() {
-			mine := taken{listener: one, workload: a.driver.file + " " + one.part}
-			key := fmt.Sprintf("%s/%d", a.flavour, one.number)
-			other, clash := first[key]
-			if clash && other.workload != mine.workload {
-				faults = append(faults, faultf(one.at, "host port clash: %d (%s) is taken by %s at %s",
-					one.number, one.use, other.use, other.at))
+		for part := range a.driver.content.parts() {
+			if !podTemplate(a.workload(part)).Spec.HostNetwork {
 				continue
 			}
-			first[key] = mine
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// hostListeners returns what the assembly's pods open on their host's network.
-func (a *assembly) hostListeners() []listener {
-	var open []listener
-	for part := range a.driver.content.parts() {
-		if template := podTemplate(a.workload(part)); !template.Spec.HostNetwork {
-			continue
-		}
-		for _, one := range a.listeners {
-			if one.part == part {
-				open = append(open, one)
+			for _, port := range a.portsOf(part) {
+				mine := hostPort{usedPort: port, workload: a.driver.file + " " + part}
+				key := fmt.Sprintf("%s/%d", a.flavour, port.number)
+				other, taken := first[key]
+				if taken && other.workload != mine.workload {
+					errs = append(errs, errorAt(port.at, "host port clash: %d (%s) is taken by %s at %s",
+						port.number, port.use, other.use, other.at))
+					continue
+				}
+				first[key] = mine
 			}
 		}
 	}
-	return open
+	return errors.Join(errs...)
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serviceMonitor is the kind of that name of monitoring.coreos.com, as far as layers may use it. The library of its project
-// is not worth a dependency.
+// serviceMonitor contains the fields of monitoring.coreos.com/v1 that layers may use. It replaces a
+// dependency on the library of the Prometheus operator.
 type serviceMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -61,7 +61,7 @@ type relabeling struct {
 	Action       string   `json:"action"`
 }
 
-// DeepCopyObject makes it a kind of a scheme. Nobody changes the copy.
+// DeepCopyObject implements runtime.Object with a shallow copy.
 func (m *serviceMonitor) DeepCopyObject() runtime.Object {
 	copied := *m
 	return &copied

@@ -12,58 +12,60 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
 
-// addSidecars adds the ports which the driver itself serves metrics on, then its sidecars, each with its own.
+// sidecarContainer is the container of a sidecar in a workload.
+type sidecarContainer struct {
+	part, name string
+	traits     []string
+}
+
+// addSidecars adds the proxies for the metrics of the driver itself, then the sidecars.
 func (a *assembly) addSidecars(part string, p *driverPart) error {
-	a.listenAt(part, p)
-	for i, one := range p.Metrics {
-		if err := a.exposeMetrics(part, one, a.driver.at(part, "metrics", i)); err != nil {
+	a.usePorts(part, p.Ports)
+	for i, metrics := range p.Metrics {
+		if err := a.exposeMetrics(a.driver.source(part, "metrics").index(i), part, metrics); err != nil {
 			return err
 		}
 	}
 	next := metricsPort{Local: p.Ports.MetricsFrom, Exposed: p.Ports.ExposedFrom}
 	for i, use := range p.Sidecars {
-		at := a.driver.at(part, "sidecars", i)
-		declared, known := a.sidecars[use.Use]
-		if !known {
-			return faultf(at, "unknown sidecar %q", use.Use)
-		}
-		metrics := declared.content.Metrics
+		from := a.driver.source(part, "sidecars").index(i)
+		metrics := a.sidecars[use.Use].content.Metrics
 		if metrics == nil {
-			if err := a.useSidecar(part, use, at, a.values); err != nil {
+			if err := a.addSidecar(from, part, use, a.values); err != nil {
 				return err
 			}
 			continue
 		}
 		if next.Local == 0 || next.Exposed == 0 {
-			return faultf(at, "sidecar %q serves metrics: ports needs metricsFrom and exposedFrom", use.Use)
+			return from.errorf("sidecar %q serves metrics: ports needs metricsFrom and exposedFrom", use.Use)
 		}
 		next.Port, next.Proxy = metrics.Port, metrics.Proxy
-		if err := a.useWithMetrics(part, use, at, next); err != nil {
+		if err := a.addSidecarWithMetrics(from, part, use, next); err != nil {
 			return err
 		}
-		// The numbers of a flavour do not depend on what the other one leaves out.
+		// Each sidecar has the same numbers in all flavours.
 		next.Local++
 		next.Exposed++
 	}
 	return nil
 }
 
-// useWithMetrics adds a sidecar and the proxy for its metrics.
-func (a *assembly) useWithMetrics(part string, use sidecarUse, at Position, metrics metricsPort) error {
-	if !a.wanted(use.Only) {
+// addSidecarWithMetrics adds a sidecar and the proxy for its metrics.
+func (a *assembly) addSidecarWithMetrics(from source, part string, use sidecarUse, metrics metricsPort) error {
+	if !a.has(use.Only) {
 		return nil
 	}
-	if err := a.useSidecar(part, use, at, a.metricsValues(metrics)); err != nil {
+	if err := a.addSidecar(from, part, use, a.metricsValues(metrics)); err != nil {
 		return err
 	}
-	return a.exposeMetrics(part, metrics, at)
+	return a.exposeMetrics(from, part, metrics)
 }
 
 // exposeMetrics puts a kube-rbac-proxy in front of a metrics port.
-func (a *assembly) exposeMetrics(part string, metrics metricsPort, at Position) error {
-	a.listen(part, metrics.Local, metrics.Port+" metrics", at)
-	a.listen(part, metrics.Exposed, metrics.Port+" exposed", at)
-	return a.useSidecar(part, sidecarUse{Use: proxySidecar}, at, a.metricsValues(metrics))
+func (a *assembly) exposeMetrics(from source, part string, metrics metricsPort) error {
+	a.usePort(part, metrics.Local, metrics.Port+" metrics", from.position())
+	a.usePort(part, metrics.Exposed, metrics.Port+" exposed", from.position())
+	return a.addSidecar(from, part, sidecarUse{Use: proxySidecar}, a.metricsValues(metrics))
 }
 
 func (a *assembly) metricsValues(metrics metricsPort) map[string]string {
@@ -75,67 +77,66 @@ func (a *assembly) metricsValues(metrics metricsPort) map[string]string {
 	return values
 }
 
-// useSidecar adds a sidecar's container to a workload, and what belongs to the container.
-func (a *assembly) useSidecar(part string, use sidecarUse, at Position, values map[string]string) error {
-	if !a.wanted(use.Only) {
+// addSidecar adds a sidecar's container to a workload, and the objects that the container needs.
+func (a *assembly) addSidecar(from source, part string, use sidecarUse, values map[string]string) error {
+	if !a.has(use.Only) {
 		return nil
 	}
-	one, known := a.sidecars[use.Use]
+	added, known := a.sidecars[use.Use]
 	if !known {
-		return faultf(at, "unknown sidecar %q", use.Use)
+		return from.errorf("unknown sidecar %q", use.Use)
 	}
-	if one.content.container(part) == "" {
-		return faultf(at, "sidecar %q has no container for the %s part", use.Use, part)
+	if added.content.container(part) == "" {
+		return from.errorf("sidecar %q has no container for the %s part", use.Use, part)
 	}
-	if err := a.place(part, one, use.Args, at, values); err != nil {
+	if err := a.addContainer(from, part, added, use.Args, values); err != nil {
 		return err
 	}
-	if err := a.completeSidecar(part, use.Use, one, values); err != nil {
+	if err := a.completeSidecar(part, use.Use, added, values); err != nil {
 		return err
 	}
-	for i, entry := range one.content.Each {
-		if a.declines(part, entry.Target) {
+	for i, entry := range added.content.Each {
+		if slices.Contains(a.driver.content.part(part).Without, entry.Target) {
 			continue
 		}
-		if err := a.patch(one.manifest, entry, one.at("each", i), values); err != nil {
+		if err := a.patch(added.source("each").index(i), entry, values); err != nil {
 			return err
 		}
 	}
-	return a.addOptions(one, use, at, values)
+	return a.addOptions(from, added, use, values)
 }
 
-// place appends the sidecar's container to the workload.
-func (a *assembly) place(
-	part string, one declared[sidecar], args []string, at Position, values map[string]string,
+// addContainer appends the sidecar's container to the workload.
+func (a *assembly) addContainer(
+	from source, part string, added manifest[sidecar], args []string, values map[string]string,
 ) error {
-	file := one.beside(one.content.container(part))
-	text, err := a.read(file, values)
+	layer, err := a.read(added.beside(added.content.container(part)), values)
 	if err != nil {
 		return err
 	}
 	var container map[string]any
-	if err := yaml.Unmarshal(text, &container); err != nil {
-		return faultIn(file, err)
+	if err := layer.decode(&container); err != nil {
+		return err
 	}
 	name, _ := container["name"].(string)
 	if name == "" {
-		return faultf(Position{File: file, Line: 1}, "the container has no name")
+		return layer.errorf("", "the container has no name")
 	}
 	workload := a.workload(part)
 	if _, err := containerPointer(workload, name); err == nil {
-		return faultf(at, "two containers of one name: %q is in %q already", name, workload.Name)
+		return from.errorf("two containers with one name: %q is already in %q", name, workload.Name)
 	}
 	if err := appendArgs(container, args); err != nil {
-		return faultf(at, "sidecar container %q: %w", name, err)
+		return from.errorf("sidecar container %q: %w", name, err)
 	}
-	a.placed = append(a.placed, placement{part: part, container: name, traits: one.content.Traits})
-	return a.extend(workload, file, text, "/spec/template/spec/containers/-", container)
+	a.containers = append(a.containers, sidecarContainer{part: part, name: name, traits: added.content.Traits})
+	return a.appendTo(workload, layer, "/spec/template/spec/containers/-", container)
 }
 
 func appendArgs(container map[string]any, args []string) error {
 	present, isList := container["args"].([]any)
 	if !isList && container["args"] != nil {
-		return fmt.Errorf("args is no list")
+		return fmt.Errorf("args is not a list")
 	}
 	for _, arg := range args {
 		present = append(present, arg)
@@ -146,68 +147,71 @@ func appendArgs(container map[string]any, args []string) error {
 	return nil
 }
 
-// extend adds a value to a list of the workload.
-func (a *assembly) extend(workload *asset, file string, text []byte, pointer string, value any) error {
+// appendTo appends a value from a layer to a list of the workload.
+func (a *assembly) appendTo(workload *asset, layer *document, pointer string, value any) error {
 	operations, err := yaml.Marshal([]map[string]any{{"op": "add", "path": pointer, "value": value}})
 	if err != nil {
-		return faultIn(file, err)
+		return layer.errorf("", "%w", err)
 	}
 	extended, err := patch.JSON6902(workload.Data, operations, "")
 	if err != nil {
-		return faultIn(file, fmt.Errorf("extending %q: %w", workload.Name, err))
+		return layer.errorf("", "extending %q: %w", workload.Name, err)
 	}
-	return a.change(workload, origin{file: file, text: text}, extended)
+	return a.change(workload, layer, extended)
 }
 
-// completeSidecar adds what a sidecar needs once however often it is used: its volumes in each workload, and its assets.
-func (a *assembly) completeSidecar(part, name string, one declared[sidecar], values map[string]string) error {
-	var faults []error
-	if inWorkload := part + "/" + name; !a.complete[inWorkload] {
-		a.complete[inWorkload] = true
-		faults = append(faults, a.addVolumes(part, one, values))
+// completeSidecar adds the sidecar's volumes once per workload, and its assets once per driver.
+func (a *assembly) completeSidecar(
+	part, name string, added manifest[sidecar], values map[string]string,
+) error {
+	var errs []error
+	if inWorkload := part + "/" + name; !a.completed[inWorkload] {
+		a.completed[inWorkload] = true
+		errs = append(errs, a.addVolumes(part, added, values))
 	}
-	if !a.complete[name] {
-		a.complete[name] = true
-		for i, added := range one.content.Add {
-			faults = append(faults, a.add(one.manifest, added, one.at("add", i), values))
+	if !a.completed[name] {
+		a.completed[name] = true
+		for i, asset := range added.content.Add {
+			errs = append(errs, a.add(added.source("add").index(i), asset, values))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-func (a *assembly) addVolumes(part string, one declared[sidecar], values map[string]string) error {
-	if one.content.Volumes == "" {
+func (a *assembly) addVolumes(part string, added manifest[sidecar], values map[string]string) error {
+	if added.content.Volumes == "" {
 		return nil
 	}
-	file := one.beside(one.content.Volumes)
-	text, err := a.read(file, values)
+	layer, err := a.read(added.beside(added.content.Volumes), values)
 	if err != nil {
 		return err
 	}
 	var volumes []any
-	if err := yaml.Unmarshal(text, &volumes); err != nil {
-		return faultIn(file, err)
+	if err := layer.decode(&volumes); err != nil {
+		return err
 	}
 	for _, volume := range volumes {
-		if err := a.extend(a.workload(part), file, text, "/spec/template/spec/volumes/-", volume); err != nil {
+		if err := a.appendTo(a.workload(part), layer, "/spec/template/spec/volumes/-", volume); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addOptions adds the assets of the options which the driver asks the sidecar for.
-func (a *assembly) addOptions(one declared[sidecar], use sidecarUse, at Position, values map[string]string) error {
-	var faults []error
+// addOptions adds the assets of the sidecar's options that the driver uses.
+func (a *assembly) addOptions(
+	from source, added manifest[sidecar], use sidecarUse, values map[string]string,
+) error {
+	var errs []error
 	for _, option := range use.With {
-		added, known := one.content.With[option]
+		files, known := added.content.With[option]
 		if !known {
-			options := slices.Sorted(maps.Keys(one.content.With))
-			faults = append(faults, faultf(at, "sidecar %q has no option %q, only %q", use.Use, option, options))
+			options := slices.Sorted(maps.Keys(added.content.With))
+			errs = append(errs, from.errorf("sidecar %q has no option %q, only %q", use.Use, option, options))
 		}
-		for i, file := range added {
-			faults = append(faults, a.add(one.manifest, file, one.at("with", option, i), values))
+		for i, file := range files {
+			errs = append(errs, a.add(added.source("with", option).index(i), file, values))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -130,7 +130,7 @@ func TestCommand(t *testing.T) {
 		want string
 	}{
 		"fine":            {tree: validTree(t)},
-		"mistake":         {tree: broken, code: 1, want: two + ":2: field prefx not found"},
+		"mistake":         {tree: broken, code: 1, want: two + `:2: "driver.yaml": unknown field "prefx"`},
 		"unknown flag":    {args: []string{"--asets=x"}, code: 2, want: "asets"},
 		"stray argument":  {args: []string{"x"}, code: 2, want: `unexpected arguments ["x"]`},
 		"folder is empty": {tree: fstest.MapFS{}, code: 1, want: "base/layer.yaml"},

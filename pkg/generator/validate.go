@@ -2,161 +2,204 @@ package generator
 
 import (
 	"errors"
-	"maps"
+	"io/fs"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// validate reports what strict decoding cannot see: values which are missing, contradictory or unknown.
+// validate reports what strict decoding accepts: values that are missing, contradictory or unknown,
+// and files that do not exist or that no manifest names.
 func (l *layers) validate() error {
-	var faults []error
-	for _, one := range l.drivers {
-		faults = append(faults, validateDriver(one))
+	used := map[string]bool{}
+	errs := []error{validate(l, l.base, used, (*validator).layer)}
+	for _, m := range l.flavours {
+		errs = append(errs, validate(l, m, used, (*validator).layer))
 	}
-	faults = append(faults, l.validateNeighbours())
-	for _, one := range l.sidecars {
-		faults = append(faults, checkAdditions(one.manifest, one.content.Add, nil, "add"))
-		faults = append(faults, checkPatches(one.manifest, one.content.Each, nil, "each"))
-		faults = append(faults, forbidTraits(one.manifest, one.content.Each, "each"))
-		for option, added := range one.content.With {
-			faults = append(faults, checkAdditions(one.manifest, added, nil, "with", option))
-		}
+	for _, m := range l.sidecars {
+		errs = append(errs, validate(l, m, used, (*validator).sidecar))
 	}
-	for _, one := range slices.AppendSeq([]declared[layer]{l.base}, maps.Values(l.flavours)) {
-		for _, part := range []string{controllerPart, nodePart} {
-			p := one.content.part(part)
-			faults = append(faults, checkAdditions(one.manifest, p.Add, nil, part, "add"))
-			faults = append(faults, checkPatches(one.manifest, p.Patches, nil, part, "patches"))
-		}
+	for _, m := range l.drivers {
+		errs = append(errs, validate(l, m, used, (*validator).driver))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(errs, l.checkNames(), checkUnused(l.fsys, used))...)
 }
 
-func validateDriver(one declared[driver]) error {
-	d := one.content
-	faults := []error{
-		named(one.manifest, d.Name, isDriverName, "name"),
-		named(one.manifest, d.Prefix, validation.IsDNS1123Label, "prefix"),
-		named(one.manifest, d.ClusterPrefix, validation.IsDNS1123Label, "clusterPrefix"),
-	}
+func validate[T any](
+	l *layers, m manifest[T], used map[string]bool, check func(*validator, T),
+) error {
+	used[m.file] = true
+	v := &validator{document: m.document, fsys: l.fsys, used: used, flavours: flavour.All()}
+	check(v, m.content)
+	return m.validationError(v.errs)
+}
+
+// validator collects the errors of a manifest and the files that it names.
+type validator struct {
+	*document
+	fsys     fs.FS
+	used     map[string]bool
+	flavours []flavour.Flavour // those that the manifest is for
+	errs     field.ErrorList
+}
+
+func (v *validator) add(errs ...*field.Error) {
+	v.errs = append(v.errs, errs...)
+}
+
+func (v *validator) driver(d driver) {
+	v.name(field.NewPath("name"), d.Name, isDriverName)
+	v.name(field.NewPath("prefix"), d.Prefix, validation.IsDNS1123Label)
+	v.name(field.NewPath("clusterPrefix"), d.ClusterPrefix, validation.IsDNS1123Label)
 	if len(d.Flavours) == 0 {
-		faults = append(faults, faultf(one.at(), "flavours: at least one is required"))
+		v.add(field.Required(field.NewPath("flavours"), ""))
 	}
+	v.only(field.NewPath("flavours"), d.Flavours)
+	v.flavours = d.Flavours
 	if d.Controller == nil && d.Node == nil {
-		faults = append(faults, faultf(one.at(), "a driver has a controller, a node part, or both"))
+		v.add(field.Required(field.NewPath(nodePart), "or "+controllerPart))
 	}
 	for part, p := range d.parts() {
-		at := one.at(part)
-		faults = append(faults, named(one.manifest, p.Name, validation.IsDNS1123Label, part, "name"))
-		faults = append(faults, required(at, "workload", p.Workload))
-		faults = append(faults, validateSelector(one.manifest, p.Selector, part, "selector"))
-		for i, metrics := range p.Metrics {
-			faults = append(faults, named(one.manifest, metrics.Port, validation.IsValidPortName, part, "metrics", i, "port"))
-			faults = append(faults, named(one.manifest, metrics.Proxy, validation.IsDNS1123Label, part, "metrics", i, "proxy"))
-		}
-		faults = append(faults, checkAdditions(one.manifest, p.Add, d.Flavours, part, "add"))
-		faults = append(faults, checkPatches(one.manifest, p.Patches, d.Flavours, part, "patches"))
-		faults = append(faults, forbidTraits(one.manifest, p.Patches, part, "patches"))
-		for i, use := range p.Sidecars {
-			faults = append(faults, checkOnly(one.at(part, "sidecars", i), use.Only, d.Flavours))
-		}
+		v.driverPart(field.NewPath(part), p)
 	}
-	return errors.Join(faults...)
 }
 
-func required(at Position, key, value string) error {
+func (v *validator) driverPart(at *field.Path, p *driverPart) {
+	v.name(at.Child("name"), p.Name, validation.IsDNS1123Label)
+	v.file(at.Child("workload"), p.Workload)
+	if len(p.Selector) == 0 {
+		v.add(field.Required(at.Child("selector"), ""))
+	}
+	v.add(metav1validation.ValidateLabels(p.Selector, at.Child("selector"))...)
+	for i, metrics := range p.Metrics {
+		at := at.Child("metrics").Index(i)
+		v.name(at.Child("port"), metrics.Port, validation.IsValidPortName)
+		v.name(at.Child("proxy"), metrics.Proxy, validation.IsDNS1123Label)
+	}
+	v.additions(at.Child("add"), p.Add)
+	v.patches(at.Child("patches"), p.Patches)
+	v.forbidTraits(at.Child("patches"), p.Patches)
+	for i, use := range p.Sidecars {
+		v.only(at.Child("sidecars").Index(i).Child("only"), use.Only)
+	}
+}
+
+func (v *validator) layer(l layer) {
+	for _, part := range []string{controllerPart, nodePart} {
+		at, p := field.NewPath(part), l.part(part)
+		v.optionalFile(at.Child("workload"), p.Workload)
+		v.additions(at.Child("add"), p.Add)
+		v.patches(at.Child("patches"), p.Patches)
+	}
+}
+
+func (v *validator) sidecar(s sidecar) {
+	v.optionalFile(field.NewPath("controller"), s.Controller)
+	v.optionalFile(field.NewPath("node"), s.Node)
+	v.optionalFile(field.NewPath("volumes"), s.Volumes)
+	v.additions(field.NewPath("add"), s.Add)
+	for option, added := range s.With {
+		v.additions(field.NewPath("with").Key(option), added)
+	}
+	v.patches(field.NewPath("each"), s.Each)
+	v.forbidTraits(field.NewPath("each"), s.Each)
+}
+
+func (v *validator) additions(at *field.Path, added []addition) {
+	for i, a := range added {
+		at := at.Index(i)
+		v.file(at.Child("file"), a.File)
+		v.add(oneOf(at.Child("side"), a.Side, flavour.Sides())...)
+		if a.Role != "" {
+			v.add(oneOf(at.Child("role"), a.Role, bundle.Roles())...)
+		}
+		v.only(at.Child("only"), a.Only)
+	}
+}
+
+func (v *validator) patches(at *field.Path, entries []patchEntry) {
+	for i, entry := range entries {
+		at := at.Index(i)
+		v.required(at.Child("target"), entry.Target)
+		v.optionalFile(at.Child("merge"), entry.Merge)
+		v.optionalFile(at.Child("json6902"), entry.JSON6902)
+		if (entry.Merge == "") == (entry.JSON6902 == "") {
+			v.add(field.Forbidden(at, "a patch has either merge or json6902"))
+		}
+		if entry.Merge != "" && entry.Container+entry.Trait != "" {
+			v.add(field.Forbidden(at, "container and trait are for json6902: a merge names its containers"))
+		}
+		if entry.Container != "" && entry.Trait != "" {
+			v.add(field.Forbidden(at.Child("trait"), "a patch has container or trait, not both"))
+		}
+		v.only(at.Child("only"), entry.Only)
+	}
+}
+
+// forbidTraits allows traits in layers only: a driver and a sidecar know the names of containers.
+func (v *validator) forbidTraits(at *field.Path, entries []patchEntry) {
+	for i, entry := range entries {
+		if entry.Trait != "" {
+			v.add(field.Forbidden(at.Index(i).Child("trait"), "only layers use traits: name the container"))
+		}
+	}
+}
+
+func (v *validator) only(at *field.Path, only []flavour.Flavour) {
+	for i, f := range only {
+		v.add(oneOf(at.Index(i), f, v.flavours)...)
+	}
+}
+
+func (v *validator) required(at *field.Path, value string) {
 	if value == "" {
-		return faultf(at, "%s is required", key)
+		v.add(field.Required(at, ""))
 	}
-	return nil
 }
 
-// named insists on a name, which is the value at a path of the manifest, and on its form.
-func named(m *manifest, name string, form func(string) []string, steps ...any) error {
-	key := steps[len(steps)-1]
-	if name == "" {
-		return faultf(m.at(steps[:len(steps)-1]...), "%s is required", key)
+// name checks a required name with a function of Kubernetes.
+func (v *validator) name(at *field.Path, name string, check func(string) []string) {
+	v.required(at, name)
+	if messages := check(name); name != "" && messages != nil {
+		v.add(field.Invalid(at, name, messages[0]))
 	}
-	if messages := form(name); messages != nil {
-		return faultf(m.at(steps...), "%s %q: %s", key, name, messages[0])
+}
+
+func (v *validator) file(at *field.Path, name string) {
+	v.required(at, name)
+	v.optionalFile(at, name)
+}
+
+// optionalFile reports a file that does not exist.
+func (v *validator) optionalFile(at *field.Path, name string) {
+	file := v.beside(name)
+	v.used[file] = true
+	if info, err := fs.Stat(v.fsys, file); name != "" && (err != nil || info.IsDir()) {
+		v.add(field.NotFound(at, file))
+	}
+}
+
+// oneOf checks a required value of an enumeration.
+func oneOf[T ~string](at *field.Path, value T, supported []T) field.ErrorList {
+	switch {
+	case value == "":
+		return field.ErrorList{field.Required(at, "")}
+	case !slices.Contains(supported, value):
+		return field.ErrorList{field.NotSupported(at, value, supported)}
 	}
 	return nil
 }
 
 // isDriverName returns what is wrong with the name of a CSI driver.
 func isDriverName(name string) []string {
-	const longest = 63 // says the CSI specification
-	if len(name) > longest {
-		return []string{validation.MaxLenError(longest)}
+	const maxLength = 63 // of the CSI specification
+	if len(name) > maxLength {
+		return []string{validation.MaxLenError(maxLength)}
 	}
 	return validation.IsDNS1123Subdomain(name)
-}
-
-func validateSelector(m *manifest, selector map[string]string, steps ...any) error {
-	if len(selector) == 0 {
-		return faultf(m.at(steps[:len(steps)-1]...), "selector is required")
-	}
-	if _, err := labels.ValidatedSelectorFromSet(selector); err != nil {
-		return faultf(m.at(steps...), "selector: %w", err)
-	}
-	return nil
-}
-
-func checkAdditions(m *manifest, added []addition, flavours []flavour.Flavour, steps ...any) error {
-	var faults []error
-	for i, one := range added {
-		at := m.at(append(slices.Clone(steps), i)...)
-		faults = append(faults, required(at, "file", one.File), checkOnly(at, one.Only, flavours))
-		if !slices.Contains(flavour.Sides(), one.Side) {
-			faults = append(faults, faultf(at, "unknown side %q: want one of %q", one.Side, flavour.Sides()))
-		}
-		if one.Role != "" && !slices.Contains(bundle.Roles(), one.Role) {
-			faults = append(faults, faultf(at, "unknown role %q: want one of %q", one.Role, bundle.Roles()))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-func checkPatches(m *manifest, entries []patchEntry, flavours []flavour.Flavour, steps ...any) error {
-	var faults []error
-	for i, one := range entries {
-		at := m.at(append(slices.Clone(steps), i)...)
-		faults = append(faults, required(at, "target", one.Target), checkOnly(at, one.Only, flavours))
-		if (one.Merge == "") == (one.JSON6902 == "") {
-			faults = append(faults, faultf(at, "a patch has either merge or json6902"))
-		}
-		if one.Merge != "" && one.Container+one.Trait != "" {
-			faults = append(faults, faultf(at, "container and trait are for json6902: a merge names its containers"))
-		}
-		if one.Container != "" && one.Trait != "" {
-			faults = append(faults, faultf(at, "a patch has container or trait, not both"))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// forbidTraits keeps traits to the layers: whoever knows which sidecars there are names the container.
-func forbidTraits(m *manifest, entries []patchEntry, steps ...any) error {
-	var faults []error
-	for i, one := range entries {
-		if one.Trait != "" {
-			faults = append(faults, faultf(m.at(append(slices.Clone(steps), i)...), "trait is for layers: name the container"))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// checkOnly reports conditions which never hold. A nil list of flavours is that of a shared layer: any.
-func checkOnly(at Position, only, flavours []flavour.Flavour) error {
-	for _, f := range only {
-		if flavours != nil && !slices.Contains(flavours, f) {
-			return faultf(at, "only: the driver has no flavour %q", f)
-		}
-	}
-	return nil
 }
