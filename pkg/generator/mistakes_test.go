@@ -18,7 +18,7 @@ func fieldMistakes() map[string]mistake {
 		},
 		"field misspelt in a merge": {
 			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    spec:\n      containers:\n      - name: csi-driver\n        volumeMount: []\n"}},
-			want: `drivers/one/patches/node.yaml:6: "node.yaml": unknown field "spec.template.spec.containers[0].volumeMount"`,
+			want:  `drivers/one/patches/node.yaml:6: "node.yaml": unknown field "spec.template.spec.containers[0].volumeMount"`,
 		},
 		"field at the wrong level": {
 			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    dnsPolicy: Default\n    spec:\n      dnsPolicy: Default\n"}},
@@ -26,11 +26,11 @@ func fieldMistakes() map[string]mistake {
 		},
 		"field misspelt in an operation": {
 			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: add, path: /args/-, value: --hosted}\n- {op: add, path: /arg, value: [x]}\n"}},
-			want: `drivers/one/patches/args.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[0].arg"`,
+			want:  `drivers/one/patches/args.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[0].arg"`,
 		},
 		"field misspelt in a sidecar": {
 			edits: []edit{{"sidecars/provisioner/container.yaml", "args:", "arg:"}},
-			want: `sidecars/provisioner/container.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[1].arg"`,
+			want:  `sidecars/provisioner/container.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[1].arg"`,
 		},
 		"value of another type": {
 			edits: []edit{{csidriverLayer, "false", `"no"`}},

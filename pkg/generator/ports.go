@@ -23,11 +23,12 @@ type usedPort struct {
 
 // usePorts records the ports that driver.yaml allocates by name.
 func (a *assembly) usePorts(part string, p ports) {
-	from := a.driver.source(part, "ports")
 	if p.Liveness != 0 {
+		from := a.driver.source(part, "ports", "liveness")
 		a.usePort(part, p.Liveness, "liveness", from.position())
 	}
 	if p.Registrar != 0 {
+		from := a.driver.source(part, "ports", "registrar")
 		a.usePort(part, p.Registrar, "registrar", from.position())
 	}
 }

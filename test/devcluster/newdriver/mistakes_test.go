@@ -16,15 +16,15 @@ func mistakes() map[string]mistake {
 	return map[string]mistake{
 		"field misspelt in an object": {
 			file: csiDriver, old: "attachRequired:", new: "attachRequird:", at: "attachRequird",
-			want: `"csidriver.yaml" has no field spec.attachRequird`,
+			want: `"csidriver.yaml": unknown field "spec.attachRequird"`,
 		},
 		"field misspelt in a patch": {
 			file: controller, old: "volumeMounts:", new: "volumeMount:", at: "volumeMount:",
-			want: `"controller.yaml" has no field spec.template.spec.containers[0].volumeMount`,
+			want: `"controller.yaml": unknown field "spec.template.spec.containers[0].volumeMount"`,
 		},
 		"field at the wrong level": {
 			file: node, old: "spec:\n  template:\n", new: "spec:\n  hostPID: true\n  template:\n", at: "hostPID",
-			want: `"node.yaml" has no field spec.hostPID`,
+			want: `"node.yaml": unknown field "spec.hostPID"`,
 		},
 		"second YAML document": {
 			file: class, new: "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: second}\n", at: "---",
@@ -45,11 +45,11 @@ func mistakes() map[string]mistake {
 		},
 		"prefix of another driver": {
 			file: manifest, old: "prefix: demo-csi-driver", new: "prefix: manila-csi-driver", at: "prefix: manila",
-			want: `prefix "manila-csi-driver" is that of driver "manila" too`,
+			want: `prefix "manila-csi-driver" is also the prefix of driver "manila"`,
 		},
 		"CSI name of another driver": {
 			file: manifest, old: "name: demo.csi", new: "name: cinder.csi", at: "name: cinder.csi",
-			want: `name "cinder.csi.openstack.org" is that of driver "cinder" too`,
+			want: `name "cinder.csi.openstack.org" is also the name of driver "cinder"`,
 		},
 		"class of another driver": {
 			file: class, old: "name: ${prefix}", new: "name: standard-csi", at: "storageclass.yaml", atFile: manifest,
@@ -68,7 +68,7 @@ func mistakes() map[string]mistake {
 			want: "the selector matches pods of the node part at drivers/cinder/driver.yaml:",
 		},
 		"no node-driver-registrar": {
-			file: manifest, old: "  - {use: node-driver-registrar}\n", new: "", at: "  name: demo-csi-driver-node",
+			file: manifest, old: "  - {use: node-driver-registrar}\n", new: "", at: "node:",
 			want: `the node part has no sidecar "node-driver-registrar"`,
 		},
 		"no attacher": {
@@ -76,10 +76,10 @@ func mistakes() map[string]mistake {
 			want: `"csidriver.yaml": attachRequired is true`,
 		},
 		"placeholder without braces": {
-			file: class, old: "provisioner: ${name}", new: "provisioner: $name", at: "provisioner:", want: "$name is no placeholder: write ${name}",
+			file: class, old: "provisioner: ${name}", new: "provisioner: $name", at: "provisioner:", want: "$name is not a placeholder: write ${name}",
 		},
 		"malformed prefix": {
-			file: manifest, old: "prefix: demo-csi-driver", new: "prefix: Demo_CSI", at: "prefix: Demo_CSI", want: `prefix "Demo_CSI": `,
+			file: manifest, old: "prefix: demo-csi-driver", new: "prefix: Demo_CSI", at: "prefix: Demo_CSI", want: `prefix: Invalid value: "Demo_CSI": `,
 		},
 	}
 }
