@@ -26,12 +26,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestMain lets the test binary be what it starts: the supervisor of `up`, and
-// the operators of `run`.
+// TestMain lets `up` start the test binary as the supervisor.
 func TestMain(m *testing.M) {
-	if f, called := fakes()[filepath.Base(os.Args[0])]; called {
-		os.Exit(playFakeOperator(f, os.Args[1:]))
-	}
 	if len(os.Args) > 1 && os.Args[1] == superviseCommand {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -263,61 +259,50 @@ func checkDeath(t *testing.T, dir paths.Dir) {
 	eventually(t, "all processes are gone", func(context.Context) (bool, error) { return len(processes(t, dir)) == 0, nil })
 }
 
-// fakeBin is a folder in which the test binary has the names of the operators.
-func fakeBin(t *testing.T) string {
+// checkRun runs the operators of `make build` until they are ready.
+func checkRun(t *testing.T, dir paths.Dir, wants []string, args ...string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	for program := range fakes() {
-		if err := os.Symlink(self, filepath.Join(bin, program)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return bin
-}
-
-// It runs beside the cluster of TestUpAndDown.
-func TestRunExitsWhenReady(t *testing.T) {
-	t.Parallel()
-	dir := newDir(t)
-	out, code := devcluster(dir, "run", "--exit-when-ready", "--drivers=manila,cinder", "--bin="+fakeBin(t))
-	for _, want := range []string{
-		"export KUBECONFIG=" + dir.AdminKubeconfig(), "ready after",
-		"starting manila-operator, which logs to " + dir.OperatorLog(fakeManila),
-		"starting cinder-operator, which logs to " + dir.OperatorLog(fakeCinder),
-		"manila: Deployment openstack-manila-csi-controllerplugin 2/2", "manila: DaemonSet openstack-manila-csi-nodeplugin 5/5",
-		`manila: StorageClass csi-manila-fast for share type "fast"`, "manila: condition FakeAvailable=True",
-		"cinder: Deployment openstack-cinder-csi-driver-controller 2/2", "cinder: DaemonSet openstack-cinder-csi-driver-node 5/5",
-		"cinder: StorageClass standard-csi\n", "cinder: condition FakeAvailable=True",
-	} {
+	args = append([]string{"run", "--exit-when-ready", "--drivers=manila,cinder"}, args...)
+	out, code := devcluster(dir, args...)
+	for _, want := range append(wants, "export KUBECONFIG="+dir.AdminKubeconfig(), "ready after") {
 		if !strings.Contains(out, want) {
-			t.Errorf("the output lacks %q", want)
+			t.Errorf("the output does not contain %q", want)
 		}
 	}
 	if code != 0 || t.Failed() {
 		t.Errorf("run ended with %d:\n%s", code, out)
-		for program := range fakes() {
-			log, _ := os.ReadFile(dir.OperatorLog(program)) // only to explain
-			t.Logf("%s:\n%s", program, log)
-		}
 	}
 	if left := processes(t, dir); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
 }
 
-func TestRunTellsWhatIsMissing(t *testing.T) {
+func TestRunExitsWhenReady(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	checkRun(t, dir, []string{
+		"starting manila-operator, which logs to " + dir.OperatorLog("manila-operator"),
+		"starting cinder-operator, which logs to " + dir.OperatorLog("cinder-operator"),
+		"manila: Deployment openstack-manila-csi-controllerplugin 2/2",
+		"manila: DaemonSet openstack-manila-csi-nodeplugin 5/5",
+		`manila: StorageClass csi-manila-fast for share type "fast"`,
+		"manila: condition OpenStackManilaDriverControllerServiceControllerAvailable=True",
+		"cinder: Deployment openstack-cinder-csi-driver-controller 2/2",
+		"cinder: DaemonSet openstack-cinder-csi-driver-node 5/5",
+		"cinder: StorageClass standard-csi\n",
+		"cinder: condition OpenStackCinderDriverNodeServiceControllerAvailable=True",
+	})
+}
+
+func TestRunPrintsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	dir, bin := newDir(t), t.TempDir()
 	idle := []byte("#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
-	if err := os.WriteFile(filepath.Join(bin, fakeManila), idle, 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, "manila-operator"), idle, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	out, code := devcluster(dir, "run", "--cloud=none", "--exit-when-ready", "--timeout=1s", "--bin="+bin)
-	for _, want := range []string{"not ready within 1s", "no condition says Available", "there are no workloads"} {
+	for _, want := range []string{"not ready within 1s", "no Available condition is True", "there are no workloads"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
 		}

@@ -12,18 +12,18 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/view"
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 const (
-	// checkInterval is how often readiness is judged when nothing changes, since
-	// share types come and go unseen.
-	checkInterval = 2 * time.Second
-	// drawDelay gathers changes that come together.
-	drawDelay = 200 * time.Millisecond
+	// pollInterval is multiplied by the number of clusters.
+	pollInterval = 500 * time.Millisecond
+	// pollTimeout limits one poll, because an API server may not answer.
+	pollTimeout = 10 * time.Second
 )
 
-// session is operators at work on a running cluster.
+var errStopped = errors.New("stopped before the drivers were ready")
+
+// session runs operators on a running cluster, and prints what changes.
 type session struct {
 	places        places
 	cluster       *cluster.Cluster
@@ -32,25 +32,31 @@ type session struct {
 	limit         time.Duration
 
 	sources []*view.Source // in the order of the cluster's environments
-	changed chan struct{}
-	display view.Display
+	display *view.Display
 	start   time.Time
 	isReady bool
 }
 
-var errStopped = errors.New("stopped before the drivers were ready")
-
-// run ends when ctx ends, when something fails, or when the drivers are ready and
-// nobody wants more.
+// run returns when ctx ends, when an operator or the cluster fails, or when the drivers are ready
+// and exitWhenReady is set.
 func (s *session) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := s.look(ctx); err != nil {
-		return err
-	}
-	runners := s.runners()
-	for _, r := range runners {
-		fmt.Fprintf(s.out, "starting %s, which logs to %s\n", r.Name(), r.Dir.OperatorLog(r.Operator.Program))
+	var runners []operator.Runner
+	for _, environment := range s.cluster.Environments() {
+		source, err := view.NewSource(drivers(environment), environment.Config(), environment.ControlConfig())
+		if err != nil {
+			return err
+		}
+		s.sources = append(s.sources, source)
+		for _, o := range environment.Operators {
+			r := operator.Runner{
+				Operator: o, Guest: environment.Guest, Bin: s.places.bin, Dir: environment.Dir,
+				Env: environment.OperatorEnv(o),
+			}
+			fmt.Fprintf(s.out, "starting %s, which logs to %s\n", r.Name(), r.Dir.OperatorLog(o.Program))
+			runners = append(runners, r)
+		}
 	}
 	if err := s.places.showAccess(s.out); err != nil {
 		return err
@@ -66,45 +72,13 @@ func (s *session) run(ctx context.Context) error {
 	}
 	go func() { ended <- s.cluster.Wait(ctx) }()
 	err := s.watch(ctx, ended)
-	// The operators go first, so that they do not complain about the rest.
+	// The operators stop before the cluster, so that they do not log errors about it.
 	cancel()
 	operators.Wait()
 	return err
 }
 
-// runners are the operators of all environments.
-func (s *session) runners() []operator.Runner {
-	var all []operator.Runner
-	for _, environment := range s.cluster.Environments() {
-		for _, o := range environment.Operators {
-			all = append(all, operator.Runner{
-				Operator: o, Guest: environment.Guest, Bin: s.places.bin, Dir: environment.Dir, Env: environment.OperatorEnv(o),
-			})
-		}
-	}
-	return all
-}
-
-// look begins to watch all environments.
-func (s *session) look(ctx context.Context) error {
-	s.changed = make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case s.changed <- struct{}{}:
-		default: // a change is announced already
-		}
-	}
-	for _, environment := range s.cluster.Environments() {
-		source := &view.Source{Drivers: drivers(environment), Notify: notify}
-		if err := source.Start(ctx, environment.Config(), environment.ControlConfig()); err != nil {
-			return err
-		}
-		s.sources = append(s.sources, source)
-	}
-	return nil
-}
-
-// drivers says what to look at.
+// drivers returns the drivers to poll in an environment.
 func drivers(environment *cluster.Environment) []view.Driver {
 	var all []view.Driver
 	for _, o := range environment.Operators {
@@ -127,13 +101,10 @@ func (s *session) watch(ctx context.Context, ended <-chan error) error {
 		defer timer.Stop()
 		limit = timer.C
 	}
-	check := time.NewTicker(checkInterval)
-	defer check.Stop()
+	tick := time.NewTicker(pollInterval * time.Duration(len(s.sources)))
+	defer tick.Stop()
 	for {
-		missing, err := s.show(ctx)
-		if err != nil {
-			return err
-		}
+		missing := s.show(ctx)
 		if len(missing) == 0 && s.exitWhenReady {
 			return nil
 		}
@@ -144,81 +115,76 @@ func (s *session) watch(ctx context.Context, ended <-chan error) error {
 			return err
 		case <-limit:
 			return fmt.Errorf("not ready within %s:\n  %s", s.limit, strings.Join(missing, "\n  "))
-		case <-check.C:
-		case <-s.changed:
-			if err := pause(ctx, drawDelay); err != nil {
-				return err
-			}
+		case <-tick.C:
 		}
 	}
 }
 
-// show draws the present state and returns what is missing in it.
-func (s *session) show(ctx context.Context) ([]string, error) {
-	frame, missing, err := s.frame(s.shareTypes(ctx))
+// show prints what has changed, and returns what is missing until all drivers are ready.
+func (s *session) show(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	lines, missing, err := s.poll(ctx)
 	if err != nil {
-		return nil, err
+		return []string{err.Error()} // the API server may be stopped
 	}
-	s.display.Show(frame)
+	s.display.Show(lines)
 	if len(missing) == 0 && !s.isReady {
 		s.isReady = true
 		fmt.Fprintf(s.display, "ready after %.1fs\n", time.Since(s.start).Seconds())
 	}
-	return missing, nil
+	return missing
 }
 
-// frame shows everything if there is one environment, and else each in a line.
-func (s *session) frame(shareTypes []string) (view.Frame, []string, error) {
-	if len(s.sources) == 1 {
-		now, err := s.sources[0].Snapshot()
-		return now, now.Missing(shareTypes), err
+// poll returns a line for each object if there is one environment, and else a line for each guest
+// cluster.
+func (s *session) poll(ctx context.Context) (lines, missing []string, err error) {
+	shareTypes, err := s.shareTypes(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	var (
-		overview view.Overview
-		all      []string
-	)
 	for i, source := range s.sources {
-		now, err := source.Snapshot()
+		now, err := source.Snapshot(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		hosted := view.Hosted{Guest: s.cluster.Environments()[i].Guest, Missing: now.Missing(shareTypes)}
-		for _, text := range hosted.Missing {
-			all = append(all, hosted.Guest+": "+text)
+		waits := now.Missing(shareTypes)
+		if len(s.sources) == 1 {
+			return now.Lines(), waits, nil
 		}
-		overview = append(overview, hosted)
+		guest := s.cluster.Environments()[i].Guest
+		lines = append(lines, "cluster "+guest+" "+summary(waits))
+		for _, text := range waits {
+			missing = append(missing, guest+": "+text)
+		}
 	}
-	return overview, all, nil
+	return lines, missing, nil
 }
 
-// shareTypes asks the simulator's control interface, which no outage affects.
-func (s *session) shareTypes(ctx context.Context) []string {
+// summary names the first thing that is missing.
+func summary(missing []string) string {
+	if len(missing) == 0 {
+		return "is ready"
+	}
+	text := "waits: " + strings.Join(strings.Fields(missing[0]), " ")
+	if more := len(missing) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// shareTypes reads the share types from the simulator's control API, which no outage affects.
+func (s *session) shareTypes(ctx context.Context) ([]string, error) {
 	client := s.cluster.Cloud()
 	if client == nil {
-		return nil
+		return nil, nil
 	}
-	found, err := client.ShareTypes(ctx)
-	if err != nil {
-		return nil
-	}
-	return visible(found)
-}
-
-func visible(types []simulator.ShareType) []string {
+	types, err := client.ShareTypes(ctx)
 	var names []string
 	for _, t := range types {
 		if !t.Private {
 			names = append(names, t.Name)
 		}
 	}
-	return names
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return errStopped
-	case <-time.After(d):
-		return nil
-	}
+	return names, err
 }

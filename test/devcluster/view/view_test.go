@@ -6,12 +6,25 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	operatorfake "github.com/openshift/client-go/operator/clientset/versioned/fake"
 )
+
+func class(name, shareType string) storagev1.StorageClass {
+	return storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Parameters: map[string]string{"type": shareType},
+	}
+}
 
 func readyState() State {
 	return State{
 		Driver: Driver{Title: "manila", PerShareType: true},
-		Conditions: []Condition{
+		Conditions: []opv1.OperatorCondition{
 			{Type: "ManilaControllerAvailable", Status: "True"},
 			{Type: "NFSAvailable", Status: "True"},
 			{Type: "NFSDegraded", Status: "False"},
@@ -20,23 +33,38 @@ func readyState() State {
 			{Kind: "Deployment", Name: "controller", Ready: 2, Desired: 2, RolledOut: true},
 			{Kind: "DaemonSet", Name: "node", Ready: 5, Desired: 5, RolledOut: true},
 		},
-		Classes: []Class{{Name: "csi-manila-default", ShareType: "default"}},
+		Classes: []storagev1.StorageClass{class("csi-manila-default", "default")},
 	}
 }
 
 func readySnapshot() Snapshot { return Snapshot{readyState()} }
 
-// readyBoth has a second driver, which reports a condition of the same type.
+// readyBoth returns two drivers that report a condition of the same type.
 func readyBoth() Snapshot {
 	return Snapshot{readyState(), {
 		Driver:     Driver{Title: "cinder", Classes: []string{"standard-csi"}},
-		Conditions: []Condition{{Type: "NFSAvailable", Status: "True"}},
+		Conditions: []opv1.OperatorCondition{{Type: "NFSAvailable", Status: "True"}},
 		Workloads:  []Workload{{Kind: "Deployment", Name: "controller", Ready: 2, Desired: 2, RolledOut: true}},
-		Classes:    []Class{{Name: "standard-csi"}},
+		Classes:    []storagev1.StorageClass{class("standard-csi", "")},
 	}}
 }
 
-func TestMissing(t *testing.T) {
+// hostedState returns a driver that is ready in both clusters.
+func hostedState() State {
+	return State{
+		Driver: Driver{
+			Title: "manila", Name: "manila.example", Namespace: "driver",
+			Controller: "controller", ControlPlaneNamespace: "clusters-g",
+		},
+		Conditions: []opv1.OperatorCondition{{Type: "NFSAvailable", Status: "True"}},
+		Workloads: []Workload{
+			{Kind: "Deployment", Name: "controller", Ready: 1, Desired: 1, RolledOut: true, Cluster: management},
+			{Kind: "DaemonSet", Name: "node", Ready: 2, Desired: 2, RolledOut: true, Cluster: guest},
+		},
+	}
+}
+
+func TestMissingNamesWhatIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*State)
@@ -46,17 +74,17 @@ func TestMissing(t *testing.T) {
 		"ready": {change: func(*State) {}, types: []string{"default"}},
 		"no condition": {
 			change: func(s *State) { s.Conditions = nil },
-			want:   []string{"no condition says Available"},
+			want:   []string{"no Available condition is True"},
 		},
 		"one not available": {
 			change: func(s *State) {
-				s.Conditions[1] = Condition{Type: "NFSAvailable", Status: "False", Reason: "Waiting", Message: "soon"}
+				s.Conditions[1] = opv1.OperatorCondition{Type: "NFSAvailable", Status: "False", Reason: "Waiting", Message: "soon"}
 			},
 			want: []string{"condition NFSAvailable=False Waiting: soon"},
 		},
 		"disabled whatever its status": {
 			change: func(s *State) {
-				s.Conditions = append(s.Conditions, Condition{Type: "ManilaControllerDisabled", Status: "False"})
+				s.Conditions = append(s.Conditions, opv1.OperatorCondition{Type: "ManilaControllerDisabled", Status: "False"})
 			},
 			want: []string{"condition ManilaControllerDisabled=False"},
 		},
@@ -97,21 +125,21 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestLinesTellOnlyChanges(t *testing.T) {
+func TestDisplayPrintsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	display := NewDisplay(&out)
 	s := readySnapshot()
-	display.Show(s)
-	display.Show(s)
-	if got := strings.Count(out.String(), "\n"); got != len(s.lines()) {
-		t.Errorf("two equal snapshots gave %d lines, want %d:\n%s", got, len(s.lines()), out.String())
+	display.Show(s.Lines())
+	display.Show(s.Lines())
+	if got := strings.Count(out.String(), "\n"); got != len(s.Lines()) {
+		t.Errorf("two equal snapshots gave %d lines, want %d:\n%s", got, len(s.Lines()), out.String())
 	}
 	out.Reset()
 	changed := readySnapshot()
 	changed[0].Workloads[1].Ready = 4
 	changed[0].Classes = nil
-	display.Show(changed)
+	display.Show(changed.Lines())
 	var got []string
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		_, text, _ := strings.Cut(line, "s ")
@@ -123,7 +151,7 @@ func TestLinesTellOnlyChanges(t *testing.T) {
 	}
 }
 
-func TestMissingNamesTheDriver(t *testing.T) {
+func TestMissingNamesDriver(t *testing.T) {
 	t.Parallel()
 	s := readyBoth()
 	if missing := s.Missing([]string{"default"}); len(missing) > 0 {
@@ -136,17 +164,16 @@ func TestMissingNamesTheDriver(t *testing.T) {
 	}
 }
 
-// What one driver loses is gone, even if the other has something of that name.
-func TestLinesTellDriversApart(t *testing.T) {
+func TestDisplayDistinguishesDrivers(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	display := NewDisplay(&out)
-	display.Show(readyBoth())
+	display.Show(readyBoth().Lines())
 	out.Reset()
 	changed := readyBoth()
 	changed[0].Workloads = changed[0].Workloads[1:]
 	changed[1].Conditions[0].Status = "False"
-	display.Show(changed)
+	display.Show(changed.Lines())
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{"cinder: condition NFSAvailable=False", "gone: manila: Deployment controller 2/2"}
 	for i := range got {
@@ -157,60 +184,60 @@ func TestLinesTellDriversApart(t *testing.T) {
 	}
 }
 
-func TestTableHasAllDrivers(t *testing.T) {
+func TestMissingNamesCluster(t *testing.T) {
 	t.Parallel()
-	got := strings.Join(readyBoth().table(), "\n")
-	want := strings.TrimSpace(`
-MANILA
-CONDITION                  STATUS  REASON  MESSAGE
-ManilaControllerAvailable  True
-NFSAvailable               True
-NFSDegraded                False
-
-WORKLOAD    NAME        READY
-Deployment  controller  2/2
-DaemonSet   node        5/5
-
-STORAGECLASS        SHARE TYPE
-csi-manila-default  default
-
-CINDER
-CONDITION     STATUS  REASON  MESSAGE
-NFSAvailable  True
-
-WORKLOAD    NAME        READY
-Deployment  controller  2/2
-
-STORAGECLASS  SHARE TYPE
-standard-csi`)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
+	for name, test := range map[string]struct {
+		workloads func([]Workload) []Workload
+		want      []string
+	}{
+		"ready":        {workloads: func(w []Workload) []Workload { return w }},
+		"nothing":      {workloads: func([]Workload) []Workload { return nil }, want: []string{"there are no workloads"}},
+		"no control":   {workloads: func(w []Workload) []Workload { return w[1:] }, want: []string{"no Deployment controller in the management cluster"}},
+		"no node part": {workloads: func(w []Workload) []Workload { return w[:1] }, want: []string{"there are no workloads in the guest cluster"}},
+		"rolling out": {
+			workloads: func(w []Workload) []Workload { w[0].RolledOut = false; return w },
+			want:      []string{"Deployment controller 1/1 rolling out (management)"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := hostedState()
+			s.Workloads = test.workloads(s.Workloads)
+			if diff := cmp.Diff(test.want, Snapshot{s}.Missing(nil)); diff != "" {
+				t.Errorf("Missing (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
-func TestTableRedrawsInPlace(t *testing.T) {
+// The control plane namespace contains the controllers of many drivers.
+func TestSnapshotKeepsClustersApart(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	display := &table{out: &out, size: func() (int, int, error) { return 30, 6, nil }}
-	display.Show(readySnapshot())
-	first := out.String()
-	for _, row := range strings.Split(strings.TrimSuffix(first, "\n"), "\n") {
-		if len(row) > 29 {
-			t.Errorf("row %q would wrap on a terminal of 30 columns", row)
-		}
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}
-	if got := strings.Count(first, "\n"); got != 5 {
-		t.Errorf("%d rows on a terminal of 6, want 5", got)
+	source := Source{
+		drivers:   []Driver{hostedState().Driver},
+		operators: operatorfake.NewClientset(),
+		cluster: fake.NewClientset(
+			&appsv1.Deployment{ObjectMeta: named("driver", "another")},
+			&appsv1.DaemonSet{ObjectMeta: named("driver", "node")},
+			&appsv1.DaemonSet{ObjectMeta: named("elsewhere", "node")},
+		),
+		management: fake.NewClientset(
+			&appsv1.Deployment{ObjectMeta: named("clusters-g", "controller")},
+			&appsv1.Deployment{ObjectMeta: named("clusters-g", "the-operator")},
+		),
 	}
-	out.Reset()
-	display.Show(readySnapshot())
-	if out.Len() > 0 {
-		t.Errorf("an equal snapshot was drawn again: %q", out.String())
-	}
-	if _, err := display.Write([]byte("a note\n")); err != nil {
+	now, err := source.Snapshot(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "\x1b[5A\r\x1b[Ja note\n" + first; out.String() != want {
-		t.Errorf("a note gave %q, want %q", out.String(), want)
+	want := []string{
+		"Deployment controller 0/1 rolling out (management)",
+		"Deployment another 0/1 rolling out (guest)", "DaemonSet node 0/0 rolling out (guest)",
+	}
+	if diff := cmp.Diff(want, now.Lines()); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
