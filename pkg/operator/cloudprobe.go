@@ -1,22 +1,20 @@
 package operator
 
-import "github.com/openshift/library-go/pkg/controller/factory"
+import (
+	"github.com/openshift/library-go/pkg/controller/factory"
 
-// cloudProbe returns the controller that polls OpenStack and decides when the driver is needed.
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+)
+
+// cloudProbe returns the controller that polls OpenStack. If the driver waits for OpenStack, it also
+// decides when the driver is needed.
 func (d *driver) cloudProbe(string) ([]factory.Controller, error) {
-	if d.components.Gate == nil {
+	probe := d.components.Probe
+	if probe == nil {
 		return nil, nil
 	}
-	keeper := &gatekeeper{
-		gate:     d.components.Gate,
-		client:   d.operator,
-		events:   d.events,
-		metrics:  d.cloudMetrics,
-		clock:    d.clock,
-		interval: d.settings.PollInterval,
-		deployed: d.deployed,
-		start:    func() { close(d.needed) },
-		trusted:  d.trustedCA,
+	if d.components.StartWhenAvailable {
+		probe.Gate = &cloudprobe.Gate{Deployed: d.deployed, Start: func() { close(d.needed) }}
 	}
-	return []factory.Controller{keeper.controller()}, nil
+	return []factory.Controller{probe}, nil
 }

@@ -57,7 +57,7 @@ func entries() []entry {
 			"ConfigMap with the trusted CA bundle, on the control plane side"},
 		{"*StaleConditions", always, perDriver, (*driver).staleConditions,
 			"nothing: removes conditions of earlier releases"},
-		{"<service>", always, perOperator, (*driver).cloudProbe,
+		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe,
 			"nothing: conditions <service>CloudReachable and <service>ControllerDisabled"},
 		{"<service>Credentials", driverNeeded, perDriver, (*driver).credentials,
 			"nothing: conditions <service>CredentialsAccepted and ...ExpireSoon"},

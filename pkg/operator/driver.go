@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"k8s.io/utils/clock"
-
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -26,7 +24,6 @@ type driver struct {
 	operator     v1helpers.OperatorClientWithFinalizers
 	settings     *settings.Settings
 	events       events.Recorder
-	clock        clock.Clock
 	bundle       *bundle.Bundle
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components
@@ -40,8 +37,7 @@ type driver struct {
 	// initialSyncs is done when all static objects have been applied once.
 	initialSyncs *initialSyncs
 	// needed is closed when the driver is needed. Only that of the leading driver counts.
-	needed       chan struct{}
-	cloudMetrics cloudMetrics
+	needed chan struct{}
 }
 
 // loadBundles validates the drivers and loads their bundles, in the same order.

@@ -59,6 +59,10 @@ func (c *fakeClient) list() []opv1.OperatorCondition {
 	return ret
 }
 
+func condition(name string, status opv1.ConditionStatus, reason, message string) opv1.OperatorCondition {
+	return opv1.OperatorCondition{Type: name, Status: status, Reason: reason, Message: message}
+}
+
 // posted returns all conditions, sorted by type.
 func (c *fakeClient) posted() []opv1.OperatorCondition {
 	c.mu.Lock()

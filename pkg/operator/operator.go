@@ -111,8 +111,8 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		}
 		drivers = append(drivers, &driver{
 			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator,
-			settings: o.settings, events: process.Events, clock: process.Clock, bundle: filled, key: key,
-			initialSyncs: &initialSyncs{}, needed: make(chan struct{}), cloudMetrics: newCloudMetrics(),
+			settings: o.settings, events: process.Events, bundle: filled, key: key,
+			initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
 		})
 	}
 	return drivers, nil
@@ -120,7 +120,7 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 
 // setUp calls the Setup function of each driver. Companion drivers use the trusted CA bundle of the
 // leading driver.
-func setUp(drivers []*driver, c clock.PassiveClock) error {
+func setUp(drivers []*driver, c clock.Clock) error {
 	leader := drivers[0]
 	if !leader.Removable {
 		management.SetOperatorNotRemovable()
@@ -160,8 +160,10 @@ func registerMetrics(leader *driver) error {
 			return fmt.Errorf("registering metrics of the credentials: %w", err)
 		}
 	}
-	if err := leader.cloudMetrics.registerWith(legacyregistry.Register); err != nil {
-		return fmt.Errorf("registering metrics of the cloud probe: %w", err)
+	if leader.components.Probe != nil {
+		if err := leader.components.Probe.Metrics.RegisterWith(legacyregistry.Register); err != nil {
+			return fmt.Errorf("registering metrics of the cloud probe: %w", err)
+		}
 	}
 	return nil
 }

@@ -46,10 +46,10 @@ func (r *runner) start(ctx context.Context, p phase) {
 }
 
 // waitUntilNeeded returns true when the driver is needed, and false if ctx is done before. A driver
-// without a gate is always needed.
+// that does not wait for OpenStack is always needed.
 func (r *runner) waitUntilNeeded(ctx context.Context) bool {
 	leader := r.drivers[0]
-	if leader.components.Gate == nil {
+	if !leader.components.StartWhenAvailable {
 		return true
 	}
 	select {

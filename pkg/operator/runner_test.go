@@ -100,7 +100,7 @@ func TestDriverStartsWhenItIsNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newRunnerFixture()
 		f.observe(observedConfig)
-		f.drivers[0].components.Gate = struct{ plugin.Gate }{}
+		f.drivers[0].components.StartWhenAvailable = true
 		stop := f.start(t)
 		f.expect(t, "before the probe", 1, 0, 0)
 		close(f.drivers[0].needed)

@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"bytes"
-
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -27,8 +25,6 @@ type trustedCA struct {
 	asset           bundle.Asset
 	namespace, name string
 	configMaps      coreinformers.ConfigMapInformer
-	// seen is the bundle at the last call of changed.
-	seen []byte
 }
 
 // findTrustedCA returns the ConfigMap among the driver's assets, or nil.
@@ -59,16 +55,6 @@ func (t *trustedCA) pem() []byte {
 		return nil
 	}
 	return []byte(found.Data[trustedCAKey])
-}
-
-// changed returns true if the certificates differ from those at the last call.
-func (t *trustedCA) changed() bool {
-	if t == nil {
-		return false
-	}
-	before := t.seen
-	t.seen = t.pem()
-	return !bytes.Equal(before, t.seen)
 }
 
 // informers returns the informer of the ConfigMap.

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -43,7 +42,7 @@ func TestTrustedCAsOfTheOperatorsCluster(t *testing.T) {
 					t.Error("the ConfigMap has a second writer")
 				}
 			}
-			if got := trusted.pem(); got != nil || trusted.changed() {
+			if got := trusted.pem(); got != nil {
 				t.Errorf("before there is a ConfigMap it holds %q", got)
 			}
 			fill(t, trusted, "CA")
@@ -51,26 +50,5 @@ func TestTrustedCAsOfTheOperatorsCluster(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		})
-	}
-}
-
-// TestNewTrustedCAsAreTriedAtOnce: after the installation the network operator fills the ConfigMap a moment after the first look.
-func TestNewTrustedCAsAreTriedAtOnce(t *testing.T) {
-	t.Parallel()
-	clock := clocktesting.NewFakeClock(metav1.Now().Time)
-	w := watch(clock)
-	w.gate.answers(noAnswer())
-	w.trusted = assembled(t, flavour.Standalone, plugins()...)[0].trustedCA
-	for i, step := range []struct {
-		bundle string
-		asked  int32
-	}{{"", 1}, {"", 1}, {"CA", 2}, {"CA", 2}, {"another CA", 3}, {"", 4}} {
-		fill(t, w.trusted, step.bundle)
-		if err := w.sync(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.gate.asked.Load(); got != step.asked {
-			t.Errorf("step %d: the cloud was asked %d times, want %d", i, got, step.asked)
-		}
 	}
 }

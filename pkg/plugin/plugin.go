@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"context"
 	"io/fs"
 
 	"k8s.io/utils/clock"
@@ -12,6 +11,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -51,7 +51,7 @@ type Dependencies struct {
 	// CloudInformers tell of changes of Cloud that are not in files. A controller that asks the cloud MUST wait for them and be
 	// woken by them.
 	CloudInformers []factory.Informer
-	Clock          clock.PassiveClock
+	Clock          clock.Clock
 }
 
 // Components is the driver's behaviour. Every field is optional.
@@ -69,34 +69,18 @@ type Components struct {
 	// Ready tells whether what the workloads read at their start is written; nil is yes. The core waits for it a while before it
 	// starts them, which saves a rollout.
 	Ready func() bool
-	// Gate says whether the cloud can serve the driver; nil is open. The leader's gate is also its companions'.
-	Gate Gate
+	// Probe polls OpenStack from the start; nil is a driver that does not need it.
+	Probe *cloudprobe.Probe
+	// StartWhenAvailable makes the core start the driver, and its companions, when Probe first finds
+	// it available. Otherwise they start at once.
+	StartWhenAvailable bool
 }
 
-// Gate says whether the cloud can serve the driver. The core asks at once and then at each poll interval, never twice at a
-// time, and writes what it hears into conditions, events and metrics.
-type Gate interface {
-	// Name is the word that conditions start with: "Manila" makes ManilaControllerDisabled.
-	Name() string
-	// Check looks at the cloud. It only reads, and MUST return soon after ctx is done. An error means "unknown", not "closed";
-	// it MUST be the same text for the same failure, and may be an *UnknownError.
-	Check(ctx context.Context) (Verdict, error)
+// ProbeOptions returns the options of a Probe that every driver of the operator shares.
+func (d Dependencies) ProbeOptions(service, fieldManager string) cloudprobe.Options {
+	return cloudprobe.Options{
+		Service: service, FieldManager: fieldManager, Operator: d.Cluster.Operator, Events: d.Events,
+		Clock: d.Clock, Interval: d.Settings.PollInterval,
+		TrustedCAs: d.Cloud.TrustedCAs, Informers: d.CloudInformers,
+	}
 }
-
-// Verdict is what a cloud that answers says.
-type Verdict struct {
-	// Open: the driver can be installed.
-	Open bool
-	// Reason and Message say why not. Both are required when the gate is closed.
-	Reason, Message string
-}
-
-// NotAnsweredYet is the message while the first answer of the cloud is awaited.
-const NotAnsweredYet = "OpenStack has not answered yet. If this stays, check the route between cluster and cloud, and Proxy/cluster (on HyperShift the management cluster's)"
-
-// UnknownError is an error of Check with a reason for its condition.
-type UnknownError struct {
-	Reason, Message string
-}
-
-func (u *UnknownError) Error() string { return u.Message }

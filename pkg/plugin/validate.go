@@ -66,8 +66,11 @@ func (w Components) Validate() error {
 			fault("Controllers", i, "is nil")
 		}
 	}
-	if w.Gate != nil && !isWord(w.Gate.Name()) {
-		faults = append(faults, fmt.Errorf("plugin.Components: the Name of field Gate must be a word that starts with a capital letter, not %q", w.Gate.Name()))
+	if w.Probe != nil && !isWord(w.Probe.Service) {
+		faults = append(faults, fmt.Errorf("plugin.Components: the Service of field Probe must be a word that starts with a capital letter, not %q", w.Probe.Service))
+	}
+	if w.Probe == nil && w.StartWhenAvailable {
+		faults = append(faults, errors.New("plugin.Components: field StartWhenAvailable requires field Probe"))
 	}
 	return errors.Join(faults...)
 }

@@ -1,7 +1,6 @@
 package plugin_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -12,6 +11,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -67,10 +67,10 @@ func compareStarts(t *testing.T, want, got []string) {
 	}
 }
 
-type gate string
+func probe(service string) *cloudprobe.Probe {
+	return &cloudprobe.Probe{Options: cloudprobe.Options{Service: service}}
+}
 
-func (g gate) Name() string                                       { return string(g) }
-func (gate) Check(context.Context) (plugin.Verdict, error)        { return plugin.Verdict{}, nil }
 func onDeployment(*opv1.OperatorSpec, *appsv1.Deployment) error   { return nil }
 func onDaemonSet(_ *opv1.OperatorSpec, _ *appsv1.DaemonSet) error { return nil }
 
@@ -82,7 +82,7 @@ func TestComponentsValidate(t *testing.T) {
 		want       []string
 	}{
 		"empty": {},
-		"good":  {components: plugin.Components{ControllerHooks: []hook.Workload{both}, NodeHooks: []hook.Workload{both}, Gate: gate("Demo")}},
+		"good":  {components: plugin.Components{ControllerHooks: []hook.Workload{both}, NodeHooks: []hook.Workload{both}, Probe: probe("Demo"), StartWhenAvailable: true}},
 		"hooks of the other workload": {
 			components: plugin.Components{ControllerHooks: []hook.Workload{both, {DaemonSet: onDaemonSet}}, NodeHooks: []hook.Workload{{Deployment: onDeployment}}},
 			want:       []string{"plugin.Components: field ControllerHooks[1] changes a DaemonSet and no Deployment", "plugin.Components: field NodeHooks[0] changes a Deployment and no DaemonSet"},
@@ -98,7 +98,14 @@ func TestComponentsValidate(t *testing.T) {
 				"plugin.Components: field Controllers[0] is nil",
 			},
 		},
-		"gate without a name": {components: plugin.Components{Gate: gate("")}, want: []string{"plugin.Components: the Name of field Gate"}},
+		"probe without a name": {
+			components: plugin.Components{Probe: probe("")},
+			want:       []string{"plugin.Components: the Service of field Probe must be a word"},
+		},
+		"waits for no probe": {
+			components: plugin.Components{StartWhenAvailable: true},
+			want:       []string{"plugin.Components: field StartWhenAvailable requires field Probe"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

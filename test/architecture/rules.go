@@ -64,6 +64,7 @@ func House() Rules {
 			{1, "pkg/bundle"},
 			{2, "pkg/cluster"},
 			{2, "pkg/generator"},
+			{3, "pkg/cloudprobe"},
 			{3, "pkg/credential"},
 			{3, "pkg/hook"},
 			{4, "pkg/plugin"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -27,16 +28,24 @@ const syncTimeout = 30 * time.Second
 // Operator is a fake client of one ClusterCSIDriver: library-go's, made safe for concurrent use, with an informer that works.
 type Operator struct {
 	v1helpers.OperatorClientWithFinalizers
+	// Clock sets the transition times of conditions.
+	Clock clock.PassiveClock
+
 	mu       sync.Mutex
 	client   dynamic.NamespaceableResourceInterface
 	informer cache.SharedIndexInformer
 	started  bool
+	// applied is the last status of each field manager.
+	applied          map[string]*applyopv1.OperatorStatusApplyConfiguration
+	writes, refusals int
 }
 
 func newOperator(client dynamic.Interface, informers dynamicinformer.DynamicSharedInformerFactory) *Operator {
 	return &Operator{
 		OperatorClientWithFinalizers: v1helpers.NewFakeOperatorClientWithObjectMeta(&metav1.ObjectMeta{},
 			&opv1.OperatorSpec{ManagementState: opv1.Managed}, &opv1.OperatorStatus{}, nil),
+		Clock:    clock.RealClock{},
+		applied:  map[string]*applyopv1.OperatorStatusApplyConfiguration{},
 		client:   client.Resource(clusterCSIDrivers()),
 		informer: informers.ForResource(clusterCSIDrivers()).Informer(),
 	}
@@ -137,11 +146,4 @@ func (o *Operator) UpdateOperatorStatus(ctx context.Context, version string, sta
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.OperatorClientWithFinalizers.UpdateOperatorStatus(ctx, version, status)
-}
-
-// ApplyOperatorStatus merges into the status.
-func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, manager, status)
 }

@@ -34,8 +34,8 @@ func TestWiring(t *testing.T) {
 			if diff := cmp.Diff([]string{"CinderZoneWatcher", "OpenStackCinderConfigSync"}, names); diff != "" {
 				t.Errorf("controllers (-want +got):\n%s", diff)
 			}
-			if components.Gate != nil || components.Ready() {
-				t.Errorf("gate is %v, ready without a configuration is %v", components.Gate, components.Ready())
+			if components.StartWhenAvailable || components.Ready() {
+				t.Errorf("waits for OpenStack is %v, ready without a configuration is %v", components.StartWhenAvailable, components.Ready())
 			}
 			for side, workload := range map[flavour.Side][]hook.Workload{flavour.ControlPlane: components.ControllerHooks, flavour.Guest: components.NodeHooks} {
 				want := []string{"Secret/" + credentialsSecret, "ConfigMap/" + configMap}

@@ -17,6 +17,7 @@ import (
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -41,9 +42,6 @@ const (
 	// maxLines is how many lines a condition has at most.
 	maxLines = 10
 )
-
-// errNotAnswered is what the driver waits for at first.
-var errNotAnswered = errors.New(plugin.NotAnsweredYet)
 
 // configSync keeps the ConfigMap that the CSI driver reads. What it cannot make anew, because the administrator's text is wrong
 // or the cloud does not answer, stays as it was last.
@@ -149,7 +147,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 	t := topology{enabled: answer.topology, known: answer.known, cause: cmp.Or(answer.cause, "the last answer of OpenStack")}
 	switch {
 	case !answer.asked:
-		t.doubt = errNotAnswered
+		t.doubt = cloudprobe.ErrPending
 	case answer.err != nil:
 		t.doubt = fmt.Errorf("%w. To go on without the availability zones, set %s to true or false", answer.err, user.topology.place)
 		t.overdue = c.clock.Since(answer.failingSince) > c.grace

@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -68,7 +69,9 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Credentials:     accepted,
 		Ready:           copier.written,
-		Gate:            &gate{cloud: cloud, listed: classes.list},
+		Probe:           cloudprobe.New(s.ProbeOptions(service, "Manila-Gate"), listShareTypes(cloud), classes.setShareTypes),
+		// The driver is for those clouds that offer Manila.
+		StartWhenAvailable: true,
 	}, nil
 }
 

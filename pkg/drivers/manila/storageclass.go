@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -75,9 +76,13 @@ func isOurs(obj any) bool {
 	return !ok || class.Provisioner == string(Name)
 }
 
-// list takes the share types that the cloud offers now, and wakes the controller if they are others than before.
-func (c *storageClassController) list(types []string) {
-	types = slices.Compact(slices.Sorted(slices.Values(types)))
+// setShareTypes receives the results of the cloud probe. It wakes the controller if the share types
+// changed. A probe that did not reach Manila changes nothing.
+func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]string]) {
+	if result.Err != nil || result.Reason == reasonNoManila {
+		return
+	}
+	types := slices.Compact(slices.Sorted(slices.Values(result.Found)))
 	c.mu.Lock()
 	changed := !slices.Equal(types, c.types)
 	c.types = types

@@ -19,6 +19,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 )
 
@@ -38,6 +39,11 @@ func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
 	fake.Start(t)
 	fake.Guest.ClearActions()
 	return b
+}
+
+// list passes a successful probe to the controller.
+func (c *storageClassController) list(types []string) {
+	c.setShareTypes(cloudprobe.Result[[]string]{Found: types})
 }
 
 // run syncs once and returns what was written.

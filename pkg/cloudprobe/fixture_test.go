@@ -1,0 +1,113 @@
+package cloudprobe
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+const interval = time.Minute
+
+// fixture is a Probe of Manila with a Gate, in a cluster of fakes.
+type fixture struct {
+	*Probe
+	client *clustertest.Operator
+	events events.InMemoryRecorder
+	// send is the request of the next probes; requests counts them.
+	send     Request[string]
+	requests atomic.Int32
+	// results are those that a subscriber received.
+	results []Result[string]
+	starts  int
+}
+
+func newFixture(t *testing.T, c clock.Clock, conditions ...opv1.OperatorCondition) *fixture {
+	t.Helper()
+	f := &fixture{client: clustertest.New(t, clustertest.Seed{}).State, events: events.NewInMemoryRecorder("test", c)}
+	f.client.SetConditions(t, conditions...)
+	f.Probe = New(Options{
+		Service: "Manila", FieldManager: "Manila-Gate", Operator: f.client, Events: f.events, Clock: c, Interval: interval,
+	}, func(ctx context.Context) (string, Availability, error) {
+		f.requests.Add(1)
+		return f.send(ctx)
+	}, func(r Result[string]) { f.results = append(f.results, r) })
+	f.Gate = &Gate{
+		Deployed: func(context.Context) (bool, error) { return false, nil },
+		Start:    func() { f.starts++ },
+	}
+	return f
+}
+
+// deployed makes an earlier run of the operator have deployed the driver.
+func (f *fixture) deployed() *fixture {
+	f.Gate.Deployed = func(context.Context) (bool, error) { return true, nil }
+	return f
+}
+
+// finds makes the next probes end with this outcome.
+func (f *fixture) finds(o outcome) {
+	f.send = func(context.Context) (string, Availability, error) { return "", o.Availability, o.err }
+}
+
+// keyed is a sync for a key of the queue.
+type keyed struct {
+	factory.SyncContext
+	key string
+}
+
+func (k keyed) QueueKey() string { return k.key }
+
+func (f *fixture) syncKey(ctx context.Context, key string) error {
+	return f.Probe.sync(ctx, keyed{key: key})
+}
+
+func (f *fixture) sync(ctx context.Context) error { return f.syncKey(ctx, factory.DefaultQueueKey) }
+
+func (f *fixture) eventReasons() []string {
+	var reasons []string
+	for _, event := range f.events.Events() {
+		reasons = append(reasons, event.Reason)
+	}
+	return reasons
+}
+
+func newCondition(name string, status opv1.ConditionStatus, reason, message string) opv1.OperatorCondition {
+	return opv1.OperatorCondition{Type: name, Status: status, Reason: reason, Message: message}
+}
+
+func reachable() opv1.OperatorCondition {
+	return newCondition("ManilaCloudReachable", opv1.ConditionTrue, "AsExpected", "OpenStack responds")
+}
+
+func unreachable(reason, message string) opv1.OperatorCondition {
+	return newCondition("ManilaCloudReachable", opv1.ConditionFalse, reason, message)
+}
+
+func disabled(reason, message string) opv1.OperatorCondition {
+	return newCondition("ManilaControllerDisabled", opv1.ConditionTrue, reason, message)
+}
+
+// The outcomes of the tests: OpenStack offers what the driver needs, does not, refuses the
+// credentials, cannot be reached.
+func available() outcome { return outcome{Availability: Availability{Available: true}} }
+
+func unavailable() outcome {
+	return outcome{Availability: Availability{Reason: "NoManila", Message: "no sharev2"}}
+}
+
+func refused() outcome {
+	return outcome{err: &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "401"}}
+}
+
+func noResponse() outcome { return outcome{err: errors.New("no route")} }

@@ -1,0 +1,199 @@
+// Package cloudprobe polls OpenStack and publishes what it finds: in a condition, in events, in
+// metrics and to subscribers. Drivers create a Probe from a function that sends the requests;
+// pkg/operator runs it, and adds a Gate if the driver starts only when OpenStack offers its service.
+package cloudprobe
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+const (
+	// deadline bounds one probe. Busy clouds have needed more than 30 s for a login alone.
+	deadline = 2 * time.Minute
+	// triggerKey is the queue key of events that cause a probe at once.
+	triggerKey = "trigger"
+)
+
+// Availability is what a successful probe found.
+type Availability struct {
+	// Available is true if OpenStack offers what the driver needs.
+	Available bool
+	// Reason and Message explain why it does not. Both are required if Available is false.
+	Reason, Message string
+}
+
+// Result is the outcome of a probe. T is what the driver reads from OpenStack.
+type Result[T any] struct {
+	Found T
+	Availability
+	// Err is set if the probe failed. Then Found and Availability say nothing.
+	Err error
+}
+
+// Request sends the requests of one probe. It only reads, and returns soon after its context is
+// done. Its error has the same text for the same failure; openstack.ReasonOf finds its reason.
+type Request[T any] func(context.Context) (T, Availability, error)
+
+// Options configure a Probe. Optional fields say so.
+type Options struct {
+	// Service starts the names of conditions and events, and is a label of the metrics: "Manila"
+	// makes ManilaCloudReachable.
+	Service string
+	// FieldManager owns the conditions. It must never change, because library-go keeps the
+	// transition time of a condition for each field manager.
+	FieldManager string
+	Operator     v1helpers.OperatorClient
+	Events       events.Recorder
+	Clock        clock.Clock
+	// Interval is the time between polls. A poll sends a probe if the last one failed, if its
+	// result is older than MaxAge, or if Outdated returns true.
+	Interval time.Duration
+	// MaxAge is optional: without it every poll sends a probe.
+	MaxAge time.Duration
+	// Outdated is optional.
+	Outdated func() bool
+	// TrustedCAs returns the CAs that the cluster trusts, and Informers report their changes. A
+	// change causes a probe at once. Both are optional.
+	TrustedCAs func() []byte
+	Informers  []factory.Informer
+	// Triggers are optional. Their events cause a probe at once.
+	Triggers []Trigger
+}
+
+// Trigger is an informer and an optional filter of its events.
+type Trigger struct {
+	Informer factory.Informer
+	Filter   factory.EventFilterFunc
+}
+
+// Probe is the controller that polls OpenStack.
+type Probe struct {
+	factory.Controller
+	Metrics Metrics
+	// Gate is optional. It must be set before Run.
+	Gate *Gate
+
+	Options
+	request func(context.Context) outcome
+
+	// The fields below are accessed only by sync.
+	probedAt   time.Time
+	trustedCAs []byte
+	last       outcome
+	// published is the reason in the last event.
+	published string
+}
+
+// outcome is the part of a Result that conditions, events and metrics show.
+type outcome struct {
+	Availability
+	err error
+}
+
+// reason returns the reason of the conditions and the label of the metrics.
+func (o outcome) reason() string {
+	switch {
+	case o.err != nil:
+		return string(openstack.ReasonOf(o.err))
+	case o.Available:
+		return "Open"
+	}
+	return o.Reason
+}
+
+// New returns a Probe that sends request and passes each result to the subscribers, in their order,
+// before it publishes the result.
+func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *Probe {
+	p := &Probe{Options: o, Metrics: newMetrics()}
+	p.request = func(ctx context.Context) outcome {
+		found, availability, err := request(ctx)
+		for _, notify := range subscribers {
+			notify(Result[T]{found, availability, err})
+		}
+		return outcome{availability, err}
+	}
+	f := factory.New().
+		// Events of the ClusterCSIDriver do not wake this controller, because it writes conditions there.
+		WithBareInformers(o.Operator.Informer()).
+		WithInformers(o.Informers...).
+		WithSync(p.sync).
+		ResyncEvery(o.Interval)
+	for _, t := range o.Triggers {
+		key := func(runtime.Object) string { return triggerKey }
+		f.WithFilteredEventsInformersQueueKeyFunc(key, t.Filter, t.Informer)
+	}
+	p.Controller = f.ToController(o.Service+"CloudProbe", o.Events)
+	return p
+}
+
+// sync returns no error if the probe fails: the next poll repeats it.
+func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+	if managed, err := cluster.Managed(p.Operator); err != nil || !managed {
+		return err
+	}
+	if err := p.Gate.startIfDeployed(ctx); err != nil {
+		return err
+	}
+	if p.due(syncCtx.QueueKey()) {
+		p.last = p.probe(ctx)
+		p.Metrics.observe(p.Service, p.last)
+	}
+	return p.publish(ctx, p.last)
+}
+
+func (p *Probe) due(key string) bool {
+	changed := p.trustedCAsChanged()
+	age := p.Clock.Since(p.probedAt)
+	switch {
+	case p.probedAt.IsZero(), changed, key == triggerKey:
+		return true
+	case age < p.Interval/2: // a retry after an error of the API server, which repeats only publish
+		return false
+	}
+	return p.last.err != nil || age >= p.MaxAge || p.Outdated != nil && p.Outdated()
+}
+
+func (p *Probe) trustedCAsChanged() bool {
+	if p.TrustedCAs == nil {
+		return false
+	}
+	before := p.trustedCAs
+	p.trustedCAs = p.TrustedCAs()
+	return !bytes.Equal(before, p.trustedCAs)
+}
+
+// probe waits for the result. If there is a Gate, it publishes after a while that there is none yet,
+// except after a failure: the conditions of a cloud that hangs would change twice in each probe.
+func (p *Probe) probe(ctx context.Context) outcome {
+	patience := p.Gate.patience(p.probedAt.IsZero())
+	p.probedAt = p.Clock.Now()
+	bounded, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if p.Gate == nil || p.last.err != nil {
+		return p.request(bounded)
+	}
+	results := make(chan outcome, 1)
+	go func() { results <- p.request(bounded) }()
+	select {
+	case o := <-results:
+		return o
+	case <-p.Clock.After(patience):
+		if err := p.publish(ctx, outcome{err: ErrPending}); err != nil {
+			klog.FromContext(ctx).Error(err, "Failed to report pending OpenStack probe")
+		}
+	}
+	return <-results
+}

@@ -1,0 +1,195 @@
+package cloudprobe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+func TestOutcomesBecomeConditions(t *testing.T) {
+	t.Parallel()
+	leftover := newCondition("ManilaControllerDisabled", opv1.ConditionFalse, "Old", "of an earlier release")
+	tests := map[string]struct {
+		before     []opv1.OperatorCondition
+		deployed   bool
+		outcomes   []outcome
+		want       []opv1.OperatorCondition
+		wantStarts int
+		wantEvents []string
+	}{
+		"available": {
+			outcomes: []outcome{available(), available()}, want: []opv1.OperatorCondition{reachable()},
+			wantStarts: 1, wantEvents: []string{"ManilaFound"},
+		},
+		"available, Disabled of another field manager": {
+			before: []opv1.OperatorCondition{newCondition("ADegraded", opv1.ConditionFalse, "", ""), leftover}, outcomes: []outcome{available()},
+			want:       []opv1.OperatorCondition{newCondition("ADegraded", opv1.ConditionFalse, "", ""), reachable()},
+			wantStarts: 1, wantEvents: []string{"ManilaFound"},
+		},
+		"unavailable": {
+			outcomes: []outcome{unavailable(), unavailable()}, want: []opv1.OperatorCondition{reachable(), disabled("NoManila", "no sharev2")},
+			wantEvents: []string{"ManilaDisabled"},
+		},
+		"unavailable, then available": {
+			outcomes: []outcome{unavailable(), available()}, want: []opv1.OperatorCondition{reachable()},
+			wantStarts: 1, wantEvents: []string{"ManilaDisabled", "ManilaFound"},
+		},
+		"unavailable although deployed": {
+			deployed: true, outcomes: []outcome{unavailable()}, want: []opv1.OperatorCondition{reachable(), disabled("NoManila", "no sharev2")},
+			wantStarts: 1, wantEvents: []string{"ManilaDisabled"},
+		},
+		"refused before anything was deployed": {
+			outcomes: []outcome{refused()}, wantEvents: []string{"ManilaCloudUnreachable"},
+			want: []opv1.OperatorCondition{unreachable("AuthenticationFailed", "401"), disabled("AuthenticationFailed", "401")},
+		},
+		"unreachable before anything was deployed": {
+			outcomes: []outcome{noResponse(), noResponse()}, wantEvents: []string{"ManilaCloudUnreachable"},
+			want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route"), disabled("CloudUnreachable", "no route")},
+		},
+		"unreachable after the start": {
+			outcomes: []outcome{available(), noResponse()}, want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")},
+			wantStarts: 1, wantEvents: []string{"ManilaFound", "ManilaCloudUnreachable"},
+		},
+		"unreachable after Manila became unavailable": {
+			outcomes: []outcome{available(), unavailable(), refused()}, wantStarts: 1, wantEvents: []string{"ManilaFound", "ManilaDisabled", "ManilaCloudUnreachable"},
+			want: []opv1.OperatorCondition{unreachable("AuthenticationFailed", "401"), disabled("NoManila", "no sharev2")},
+		},
+		"unreachable although deployed": {
+			deployed: true, outcomes: []outcome{noResponse()}, want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")},
+			wantStarts: 1, wantEvents: []string{"ManilaCloudUnreachable"},
+		},
+		"reachable again": {
+			outcomes: []outcome{noResponse(), available()}, want: []opv1.OperatorCondition{reachable()},
+			wantStarts: 1, wantEvents: []string{"ManilaCloudUnreachable", "ManilaFound"},
+		},
+		"another failure": {
+			outcomes: []outcome{refused(), noResponse()}, wantEvents: []string{"ManilaCloudUnreachable", "ManilaCloudUnreachable"},
+			want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route"), disabled("CloudUnreachable", "no route")},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := clocktesting.NewFakeClock(time.Unix(0, 0))
+			f := newFixture(t, c, tt.before...)
+			if tt.deployed {
+				f.deployed()
+			}
+			for _, o := range tt.outcomes {
+				f.finds(o)
+				if err := f.sync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				checkTypes(t, f.client.SortedConditions(t))
+				c.Step(interval)
+			}
+			if diff := gocmp.Diff(tt.want, f.client.SortedConditions(t)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if f.starts != tt.wantStarts {
+				t.Errorf("started %d times, want %d", f.starts, tt.wantStarts)
+			}
+			if diff := gocmp.Diff(tt.wantEvents, f.eventReasons()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if probes := int(f.requests.Load()); probes != len(tt.outcomes) {
+				t.Errorf("%d probes, want %d", probes, len(tt.outcomes))
+			}
+		})
+	}
+}
+
+// checkTypes checks that CSO ignores CloudReachable, and that Disabled is never False: CSO reads five
+// suffixes of types, and does not read the status of Disabled.
+func checkTypes(t *testing.T, conditions []opv1.OperatorCondition) {
+	t.Helper()
+	for _, c := range conditions {
+		for _, suffix := range []string{"Available", "Progressing", "Degraded", "Disabled", "Upgradeable"} {
+			if c.Type == "ManilaCloudReachable" && strings.HasSuffix(c.Type, suffix) {
+				t.Errorf("CSO reads %s", c.Type)
+			}
+		}
+		if c.Type == "ManilaControllerDisabled" && c.Status != opv1.ConditionTrue {
+			t.Errorf("%s is %s", c.Type, c.Status)
+		}
+	}
+}
+
+func TestSameOutcomeIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]outcome{
+		"available": available(), "unavailable": unavailable(), "refused": refused(), "no response": noResponse(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := clocktesting.NewFakeClock(time.Unix(0, 0))
+			f := newFixture(t, c)
+			f.finds(o)
+			for range 5 {
+				if err := f.sync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c.Step(interval)
+			}
+			if f.client.Writes() != 1 || len(f.eventReasons()) != 1 {
+				t.Errorf("%d writes and %d events, want one each", f.client.Writes(), len(f.eventReasons()))
+			}
+		})
+	}
+}
+
+func TestMetricsCountOutcomes(t *testing.T) {
+	t.Parallel()
+	registry := metrics.NewKubeRegistry()
+	f := newFixture(t, clocktesting.NewFakeClock(time.Unix(0, 0)))
+	if err := f.Metrics.RegisterWith(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []outcome{available(), available(), unavailable(), refused(), noResponse(), available()} {
+		f.Metrics.observe("Manila", o)
+	}
+	got := gather(t, registry)
+	want := []string{
+		"openstack_csi_cloud_checks_total result=AuthenticationFailed service=Manila 1",
+		"openstack_csi_cloud_checks_total result=CloudUnreachable service=Manila 1",
+		"openstack_csi_cloud_checks_total result=NoManila service=Manila 1",
+		"openstack_csi_cloud_checks_total result=Open service=Manila 3",
+		"openstack_csi_cloud_reachable service=Manila 1",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	f.Metrics.observe("Manila", noResponse())
+	if got := gather(t, registry); !slices.Contains(got, "openstack_csi_cloud_reachable service=Manila 0") {
+		t.Errorf("an unreachable cloud counts as reachable: %q", got)
+	}
+}
+
+// gather returns each metric as its name, labels and value.
+func gather(t *testing.T, from metrics.Gatherer) []string {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ret []string
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			line := family.GetName()
+			for _, label := range metric.GetLabel() {
+				line += " " + label.GetName() + "=" + label.GetValue()
+			}
+			ret = append(ret, fmt.Sprintf("%s %v", line, metric.GetCounter().GetValue()+metric.GetGauge().GetValue()))
+		}
+	}
+	slices.Sort(ret)
+	return ret
+}
