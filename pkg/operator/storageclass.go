@@ -8,6 +8,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"sigs.k8s.io/yaml"
 
@@ -44,19 +45,21 @@ func (d *driver) storageClass(name string) ([]factory.Controller, error) {
 		}
 		classes = append(classes, class)
 	}
-	guest := d.cluster.Side(flavour.Guest)
-	keeper := storageclass.NewKeeper(guest.Kube, d.classLister(), d.events)
-	sync := func(ctx context.Context, _ factory.SyncContext) error { return d.syncClasses(ctx, keeper, classes) }
+	reconciler := storageclass.NewReconciler(d.cluster.Side(flavour.Guest).Kube, d.classLister(), d.events)
 	controller := factory.New().
-		WithInformers(d.operator.Informer(), guest.Informers.InformersFor("").Storage().V1().StorageClasses().Informer()).
-		WithSync(cluster.WhileManaged(d.operator, sync)).
+		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
+		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
+			return d.syncClasses(ctx, reconciler, classes)
+		})).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(classResync).
 		ToController(name, d.events)
 	return []factory.Controller{controller}, nil
 }
 
-func (d *driver) syncClasses(ctx context.Context, keeper *storageclass.Keeper, classes []*storagev1.StorageClass) error {
+func (d *driver) syncClasses(
+	ctx context.Context, reconciler *storageclass.Reconciler, classes []*storagev1.StorageClass,
+) error {
 	state, err := d.cluster.StorageClassState(string(d.Name))
 	if err != nil {
 		return err
@@ -65,7 +68,7 @@ func (d *driver) syncClasses(ctx context.Context, keeper *storageclass.Keeper, c
 	for _, class := range classes {
 		switch state {
 		case opv1.ManagedStorageClass:
-			err = d.keepClass(ctx, keeper, class)
+			err = d.reconcileClass(ctx, reconciler, class)
 		case opv1.RemovedStorageClass:
 			err = d.removeClass(ctx, class)
 		}
@@ -76,22 +79,27 @@ func (d *driver) syncClasses(ctx context.Context, keeper *storageclass.Keeper, c
 	return errors.Join(errs...)
 }
 
-func (d *driver) keepClass(ctx context.Context, keeper *storageclass.Keeper, class *storagev1.StorageClass) error {
+func (d *driver) reconcileClass(
+	ctx context.Context, reconciler *storageclass.Reconciler, class *storagev1.StorageClass,
+) error {
 	required := class.DeepCopy()
 	if err := csistorageclasscontroller.SetDefaultStorageClass(d.classLister(), required); err != nil {
 		return fmt.Errorf("deciding whether it is the default: %w", err)
 	}
-	return keeper.Keep(ctx, required, func(*storagev1.StorageClass) bool { return true })
+	return reconciler.Reconcile(ctx, required, func(*storagev1.StorageClass) bool { return true })
 }
 
 func (d *driver) removeClass(ctx context.Context, class *storagev1.StorageClass) error {
 	if _, err := d.classLister().Get(class.Name); apierrors.IsNotFound(err) {
 		return nil
 	}
-	_, _, err := resourceapply.DeleteStorageClass(ctx, d.cluster.Side(flavour.Guest).Kube.StorageV1(), d.events, class)
+	client := d.cluster.Side(flavour.Guest).Kube.StorageV1()
+	_, _, err := resourceapply.DeleteStorageClass(ctx, client, d.events, class)
 	return err
 }
 
-func (d *driver) classLister() storagelisters.StorageClassLister {
-	return d.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
+func (d *driver) classLister() storagelisters.StorageClassLister { return d.classInformer().Lister() }
+
+func (d *driver) classInformer() storageinformers.StorageClassInformer {
+	return d.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses()
 }

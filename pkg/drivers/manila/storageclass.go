@@ -36,7 +36,7 @@ type storageClassController struct {
 	cluster *cluster.Cluster
 	kube    kubernetes.Interface
 	classes storagelisters.StorageClassLister
-	keeper  *storageclass.Keeper
+	keeper  *storageclass.Reconciler
 	events  events.Recorder
 	wake    func()
 	// warned are the last warnings, by reason. They belong to sync.
@@ -54,7 +54,7 @@ func newStorageClassController(s plugin.Dependencies) *storageClassController {
 		cluster: s.Cluster,
 		kube:    guest.Kube,
 		classes: classes.Lister(),
-		keeper:  storageclass.NewKeeper(guest.Kube, classes.Lister(), s.Events),
+		keeper:  storageclass.NewReconciler(guest.Kube, classes.Lister(), s.Events),
 		events:  s.Events,
 		warned:  map[string]string{},
 		wake:    func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
@@ -137,7 +137,7 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 			continue
 		}
 		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }
-		if err := c.keeper.Keep(ctx, c.required(name, shareType), owns); err != nil {
+		if err := c.keeper.Reconcile(ctx, c.required(name, shareType), owns); err != nil {
 			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
 		}
 	}

@@ -1,0 +1,360 @@
+package storageclass
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/openshift/library-go/pkg/operator/events"
+)
+
+// fixture is a Reconciler with a fake API server, and a cache that contains only what a test adds.
+type fixture struct {
+	*Reconciler
+	api   *fake.Clientset
+	cache cache.Indexer
+	clock *clocktesting.FakePassiveClock
+}
+
+func newFixture(t *testing.T, served ...*storagev1.StorageClass) *fixture {
+	t.Helper()
+	f := &fixture{
+		api:   fake.NewClientset(),
+		cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
+	}
+	for _, class := range served {
+		if err := f.api.Tracker().Add(class.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lister := storagelisters.NewStorageClassLister(f.cache)
+	f.Reconciler = NewReconciler(f.api, lister, events.NewInMemoryRecorder("test", f.clock))
+	f.Reconciler.clock = f.clock
+	return f
+}
+
+func (f *fixture) reconcile(t *testing.T) error {
+	t.Helper()
+	return f.Reconcile(t.Context(), required(), func(class *storagev1.StorageClass) bool {
+		return class.Provisioner == required().Provisioner
+	})
+}
+
+// expectClass compares the class in the API server.
+func (f *fixture) expectClass(t *testing.T, want *storagev1.StorageClass) {
+	t.Helper()
+	got, err := f.api.StorageV1().StorageClasses().Get(t.Context(), "gold", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := []cmp.Option{
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
+		cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty(),
+	}
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("StorageClass (-want +got):\n%s", diff)
+	}
+}
+
+// verbs returns the writes since the last call. A dry run is "try".
+func (f *fixture) verbs() []string {
+	var verbs []string
+	for _, action := range f.api.Actions() {
+		create, ok := action.(clienttesting.CreateActionImpl)
+		switch {
+		case action.GetVerb() == "get":
+		case ok && len(create.CreateOptions.DryRun) > 0:
+			verbs = append(verbs, "try")
+		default:
+			verbs = append(verbs, action.GetVerb())
+		}
+	}
+	f.api.ClearActions()
+	return verbs
+}
+
+func (f *fixture) expectWrites(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, f.verbs()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// rejectCreates makes the API server reject creates that match.
+func (f *fixture) rejectCreates(
+	match func(create clienttesting.CreateActionImpl, class *storagev1.StorageClass) bool,
+) {
+	f.api.PrependReactor(
+		"create",
+		"storageclasses",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			create := action.(clienttesting.CreateActionImpl)
+			if class := create.GetObject().(*storagev1.StorageClass); match(create, class) {
+				return true, nil, apierrors.NewForbidden(
+					storagev1.Resource("storageclasses"),
+					class.Name,
+					errors.New("by policy"),
+				)
+			}
+			return false, nil, nil
+		},
+	)
+}
+
+func required() *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "gold",
+			Annotations: map[string]string{DefaultAnnotation: "true"},
+		},
+		Provisioner:          "csi.example.com",
+		Parameters:           map[string]string{"type": "gold"},
+		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
+		AllowVolumeExpansion: ptr.To(true),
+	}
+}
+
+// customized returns the required class with everything that an administrator may add.
+func customized() *storagev1.StorageClass {
+	class := required()
+	class.Annotations = map[string]string{DefaultAnnotation: "false", "example.com/note": "mine"}
+	class.Labels = map[string]string{"example.com/team": "a"}
+	class.MountOptions = []string{"nfsvers=4.1"}
+	zone := corev1.TopologySelectorLabelRequirement{Key: "zone", Values: []string{"a"}}
+	class.AllowedTopologies = []corev1.TopologySelectorTerm{
+		{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{zone}},
+	}
+	return class
+}
+
+// outdated returns the customized class with other parameters, which are immutable.
+func outdated() *storagev1.StorageClass {
+	class := customized()
+	class.Parameters = map[string]string{"type": "gold", "old": "yes"}
+	return class
+}
+
+func isRepaired(class *storagev1.StorageClass) bool { return len(class.Parameters) == 1 }
+
+func TestReconcileCreatesAndRepairs(t *testing.T) {
+	t.Parallel()
+	unexpandable := customized()
+	unexpandable.AllowVolumeExpansion = nil
+	for name, test := range map[string]struct {
+		served *storagev1.StorageClass
+		want   *storagev1.StorageClass
+		writes []string
+	}{
+		"missing":         {nil, required(), []string{"create"}},
+		"good":            {customized(), customized(), nil},
+		"mutable field":   {unexpandable, customized(), []string{"update"}},
+		"immutable field": {outdated(), customized(), []string{"try", "delete", "create"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			if test.served != nil {
+				f = newFixture(t, test.served)
+			}
+			if err := f.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
+			f.expectWrites(t, test.writes...)
+			f.expectClass(t, test.want)
+		})
+	}
+}
+
+func TestOutdatedCacheCausesNoError(t *testing.T) {
+	t.Parallel()
+	t.Run("cache without the created class", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t)
+		for range 2 {
+			if err := f.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.expectWrites(t, "create")
+	})
+	t.Run("cache with the class before its update", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, customized())
+		if err := f.cache.Add(outdated()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+		f.expectWrites(t)
+	})
+	t.Run("class created between two requests", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t)
+		f.api.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if err := f.api.Tracker().Add(customized()); err != nil {
+				t.Error(err)
+			}
+			return false, nil, nil
+		})
+		if err := f.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+		f.expectClass(t, customized())
+	})
+}
+
+func TestClassOfAnotherOwnerIsPreserved(t *testing.T) {
+	t.Parallel()
+	foreign := customized()
+	foreign.Provisioner = "other.example.com"
+	f := newFixture(t, foreign)
+	if err := f.reconcile(t); !errors.Is(err, ErrNameTaken) {
+		t.Errorf("got %v, want ErrTaken", err)
+	}
+	f.expectWrites(t)
+	f.expectClass(t, foreign)
+}
+
+func TestHugeClassIsNotRepaired(t *testing.T) {
+	t.Parallel()
+	huge := required()
+	huge.Parameters = map[string]string{"type": "silver"}
+	huge.Annotations = map[string]string{"note": strings.Repeat("x", maxSize)}
+	f := newFixture(t, huge)
+	const want = "the StorageClass is larger than 64 KiB: shorten it, or delete it to let the operator " +
+		"recreate it"
+	if err := f.reconcile(t); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	f.expectClass(t, huge)
+}
+
+func TestRejectedDryRunDeletesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, outdated())
+	f.rejectCreates(func(_ clienttesting.CreateActionImpl, class *storagev1.StorageClass) bool {
+		return isRepaired(class)
+	})
+	if err := f.reconcile(t); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v, want the rejection", err)
+	}
+	f.expectWrites(t, "try")
+	f.expectClass(t, outdated())
+}
+
+// The API server accepts the repaired class only in a dry run.
+func TestRejectedRepairRestoresTheOldClass(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, outdated())
+	f.rejectCreates(func(create clienttesting.CreateActionImpl, class *storagev1.StorageClass) bool {
+		return isRepaired(class) && len(create.CreateOptions.DryRun) == 0
+	})
+	cycle := []string{"try", "delete", "create", "create"}
+	for _, step := range []struct {
+		later  time.Duration
+		writes []string
+	}{{0, cycle}, {time.Minute, nil}, {replaceBackoff, cycle}} {
+		f.clock.SetTime(f.clock.Now().Add(step.later))
+		if err := f.reconcile(t); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v, want the rejection", err)
+		}
+		f.expectWrites(t, step.writes...)
+		f.expectClass(t, outdated())
+	}
+}
+
+// The API server fails between the deletion and the creation.
+func TestDeletedClassIsRecreatedWithItsContent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, outdated())
+	failing := true
+	f.rejectCreates(func(create clienttesting.CreateActionImpl, _ *storagev1.StorageClass) bool {
+		return failing && len(create.CreateOptions.DryRun) == 0
+	})
+	if err := f.reconcile(t); err == nil {
+		t.Fatal("got no error")
+	}
+	f.expectWrites(t, "try", "delete", "create", "create")
+	failing = false
+	if err := f.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	f.expectWrites(t, "create")
+	f.expectClass(t, customized())
+}
+
+func TestRepairWaitsForFinalizers(t *testing.T) {
+	t.Parallel()
+	held := outdated()
+	held.Finalizers, held.DeletionTimestamp = []string{"example.com/hold"}, ptr.To(metav1.Unix(0, 0))
+	f := newFixture(t, held)
+	if err := f.reconcile(t); err == nil {
+		t.Error("no error about a StorageClass that is being deleted")
+	}
+	f.expectWrites(t)
+	resource := storagev1.SchemeGroupVersion.WithResource("storageclasses")
+	if err := f.api.Tracker().Delete(resource, "", "gold"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	f.expectClass(t, customized())
+}
+
+// cancellingAPI cancels a context when it deletes a class, and rejects a create whose context is
+// done.
+type cancellingAPI struct {
+	storageclient.StorageClassInterface
+	stop func()
+}
+
+func (s cancellingAPI) Delete(
+	ctx context.Context,
+	name string,
+	options metav1.DeleteOptions,
+) error {
+	s.stop()
+	return s.StorageClassInterface.Delete(ctx, name, options)
+}
+
+func (s cancellingAPI) Create(
+	ctx context.Context, class *storagev1.StorageClass, options metav1.CreateOptions,
+) (*storagev1.StorageClass, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return s.StorageClassInterface.Create(ctx, class, options)
+}
+
+func TestShutdownDoesNotInterruptARepair(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, outdated())
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Reconciler.api = cancellingAPI{f.Reconciler.api, cancel}
+	isOurs := func(*storagev1.StorageClass) bool { return true }
+	if err := f.Reconcile(ctx, required(), isOurs); err != nil {
+		t.Fatal(err)
+	}
+	f.expectClass(t, customized())
+}
