@@ -1,6 +1,6 @@
-// Package cluster connects an operator to its API servers: it has the clients and the informers of
-// the two sides, which are one cluster in the standalone flavour. The hooks, the core and the
-// driver plugins call it.
+// Package cluster connects an operator to its API servers: it contains the clients and informers of
+// both sides, which are one cluster in the standalone flavour. Its callers are pkg/operator,
+// pkg/credential, the hooks and the driver plugins.
 package cluster
 
 import (
@@ -21,32 +21,36 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// Clients reaches one API server.
+// Clients contains the clients and informers for one API server.
 type Clients struct {
 	Kube          kubernetes.Interface
 	Dynamic       dynamic.Interface
 	APIExtensions apiextensions.Interface
 	// Named has the informers of objects whose name is known.
 	ObjectInformers *ObjectInformers
-	// Informers exist in the cluster of the nodes, as "", for objects without a namespace, and standalone for Namespaces.UserConfig.
+	// Informers contains, for the guest side, "" for objects without a namespace; standalone also
+	// Namespaces.UserConfig.
 	Informers v1helpers.KubeInformersForNamespaces
 }
 
-// Start starts the informers that have been asked for.
+// Start starts the informers that have been requested.
 func (c *Clients) Start(stop <-chan struct{}) {
 	c.ObjectInformers.Start(stop)
 	c.Informers.Start(stop)
 }
 
-// Cluster is where one driver and its companions are operated. Nothing in it runs before Start.
+// Cluster contains everything that a driver and its companion drivers need of the clusters that
+// they run in. Nothing runs before Start.
 type Cluster struct {
 	Flavour    flavour.Flavour
 	Namespaces flavour.Namespaces
-	// Operator reads and writes the driver's ClusterCSIDriver, in the guest. What it returns is checked.
+	// Operator reads and writes the driver's ClusterCSIDriver on the guest side. It returns checked
+	// values only.
 	Operator v1helpers.OperatorClientWithFinalizers
-	// Config informs of the guest's config.openshift.io objects. What it returns is checked.
+	// Config lists the config.openshift.io objects of the guest side. It returns checked values only.
 	Config *guest.Config
-	// HostedControlPlanes informs of those in the control-plane namespace, of which there should be one; nil when standalone.
+	// HostedControlPlanes watches Namespaces.ControlPlane, which should contain one
+	// HostedControlPlane; nil if standalone.
 	HostedControlPlanes *HostedControlPlaneInformer
 
 	controlPlane, guest *Clients
@@ -57,20 +61,21 @@ type informerFactory interface {
 	Start(stop <-chan struct{})
 }
 
-// informerFunc starts what runs until it is stopped.
+// informerFunc adapts a Run method to informerFactory.
 type informerFunc func(stop <-chan struct{})
 
 func (f informerFunc) Start(stop <-chan struct{}) { go f(stop) }
 
-// New joins the clients of the two sides, which standalone are the same. Operator and Config are the caller's to set.
-func New(f flavour.Flavour, n flavour.Namespaces, controller, guest *Clients) *Cluster {
-	c := &Cluster{Flavour: f, Namespaces: n, controlPlane: controller, guest: guest}
+// New returns a Cluster of the clients of both sides, which are the same clients if standalone. The
+// caller must set Operator and Config.
+func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) *Cluster {
+	c := &Cluster{Flavour: f, Namespaces: n, controlPlane: controlPlane, guest: guest}
 	c.AddInformerFactory(guest)
-	if controller != guest {
-		c.AddInformerFactory(controller)
+	if controlPlane != guest {
+		c.AddInformerFactory(controlPlane)
 	}
 	if f == flavour.HyperShift {
-		c.HostedControlPlanes = newHostedControlPlanes(controller.Dynamic, n.ControlPlane)
+		c.HostedControlPlanes = newHostedControlPlanes(controlPlane.Dynamic, n.ControlPlane)
 		c.AddInformerFactory(informerFunc(c.HostedControlPlanes.Run))
 	}
 	return c
@@ -84,21 +89,21 @@ func (c *Cluster) Side(side flavour.Side) *Clients {
 	return c.guest
 }
 
-// Start starts all informers that have been asked for.
+// Start starts all informers that have been requested.
 func (c *Cluster) Start(ctx context.Context) {
-	for _, s := range c.informerFactories {
-		s.Start(ctx.Done())
+	for _, f := range c.informerFactories {
+		f.Start(ctx.Done())
 	}
 }
 
-// AddInformerFactory has further informer factories started with the others.
-func (c *Cluster) AddInformerFactory(s informerFactory) {
-	c.informerFactories = append(c.informerFactories, s)
+// AddInformerFactory adds an informer factory that Start starts.
+func (c *Cluster) AddInformerFactory(f informerFactory) {
+	c.informerFactories = append(c.informerFactories, f)
 }
 
-// Options says which API servers to connect to, and for which driver.
+// Options configure Connect.
 type Options struct {
-	// ControlPlane reaches the cluster of the driver's controllers and Guest that of its nodes. Standalone they are one.
+	// ControlPlane and Guest are for the API servers of the two sides. They are equal if standalone.
 	ControlPlane, Guest *rest.Config
 	Flavour             flavour.Flavour
 	Namespaces          flavour.Namespaces
@@ -107,24 +112,24 @@ type Options struct {
 	Clock  clock.PassiveClock
 }
 
-// Connect makes clients and informers. It sends nothing.
+// Connect creates clients and informers. It sends nothing.
 func Connect(o Options) (*Cluster, error) {
 	namespaces := []string{""}
 	if o.Flavour == flavour.Standalone {
 		namespaces = append(namespaces, o.Namespaces.UserConfig)
 	}
-	served, err := newClients(o.Guest, o.Driver, namespaces...)
+	guestSide, err := newClients(o.Guest, o.Driver, namespaces...)
 	if err != nil {
-		return nil, fmt.Errorf("making clients of the nodes' cluster: %w", err)
+		return nil, fmt.Errorf("creating clients of the guest side: %w", err)
 	}
-	controller := served
+	controlPlane := guestSide
 	if o.Flavour == flavour.HyperShift {
-		if controller, err = newClients(o.ControlPlane, o.Driver); err != nil {
-			return nil, fmt.Errorf("making clients of the management cluster: %w", err)
+		if controlPlane, err = newClients(o.ControlPlane, o.Driver); err != nil {
+			return nil, fmt.Errorf("creating clients of the management cluster: %w", err)
 		}
 	}
-	c := New(o.Flavour, o.Namespaces, controller, served)
-	c.Config = guest.NewConfig(served.Dynamic, c.place())
+	c := New(o.Flavour, o.Namespaces, controlPlane, guestSide)
+	c.Config = guest.NewConfig(guestSide.Dynamic, c.guestSuffix())
 	c.AddInformerFactory(c.Config)
 	return c, c.addOperatorClient(o)
 }
@@ -148,22 +153,25 @@ func newClients(config *rest.Config, driver string, namespaces ...string) (*Clie
 	}
 	factories := map[string]informers.SharedInformerFactory{}
 	for _, namespace := range namespaces {
-		factories[namespace] = newInformers(kube, namespace, informers.WithTransform(guest.DropUnused(driver)))
+		factories[namespace] = newInformers(kube, namespace,
+			informers.WithTransform(guest.DropUnused(driver)))
 	}
 	return &Clients{
 		Kube: kube, Dynamic: dyn, APIExtensions: extensions, ObjectInformers: NewObjectInformers(kube),
-		// It is no fake: library-go has this name for factories that somebody else made.
+		// Not a fake: library-go's name for a set of existing factories.
 		Informers: v1helpers.NewFakeKubeInformersForNamespaces(factories),
 	}, nil
 }
 
-// newInformers has no resync: it repeats work that the controllers' own intervals cover.
-func newInformers(kube kubernetes.Interface, namespace string, options ...informers.SharedInformerOption) informers.SharedInformerFactory {
+// newInformers returns a factory without resync, because controllers have resync intervals.
+func newInformers(
+	kube kubernetes.Interface, namespace string, options ...informers.SharedInformerOption,
+) informers.SharedInformerFactory {
 	options = append(options, informers.WithNamespace(namespace))
 	return informers.NewSharedInformerFactoryWithOptions(kube, 0, options...)
 }
 
-// withoutManagedFields keeps out of memory what nobody asks for.
+// withoutManagedFields is a transform that saves memory.
 func withoutManagedFields(obj any) (any, error) {
 	if object, err := meta.Accessor(obj); err == nil {
 		object.SetManagedFields(nil)
@@ -171,8 +179,8 @@ func withoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// withoutThrottle lifts client-go's default of 5 requests a second, which makes a start take ten seconds; the API server's
-// own priority and fairness protects it.
+// withoutThrottle disables client-go's default limit of five requests per second, with which a
+// start takes ten seconds. Priority and fairness of the API server protect it.
 func withoutThrottle(config *rest.Config) *rest.Config {
 	ret := rest.CopyConfig(config)
 	ret.QPS = -1

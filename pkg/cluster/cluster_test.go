@@ -17,8 +17,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// TestConnect has nobody to connect to: nothing may be sent.
-func TestConnect(t *testing.T) {
+// There is no server to connect to.
+func TestConnectSendsNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		flavour           flavour.Flavour
@@ -42,7 +42,10 @@ func TestConnect(t *testing.T) {
 			if one != (test.flavour == flavour.Standalone) {
 				t.Errorf("the sides are one: %t", one)
 			}
-			for side, want := range map[flavour.Side][]string{flavour.Guest: test.guest, flavour.ControlPlane: test.controller} {
+			for side, want := range map[flavour.Side][]string{
+				flavour.Guest:        test.guest,
+				flavour.ControlPlane: test.controller,
+			} {
 				if namespaces := got.Side(side).Informers.Namespaces(); !namespaces.Equal(sets.New(want...)) {
 					t.Errorf("%s informers of %v, want %v", side, namespaces, want)
 				}
@@ -54,7 +57,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-func TestStorageClassState(t *testing.T) {
+func TestStorageClassStateIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -78,10 +81,11 @@ func TestStorageClassState(t *testing.T) {
 	}
 }
 
-func TestStorageClassStateOfSomethingElse(t *testing.T) {
+func TestStorageClassStateOfUnknownTypeIsAnError(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
-	if err := f.State.Informer().GetStore().Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}); err != nil {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	if err := f.State.Informer().GetStore().Add(object); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.StorageClassState("x"); err == nil {
@@ -90,7 +94,10 @@ func TestStorageClassStateOfSomethingElse(t *testing.T) {
 }
 
 func driverWith(state opv1.StorageClassStateName) *opv1.ClusterCSIDriver {
-	return &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: opv1.ClusterCSIDriverSpec{StorageClassState: state}}
+	return &opv1.ClusterCSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"},
+		Spec:       opv1.ClusterCSIDriverSpec{StorageClassState: state},
+	}
 }
 
 // starts counts calls of Start.
@@ -98,7 +105,7 @@ type starts int
 
 func (s *starts) Start(<-chan struct{}) { *s++ }
 
-func TestStart(t *testing.T) {
+func TestStartStartsEveryInformerFactory(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
 	var further starts

@@ -17,7 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// addOperatorClient makes the client of the ClusterCSIDriver and its informer.
+// addOperatorClient creates the client and the informer of the ClusterCSIDriver.
 func (c *Cluster) addOperatorClient(o Options) error {
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
 		o.Clock,
@@ -29,16 +29,17 @@ func (c *Cluster) addOperatorClient(o Options) error {
 		extractStatus,
 	)
 	if err != nil {
-		return fmt.Errorf("making client of ClusterCSIDriver %q: %w", o.Driver, err)
+		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
 	}
-	// It fails only for an informer that runs already.
-	_ = informers.ForResource(opv1.GroupVersion.WithResource("clustercsidrivers")).Informer().SetTransform(guest.OnlyDriver(o.Driver))
-	c.Operator = guest.NewOperator(client, o.Driver, c.place())
+	informer := informers.ForResource(opv1.GroupVersion.WithResource("clustercsidrivers")).Informer()
+	// returns an error only for a running informer
+	_ = informer.SetTransform(guest.OnlyDriver(o.Driver))
+	c.Operator = guest.NewOperator(client, o.Driver, c.guestSuffix())
 	c.AddInformerFactory(informers)
 	return nil
 }
 
-// Managed tells whether the operator reconciles now; see guest.Managed.
+// Managed returns true if the operator reconciles; see guest.Managed.
 func Managed(client v1helpers.OperatorClient) (bool, error) {
 	spec, _, _, err := client.GetOperatorState()
 	if err != nil {
@@ -57,16 +58,18 @@ func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factor
 	}
 }
 
-// StorageClassState returns what the ClusterCSIDriver's spec.storageClassState says of the driver's StorageClasses. A
-// ClusterCSIDriver that is not in the cache counts as Managed; an unknown value is an error.
+// StorageClassState returns spec.storageClassState of the ClusterCSIDriver. It returns Managed if
+// the ClusterCSIDriver is not in the cache, and an error for an unknown value.
 func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, error) {
-	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.place())
+	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.guestSuffix())
 }
 
-// Workloads returns the client for the controllers of the driver's workloads: it returns an error while a value that they are made
-// of is invalid or missing.
-func (c *Cluster) Workloads(client v1helpers.OperatorClientWithFinalizers, driver string) v1helpers.OperatorClientWithFinalizers {
-	return guest.Workloads(client, driver, c.place())
+// Workloads returns the client for workload controllers. The client returns an error while a value
+// that workloads need is invalid or missing.
+func (c *Cluster) Workloads(
+	client v1helpers.OperatorClientWithFinalizers, driver string,
+) v1helpers.OperatorClientWithFinalizers {
+	return guest.Workloads(client, driver, c.guestSuffix())
 }
 
 func decode(obj *unstructured.Unstructured) (*opv1.ClusterCSIDriver, error) {
@@ -77,8 +80,10 @@ func decode(obj *unstructured.Unstructured) (*opv1.ClusterCSIDriver, error) {
 	return ret, nil
 }
 
-// extractSpec returns what fieldManager has applied to the spec, nil if nothing.
-func extractSpec(obj *unstructured.Unstructured, fieldManager string) (*applyopv1.OperatorSpecApplyConfiguration, error) {
+// extractSpec returns the part of the spec that fieldManager has applied, nil if there is none.
+func extractSpec(
+	obj *unstructured.Unstructured, fieldManager string,
+) (*applyopv1.OperatorSpecApplyConfiguration, error) {
 	csiDriver, err := decode(obj)
 	if err != nil {
 		return nil, err
@@ -90,9 +95,11 @@ func extractSpec(obj *unstructured.Unstructured, fieldManager string) (*applyopv
 	return &applied.Spec.OperatorSpecApplyConfiguration, nil
 }
 
-// extractStatus returns what fieldManager has applied to the status, nil if nothing.
-func extractStatus(obj *unstructured.Unstructured, fieldManager string) (*applyopv1.OperatorStatusApplyConfiguration, error) {
-	// An invalid spec must not keep conditions from being written: they say what is wrong with it.
+// extractStatus returns the part of the status that fieldManager has applied, nil if there is none.
+func extractStatus(
+	obj *unstructured.Unstructured, fieldManager string,
+) (*applyopv1.OperatorStatusApplyConfiguration, error) {
+	// An invalid spec must not prevent the conditions that report it.
 	withoutSpec := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
 	delete(withoutSpec.Object, "spec")
 	csiDriver, err := decode(withoutSpec)

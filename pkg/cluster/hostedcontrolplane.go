@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AvailabilityPolicy says how many failures a hosted control plane is to survive.
+// AvailabilityPolicy is the availability policy of a hosted control plane.
 type AvailabilityPolicy string
 
 // The availability policies of https://github.com/openshift/hypershift, api/hypershift/v1beta1.
@@ -31,71 +31,80 @@ const (
 	HighlyAvailable AvailabilityPolicy = "HighlyAvailable"
 )
 
-// HostedControlPlane is the part of a hypershift.openshift.io/v1beta1 HostedControlPlane that the operators follow. Its Go types
-// are in a module that would bring the dependencies of all clouds along.
+// HostedControlPlane is the part of a hypershift.openshift.io/v1beta1 HostedControlPlane that
+// operators read. HyperShift's module with the complete Go types depends on the libraries of all
+// clouds.
 type HostedControlPlane struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec HostedControlPlaneSpec `json:"spec"`
 }
 
-// HostedControlPlaneSpec is how the pods of the control plane are to be.
+// HostedControlPlaneSpec defines how the pods of the control plane run.
 type HostedControlPlaneSpec struct {
-	// NodeSelector replaces a workload's own.
+	// NodeSelector replaces the node selector of a workload.
 	NodeSelector map[string]string `json:"nodeSelector"`
-	// Tolerations are added to a workload's own.
+	// Tolerations are added to the tolerations of a workload.
 	Tolerations []corev1.Toleration `json:"tolerations"`
-	// Labels are for pods which do not have them already.
+	// Labels are added to pods, unless the pods have them.
 	Labels map[string]string `json:"labels"`
-	// ControllerAvailabilityPolicy is SingleReplica unless given, as in the API.
+	// ControllerAvailabilityPolicy defaults to SingleReplica, as in the API.
 	ControllerAvailabilityPolicy AvailabilityPolicy `json:"controllerAvailabilityPolicy"`
 }
 
-// HostedControlPlanes is the resource.
+// HostedControlPlanes returns the resource of HostedControlPlanes.
 func HostedControlPlanes() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "hypershift.openshift.io", Version: "v1beta1", Resource: "hostedcontrolplanes"}
+	return schema.GroupVersionResource{
+		Group: "hypershift.openshift.io", Version: "v1beta1", Resource: "hostedcontrolplanes",
+	}
 }
 
-// HostedControlPlaneInformer informs of the HostedControlPlanes of a namespace.
+// HostedControlPlaneInformer watches the HostedControlPlanes of a namespace.
 type HostedControlPlaneInformer struct {
 	cache.SharedIndexInformer
-	// refusal is the API server's last, if any.
-	refusal atomic.Pointer[apierrors.StatusError]
+	// listError is the last persistent error of the API server, if any.
+	listError atomic.Pointer[apierrors.StatusError]
 }
 
-func newHostedControlPlanes(client dynamic.Interface, namespace string) *HostedControlPlaneInformer {
+func newHostedControlPlanes(client dynamic.Interface,
+	namespace string,
+) *HostedControlPlaneInformer {
 	i := &HostedControlPlaneInformer{
-		SharedIndexInformer: dynamicinformer.NewFilteredDynamicInformer(client, HostedControlPlanes(), namespace, 0, cache.Indexers{}, nil).Informer(),
+		SharedIndexInformer: dynamicinformer.NewFilteredDynamicInformer(client,
+			HostedControlPlanes(), namespace, 0, cache.Indexers{}, nil).Informer(),
 	}
-	// Both fail only for an informer that runs already.
+	// Both return an error only for a running informer.
 	_ = i.SetTransform(withoutStatus)
-	_ = i.SetWatchErrorHandlerWithContext(i.failed)
+	_ = i.SetWatchErrorHandlerWithContext(i.handleWatchError)
 	return i
 }
 
-// failed remembers an error that does not pass by itself: there are no rights, or no such resource.
-func (i *HostedControlPlaneInformer) failed(ctx context.Context, r *cache.Reflector, err error) {
+// handleWatchError records an error that retries do not fix: missing RBAC, or a missing resource.
+func (i *HostedControlPlaneInformer) handleWatchError(
+	ctx context.Context, r *cache.Reflector, err error,
+) {
 	var status *apierrors.StatusError
 	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && errors.As(err, &status) {
-		i.refusal.Store(status)
+		i.listError.Store(status)
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// HasSynced is true also when the API server has refused: who waited then hears why, instead of waiting for ever.
+// HasSynced also returns true after a persistent error, so that controllers start and report it.
 func (i *HostedControlPlaneInformer) HasSynced() bool {
-	return i.SharedIndexInformer.HasSynced() || i.refusal.Load() != nil
+	return i.SharedIndexInformer.HasSynced() || i.listError.Load() != nil
 }
 
-// refused is why there is no word of the API server yet, nil if there is one: later refusals leave the cache as it is.
-func (i *HostedControlPlaneInformer) refused() error {
-	if status := i.refusal.Load(); status != nil && !i.SharedIndexInformer.HasSynced() {
+// initialListError returns the error that prevents the first list. Later errors leave the cache
+// unchanged and do not count.
+func (i *HostedControlPlaneInformer) initialListError() error {
+	if status := i.listError.Load(); status != nil && !i.SharedIndexInformer.HasSynced() {
 		return status
 	}
 	return nil
 }
 
-// withoutStatus keeps what nobody asks for out of memory.
+// withoutStatus is a transform that saves memory.
 func withoutStatus(obj any) (any, error) {
 	if object, ok := obj.(*unstructured.Unstructured); ok {
 		delete(object.Object, "status")
@@ -103,42 +112,44 @@ func withoutStatus(obj any) (any, error) {
 	return withoutManagedFields(obj)
 }
 
-// HostedControlPlane returns the one that the operator belongs to, from the cache; HyperShift only. There not being exactly one is an
-// error, and so is its deletion: what it asks for no longer counts.
+// HostedControlPlane returns the operator's HostedControlPlane from the cache. It is for HyperShift
+// only. It returns an error unless there is exactly one and it is not being deleted.
 func (c *Cluster) HostedControlPlane() (*HostedControlPlane, error) {
 	place := fmt.Sprintf("namespace %s of the management cluster", c.Namespaces.ControlPlane)
-	if err := c.HostedControlPlanes.refused(); err != nil {
-		return nil, fmt.Errorf("reading HostedControlPlanes in %s: %w: Deployments stay as they are; "+
-			"look at the operator's Role there, and for the CustomResourceDefinition of HyperShift", place, err)
+	if err := c.HostedControlPlanes.initialListError(); err != nil {
+		return nil, fmt.Errorf("reading HostedControlPlanes in %s: %w: Deployments stay unchanged; "+
+			"check the operator's Role there, and the CustomResourceDefinition of HyperShift", place, err)
 	}
 	switch found := c.HostedControlPlanes.GetStore().List(); len(found) {
 	case 0:
-		return nil, fmt.Errorf("no HostedControlPlane is in %s: Deployments stay as they are until there is one again; "+
-			"an operator that was left behind is to be removed", place)
+		return nil, fmt.Errorf("no HostedControlPlane is in %s: Deployments stay unchanged until there "+
+			"is one; remove an operator that was left behind", place)
 	case 1:
 		hosted, err := decodeHostedControlPlane(found[0])
 		if err != nil {
-			return nil, fmt.Errorf("decoding the HostedControlPlane in %s: %w: Deployments stay as they are until it is corrected", place, err)
+			return nil, fmt.Errorf("decoding the HostedControlPlane in %s: %w: Deployments stay unchanged "+
+				"until it is fixed", place, err)
 		}
 		if hosted.DeletionTimestamp != nil {
-			return nil, fmt.Errorf("HostedControlPlane %s in %s is being deleted: Deployments stay as they are until they go with it", hosted.Name, place)
+			return nil, fmt.Errorf("HostedControlPlane %s in %s is being deleted: Deployments stay "+
+				"unchanged until they are deleted too", hosted.Name, place)
 		}
 		return hosted, nil
 	default:
-		return nil, fmt.Errorf("%d HostedControlPlanes are in %s (%s), where one is expected: Deployments stay as they are; "+
-			"delete those that do not belong there", len(found), place, namesOf(found))
+		return nil, fmt.Errorf("%d HostedControlPlanes are in %s (%s), where one is expected: "+
+			"Deployments stay unchanged; delete all others", len(found), place, namesOf(found))
 	}
 }
 
 func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("the cache holds a %T", obj)
+		return nil, fmt.Errorf("the cache contains a %T", obj)
 	}
 	text, err := object.MarshalJSON()
 	hosted := &HostedControlPlane{}
 	if err == nil {
-		// Unlike apimachinery's converter it names the field that is wrong.
+		// Unlike the errors of apimachinery's converter, this error names the invalid field.
 		err = json.Unmarshal(text, hosted)
 	}
 	if err != nil {
@@ -147,16 +158,19 @@ func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
 	if err := hosted.Spec.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", object.GetName(), err)
 	}
-	hosted.Spec.ControllerAvailabilityPolicy = cmp.Or(hosted.Spec.ControllerAvailabilityPolicy, SingleReplica)
+	hosted.Spec.ControllerAvailabilityPolicy = cmp.Or(hosted.Spec.ControllerAvailabilityPolicy,
+		SingleReplica)
 	return hosted, nil
 }
 
-// validate finds what the API server would otherwise refuse in the Deployment, where nobody could correct it.
+// validate returns errors that the API server would otherwise return for the Deployment, where
+// nobody can fix them.
 func (s HostedControlPlaneSpec) validate() error {
 	spec := field.NewPath("spec")
-	faults := append(validation.ValidateLabels(s.Labels, spec.Child("labels")), validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector"))...)
-	slices.SortFunc(faults, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return faults.ToAggregate()
+	errs := append(validation.ValidateLabels(s.Labels, spec.Child("labels")),
+		validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector"))...)
+	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errs.ToAggregate()
 }
 
 func namesOf(objects []any) string {

@@ -25,10 +25,11 @@ import (
 
 const controlPlane = "clusters-a"
 
-// hosted is a HostedControlPlane as the API server has it.
+// hosted returns a HostedControlPlane as the API server returns it.
 func hosted(namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(cluster.HostedControlPlanes().GroupVersion().WithKind("HostedControlPlane"))
+	gvk := cluster.HostedControlPlanes().GroupVersion().WithKind("HostedControlPlane")
+	object.SetGroupVersionKind(gvk)
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	return object
@@ -40,12 +41,16 @@ func deleted(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return object
 }
 
-// withHosted is a hosted control plane whose management cluster has the objects.
+// withHosted returns a HyperShift fake whose management cluster contains the objects.
 func withHosted(t *testing.T, objects ...*unstructured.Unstructured) *clustertest.Fake {
 	t.Helper()
-	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver"})
+	f := clustertest.New(t, clustertest.Seed{
+		Flavour:           flavour.HyperShift,
+		OperatorNamespace: controlPlane, DriverNamespace: "driver",
+	})
 	for _, object := range objects {
-		client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(object.GetNamespace())
+		client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).
+			Namespace(object.GetNamespace())
 		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -54,18 +59,24 @@ func withHosted(t *testing.T, objects ...*unstructured.Unstructured) *clustertes
 	return f
 }
 
-func TestHostedControlPlane(t *testing.T) {
+func TestHostedControlPlaneIsDecoded(t *testing.T) {
 	t.Parallel()
 	seconds := int64(30)
 	spec := map[string]any{
-		"nodeSelector":                 map[string]any{"role": "infra"},
-		"tolerations":                  []any{map[string]any{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}},
+		"nodeSelector": map[string]any{"role": "infra"},
+		"tolerations": []any{map[string]any{
+			"key": "k", "operator": "Exists",
+			"tolerationSeconds": seconds,
+		}},
 		"labels":                       map[string]any{"team": "a"},
 		"controllerAvailabilityPolicy": "HighlyAvailable",
 	}
 	full := cluster.HostedControlPlaneSpec{
-		NodeSelector:                 map[string]string{"role": "infra"},
-		Tolerations:                  []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: &seconds}},
+		NodeSelector: map[string]string{"role": "infra"},
+		Tolerations: []corev1.Toleration{{
+			Key: "k", Operator: corev1.TolerationOpExists,
+			TolerationSeconds: &seconds,
+		}},
 		Labels:                       map[string]string{"team": "a"},
 		ControllerAvailabilityPolicy: cluster.HighlyAvailable,
 	}
@@ -82,15 +93,20 @@ func TestHostedControlPlane(t *testing.T) {
 		},
 		{
 			"single",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"controllerAvailabilityPolicy": "SingleReplica"})},
+			[]*unstructured.Unstructured{hosted(controlPlane, "a",
+				map[string]any{"controllerAvailabilityPolicy": "SingleReplica"})},
 			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
 		},
 		{
 			"fields that are not followed",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"platform": map[string]any{"type": "OpenStack"}, "pullSecret": int64(1)})},
+			[]*unstructured.Unstructured{hosted(controlPlane, "a",
+				map[string]any{"platform": map[string]any{"type": "OpenStack"}, "pullSecret": int64(1)})},
 			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
 		},
-		{"another in another namespace", []*unstructured.Unstructured{hosted(controlPlane, "a", spec), hosted("clusters-b", "b", nil)}, full},
+		{"another in another namespace", []*unstructured.Unstructured{
+			hosted(controlPlane, "a", spec),
+			hosted("clusters-b", "b", nil),
+		}, full},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -98,23 +114,27 @@ func TestHostedControlPlane(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got.Spec); diff != "" || got.Name != "a" || got.Namespace != controlPlane {
+			if diff := cmp.Diff(test.want, got.Spec); diff != "" || got.Name != "a" ||
+				got.Namespace != controlPlane {
 				t.Errorf("%s/%s (-want +got):\n%s", got.Namespace, got.Name, diff)
 			}
 		})
 	}
 }
 
-func TestNoUsableHostedControlPlane(t *testing.T) {
+func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 	t.Parallel()
 	const place = "in namespace clusters-a of the management cluster"
 	for _, test := range []struct {
 		name    string
 		objects []*unstructured.Unstructured
-		// want are parts of the message: what is wrong, where, and what to do.
+		// want contains parts of the message: what is wrong, where, and what to do.
 		want []string
 	}{
-		{"none", nil, []string{"no HostedControlPlane is " + place, "stay as they are", "operator that was left behind is to be removed"}},
+		{"none", nil, []string{
+			"no HostedControlPlane is " + place, "stay unchanged",
+			"remove an operator that was left behind",
+		}},
 		{
 			"only elsewhere",
 			[]*unstructured.Unstructured{hosted("clusters-b", "b", nil)},
@@ -123,29 +143,42 @@ func TestNoUsableHostedControlPlane(t *testing.T) {
 		{
 			"two",
 			[]*unstructured.Unstructured{hosted(controlPlane, "b", nil), hosted(controlPlane, "a", nil)},
-			[]string{"2 HostedControlPlanes are " + place + " (a, b)", "stay as they are", "delete those that do not belong there"},
+			[]string{
+				"2 HostedControlPlanes are " + place + " (a, b)", "stay unchanged",
+				"delete all others",
+			},
 		},
 		{
 			"three, of which one is being deleted",
-			[]*unstructured.Unstructured{hosted(controlPlane, "c", nil), deleted(hosted(controlPlane, "b", nil)), hosted(controlPlane, "a", nil)},
+			[]*unstructured.Unstructured{
+				hosted(controlPlane, "c", nil),
+				deleted(hosted(controlPlane, "b", nil)), hosted(controlPlane, "a", nil),
+			},
 			[]string{"3 HostedControlPlanes are " + place + " (a, b, c)"},
 		},
 		{
 			"being deleted",
 			[]*unstructured.Unstructured{deleted(hosted(controlPlane, "a", nil))},
-			[]string{"HostedControlPlane a " + place + " is being deleted", "stay as they are"},
+			[]string{"HostedControlPlane a " + place + " is being deleted", "stay unchanged"},
 		},
 		{
 			"labels and a node selector that no pod may have",
 			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{
 				"labels": map[string]any{"team": "a b"}, "nodeSelector": map[string]any{"not valid": ""},
 			})},
-			[]string{"the HostedControlPlane " + place + ": a: ", "spec.labels: Invalid value: \"a b\"", "spec.nodeSelector", "stay as they are until it is corrected"},
+			[]string{
+				"the HostedControlPlane " + place + ": a: ", "spec.labels: Invalid value: \"a b\"",
+				"spec.nodeSelector", "stay unchanged until it is fixed",
+			},
 		},
 		{
 			"not to be decoded",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{"nodeSelector": "master"})},
-			[]string{"decoding the HostedControlPlane " + place + ": a: ", "spec.nodeSelector", "stay as they are until it is corrected"},
+			[]*unstructured.Unstructured{hosted(controlPlane, "a",
+				map[string]any{"nodeSelector": "master"})},
+			[]string{
+				"decoding the HostedControlPlane " + place + ": a: ", "spec.nodeSelector",
+				"stay unchanged until it is fixed",
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -160,7 +193,7 @@ func TestNoUsableHostedControlPlane(t *testing.T) {
 					t.Errorf("%q does not say %q", first, part)
 				}
 			}
-			// A message that changes would be a write of the status, and so an event, each time.
+			// Each change of the message would cause a write of the status, and an event.
 			for range 10 {
 				if _, err := f.HostedControlPlane(); err == nil || err.Error() != first.Error() {
 					t.Fatalf("first %q, then %q", first, err)
@@ -170,8 +203,8 @@ func TestNoUsableHostedControlPlane(t *testing.T) {
 	}
 }
 
-// TestRefusedHostedControlPlanes: who waits for the cache hears why it stays empty; when the API server answers, that is forgotten.
-func TestRefusedHostedControlPlanes(t *testing.T) {
+// The cache counts as synced after the error; a later successful list clears the error.
+func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 	t.Parallel()
 	resource := cluster.HostedControlPlanes().GroupResource()
 	for name, test := range map[string]struct {
@@ -180,21 +213,30 @@ func TestRefusedHostedControlPlanes(t *testing.T) {
 	}{
 		"no rights": {
 			apierrors.NewForbidden(resource, "", errors.New("account x may not list")),
-			[]string{"account x may not list", "namespace clusters-a of the management cluster", "stay as they are", "the operator's Role"},
+			[]string{
+				"account x may not list", "namespace clusters-a of the management cluster",
+				"stay unchanged", "the operator's Role",
+			},
 		},
-		"no such resource": {apierrors.NewNotFound(resource, ""), []string{"not found", "CustomResourceDefinition"}},
+		"no such resource": {
+			apierrors.NewNotFound(resource, ""),
+			[]string{"not found", "CustomResourceDefinition"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := clustertest.New(t, clustertest.Seed{
 				Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver",
-				HostedControlPlanes: []*cluster.HostedControlPlane{{ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane, Name: "a"}}},
+				HostedControlPlanes: []*cluster.HostedControlPlane{{
+					ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane, Name: "a"},
+				}},
 			})
 			var granted atomic.Bool
 			client := f.Side(flavour.ControlPlane).Dynamic.(*dynamicfake.FakeDynamicClient)
-			client.PrependReactor("list", resource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-				return !granted.Load(), nil, test.refusal
-			})
+			client.PrependReactor("list", resource.Resource,
+				func(clienttesting.Action) (bool, runtime.Object, error) {
+					return !granted.Load(), nil, test.refusal
+				})
 			f.Start(t)
 			_, err := f.HostedControlPlane()
 			if err == nil {
@@ -207,18 +249,19 @@ func TestRefusedHostedControlPlanes(t *testing.T) {
 			}
 			granted.Store(true)
 			last := err
-			if wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-				_, last = f.HostedControlPlane()
-				return last == nil, nil
-			}) != nil {
+			if wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true,
+				func(context.Context) (bool, error) {
+					_, last = f.HostedControlPlane()
+					return last == nil, nil
+				}) != nil {
 				t.Errorf("with the rights it still says %q", last)
 			}
 		})
 	}
 }
 
-// TestHostedControlPlaneInMemory: only what is asked for is kept, whether it was there first or came later.
-func TestHostedControlPlaneInMemory(t *testing.T) {
+// The cache keeps only the fields that operators read, from the first list and from updates.
+func TestHostedControlPlaneIsTrimmedInMemory(t *testing.T) {
 	t.Parallel()
 	bulky := func(label string) *unstructured.Unstructured {
 		object := hosted(controlPlane, "a", map[string]any{"labels": map[string]any{"l": label}})
@@ -227,16 +270,18 @@ func TestHostedControlPlaneInMemory(t *testing.T) {
 		return object
 	}
 	f := withHosted(t, bulky("first"))
-	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(controlPlane)
+	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).
+		Namespace(controlPlane)
 	for _, label := range []string{"first", "second"} {
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-			// Again and again: an update between an informer's list and its watch is lost by the fake.
-			if _, err := client.Update(t.Context(), bulky(label), metav1.UpdateOptions{}); err != nil {
-				return false, err
-			}
-			got, err := f.HostedControlPlane()
-			return err == nil && got.Spec.Labels["l"] == label, err
-		})
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+			func(context.Context) (bool, error) {
+				// Repeated, because the fake loses an update between the informer's list and its watch.
+				if _, err := client.Update(t.Context(), bulky(label), metav1.UpdateOptions{}); err != nil {
+					return false, err
+				}
+				got, err := f.HostedControlPlane()
+				return err == nil && got.Spec.Labels["l"] == label, err
+			})
 		if err != nil {
 			t.Fatalf("waiting for the %s: %v", label, err)
 		}
@@ -252,12 +297,12 @@ func TestHostedControlPlaneInMemory(t *testing.T) {
 	}
 }
 
-// TestHostedControlPlanesOfOneNamespace: the operator's rights in the management cluster end there, and the guest has none of
-// these objects.
-func TestHostedControlPlanesOfOneNamespace(t *testing.T) {
+// The operator's RBAC in the management cluster is limited to the namespace.
+func TestHostedControlPlanesAreReadFromOneNamespace(t *testing.T) {
 	t.Parallel()
 	f := withHosted(t, hosted(controlPlane, "a", nil), hosted("clusters-b", "b", nil))
-	if cached := f.HostedControlPlanes.GetStore().ListKeys(); !cmp.Equal(cached, []string{controlPlane + "/a"}) {
+	if cached := f.HostedControlPlanes.GetStore().ListKeys(); !cmp.Equal(cached,
+		[]string{controlPlane + "/a"}) {
 		t.Errorf("the cache holds %q", cached)
 	}
 	asked := func(side flavour.Side) (reads []string) {
@@ -288,7 +333,7 @@ func TestHostedControlPlanesOfOneNamespace(t *testing.T) {
 	}
 }
 
-func TestNoHostedControlPlanesStandalone(t *testing.T) {
+func TestStandaloneHasNoHostedControlPlanes(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
 	f.Start(t)

@@ -13,35 +13,41 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// ObjectInformers are informers of single objects. They ask the API server for the object with that name and for nothing else: the
-// namespaces that operators work in, above all that of a hosted control plane, are full of objects of others, whose content is not
-// the operator's to keep and whose changes are not to wake it (decision 0014).
+// ObjectInformers creates informers of single objects. They watch only the object with that name,
+// because the namespaces of operators, above all the namespace of a hosted control plane, contain
+// many objects of others. The operator must neither keep their content nor react to their changes
+// (decision 0014).
 type ObjectInformers struct {
 	kube      kubernetes.Interface
 	mu        sync.Mutex
 	factories map[types.NamespacedName]informers.SharedInformerFactory
 }
 
-// NewObjectInformers makes informers that use a client. They send nothing before Start.
+// NewObjectInformers returns ObjectInformers for a client. They send nothing before Start.
 func NewObjectInformers(kube kubernetes.Interface) *ObjectInformers {
-	return &ObjectInformers{kube: kube, factories: map[types.NamespacedName]informers.SharedInformerFactory{}}
+	return &ObjectInformers{
+		kube:      kube,
+		factories: map[types.NamespacedName]informers.SharedInformerFactory{},
+	}
 }
 
-// For returns the informers of the objects with a name in a namespace, one for each kind, the same at each call. What is asked of
-// it after Start never runs.
+// For returns the informers of the objects of a name in a namespace: one for each kind, the same
+// one at each call. Informers that are requested after Start do not run.
 func (n *ObjectInformers) For(namespace, name string) informers.SharedInformerFactory {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if n.factories[key] == nil {
-		n.factories[key] = newInformers(n.kube, namespace, informers.WithTransform(guest.OnlyObject(name, guest.DropUnused(""))), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-		}))
+		n.factories[key] = newInformers(n.kube, namespace,
+			informers.WithTransform(guest.OnlyObject(name, guest.DropUnused(""))),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+				o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+			}))
 	}
 	return n.factories[key]
 }
 
-// Start starts the informers that have been asked for.
+// Start starts the informers that have been requested.
 func (n *ObjectInformers) Start(stop <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,9 +56,11 @@ func (n *ObjectInformers) Start(stop <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until the started informers have what the API server has, or until stop is closed, and tells for each
-// object and type whether they have.
-func (n *ObjectInformers) WaitForCacheSync(stop <-chan struct{}) map[types.NamespacedName]map[reflect.Type]bool {
+// WaitForCacheSync waits until the started informers have synced or stop is closed. It returns for
+// each object and type whether its informer has synced.
+func (n *ObjectInformers) WaitForCacheSync(
+	stop <-chan struct{},
+) map[types.NamespacedName]map[reflect.Type]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	synced := map[types.NamespacedName]map[reflect.Type]bool{}

@@ -15,12 +15,15 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// TestNamedInformers has what is sent tell what is asked for: the fake does not look at field selectors.
-func TestNamedInformers(t *testing.T) {
+// The test checks the requests, because the fake ignores field selectors.
+func TestObjectInformersSelectOneObject(t *testing.T) {
 	t.Parallel()
 	kube := kubefake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: "x", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
-	}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}, Data: map[string][]byte{"a": []byte("b")}})
+	}}, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"},
+		Data:       map[string][]byte{"a": []byte("b")},
+	})
 	named := cluster.NewObjectInformers(kube)
 	secrets := named.For("a", "x").Core().V1().Secrets()
 	secrets.Informer()
@@ -45,10 +48,11 @@ func TestNamedInformers(t *testing.T) {
 	}
 	var got map[string]bool
 	// An informer has synced before it watches.
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		got = sent(t, kube.Actions())
-		return len(got) >= len(want), nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) {
+			got = sent(t, kube.Actions())
+			return len(got) >= len(want), nil
+		}); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -63,7 +67,7 @@ func TestNamedInformers(t *testing.T) {
 	}
 }
 
-// sent tells of each list and watch what it asks for.
+// sent returns the object that each list and watch selects.
 func sent(t *testing.T, actions []clienttesting.Action) map[string]bool {
 	t.Helper()
 	requests := map[string]bool{}

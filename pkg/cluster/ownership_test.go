@@ -1,4 +1,4 @@
-package cluster //nolint:testpackage // the extraction is handed to library-go, not exported
+package cluster //nolint:testpackage // the extraction functions are not exported
 
 import (
 	"testing"
@@ -12,7 +12,8 @@ import (
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 )
 
-// owned is a ClusterCSIDriver with fields of several managers: the administrator, and two controllers that apply status.
+// owned returns a ClusterCSIDriver with fields of several managers: the administrator, and two
+// controllers that apply status.
 const owned = `
 apiVersion: operator.openshift.io/v1
 kind: ClusterCSIDriver
@@ -21,11 +22,16 @@ metadata:
   managedFields:
   - {manager: admin, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1,
      fieldsV1: {"f:spec": {"f:logLevel": {}, "f:managementState": {}}}}
-  - {manager: one, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1, subresource: status,
-     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"OneDegraded"}': {".": {}, "f:type": {}, "f:status": {}}}}}}
-  - {manager: two, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1, subresource: status,
-     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"TwoDegraded"}': {".": {}, "f:type": {}, "f:status": {}, "f:reason": {}}}}}}
-  - {manager: three, operation: Update, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1, subresource: status,
+  - {manager: one, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1,
+     subresource: status,
+     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"OneDegraded"}': {
+       ".": {}, "f:type": {}, "f:status": {}}}}}}
+  - {manager: two, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1,
+     subresource: status,
+     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"TwoDegraded"}': {
+       ".": {}, "f:type": {}, "f:status": {}, "f:reason": {}}}}}}
+  - {manager: three, operation: Update, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1,
+     subresource: status,
      fieldsV1: {"f:status": {"f:observedGeneration": {}}}}
 spec: {logLevel: Debug, managementState: Managed, operatorLogLevel: Trace}
 status:
@@ -44,7 +50,7 @@ func ownedDriver(t *testing.T) *unstructured.Unstructured {
 	return object
 }
 
-func TestExtractSpec(t *testing.T) {
+func TestExtractSpecReturnsAppliedFields(t *testing.T) {
 	t.Parallel()
 	for manager, want := range map[string]*applyopv1.OperatorSpecApplyConfiguration{
 		"admin":  {LogLevel: ptr.To(opv1.Debug), ManagementState: ptr.To(opv1.Managed)},
@@ -61,7 +67,7 @@ func TestExtractSpec(t *testing.T) {
 	}
 }
 
-func TestExtractStatus(t *testing.T) {
+func TestExtractStatusReturnsAppliedFields(t *testing.T) {
 	t.Parallel()
 	for manager, want := range map[string]*applyopv1.OperatorStatusApplyConfiguration{
 		"one": {Conditions: []applyopv1.OperatorConditionApplyConfiguration{
@@ -70,7 +76,7 @@ func TestExtractStatus(t *testing.T) {
 		"two": {Conditions: []applyopv1.OperatorConditionApplyConfiguration{
 			{Type: ptr.To("TwoDegraded"), Status: ptr.To(opv1.ConditionTrue), Reason: ptr.To("Why")},
 		}},
-		"three":  nil, // it updated, and applied nothing
+		"three":  nil, // it updated, but applied nothing
 		"admin":  nil,
 		"nobody": nil,
 	} {
@@ -84,9 +90,11 @@ func TestExtractStatus(t *testing.T) {
 	}
 }
 
-func TestExtractFromNonsense(t *testing.T) {
+func TestExtractReturnsErrorForInvalidObjects(t *testing.T) {
 	t.Parallel()
-	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x"}, "spec": "text", "status": "text"}}
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "x"}, "spec": "text", "status": "text",
+	}}
 	if _, err := extractSpec(object, "one"); err == nil {
 		t.Error("spec: got no error")
 	}

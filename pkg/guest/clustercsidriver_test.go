@@ -42,9 +42,9 @@ func TestStorageClassState(t *testing.T) {
 			if err := store.Add(clusterCSIDriver(t, `{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := guest.StorageClassState(store, "x", " of the hosted cluster")
+			got, err := guest.StorageClassState(store, "x", " of the guest cluster")
 			if tt.fault {
-				wantFault(t, err, "ClusterCSIDriver x of the hosted cluster", "spec.storageClassState")
+				wantFault(t, err, "ClusterCSIDriver x of the guest cluster", "spec.storageClassState")
 			} else if err != nil || got != tt.want {
 				t.Errorf("got %q, %v; want %q", got, err, tt.want)
 			}

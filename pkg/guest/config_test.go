@@ -52,7 +52,7 @@ func TestInvalidInfrastructure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := newConfig(t, "Infrastructure", tt.content).ClusterID()
-			wantFault(t, err, "Infrastructure cluster of the hosted cluster", tt.field)
+			wantFault(t, err, "Infrastructure cluster of the guest cluster", tt.field)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestProxy(t *testing.T) {
 			t.Parallel()
 			got, err := newConfig(t, "Proxy", `{"status": `+tt.content+`}`).Proxies.Get("cluster")
 			if tt.field != "" {
-				wantFault(t, err, "Proxy cluster of the hosted cluster", tt.field)
+				wantFault(t, err, "Proxy cluster of the guest cluster", tt.field)
 				return
 			}
 			if err != nil {
@@ -175,7 +175,7 @@ func TestInvalidTLSProfile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := newConfig(t, "APIServer", `{"spec": {"tlsSecurityProfile": `+tt.content+`}}`).APIServers.Get("cluster")
-			wantFault(t, err, "APIServer cluster of the hosted cluster", tt.field)
+			wantFault(t, err, "APIServer cluster of the guest cluster", tt.field)
 		})
 	}
 }

@@ -35,7 +35,7 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 		object.SetName("cluster")
 		objects = append(objects, object)
 	}
-	config := guest.NewConfig(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), " of the hosted cluster")
+	config := guest.NewConfig(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), " of the guest cluster")
 	config.Start(t.Context().Done())
 	if !cache.WaitForCacheSync(t.Context().Done(), config.HasSynced) {
 		t.Fatal("the informers have not synced")

@@ -93,7 +93,7 @@ func TestHyperShiftCredentials(t *testing.T) {
 
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte("clouds: [")})
 	e.within(prompt, func() error {
-		return e.reports(secretSyncDegraded, "Secret "+operandNamespace+"/"+credentialsSecret+" of the hosted cluster", hostedNamespace+"/"+credentialsSecret)
+		return e.reports(secretSyncDegraded, "Secret "+operandNamespace+"/"+credentialsSecret+" of the guest cluster", hostedNamespace+"/"+credentialsSecret)
 	})
 	e.must(e.hasTranslation(want))
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": clouds})

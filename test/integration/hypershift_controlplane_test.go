@@ -159,7 +159,7 @@ func TestHyperShiftWithoutControlPlane(t *testing.T) {
 			e.must(e.sameGenerations(before))
 		}
 		e.addControlPlane("second")
-		stays("2 HostedControlPlanes", guestName+", second", "delete those that do not belong there")
+		stays("2 HostedControlPlanes", guestName+", second", "delete all others")
 
 		e.deleteControlPlane("second")
 		e.eventually(soon, e.available)
@@ -170,7 +170,7 @@ func TestHyperShiftWithoutControlPlane(t *testing.T) {
 		e.throughout(time.Second, func() error { return e.sameGenerations(before) })
 
 		e.patchBesideController(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":null}}`)
-		stays("no HostedControlPlane", "until there is one again")
+		stays("no HostedControlPlane", "until there is one")
 
 		e.addControlPlane(guestName)
 		e.awaitAvailable()

@@ -1,5 +1,5 @@
-// Package clustertest makes a cluster.Cluster of fake clients, whose informers are real. Its callers are the tests of the
-// packages that work with a cluster.
+// Package clustertest returns a cluster.Cluster with fake clients and real informers. Its callers
+// are the tests of packages that use pkg/cluster.
 package clustertest
 
 import (
@@ -29,32 +29,32 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// Seed is what a Fake holds at first. Its zero value is an empty standalone cluster.
+// Seed is the initial content of a Fake. Its zero value is an empty standalone cluster.
 type Seed struct {
 	// Flavour defaults to standalone.
 	Flavour flavour.Flavour
-	// OperatorNamespace and DriverNamespace go to Flavour.Namespaces.
+	// OperatorNamespace and DriverNamespace are the arguments of Flavour.Namespaces.
 	OperatorNamespace, DriverNamespace string
-	// ClusterCSIDriver is the operator's. nil is none in the cache, which counts as Managed.
+	// ClusterCSIDriver is the operator's ClusterCSIDriver. nil means none, which counts as Managed.
 	ClusterCSIDriver *opv1.ClusterCSIDriver
-	// Guest has objects of the guest, and standalone of the only cluster; ControlPlane those of the management cluster.
+	// Guest contains the objects of the guest side, ControlPlane of the management cluster.
 	Guest, ControlPlane []runtime.Object
-	// HostedControlPlanes are those of the management cluster.
+	// HostedControlPlanes contains the HostedControlPlanes of the management cluster.
 	HostedControlPlanes []*cluster.HostedControlPlane
-	// Config has objects of config.openshift.io.
+	// Config contains objects of config.openshift.io.
 	Config []runtime.Object
 }
 
-// Fake is a cluster of fakes.
+// Fake is a cluster with fake clients.
 type Fake struct {
 	*cluster.Cluster
-	// Guest and ControlPlane are what Side returns, for reactors and for what was asked of them; standalone they are one.
+	// Guest and ControlPlane are the clients of the sides. They are equal if standalone.
 	Guest, ControlPlane *kubefake.Clientset
-	// State is behind Cluster.Operator.
+	// State is the client of Cluster.Operator.
 	State *Operator
 }
 
-// New makes a Fake. Nothing in it runs before Start.
+// New returns a Fake. Nothing runs before Start.
 func New(tb testing.TB, seed Seed) *Fake {
 	tb.Helper()
 	if seed.Flavour == "" {
@@ -93,7 +93,7 @@ func New(tb testing.TB, seed Seed) *Fake {
 	return f
 }
 
-// Start runs the informers that have been asked for until the test ends, and waits until they have what the fakes hold.
+// Start runs the requested informers until the test ends, and waits until they have synced.
 func (f *Fake) Start(tb testing.TB) {
 	tb.Helper()
 	f.Cluster.Start(tb.Context())
@@ -123,7 +123,7 @@ func (f *Fake) Start(tb testing.TB) {
 	f.State.sync(tb)
 }
 
-// configResource is the resource of a kind of config.openshift.io.
+// configResource returns the resource of a kind of config.openshift.io.
 func configResource(kind string) schema.GroupVersionResource {
 	resource, _ := meta.UnsafeGuessKindToResource(configv1.GroupVersion.WithKind(kind))
 	return resource
@@ -139,21 +139,26 @@ func putConfig(tb testing.TB, client dynamic.Interface, object runtime.Object) {
 	kind := reflect.TypeOf(object).Elem().Name()
 	created := &unstructured.Unstructured{Object: content}
 	created.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
-	if _, err := client.Resource(configResource(kind)).Create(tb.Context(), created, metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(configResource(kind)).Create(tb.Context(), created,
+		metav1.CreateOptions{}); err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// putHostedControlPlane creates one as the API server would have it.
-func putHostedControlPlane(tb testing.TB, client dynamic.Interface, hosted *cluster.HostedControlPlane) {
+// putHostedControlPlane creates a HostedControlPlane.
+func putHostedControlPlane(tb testing.TB, client dynamic.Interface,
+	hosted *cluster.HostedControlPlane,
+) {
 	tb.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hosted)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	object := &unstructured.Unstructured{Object: content}
-	object.SetGroupVersionKind(cluster.HostedControlPlanes().GroupVersion().WithKind("HostedControlPlane"))
-	_, err = client.Resource(cluster.HostedControlPlanes()).Namespace(hosted.Namespace).Create(tb.Context(), object, metav1.CreateOptions{})
+	resource := cluster.HostedControlPlanes()
+	object.SetGroupVersionKind(resource.GroupVersion().WithKind("HostedControlPlane"))
+	_, err = client.Resource(resource).Namespace(hosted.Namespace).
+		Create(tb.Context(), object, metav1.CreateOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -168,8 +173,9 @@ func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients
 		configResource("Proxy"):          "ProxyList",
 	}
 	return &cluster.Clients{
-		Kube:            kube,
-		Dynamic:         dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
+		Kube: kube,
+		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			kinds),
 		APIExtensions:   apiextensionsfake.NewClientset(),
 		ObjectInformers: cluster.NewObjectInformers(kube),
 		Informers:       v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
@@ -180,11 +186,13 @@ func clusterCSIDrivers() schema.GroupVersionResource {
 	return opv1.GroupVersion.WithResource("clustercsidrivers")
 }
 
-// Writes returns the writing requests that client got, as "verb resource/name", and forgets them. Dry runs do not count.
+// Writes returns the writes that client received, as "verb resource/name", and clears them. It
+// ignores dry runs.
 func Writes(client *kubefake.Clientset) []string {
 	var writes []string
 	for _, action := range client.Actions() {
-		if create, ok := action.(clienttesting.CreateActionImpl); ok && len(create.CreateOptions.DryRun) > 0 {
+		if create, ok := action.(clienttesting.CreateActionImpl); ok &&
+			len(create.CreateOptions.DryRun) > 0 {
 			continue
 		}
 		switch a := action.(type) {
@@ -193,10 +201,12 @@ func Writes(client *kubefake.Clientset) []string {
 			if object, err := meta.Accessor(a.GetObject()); err == nil {
 				name = object.GetName()
 			}
-			writes = append(writes, fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource, name))
+			writes = append(writes, fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource,
+				name))
 		case interface{ GetName() string }: // get, delete, patch
 			if action.GetVerb() != "get" {
-				writes = append(writes, fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource, a.GetName()))
+				writes = append(writes, fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource,
+					a.GetName()))
 			}
 		}
 	}

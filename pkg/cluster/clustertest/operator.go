@@ -22,10 +22,11 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// syncTimeout bounds the wait for an informer that hears of a fake.
+// syncTimeout limits the wait for an informer of a fake.
 const syncTimeout = 30 * time.Second
 
-// Operator is a fake client of one ClusterCSIDriver: library-go's, made safe for concurrent use, with an informer that works.
+// Operator is a fake client of one ClusterCSIDriver: the fake of library-go, made safe for
+// concurrent use, with a real informer.
 type Operator struct {
 	v1helpers.OperatorClientWithFinalizers
 	// Clock sets the transition times of conditions.
@@ -40,7 +41,9 @@ type Operator struct {
 	writes, refusals int
 }
 
-func newOperator(client dynamic.Interface, informers dynamicinformer.DynamicSharedInformerFactory) *Operator {
+func newOperator(client dynamic.Interface,
+	informers dynamicinformer.DynamicSharedInformerFactory,
+) *Operator {
 	return &Operator{
 		OperatorClientWithFinalizers: v1helpers.NewFakeOperatorClientWithObjectMeta(&metav1.ObjectMeta{},
 			&opv1.OperatorSpec{ManagementState: opv1.Managed}, &opv1.OperatorStatus{}, nil),
@@ -51,7 +54,7 @@ func newOperator(client dynamic.Interface, informers dynamicinformer.DynamicShar
 	}
 }
 
-// Set makes the ClusterCSIDriver another one, in the cache too if it runs.
+// Set replaces the ClusterCSIDriver, also in the cache if the informer runs.
 func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 	tb.Helper()
 	driver = driver.DeepCopy()
@@ -61,7 +64,8 @@ func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 		tb.Fatal(err)
 	}
 	object := &unstructured.Unstructured{Object: content}
-	if _, err = o.client.Create(tb.Context(), object, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+	if _, err = o.client.Create(tb.Context(), object,
+		metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
 		_, err = o.client.Update(tb.Context(), object, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -79,7 +83,7 @@ func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 	}
 }
 
-// sync waits until the cache has what the fake holds.
+// sync waits until the cache contains the objects of the fake.
 func (o *Operator) sync(tb testing.TB) {
 	tb.Helper()
 	o.started = true
@@ -87,18 +91,19 @@ func (o *Operator) sync(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(tb.Context(), time.Millisecond, syncTimeout, true, func(context.Context) (bool, error) {
-		for i := range held.Items {
-			cached, found, err := o.informer.GetStore().GetByKey(held.Items[i].GetName())
-			if err != nil || !found {
-				return false, err
+	err = wait.PollUntilContextTimeout(tb.Context(), time.Millisecond, syncTimeout, true,
+		func(context.Context) (bool, error) {
+			for i := range held.Items {
+				cached, found, err := o.informer.GetStore().GetByKey(held.Items[i].GetName())
+				if err != nil || !found {
+					return false, err
+				}
+				if object, ok := cached.(*unstructured.Unstructured); !ok || !sameSpec(object, &held.Items[i]) {
+					return false, nil
+				}
 			}
-			if object, ok := cached.(*unstructured.Unstructured); !ok || !sameSpec(object, &held.Items[i]) {
-				return false, nil
-			}
-		}
-		return o.informer.HasSynced(), nil
-	})
+			return o.informer.HasSynced(), nil
+		})
 	if err != nil {
 		tb.Fatalf("waiting for the informer of ClusterCSIDrivers: %v", err)
 	}
@@ -130,19 +135,25 @@ func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus,
 }
 
 // GetOperatorStateWithQuorum is GetOperatorState.
-func (o *Operator) GetOperatorStateWithQuorum(context.Context) (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+func (o *Operator) GetOperatorStateWithQuorum(context.Context) (*opv1.OperatorSpec,
+	*opv1.OperatorStatus, string, error,
+) {
 	return o.GetOperatorState()
 }
 
 // UpdateOperatorSpec replaces the spec.
-func (o *Operator) UpdateOperatorSpec(ctx context.Context, version string, spec *opv1.OperatorSpec) (*opv1.OperatorSpec, string, error) {
+func (o *Operator) UpdateOperatorSpec(ctx context.Context, version string,
+	spec *opv1.OperatorSpec,
+) (*opv1.OperatorSpec, string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.OperatorClientWithFinalizers.UpdateOperatorSpec(ctx, version, spec)
 }
 
 // UpdateOperatorStatus replaces the status.
-func (o *Operator) UpdateOperatorStatus(ctx context.Context, version string, status *opv1.OperatorStatus) (*opv1.OperatorStatus, error) {
+func (o *Operator) UpdateOperatorStatus(ctx context.Context, version string,
+	status *opv1.OperatorStatus,
+) (*opv1.OperatorStatus, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.OperatorClientWithFinalizers.UpdateOperatorStatus(ctx, version, status)

@@ -124,7 +124,7 @@ func TestOneSideFails(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[flavour.Side]string{
 		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf of the management cluster: refused",
-		flavour.Guest:        "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf of the hosted cluster: refused",
+		flavour.Guest:        "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf of the guest cluster: refused",
 	} {
 		t.Run(string(failing), func(t *testing.T) {
 			t.Parallel()

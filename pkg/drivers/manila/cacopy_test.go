@@ -224,7 +224,7 @@ func TestCopierIsWoken(t *testing.T) {
 	for f, want := range map[flavour.Flavour]string{
 		flavour.Standalone: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config a copy of " +
 			"ConfigMap openshift-config/cloud-provider-config: refused",
-		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config of the hosted cluster a copy of " +
+		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config of the guest cluster a copy of " +
 			"ConfigMap clusters-a/openstack-cloud-config of the management cluster: refused",
 	} {
 		t.Run(string(f), func(t *testing.T) {

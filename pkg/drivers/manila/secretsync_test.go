@@ -284,9 +284,9 @@ func TestBadCredentialsKeepTheSecret(t *testing.T) {
 	advice := map[flavour.Flavour]map[bool][]string{ // by whether the Secret exists
 		flavour.Standalone: {false: {secretName + " is", "CredentialsRequest manila-csi-drivers"}, true: {secretName + " ", ": correct it;"}},
 		flavour.HyperShift: {
-			false: {secretName + " of the hosted cluster is", "hosted-cluster-config-operator", "Secret clusters-a/manila-cloud-credentials of the management cluster"},
+			false: {secretName + " of the guest cluster is", "hosted-cluster-config-operator", "Secret clusters-a/manila-cloud-credentials of the management cluster"},
 			true: {
-				secretName + " of the hosted cluster ", "Secret clusters-a/manila-cloud-credentials of the management cluster",
+				secretName + " of the guest cluster ", "Secret clusters-a/manila-cloud-credentials of the management cluster",
 				"the HostedCluster names in spec.platform.openstack.identityRef: correct that one;",
 			},
 		},
