@@ -22,40 +22,25 @@ const (
 	wrongPassword  = "leaked-password-that-openstack-refuses"
 )
 
-// acceptedOf is the condition about the credentials of the driver.
+// credentialsCondition returns the type of the condition about the driver's credentials.
 func (e *env) credentialsCondition() string {
-	if e.subject.name == cinder().name {
-		return cinderAccepted
-	}
-	return manilaAccepted
+	return ofSubject(e.subject, manilaAccepted, cinderAccepted)
 }
 
-// putDriversCredentials changes the Secrets that the driver reads, but not the operator's own files.
+// putDriverCredentials changes the Secret that the driver reads, but not the operator's files.
 func (e *env) putDriverCredentials(text string) {
 	e.t.Helper()
-	data := map[string][]byte{"clouds.yaml": []byte(text)}
-	name := e.subject.credentials[len(e.subject.credentials)-1]
-	if e.flavour == flavour.HyperShift { // first, as the hosted cluster's is a copy
-		e.must(e.management.putSecret(e.ctx(), hostedNamespace, name[1], data))
-	}
-	e.putSecret(name[0], name[1], data)
+	last := e.subject.credentials[len(e.subject.credentials)-1]
+	e.putCredentials(last, map[string][]byte{"clouds.yaml": []byte(text)})
 }
 
-// waits returns an error unless the driver's credentials are not accepted, with a message that has the texts.
+// credentialsPending returns nil if the condition says that the driver's credentials are not
+// accepted, with a message that contains all texts.
 func (e *env) credentialsPending(texts ...string) error {
-	if err := e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, ""); err != nil {
-		return err
-	}
-	message := e.message(e.credentialsCondition())
-	for _, text := range texts {
-		if !strings.Contains(message, text) {
-			return fmt.Errorf("the message of %s is %q, want it to say %q", e.credentialsCondition(), message, text)
-		}
-	}
-	return nil
+	return e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, "", texts...)
 }
 
-// unrolled returns an error if a workload has changed.
+// notRolledOut returns an error if a workload changed.
 func (e *env) notRolledOut(before map[string]workload) error {
 	for name := range before {
 		after, err := e.workload(name)
@@ -69,7 +54,7 @@ func (e *env) notRolledOut(before map[string]workload) error {
 	return nil
 }
 
-// rolled returns an error unless all workloads with credentials have rolled out once.
+// rolled returns nil if each workload with credentials has rolled out once.
 func (e *env) rolled(before map[string]workload) error {
 	for name := range before {
 		after, err := e.workload(name)
@@ -86,12 +71,12 @@ func (e *env) rolled(before map[string]workload) error {
 	return nil
 }
 
-// acceptanceCases are both operators in both flavours.
+// acceptanceCases runs a test for both operators in both flavours.
 func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 	t.Helper()
 	for _, f := range flavour.All() {
-		for name, s := range map[string]subject{"manila": manila(), "cinder": cinder()} {
-			t.Run(string(f)+" "+name, func(t *testing.T) {
+		for _, s := range subjects() {
+			t.Run(string(f)+" "+s.program, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Args: args})
 				e.awaitAvailable()
@@ -103,8 +88,8 @@ func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 	}
 }
 
-// TestRefusedCredentialsDoNotRollOut: the driver's own credentials are tried, also where the operator's own are good. Pods keep what
-// they have until OpenStack accepts the new ones.
+// TestRefusedCredentialsDoNotRollOut checks the driver's own credentials, even if the operator's
+// are good.
 func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 	t.Parallel()
 	acceptanceCases(t, func(e *env) {
@@ -121,7 +106,7 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		now, err := e.driverSecret()
 		e.must(err)
 		if diff := cmp.Diff(driverSecret, now); diff != "" {
-			e.t.Error("the Secret that the driver reads at each call has refused credentials")
+			e.t.Error("the driver Secret contains refused credentials")
 		}
 		e.putDriverCredentials(good + "# others\n")
 		e.eventually(soon, func() error { return e.rolled(before) })
@@ -132,16 +117,17 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 	})
 }
 
-// driverSecret is what Manila's driver reads at each call; Cinder's reads none.
+// driverSecret returns the Secret that Manila's driver reads at each call. Cinder's driver reads
+// none.
 func (e *env) driverSecret() (map[string]string, error) {
-	if e.subject.name == cinder().name {
+	if !e.subject.isManila() {
 		return nil, nil
 	}
 	return e.operandSecret("csi-manila-secrets")
 }
 
-// TestUnansweredCredentialsRollOutInTheEnd: while OpenStack does not answer, the rollout waits, but not for ever.
-func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
+// TestUnverifiedCredentialsRollOutAfterWait checks the flag --credentials-wait.
+func TestUnverifiedCredentialsRollOutAfterWait(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second
 	acceptanceCases(t, func(e *env) {
@@ -167,8 +153,7 @@ func TestUnansweredCredentialsRollOutInTheEnd(t *testing.T) {
 	}, "--credentials-wait="+wait.String())
 }
 
-// TestExpiringCredential: an application credential that ends soon is in a condition, an event and a metric.
-func TestExpiringCredential(t *testing.T) {
+func TestCredentialsReportExpiry(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]subject{"Manila": manila(), "Cinder": cinder()} {
 		t.Run(name, func(t *testing.T) {

@@ -17,13 +17,13 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestCinderConfIsRepaired: whatever is done to cloud-conf, it becomes what it was.
-func TestCinderConfIsRepaired(t *testing.T) {
+func TestCinderRepairsConfig(t *testing.T) {
 	t.Parallel()
 	newCinder(t, options{}).mustRepairConf()
 }
 
-// mustRepairConf spoils cloud-conf wherever it is.
+// mustRepairConf changes and deletes cloud-conf in each cluster and checks that the operator
+// repairs it.
 func (e *cinderEnv) mustRepairConf() {
 	e.t.Helper()
 	e.awaitAvailable()
@@ -32,16 +32,16 @@ func (e *cinderEnv) mustRepairConf() {
 		patch := func(text string) func() error {
 			return func() error { return s.cluster.patch(e.ctx(), collection{configMaps(), s.namespace}, cloudConf, text) }
 		}
-		for name, harm := range map[string]func() error{
-			"changed": patch(`{"data":{"cloud.conf":"[Global]\n"}}`),
-			"lacking": patch(`{"data":{"enable_topology":null}}`),
-			"surplus": patch(`{"data":{"ca-bundle.pem":"a leftover"}}`),
+		for name, change := range map[string]func() error{
+			"changed":     patch(`{"data":{"cloud.conf":"[Global]\n"}}`),
+			"key removed": patch(`{"data":{"enable_topology":null}}`),
+			"key added":   patch(`{"data":{"ca-bundle.pem":"a leftover"}}`),
 			"deleted": func() error {
 				return s.cluster.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), cloudConf, metav1.DeleteOptions{})
 			},
 		} {
 			e.sub(s.cluster.name+" "+name, func(*testing.T) {
-				e.must(harm())
+				e.must(change())
 				e.within(prompt, func() error { return e.hasCloudConf(want) })
 				e.awaitAvailable()
 			})
@@ -49,17 +49,18 @@ func (e *cinderEnv) mustRepairConf() {
 	}
 }
 
-// configStep is a change of what may configure the driver, with the outcome: what follows the generated part of cloud.conf.
+// configStep is a change of the driver's configuration, with the expected text after the generated
+// part of cloud.conf and the expected topology.
 type configStep struct {
 	name           string
 	change         func(e *env)
 	conf, topology string
 }
 
-// attachLimit is what many of the steps ask for.
+// attachLimit is the result of many steps.
 const attachLimit = "\n[BlockStorage]\nnode-volume-attach-limit = 25\n"
 
-// ownConfig puts data into the driver's own ConfigMap.
+// userConfig returns a change that writes the driver's own ConfigMap.
 func userConfig(data map[string]string) func(e *env) {
 	return func(e *env) {
 		e.t.Helper()
@@ -86,13 +87,13 @@ func userConfigSteps() []configStep {
 	}
 }
 
-// referTo has the cluster say that it was installed with a key of the installer's ConfigMap.
+// setCloudConfigKey makes Infrastructure refer to a key of the installer's ConfigMap.
 func (e *env) setCloudConfigKey(key string) {
 	e.t.Helper()
 	e.patch(configResource("infrastructures"), "", "cluster", `{"spec":{"cloudConfig":{"name":"cloud-provider-config","key":"`+key+`"}}}`)
 }
 
-// installedConfigSteps follow those of the driver's own ConfigMap.
+// installedConfigSteps returns the steps that follow userConfigSteps.
 func installedConfigSteps() []configStep {
 	return []configStep{
 		{"both places", func(e *env) {
@@ -113,9 +114,9 @@ func installedConfigSteps() []configStep {
 	}
 }
 
-// TestCinderUserConfig: the administrator's [BlockStorage] is what the driver gets, from either place, and nothing else of the
-// text (faults 54, 56 to 58, 1.11-11).
-func TestCinderUserConfig(t *testing.T) {
+// TestCinderCopiesOnlyBlockStorageSettings checks both ConfigMaps that an administrator may use.
+// Earlier releases copied other sections, too.
+func TestCinderCopiesOnlyBlockStorageSettings(t *testing.T) {
 	t.Parallel()
 	newCinder(t, options{}).mustApply(append(userConfigSteps(), installedConfigSteps()...))
 }
@@ -133,8 +134,7 @@ func (e *cinderEnv) mustApply(steps []configStep) {
 	}
 }
 
-// TestCinderUserConfigAtStart: settings are there from the first pod on (fault 54).
-func TestCinderUserConfigAtStart(t *testing.T) {
+func TestCinderAppliesUserConfigBeforeFirstPod(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
@@ -146,9 +146,9 @@ func TestCinderUserConfigAtStart(t *testing.T) {
 	}
 }
 
-// unusable is a content of the driver's own ConfigMap that cannot be used.
+// invalidConfig is a content of the driver's ConfigMap that the operator must reject.
 type invalidConfig struct {
-	key, text, says string
+	key, text, message string
 }
 
 const administratorSecret = "leaked-by-the-administrator"
@@ -157,15 +157,15 @@ func invalidConfigs() map[string]invalidConfig {
 	return map[string]invalidConfig{
 		"no section":      {"config", "[BlockStorage]\n\n]" + administratorSecret + "\n", "line 3"},
 		"open quote":      {"config", "[BlockStorage]\nrescan-on-resize = \"" + administratorSecret + "\n", "line 2"},
-		"no number":       {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + administratorSecret + "\n", "line 3"},
-		"not a switch":    {topologyKey, "perhaps", "neither true nor false"},
+		"not a number":    {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + administratorSecret + "\n", "line 3"},
+		"not a boolean":   {topologyKey, "perhaps", "neither true nor false"},
 		"before a header": {"config", "password = " + administratorSecret + "\n", "line 1"},
 	}
 }
 
-// TestCinderUnusableConfig: a text that cannot be used is named by ConfigMap, key and line; the last good configuration stays
-// until the text is mended, and nothing is written meanwhile.
-func TestCinderUnusableConfig(t *testing.T) {
+// TestCinderKeepsConfigWhileUserConfigIsInvalid checks that a condition names ConfigMap, key and
+// line, and that nothing is written until the text is fixed.
+func TestCinderKeepsConfigWhileUserConfigIsInvalid(t *testing.T) {
 	t.Parallel()
 	const good = "[BlockStorage]\nrescan-on-resize = true\n"
 	e := newCinder(t, options{Before: func(e *env) {
@@ -181,7 +181,8 @@ func TestCinderUnusableConfig(t *testing.T) {
 	})
 }
 
-// mustRefuse checks what becomes of unusable contents of the driver's own ConfigMap, which messages call so.
+// mustRejectAll checks the invalid contents of the driver's ConfigMap. configMap is its name in
+// messages.
 func (e *cinderEnv) mustRejectAll(configMap string, contents map[string]invalidConfig) {
 	e.t.Helper()
 	e.secrets = append(e.secrets, administratorSecret)
@@ -191,18 +192,18 @@ func (e *cinderEnv) mustRejectAll(configMap string, contents map[string]invalidC
 	for name, bad := range contents {
 		e.sub(name, func(*testing.T) {
 			e.putUserConfig(map[string]string{bad.key: bad.text})
-			e.mustReject(before, bad.says, configMap, "key "+bad.key)
+			e.mustReject(before, bad.message, configMap, "key "+bad.key)
 			e.putUserConfig(map[string]string{})
 			e.mustRecover(before)
 		})
 	}
 }
 
-// refuses waits until the condition says all the texts, and checks that nothing else happens.
-func (e *cinderEnv) mustReject(before driverState, says ...string) {
+// mustReject waits until the condition contains all texts, and checks that nothing else changes.
+func (e *cinderEnv) mustReject(before driverState, texts ...string) {
 	e.t.Helper()
-	e.within(prompt, func() error { return e.reports(cinderDegraded, says...) })
-	e.checkObjects(e.ctx()) // of the secret in this very condition
+	e.within(prompt, func() error { return e.reports(cinderDegraded, texts...) })
+	e.checkObjects(e.ctx()) // the condition must not contain the secret
 	e.must(e.hasOnlyDegraded(cinderDegraded))
 	e.awaitNoWrites()
 	e.expectNoWritesFor(time.Second)
@@ -216,15 +217,14 @@ func (e *cinderEnv) mustRecover(before driverState) {
 	e.must(e.stillHas(before))
 }
 
-// TestCinderUnusableConfigAtFirst: with a text that never could be used there is no configuration; mended, the driver comes up.
-func TestCinderUnusableConfigAtFirst(t *testing.T) {
+func TestCinderStartsAfterInvalidConfigIsFixed(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putUserConfig(map[string]string{"config": "[BlockStorage\n"})
 	}})
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "line 1", cinderUserConfig, "key config") })
 	if conf, err := e.cloudConf(); err == nil {
-		t.Errorf("the driver got a configuration: %v", conf)
+		t.Errorf("cloud-conf exists: %v", conf)
 	}
 	e.must(e.hasNoWorkloads())
 	e.putUserConfig(map[string]string{"config": "[BlockStorage]\n"})
@@ -232,8 +232,8 @@ func TestCinderUnusableConfigAtFirst(t *testing.T) {
 	e.must(e.hasConf(""))
 }
 
-// TestCinderBrokenCA: a CA that no driver could read is named by Secret and key, and not rolled out.
-func TestCinderBrokenCA(t *testing.T) {
+// TestCinderDoesNotRollOutBrokenCA checks that a condition names Secret and key.
+func TestCinderDoesNotRollOutBrokenCA(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
 	e.awaitAvailable()
@@ -256,9 +256,9 @@ func TestCinderBrokenCA(t *testing.T) {
 	}
 }
 
-// TestCinderCA: the CA is that of the credentials, else that of the installer's ConfigMap; it is in cloud-conf, and cloud.conf
-// names the file (faults 33, 52, 59). Both operator and driver find it.
-func TestCinderCA(t *testing.T) {
+// TestCinderUsesCAOfCredentialsBeforeCloudConfig checks cloud-conf, the path in cloud.conf, and
+// that operator and driver use the CA.
+func TestCinderUsesCAOfCredentialsBeforeCloudConfig(t *testing.T) {
 	t.Parallel()
 	newCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustUseCA()
 }
@@ -272,7 +272,7 @@ func (e *cinderEnv) mustUseCA() {
 	e.awaitAvailable()
 	e.must(e.hasCloudConf(with(string(e.ca))))
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
-	e.awaitNoWrites() // an available driver's workloads may still get their annotation of the stable generation
+	e.awaitNoWrites() // the operator may still annotate the DaemonSets
 
 	installers, another := string(e.ca)+"# the installer's\n", string(e.ca)+"# another\n"
 	e.putCloudCA(installers)

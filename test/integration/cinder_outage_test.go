@@ -16,12 +16,12 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// grace is how long the cloud may fail in these tests.
+// grace is the grace period in these tests.
 const grace = 5 * time.Second
 
 func shortGrace() []string { return []string{"--cloud-grace-period=" + grace.String()} }
 
-// changed returns when the condition got its present status, in whole seconds.
+// transitionTime returns the condition's LastTransitionTime.
 func (e *env) transitionTime(conditionType string) time.Time {
 	e.t.Helper()
 	conditions, err := e.conditions()
@@ -29,7 +29,7 @@ func (e *env) transitionTime(conditionType string) time.Time {
 	return conditions[conditionType].LastTransitionTime.Time
 }
 
-// cinderFailures are failures of each kind, for a cloud with TLS.
+// cinderOutages returns outages of each kind, for a cloud with TLS.
 func cinderOutages() []outageCase {
 	return []outageCase{
 		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
@@ -46,9 +46,9 @@ func cinderOutages() []outageCase {
 	}
 }
 
-// TestCinderOutage: a cloud that fails, in whatever way, changes nothing that runs and degrades nothing within the grace
-// (faults 62, 71). The answer from before is one that a failed look must not turn: topology is off.
-func TestCinderOutage(t *testing.T) {
+// TestCinderOutageChangesNothingInGracePeriod starts with topology off, which a failed probe must
+// not change.
+func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true, ComputeZones: []simulator.Zone{{Name: "az1"}}}})
 	e.awaitAvailable()
@@ -58,7 +58,7 @@ func TestCinderOutage(t *testing.T) {
 	for _, f := range cinderOutages() {
 		e.sub(f.name, func(*testing.T) {
 			end := e.fault(f.fault)
-			e.revokeTokens() // so that failures of the login show
+			e.revokeTokens() // so that the operator logs in
 			watch := e.watchConditions()
 			e.triggerZoneProbe()
 			e.eventually(soon, func() error { return e.reportsOutage(cinderReachable, opv1.ConditionFalse, f) })
@@ -73,7 +73,7 @@ func TestCinderOutage(t *testing.T) {
 				}
 			}
 			if len(versions) != 1 {
-				e.t.Errorf("an outage is %d versions of the ClusterCSIDriver, want one:\n%s", len(versions), strings.Join(versions, "\n"))
+				e.t.Errorf("the ClusterCSIDriver reported the outage in %d versions, want one:\n%s", len(versions), strings.Join(versions, "\n"))
 			}
 			end()
 			e.retryLogin(f)
@@ -84,9 +84,7 @@ func TestCinderOutage(t *testing.T) {
 	}
 }
 
-// TestCinderHang: a cloud that holds its answers back changes nothing and does not keep the operator from its other work, nor
-// from ending.
-func TestCinderHang(t *testing.T) {
+func TestCinderHangDoesNotBlockOperator(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
@@ -101,13 +99,12 @@ func TestCinderHang(t *testing.T) {
 	watch := startWatch()
 	e.stopOperator()
 	if took := watch.elapsed(); took > 3*time.Second {
-		t.Errorf("the operator took %v to end", took)
+		t.Errorf("the operator ended after %v", took)
 	}
 }
 
-// TestCinderGracePeriod: an outage degrades the driver when the grace is over and not before, with a message that stays the same
-// to the byte, and still nothing that runs is changed. The end of the outage is the end of it.
-func TestCinderGracePeriod(t *testing.T) {
+// TestCinderDegradesAfterGracePeriod checks that the message does not change during the outage.
+func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
 	e.awaitAvailable()
@@ -139,10 +136,9 @@ func TestCinderGracePeriod(t *testing.T) {
 	e.must(e.stillHas(before))
 }
 
-// TestCinderShortOutagesDoNotAddUp: an answer between two outages begins the grace anew.
-func TestCinderShortOutagesDoNotAddUp(t *testing.T) {
+func TestCinderGracePeriodRestartsAfterSuccessfulProbe(t *testing.T) {
 	t.Parallel()
-	const grace, each = 10 * time.Second, 4 * time.Second // a busy machine lengthens each
+	const grace, each = 10 * time.Second, 4 * time.Second // each takes longer on a busy machine
 	e := newCinder(t, options{Args: []string{"--cloud-grace-period=" + grace.String()}})
 	e.awaitAvailable()
 	for range 3 {
@@ -156,14 +152,14 @@ func TestCinderShortOutagesDoNotAddUp(t *testing.T) {
 	e.must(e.notDegraded())
 }
 
-// TestCinderNeverAnAnswer: while the cloud has never answered the driver progresses, then it is degraded; no configuration is
-// made up. The first answer brings the driver.
-func TestCinderNeverAnAnswer(t *testing.T) {
+// TestCinderProgressesUntilFirstProbe checks that the driver is degraded after the grace period,
+// and that no configuration is written before the first successful probe.
+func TestCinderProgressesUntilFirstProbe(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace(), Faults: []simulator.Fault{{Mode: simulator.Unreachable}}})
 	nothing := func() error {
 		if conf, err := e.cloudConf(); err == nil {
-			return fmt.Errorf("there is a configuration: %v", conf)
+			return fmt.Errorf("cloud-conf exists: %v", conf)
 		}
 		return e.hasNoWorkloads()
 	}
@@ -174,7 +170,7 @@ func TestCinderNeverAnAnswer(t *testing.T) {
 		return e.reports(cinderDegraded, "refused", grace.String())
 	})
 	if took := e.transitionTime(cinderDegraded).Sub(began); took < grace-time.Second {
-		t.Errorf("the driver was degraded after %v without an answer, want %v", took, grace)
+		t.Errorf("the driver was degraded %v after the start, want %v", took, grace)
 	}
 	e.must(e.hasOnlyDegraded(cinderDegraded))
 	e.awaitNoWrites()
@@ -185,8 +181,7 @@ func TestCinderNeverAnAnswer(t *testing.T) {
 	e.must(e.hasTopology("true"))
 }
 
-// TestCinderHangAtStart: a first look that hangs is told of at once.
-func TestCinderHangAtStart(t *testing.T) {
+func TestCinderReportsHangingFirstProbe(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.fault(simulator.Fault{Mode: simulator.Hang})
@@ -197,9 +192,9 @@ func TestCinderHangAtStart(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestCinderRestartDuringOutage: a new process keeps the answer that an earlier one got, rolls nothing out, and goes on counting
-// the grace where the earlier one was.
-func TestCinderRestartDuringOutage(t *testing.T) {
+// TestCinderRestartDuringOutageKeepsState checks that a new process keeps topology and pods, and
+// continues the grace period of its predecessor.
+func TestCinderRestartDuringOutageKeepsState(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{ComputeZones: []simulator.Zone{{Name: "az1"}}}})
 	e.awaitAvailable()
@@ -215,7 +210,7 @@ func TestCinderRestartDuringOutage(t *testing.T) {
 	e.awaitNoWrites()
 	e.must(e.available())
 	e.must(e.stillHas(before))
-	e.expectNone("a restart during an outage writes", e.requests(since, request.isWrite, successful, notOfResource("clustercsidrivers", "events")))
+	e.expectNone("the operator wrote after a restart during an outage", e.requests(since, request.isWrite, successful, notOfResource("clustercsidrivers", "events")))
 	for time.Since(began) < grace {
 		pause(t)
 	}

@@ -20,11 +20,11 @@ import (
 
 const inputsAnnotation = "operator.openshift.io/rollout-inputs"
 
-// cinderInput is an object whose content makes workloads of Cinder roll out.
+// cinderInput is an object whose content makes Cinder's workloads roll out.
 type cinderInput struct {
 	put   func(e *env, content string)
 	rolls []string
-	// listed is what the annotation calls it.
+	// listed is its name in the annotation.
 	listed string
 }
 
@@ -54,28 +54,18 @@ func cinderInputs() map[string]cinderInput {
 	}
 }
 
-// listedInputs returns what the annotation of a workload lists, and an error if its pods have the annotation too: they would
-// roll out for it.
+// listedInputs returns the rollout inputs in a workload's annotation. It returns an error if the
+// pods have the annotation, which would make them roll out.
 func (e *env) listedInputs(name string) (map[string]string, error) {
-	var own, pods map[string]string
-	if name == e.subject.workloads[0] {
-		deployment, err := e.deployment()
-		if err != nil {
-			return nil, err
-		}
-		own, pods = deployment.Annotations, deployment.Spec.Template.Annotations
-	} else {
-		daemonSet, err := e.daemonSet(name)
-		if err != nil {
-			return nil, err
-		}
-		own, pods = daemonSet.Annotations, daemonSet.Spec.Template.Annotations
+	w, err := e.workload(name)
+	if err != nil {
+		return nil, err
 	}
-	if list, found := pods[inputsAnnotation]; found {
-		return nil, fmt.Errorf("the pods of %s have the annotation: %s", name, list)
+	if w.PodInputs != "" {
+		return nil, fmt.Errorf("the pods of %s have the annotation: %s", name, w.PodInputs)
 	}
 	listed := map[string]string{}
-	for input := range strings.SplitSeq(own[inputsAnnotation], ",") {
+	for input := range strings.SplitSeq(w.Inputs, ",") {
 		object, hash, ok := strings.Cut(input, "=")
 		if !ok || hash == "" || len(hash) > 20 {
 			return nil, fmt.Errorf("annotation of %s: %q is not kind/name=hash with a short hash", name, input)
@@ -85,21 +75,8 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 	return listed, nil
 }
 
-// told returns nil if an event says that the input made the workload roll out.
-func (e *env) hasRolloutEvent(workload, input string) error {
-	events, err := e.events(e.ctx(), "RolloutInputChanged")
-	if err != nil {
-		return err
-	}
-	for _, event := range events {
-		if strings.Contains(event.Message, workload) && strings.Contains(event.Message, input) {
-			return nil
-		}
-	}
-	return fmt.Errorf("no event says that %s changed and rolled %s out", input, workload)
-}
-
-// awaitExplainedRollout waits for exactly one rollout of exactly these workloads, soon, each of which is explained.
+// awaitExplainedRollout waits for exactly one rollout of exactly these workloads. An event and the
+// annotation must explain it.
 func (e *env) awaitExplainedRollout(before map[string]workload, listed map[string]map[string]string, rolled []string, input string) {
 	e.t.Helper()
 	e.within(rolloutPromptly, func() error {
@@ -137,7 +114,7 @@ func (e *env) awaitExplainedRollout(before map[string]workload, listed map[strin
 		if diff := cmp.Diff(others, now); diff != "" {
 			e.t.Errorf("%s lists other inputs as changed:\n%s", name, diff)
 		}
-		e.eventually(soon, func() error { return e.hasRolloutEvent(name, input) })
+		e.eventually(soon, func() error { return e.hasEvent("RolloutInputChanged", name, input) })
 	}
 }
 
@@ -152,9 +129,9 @@ func (e *env) allListedInputs() map[string]map[string]string {
 	return all
 }
 
-// TestCinderRollsOut: a change of what the pods read once makes them new, once and within two seconds, and no others; people can
-// see why (faults 46 to 49, 55).
-func TestCinderRollsOut(t *testing.T) {
+// TestCinderChangedInputRollsOutOnce checks that only the workloads that read the input roll out,
+// within two seconds, and that an event and an annotation explain why.
+func TestCinderChangedInputRollsOutOnce(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -173,8 +150,9 @@ func TestCinderRollsOut(t *testing.T) {
 	}
 }
 
-// TestCinderMissingInputs: what is missing is listed as absent and keeps nothing from running; its arrival rolls out once.
-func TestCinderMissingInputs(t *testing.T) {
+// TestCinderMissingInputsAreOptional checks that a missing input is listed as absent and that its
+// creation rolls out once.
+func TestCinderMissingInputsAreOptional(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -194,7 +172,7 @@ func TestCinderMissingInputs(t *testing.T) {
 	}
 }
 
-// TestCinderMountsTrustedCA: the CAs that the cluster trusts are where the driver's programs look for CAs, once they are known.
+// TestCinderMountsTrustedCA checks that pods mount the trusted CA bundle as soon as it has content.
 func TestCinderMountsTrustedCA(t *testing.T) {
 	t.Parallel()
 	const path, source = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "configMap " + cinderTrustedCA + " ca-bundle.crt->tls-ca-bundle.pem"
@@ -214,9 +192,9 @@ func TestCinderMountsTrustedCA(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestCinderWithoutCredentials: without the Secret a condition says what to do, and the driver keeps its configuration and its
-// pods, for new ones could not start; the Secret's return ends that without a rollout.
-func TestCinderWithoutCredentials(t *testing.T) {
+// TestCinderKeepsRunningWithoutCredentials checks that neither the deletion nor the creation of the
+// Secret rolls out.
+func TestCinderKeepsRunningWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -228,7 +206,7 @@ func TestCinderWithoutCredentials(t *testing.T) {
 	e.eventually(soon, func() error {
 		return e.reports(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
 	})
-	e.eventually(soon, func() error { return e.hasEventAbout("RolloutInputMissing", cinderCredentials) })
+	e.eventually(soon, func() error { return e.hasEvent("RolloutInputMissing", cinderCredentials) })
 	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
@@ -238,34 +216,18 @@ func TestCinderWithoutCredentials(t *testing.T) {
 	e.mustHaveWorkloads(before)
 }
 
-// hasEventAbout returns nil if an event with the reason has the text in its message.
-func (e *env) hasEventAbout(reason, text string) error {
-	events, err := e.events(e.ctx(), reason)
-	if err != nil {
-		return err
-	}
-	for _, event := range events {
-		if strings.Contains(event.Message, text) {
-			return nil
-		}
-	}
-	return fmt.Errorf("no event %s has %q in its message", reason, text)
-}
-
-// TestCinderCredentialsArrive: the operator waits for its Secret, and installs the driver when it is there.
-func TestCinderCredentialsArrive(t *testing.T) {
+func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{NoCredentials: true})
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "is missing") })
 	if conf, err := e.cloudConf(); err == nil {
-		t.Errorf("there is a configuration without credentials: %v", conf)
+		t.Errorf("cloud-conf exists without credentials: %v", conf)
 	}
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
 }
 
-// TestCinderCredentialThatDoesNotWork: that the cloud refuses the login is told, rolls nothing out, and takes nothing down.
-func TestCinderCredentialThatDoesNotWork(t *testing.T) {
+func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -290,14 +252,13 @@ func TestCinderCredentialThatDoesNotWork(t *testing.T) {
 	began, attempts := time.Now(), e.counters().LoginAttempts
 	e.expectNoWritesFor(3 * time.Second)
 	if more, most := e.counters().LoginAttempts-attempts, int(time.Since(began)/e.options.PollInterval)+2; more > most {
-		t.Errorf("a refused login was tried %d times, want once a poll: %d", more, most)
+		t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
 	}
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
 }
 
-// TestManilaRolloutIsExplained: the workloads of Manila tell like those of Cinder why they rolled out.
 func TestManilaRolloutIsExplained(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})

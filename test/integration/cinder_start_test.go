@@ -22,13 +22,13 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// cinderObject is an object that the driver must have, with some of its fields.
+// cinderObject is an object of the driver and the expected values of some fields.
 type cinderObject struct {
 	group, version, resource, namespace, name string
 	fields                                    map[string]any
 }
 
-// cinderObjects are those of contract.md 3.7 and operands.md.
+// cinderObjects returns the objects whose names must not change between releases.
 func cinderObjects() []cinderObject {
 	const namespace = operatorNamespace
 	app := map[string]any{"app": cinderController}
@@ -64,8 +64,8 @@ func (o cinderObject) get(e *env) (*unstructured.Unstructured, error) {
 	return e.guest.dynamic.Resource(resource).Namespace(o.namespace).Get(e.ctx(), o.name, metav1.GetOptions{})
 }
 
-// TestCinderStart: the driver is installed and available, with the objects that upgrades, documents and other operators know.
-func TestCinderStart(t *testing.T) {
+// TestCinderStarts checks the objects that upgrades, documentation and other operators rely on.
+func TestCinderStarts(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -78,7 +78,7 @@ func TestCinderStart(t *testing.T) {
 		for path, want := range o.fields {
 			got, _, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
 			e.must(err)
-			if path == "metadata.annotations" && want == nil { // the annotation of CSIDriver has dots in its name
+			if path == "metadata.annotations" && want == nil { // the name of the annotation contains dots
 				got, want = object.GetAnnotations()["csi.openshift.io/managed"], "true"
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -101,8 +101,7 @@ func TestCinderStart(t *testing.T) {
 	}
 }
 
-// TestCinderConfigComesBeforeWorkloads: no pod of the driver is made before what it reads is there.
-func TestCinderConfigComesBeforeWorkloads(t *testing.T) {
+func TestCinderConfigPrecedesWorkloads(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -110,19 +109,20 @@ func TestCinderConfigComesBeforeWorkloads(t *testing.T) {
 		t.Helper()
 		found := e.requests(e.began, ofVerb("create"), successful, ofResource(resource), func(r request) bool { return name == "" || r.Name == name })
 		if len(found) == 0 {
-			t.Fatalf("nobody has created %s %s", resource, name)
+			t.Fatalf("the operator did not create %s %s", resource, name)
 		}
 		return found[0].Time
 	}
 	conf := created("configmaps", cloudConf)
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		if at := created(resource, ""); at.Before(conf) {
-			t.Errorf("%s came %v before %s", resource, conf.Sub(at), cloudConf)
+			t.Errorf("%s was created %v before %s", resource, conf.Sub(at), cloudConf)
 		}
 	}
 }
 
-// TestCinderSettles: when all is done nothing is written, and the cloud is not asked again soon.
+// TestCinderSettles checks that the idle operator writes nothing and does not probe the cloud again
+// soon.
 func TestCinderSettles(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
@@ -131,11 +131,11 @@ func TestCinderSettles(t *testing.T) {
 	e.must(e.cloud.ResetLog(t.Context()))
 	e.expectNoWritesFor(6 * time.Second)
 	if total := e.counters().Total(); total > 0 {
-		t.Errorf("there were %d requests to the cloud, want none before the zones are due", total)
+		t.Errorf("there were %d requests to the cloud, want none until the next probe of the zones", total)
 	}
 }
 
-// standard is the class that claims without a class get.
+// standardStorageClass is the StorageClass of claims without a class.
 func standardStorageClass(isDefault string) storagev1.StorageClass {
 	return storagev1.StorageClass{
 		ObjectMeta:           metav1.ObjectMeta{Name: standardClass, Annotations: map[string]string{defaultAnnotation: isDefault}},
@@ -146,7 +146,6 @@ func standardStorageClass(isDefault string) storagev1.StorageClass {
 	}
 }
 
-// TestCinderClassIsDefault: the class is the default one in a cluster that has none.
 func TestCinderClassIsDefault(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
@@ -154,8 +153,7 @@ func TestCinderClassIsDefault(t *testing.T) {
 	e.must(e.isClass(standardStorageClass("true")))
 }
 
-// TestCinderClassBesideADefault: an administrator's default stays the only one (fault 22).
-func TestCinderClassBesideADefault(t *testing.T) {
+func TestCinderClassIsNotSecondDefault(t *testing.T) {
 	t.Parallel()
 	other := standardStorageClass("true")
 	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
@@ -167,9 +165,9 @@ func TestCinderClassBesideADefault(t *testing.T) {
 	e.must(e.isClass(standardStorageClass("false")))
 }
 
-// TestCinderDefaultChosen: an administrator who takes the default away, or gives it back, is obeyed at once and after a restart
-// (fault 22).
-func TestCinderDefaultChosen(t *testing.T) {
+// TestCinderKeepsChosenDefaultClass checks that the operator does not revert the annotation, even
+// after a restart.
+func TestCinderKeepsChosenDefaultClass(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -184,8 +182,7 @@ func TestCinderDefaultChosen(t *testing.T) {
 	e.must(e.isClass(standardStorageClass("false")))
 }
 
-// TestCinderStorageClassState: the class is kept, left alone or removed as the ClusterCSIDriver says (fault 23).
-func TestCinderStorageClassState(t *testing.T) {
+func TestCinderFollowsStorageClassState(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -210,21 +207,14 @@ func TestCinderStorageClassState(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestCinderUpgrade: conditions that only earlier releases wrote are removed.
-func TestCinderUpgrade(t *testing.T) {
+func TestCinderRemovesConditionsOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	stale := []string{
 		"ConfigSyncDegraded", "StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded",
 		"OpenStackCinderDriverControlPlaneStaticResourcesControllerDegraded",
 	}
 	e := newCinder(t, options{Before: func(e *env) {
-		e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
-			for _, name := range stale {
-				s.Conditions = append(s.Conditions, opv1.OperatorCondition{
-					Type: name, Status: opv1.ConditionTrue, Reason: "Old", Message: "old", LastTransitionTime: metav1.Now(),
-				})
-			}
-		})
+		e.addTrueConditions("Old", "old", stale...)
 	}})
 	e.awaitAvailable()
 	for _, name := range stale {
@@ -232,8 +222,8 @@ func TestCinderUpgrade(t *testing.T) {
 	}
 }
 
-// TestCinderPods: what earlier releases set wrongly in the pods (faults 66 to 70).
-func TestCinderPods(t *testing.T) {
+// TestCinderPodsAreConfigured checks settings that were wrong in earlier releases.
+func TestCinderPodsAreConfigured(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -280,9 +270,9 @@ func topologySource(c corev1.Container) string {
 	return ""
 }
 
-// TestCinderNeedsNothingOfManila: the copy of cloud-provider-config that is kept for the Manila operator may be there, go and be
-// missing (fault 1.11-10).
-func TestCinderNeedsNothingOfManila(t *testing.T) {
+// TestCinderIgnoresCloudConfigOfManila checks that the copy of cloud-provider-config for Manila's
+// operator does not matter, whether it exists or not.
+func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
 		e.putConfigMap(operatorNamespace, cloudProviderConfig, map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
@@ -299,12 +289,11 @@ func TestCinderNeedsNothingOfManila(t *testing.T) {
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
 	if got := before.conf[caKeyOfCloudProvider]; got != string(e.ca) {
-		t.Errorf("the driver's CA is %q, want that of the cloud", got)
+		t.Errorf("the driver's CA is %q, want the cloud's", got)
 	}
 }
 
-// TestCinderUnmanaged: nothing is written while an administrator keeps the operator from it, not even about the cloud.
-func TestCinderUnmanaged(t *testing.T) {
+func TestCinderUnmanagedWritesNothing(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()

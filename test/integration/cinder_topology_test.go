@@ -17,7 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// manyZones are so many that a listing is long; one more may be added.
+// manyZones returns so many zones that the response is long.
 func manyZones(more ...string) []string {
 	var names []string
 	for i := range 900 {
@@ -26,9 +26,9 @@ func manyZones(more ...string) []string {
 	return append(names, more...)
 }
 
-// TestCinderTopology: volumes follow pods into zones when every compute zone is a volume zone. Controllers and nodes roll out together,
-// once, when zones come or go; they do not when zones go into maintenance or the cloud lists none.
-func TestCinderTopology(t *testing.T) {
+// TestCinderTopologyFollowsZones checks that controllers and nodes roll out together, once, when
+// zones are added or removed, but not when zones go into maintenance or the cloud lists none.
+func TestCinderTopologyFollowsZones(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -69,26 +69,25 @@ func TestCinderTopology(t *testing.T) {
 			e.triggerZoneProbe()
 			e.within(prompt, func() error { return e.hasTopology(map[string]string{"true": "false", "false": "true"}[topology]) })
 			e.eventually(prompt, func() error {
-				for name, after := range e.workloads() { // both, or nodes and controller would disagree (fault 67)
+				for name, after := range e.workloads() { // controllers and nodes must agree
 					if err := rolledOnce(before[name], after); err != nil {
 						return err
 					}
 				}
 				return nil
 			})
-			e.awaitAvailable() // a conflict with the Deployment's status may degrade for a moment
+			e.awaitAvailable() // a conflict may degrade the driver for a moment
 		})
 	}
 	events, err := e.events(e.ctx(), "CinderTopologyChanged")
 	e.must(err)
-	says := "enable_topology of cloud-conf changes from true to false because of compute zones nova -> az1, az2; volume zones nova -> az1"
-	if len(events) != 4 || !slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Message == says }) {
-		t.Errorf("%d events about topology, want 4, and one that says %q", len(events), says)
+	message := "enable_topology of cloud-conf changes from true to false because of compute zones nova -> az1, az2; volume zones nova -> az1"
+	if len(events) != 4 || !slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Message == message }) {
+		t.Errorf("%d events about topology, want 4, and one with the message %q", len(events), message)
 	}
 }
 
-// TestCinderMaintenanceOverRestart: an operator that starts during a maintenance keeps the topology that the driver has.
-func TestCinderMaintenanceOverRestart(t *testing.T) {
+func TestCinderKeepsTopologyWhenRestartedDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -107,9 +106,9 @@ func TestCinderMaintenanceOverRestart(t *testing.T) {
 	}
 }
 
-// TestCinderTopologyOverride: the administrator's word counts, whatever the zones say and whether or not the cloud answers
-// (fault 65); without it the zones count again.
-func TestCinderTopologyOverride(t *testing.T) {
+// TestCinderTopologyOfUserConfigWins checks that the zones decide again without the administrator's
+// setting.
+func TestCinderTopologyOfUserConfigWins(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putUserConfig(map[string]string{topologyKey: "false"})
@@ -126,9 +125,10 @@ func TestCinderTopologyOverride(t *testing.T) {
 	e.within(prompt, func() error { return e.hasTopology("false") })
 }
 
-// TestCinderInstalledTopology: without a ConfigMap for the driver, enable_topology counts in the one that the cluster was installed
-// with, as in earlier releases. A ConfigMap for the driver hides it, and a condition says so.
-func TestCinderInstalledTopology(t *testing.T) {
+// TestCinderReadsInstalledTopology checks that enable_topology of the installer's ConfigMap is
+// used, as in earlier releases, until the driver has its own ConfigMap, and that a condition says
+// that it is ignored then.
+func TestCinderReadsInstalledTopology(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "", topologyKey: "false"})
@@ -144,7 +144,7 @@ func TestCinderInstalledTopology(t *testing.T) {
 		"key enable_topology of ConfigMap " + openshiftConfig + "/" + cloudProviderConfig + " is ignored",
 	} {
 		if message := e.message(cinderConfigValid); !strings.Contains(message, text) {
-			t.Errorf("%s says %q, want %q", cinderConfigValid, message, text)
+			t.Errorf("the message of %s is %q, want it to contain %q", cinderConfigValid, message, text)
 		}
 	}
 	e.awaitAvailable()
@@ -153,9 +153,7 @@ func TestCinderInstalledTopology(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected") })
 }
 
-// TestCinderOverrideNeedsNoCloud: with the administrator's word the driver is installed, and not degraded, though no cloud has
-// ever answered.
-func TestCinderOverrideNeedsNoCloud(t *testing.T) {
+func TestCinderStartsWithoutCloudIfTopologyIsSet(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{
 		Args:   []string{"--cloud-grace-period=1s"},
@@ -170,8 +168,7 @@ func TestCinderOverrideNeedsNoCloud(t *testing.T) {
 	e.throughout(3*time.Second, e.notDegraded)
 }
 
-// TestCinderZonesAreLookedAtAgain: changed zones are noticed when credentials or configuration change, and soon after a failure.
-func TestCinderZonesAreLookedAtAgain(t *testing.T) {
+func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*cinderEnv){
 		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
@@ -196,7 +193,7 @@ func TestCinderZonesAreLookedAtAgain(t *testing.T) {
 			e.awaitAvailable()
 			e.awaitNoWrites()
 			e.setMismatchedZones()
-			e.throughout(1500*time.Millisecond, func() error { return e.hasTopology("true") }) // a poll alone asks nothing
+			e.throughout(1500*time.Millisecond, func() error { return e.hasTopology("true") }) // a poll alone does not probe
 			change(e)
 			e.within(prompt, func() error { return e.hasTopology("false") })
 			e.awaitAvailable()

@@ -21,10 +21,10 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// defaultAnnotation marks the class that claims without a class get.
+// defaultAnnotation marks the default StorageClass.
 const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
-// wantedClass is the class that must not change from release to release (contract.md 3.7).
+// wantedClass returns the expected StorageClass, which must not change between releases.
 func wantedClass(name, shareType string) storagev1.StorageClass {
 	const secret = "csi-manila-secrets"
 	return storagev1.StorageClass{
@@ -47,13 +47,13 @@ func wantedClass(name, shareType string) storagev1.StorageClass {
 	}
 }
 
-// bare is the class without what the API server adds.
+// withoutServerFields returns the class without the fields that the API server sets.
 func withoutServerFields(class storagev1.StorageClass) storagev1.StorageClass {
 	class.ObjectMeta = metav1.ObjectMeta{Name: class.Name, Annotations: class.Annotations}
 	return class
 }
 
-// isClass returns nil if the class is there and as wanted.
+// isClass returns nil if the class exists with this content.
 func (e *env) isClass(want storagev1.StorageClass) error {
 	classes, err := e.classes()
 	if err != nil {
@@ -69,9 +69,10 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 	return nil
 }
 
-// TestClassContent: a class has all that the driver needs and each field that the API server would default. The name is in
-// lower case, the parameter has the type's own name (faults 14 to 16).
-func TestClassContent(t *testing.T) {
+// TestStorageClassIsComplete checks that the operator sets every field that the API server would
+// default, so that it writes the class once. The name is lower-case, the parameter is the exact
+// name of the share type.
+func TestStorageClassIsComplete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"CephFS_Gold"}})
 	e.eventually(installed, func() error { return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold")) })
@@ -79,37 +80,37 @@ func TestClassContent(t *testing.T) {
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
 	if writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite); len(writes) != 1 {
-		t.Errorf("one class is %d writes:\n%s", len(writes), list(writes))
+		t.Errorf("the class was written %d times, want once:\n%s", len(writes), list(writes))
 	}
 }
 
-// TestShareTypesComeAndGo: a new share type has its class at the next look; the class of one that went away stays.
-func TestShareTypesComeAndGo(t *testing.T) {
+// TestStorageClassesFollowNewShareTypes checks that a new share type gets a class at the next
+// probe, and that the class of a removed type stays.
+func TestStorageClassesFollowNewShareTypes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.addType("gold")
-	// A look is due within a second, and one may be under way.
+	// A probe is due within a second, and one may be under way.
 	e.eventually(3*time.Second, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
 	since := e.mark()
 	e.must(e.cloud.RemoveShareType(t.Context(), "gold"))
 	e.awaitPolls(3)
 	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
-	e.restartOperator() // a new process has never heard of the type
+	e.restartOperator() // the new process does not know the type
 	e.awaitPolls(2)
 	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
-	e.expectNone("classes were written", e.requests(since, ofResource("storageclasses"), request.isWrite))
+	e.expectNone("the operator wrote StorageClasses", e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
-// TestPrivateShareTypes: types that the project does not see get no class.
-func TestPrivateShareTypes(t *testing.T) {
+func TestPrivateShareTypesHaveNoClass(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{ShareTypes: []simulator.ShareType{{Name: "public"}, {Name: "private", Private: true}}}})
 	e.awaitAvailable()
 	e.must(e.hasClasses("csi-manila-public"))
 }
 
-// oddTypes are share types whose names collide, or are no names of Kubernetes.
+// unusualTypes returns share types whose names collide or are invalid in Kubernetes.
 func unusualTypes() []string {
 	return []string{
 		"foo_bar", "foo-bar", "Foo-Bar", "with space", "a:b", "a/b", "-leading", "trailing-", "dot.", "Üml", "日本語", "_",
@@ -133,9 +134,10 @@ func (e *env) namesByType() map[string]string {
 	return names
 }
 
-// TestNames: each share type has a class with a valid name of its own, whatever the type is called; the name does not depend on
-// the order in which types are listed, nor on the process; and once they are there, nothing is written (1.11-6).
-func TestNames(t *testing.T) {
+// TestStorageClassNamesAreStable checks that each share type gets a class with a unique valid name,
+// which depends neither on the order of the list nor on the process, and that the operator then
+// writes nothing.
+func TestStorageClassNamesAreStable(t *testing.T) {
 	t.Parallel()
 	types := unusualTypes()
 	e := newEnv(t, options{Types: types})
@@ -151,13 +153,13 @@ func TestNames(t *testing.T) {
 		t.Errorf("there are classes for %q, want %q", got, want)
 	}
 	if names["foo-bar"] != "csi-manila-foo-bar" {
-		t.Errorf("the class of foo-bar is %s, want the name that nothing forbids", names["foo-bar"])
+		t.Errorf("the class of foo-bar is %s, want csi-manila-foo-bar", names["foo-bar"])
 	}
 	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Shuffled))
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(5)
 
-	// The same from nothing, in another order.
+	// Create all classes again, in another order.
 	e.stopOperator()
 	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Reversed))
 	e.must(e.guest.kube.StorageV1().StorageClasses().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
@@ -171,8 +173,7 @@ func TestNames(t *testing.T) {
 	e.must(e.notDegraded())
 }
 
-// TestLaterCollision: a type whose name another has got already takes none away.
-func TestLaterCollision(t *testing.T) {
+func TestStorageClassNameIsKeptAfterCollision(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"foo_bar"}})
 	e.eventually(installed, func() error { return e.hasClasses("csi-manila-foo-bar") })
@@ -191,8 +192,9 @@ func TestLaterCollision(t *testing.T) {
 	}
 }
 
-// TestForeignClass: a class of another provisioner that has the name is left alone, and blocks and degrades nothing.
-func TestForeignClass(t *testing.T) {
+// TestStorageClassOfOtherProvisionerIsKept checks that a class of another provisioner with the same
+// name blocks and degrades nothing.
+func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 	t.Parallel()
 	foreign := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "csi-manila-gold"}, Provisioner: "example.com/other"}
 	e := newEnv(t, options{Types: []string{"gold", "silver", "wood"}, Before: func(e *env) {
@@ -209,12 +211,11 @@ func TestForeignClass(t *testing.T) {
 	class, err := e.guest.kube.StorageV1().StorageClasses().Get(t.Context(), foreign.Name, metav1.GetOptions{})
 	e.must(err)
 	if class.Provisioner != foreign.Provisioner {
-		t.Errorf("the foreign class now has provisioner %s", class.Provisioner)
+		t.Errorf("the other provisioner's class has provisioner %s", class.Provisioner)
 	}
 }
 
-// TestStorageClassState: spec.storageClassState of the ClusterCSIDriver is honoured (fault 23).
-func TestStorageClassState(t *testing.T) {
+func TestFollowsStorageClassState(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	set := func(state opv1.StorageClassStateName) {
@@ -250,8 +251,9 @@ func (e *env) deleteClass(name string) {
 	e.must(e.guest.kube.StorageV1().StorageClasses().Delete(e.ctx(), name, metav1.DeleteOptions{}))
 }
 
-// TestAdministratorsChoices: the default-class annotation and the mount options are the administrator's (fault 22).
-func TestAdministratorsChoices(t *testing.T) {
+// TestStorageClassKeepsAdministratorsSettings checks annotations, such as the default class, and
+// mount options.
+func TestStorageClassKeepsAdministratorsSettings(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
@@ -272,12 +274,12 @@ func TestAdministratorsChoices(t *testing.T) {
 	for _, class := range want {
 		e.must(e.isClass(class))
 	}
-	e.expectNone("classes were written", e.requests(since, ofResource("storageclasses"), request.isWrite))
+	e.expectNone("the operator wrote StorageClasses", e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
-// TestRepairedClasses: a class that was deleted comes back, one with other parameters is replaced; what is the administrator's
-// stays.
-func TestRepairedClasses(t *testing.T) {
+// TestStorageClassIsRepaired checks that a deleted class is created again and that one with other
+// parameters is replaced, with the administrator's settings.
+func TestStorageClassIsRepaired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
@@ -293,15 +295,15 @@ func TestRepairedClasses(t *testing.T) {
 	_, err := e.guest.kube.StorageV1().StorageClasses().Create(t.Context(), &drifted, metav1.CreateOptions{})
 	e.must(err)
 	e.startOperator()
-	mended := wantedClass("csi-manila-gold", "gold")
-	mended.Annotations, mended.MountOptions = drifted.Annotations, drifted.MountOptions
-	e.eventually(soon, func() error { return e.isClass(mended) })
+	repaired := wantedClass("csi-manila-gold", "gold")
+	repaired.Annotations, repaired.MountOptions = drifted.Annotations, drifted.MountOptions
+	e.eventually(soon, func() error { return e.isClass(repaired) })
 	e.must(e.notDegraded())
 }
 
-// TestRefusedRepairKeepsTheClass: while a policy refuses the repaired class, the outdated one stays as it is and a condition says
-// why; afterwards the class is repaired and contains what the administrator had set.
-func TestRefusedRepairKeepsTheClass(t *testing.T) {
+// TestRefusedRepairKeepsStorageClass checks that an outdated class stays, and a condition says why,
+// while a policy refuses the repaired one.
+func TestRefusedRepairKeepsStorageClass(t *testing.T) {
 	t.Parallel()
 	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
 	e := newEnv(t, options{})
@@ -328,9 +330,9 @@ func TestRefusedRepairKeepsTheClass(t *testing.T) {
 	classes, err := e.classes()
 	e.must(err)
 	if classes[name].UID != created.UID {
-		t.Errorf("the class is not the one that there was: %+v", classes[name])
+		t.Errorf("the class was replaced: %+v", classes[name])
 	}
-	e.expectNone("the operator deleted what it may not create", e.requests(since, ofResource("storageclasses"), ofVerb("delete")))
+	e.expectNone("the operator deleted a class that it may not create", e.requests(since, ofResource("storageclasses"), ofVerb("delete")))
 	e.must(allow(e.ctx()))
 	e.eventually(time.Minute, func() error { return e.isClass(repaired) })
 	e.awaitAvailable()

@@ -21,9 +21,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestConditionsAlwaysExplainThemselves: in no version of the status, from an empty one through the whole rollout, does a
-// condition lack reason or message (fault 88), and none claims a fault in a start without one.
-func TestConditionsAlwaysExplainThemselves(t *testing.T) {
+// TestConditionsHaveReasonAndMessage checks all versions of the status from the first on, and that
+// none of them reports a problem.
+func TestConditionsHaveReasonAndMessage(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Idle: true})
 	watch := e.watchConditions()
@@ -37,14 +37,14 @@ func TestConditionsAlwaysExplainThemselves(t *testing.T) {
 			t.Errorf("%s=%s had reason %q, message %q, transition %v", c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime)
 		}
 		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
-			t.Errorf("%s was %s in a good start: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 		if strings.HasSuffix(c.Type, "Disabled") {
-			t.Errorf("%s was %s in a good start: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
 	if len(seen) < 12 {
-		t.Errorf("only %d conditions were seen: %v", len(seen), seen)
+		t.Errorf("the watch recorded only %d conditions: %v", len(seen), seen)
 	}
 }
 
@@ -54,7 +54,8 @@ const (
 	privilegedNodeBinding = "openstack-manila-node-privileged-binding"
 )
 
-// deny has the API server refuse what the operator writes to some kinds of objects, and returns when it does.
+// denyOperatorWrites makes the API server refuse the operator's writes to some resources. The
+// returned function and the cleanup end that.
 func (e *env) denyOperatorWrites() (allow func(context.Context) error) {
 	e.t.Helper()
 	policies := e.guest.kube.AdmissionregistrationV1()
@@ -99,16 +100,16 @@ func (e *env) denyOperatorWrites() (allow func(context.Context) error) {
 		probe := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
 		_, err := operator.CoreV1().ServiceAccounts(operandNamespace).Create(e.ctx(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "not today") {
-			return fmt.Errorf("the policy is not in force yet: %w", err)
+			return fmt.Errorf("the policy is not enforced yet: %w", err)
 		}
 		return nil
 	})
 	return allow
 }
 
-// TestSeveralFailuresAreOneStableMessage: objects that cannot be written are all named in one condition, in an order that does
-// not change (fault 139), which is written once, however often the attempt is repeated; and it recovers.
-func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
+// TestSeveralErrorsAreOneStableMessage checks that one condition names all objects that cannot be
+// written, in a stable order, and is written only once until the operator recovers.
+func TestSeveralErrorsAreOneStableMessage(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -146,7 +147,7 @@ func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
 		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"), func(r request) bool { return r.Name == provisionerBinding || r.Name == "" })
 	}
 	e.eventually(installed, func() error {
-		if n := len(attempts()); n < 6 { // of two objects
+		if n := len(attempts()); n < 6 { // for two objects
 			return fmt.Errorf("there were %d more attempts, want 6", n)
 		}
 		return nil
@@ -154,9 +155,9 @@ func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
 	again, err := message()
 	e.must(err)
 	if again != first {
-		t.Errorf("the message was\n%s\nand is\n%s", first, again)
+		t.Errorf("the message changed from\n%s\nto\n%s", first, again)
 	}
-	e.expectNone("the same failure was written again", e.requests(since, statusWrites))
+	e.expectNone("the operator wrote the same failure again", e.requests(since, statusWrites))
 
 	e.must(allow(e.ctx()))
 	e.eventually(installed, func() error {
@@ -165,9 +166,9 @@ func TestSeveralFailuresAreOneStableMessage(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestProgressingIsOnlyOfRollouts: nodes that are drained and pods that die are no progress (fault 85); a change of the
-// specification is.
-func TestProgressingIsOnlyOfRollouts(t *testing.T) {
+// TestOnlyRolloutsAreProgressing checks that drained nodes and failing pods are not reported as
+// progress.
+func TestOnlyRolloutsAreProgressing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -196,7 +197,7 @@ func TestProgressingIsOnlyOfRollouts(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// drain empties a node of the driver's pods, and has it take no new ones until the test's end.
+// drain deletes the driver's pods of a node and makes the node unschedulable until the test ends.
 func (e *env) drain(node string) {
 	e.t.Helper()
 	nodes := resource("", "nodes")
@@ -219,7 +220,7 @@ func (e *env) drain(node string) {
 	}
 }
 
-// unready makes a workload's pod on a node fail its readiness.
+// unready makes a workload's pod on a node unready.
 func (e *env) unready(workload, node string) {
 	e.t.Helper()
 	pods := e.podsOn(workload, node)
@@ -236,7 +237,7 @@ func (e *env) unready(workload, node string) {
 	e.must(err)
 }
 
-// podsOn returns the pods of a workload, or of all, on a node.
+// podsOn returns the driver's pods on a node: those of one workload, or all.
 func (e *env) podsOn(workload, node string) []corev1.Pod {
 	e.t.Helper()
 	pods, err := e.guest.kube.CoreV1().Pods(operandNamespace).List(e.ctx(), metav1.ListOptions{})

@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// rotate changes what the cloud accepts.
+// rotate changes the credentials that the cloud accepts.
 func (e *env) rotate(rotation simulator.Rotation) {
 	e.t.Helper()
 	rotation.Password, rotation.ApplicationCredentialSecret = "leaked-password-rotated", "leaked-application-secret-rotated"
@@ -23,8 +23,9 @@ func (e *env) rotate(rotation simulator.Rotation) {
 	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
 }
 
-// TestRotatedCredentials: new credentials are used at the next look (fault 6), also after the old ones have been refused.
-func TestRotatedCredentials(t *testing.T) {
+// TestRotatedCredentialsAreUsed checks that the operator uses new credentials even after the cloud
+// refused the old ones.
+func TestRotatedCredentialsAreUsed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -39,8 +40,8 @@ func TestRotatedCredentials(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestChangedCredentials: a changed clouds.yaml brings one new login at the next look, though the old token is still good.
-func TestChangedCredentials(t *testing.T) {
+// TestChangedCloudsYAMLCausesOneLogin checks a change while the old token is still valid.
+func TestChangedCloudsYAMLCausesOneLogin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -57,8 +58,8 @@ func TestChangedCredentials(t *testing.T) {
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 }
 
-// malformed is a content of clouds.yaml that cannot be used, with a secret in it that must not be quoted.
-type malformed struct{ name, text, says string }
+// malformed is an invalid clouds.yaml that contains a secret, which no message may quote.
+type malformed struct{ name, text, message string }
 
 func malformedCloudsYAML(secret string) []malformed {
 	return []malformed{
@@ -74,8 +75,8 @@ func malformedCloudsYAML(secret string) []malformed {
 	}
 }
 
-// TestMalformedClouds: a clouds.yaml that cannot be used is a condition, not a crash, and is read again when it is mended.
-func TestMalformedClouds(t *testing.T) {
+// TestInvalidCloudsYAMLIsReported checks that the same process uses clouds.yaml when it is fixed.
+func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	t.Parallel()
 	const secret = "leaked-by-a-malformed-file"
 	e := newEnv(t, options{Idle: true, NoCredentials: true})
@@ -85,23 +86,22 @@ func TestMalformedClouds(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials") })
 	for _, m := range malformedCloudsYAML(secret) {
 		e.setClouds([]byte(m.text))
-		told := outageCase{name: m.name, reason: "InvalidCredentials", says: m.says}
-		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, told) })
-		e.checkObjects(t.Context()) // of the secret in this very condition
+		want := outageCase{name: m.name, reason: "InvalidCredentials", message: m.message}
+		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, want) })
+		e.checkObjects(t.Context()) // the condition must not contain the secret
 		e.mustNotBeDeployed()
 	}
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	if total := e.counters().Total(); total > 0 {
-		t.Errorf("the operator has sent %d requests to a cloud that it cannot know", total)
+		t.Errorf("the operator sent %d requests without a valid clouds.yaml", total)
 	}
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
 	e.mustStillRun(p)
 }
 
-// TestMalformedCloudsLater: the driver goes on with what it has while clouds.yaml cannot be used.
-func TestMalformedCloudsLater(t *testing.T) {
+func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -114,8 +114,7 @@ func TestMalformedCloudsLater(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
-// TestRegion: the services of the region in clouds.yaml are asked.
-func TestRegion(t *testing.T) {
+func TestUsesRegionOfCloudsYAML(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{
 		Cloud:  simulator.Config{Regions: []string{"RegionOne", "RegionTwo"}},
@@ -126,7 +125,7 @@ func TestRegion(t *testing.T) {
 	e.must(err)
 	for _, r := range requests {
 		if r.Service == simulator.Share && r.Region != "RegionTwo" {
-			t.Errorf("share types of region %q were asked for, want RegionTwo", r.Region)
+			t.Errorf("the operator requested share types of region %q, want RegionTwo", r.Region)
 		}
 	}
 	text := strings.ReplaceAll(string(e.cloudsYAML(e.options.Clouds)), "RegionTwo", "RegionThree")
@@ -137,8 +136,8 @@ func TestRegion(t *testing.T) {
 	}
 }
 
-// TestApplicationCredentials: clouds with application credentials, by ID or by name, work like those with passwords.
-func TestApplicationCredentials(t *testing.T) {
+// TestAcceptsApplicationCredentials checks application credentials with an ID and with a name.
+func TestAcceptsApplicationCredentials(t *testing.T) {
 	t.Parallel()
 	for _, auth := range []simulator.Auth{simulator.ApplicationCredential, simulator.NamedApplicationCredential} {
 		t.Run(string(auth), func(t *testing.T) {
@@ -150,8 +149,8 @@ func TestApplicationCredentials(t *testing.T) {
 	}
 }
 
-// TestPrivateCA: the CA is found in each of the places where it may be; without it the message says what to do (1.11).
-func TestPrivateCA(t *testing.T) {
+// TestFindsPrivateCA checks each file that may contain the CA, and the message without a CA.
+func TestFindsPrivateCA(t *testing.T) {
 	t.Parallel()
 	path := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
 	places := map[string]func(*env){
@@ -186,15 +185,15 @@ func TestPrivateCA(t *testing.T) {
 	}
 }
 
-// TestCAPrecedence: the CA beside clouds.yaml counts, not a wrong path that the installer's host left in clouds.yaml (fault 29).
-func TestCAPrecedence(t *testing.T) {
+// TestCAFileWinsOverPathInCloudsYAML checks that the operator ignores a path of the installer's
+// host in clouds.yaml.
+func TestCAFileWinsOverPathInCloudsYAML(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Clouds: simulator.Clouds{CACert: "/home/installer/ca.pem"}})
 	e.awaitAvailable()
 }
 
-// TestProxy: the proxy of the environment is used, for plain and for encrypted clouds (fault 39).
-func TestProxy(t *testing.T) {
+func TestUsesProxyOfEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, tls := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", tls), func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 
 const shareTypesCall = "GET /share/v2/types"
 
-// TestFoundStartsDrivers: an OpenStack with Manila is found, the drivers are started, each share type gets a StorageClass.
-func TestFoundStartsDrivers(t *testing.T) {
+func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
 	e.awaitAvailable()
@@ -24,23 +23,21 @@ func TestFoundStartsDrivers(t *testing.T) {
 	e.must(e.hasNoCondition("ManilaControllerDisabled"))
 }
 
-// TestLooksAtOnceThenEachMinute: without --poll-interval the operator looks at once, and not again for a while.
-func TestLooksAtOnceThenEachMinute(t *testing.T) {
+func TestProbesAtStartAndThenEachMinute(t *testing.T) {
 	t.Parallel()
 	_, help := runOperator(t, soon, nil, "start", "--help")
 	if !strings.Contains(help, "--poll-interval") || !strings.Contains(help, "default 1m0s") {
-		t.Errorf("start --help does not say that --poll-interval is 1m0s by default:\n%s", help)
+		t.Errorf("start --help does not contain the default 1m0s of --poll-interval:\n%s", help)
 	}
 	e := newEnv(t, options{PollInterval: -1})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	if n := e.counters().Calls[shareTypesCall]; n != 1 {
-		t.Errorf("the operator has asked for share types %d times, want once in the first minute", n)
+		t.Errorf("the operator probed the cloud %d times, want once in the first minute", n)
 	}
 }
 
-// TestPollIntervalBounds: a poll interval above a minute is refused, in one line that names the flag.
-func TestPollIntervalBounds(t *testing.T) {
+func TestRefusesInvalidPollInterval(t *testing.T) {
 	t.Parallel()
 	for _, interval := range []string{"61s", "0s", "-1s"} {
 		t.Run(interval, func(t *testing.T) {
@@ -51,20 +48,20 @@ func TestPollIntervalBounds(t *testing.T) {
 				t.Errorf("the operator accepts a poll interval of %s", interval)
 			}
 			if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 || !strings.Contains(output, "--poll-interval") {
-				t.Errorf("the operator says\n%s\nwant one line that names --poll-interval", output)
+				t.Errorf("the output is\n%s\nwant one line that names --poll-interval", output)
 			}
 		})
 	}
 }
 
-// TestOneRequestPerPoll: while the token is good, a look at the cloud is one request, after a single login.
-func TestOneRequestPerPoll(t *testing.T) {
+// TestProbeIsOneRequest checks that the operator logs in once while its token is valid.
+func TestProbeIsOneRequest(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(5)
-	e.eventually(soon, func() error { // until no poll comes between the questions
+	e.eventually(soon, func() error { // until no poll completes in between
 		before, err := e.polls()
 		if err != nil {
 			return err
@@ -84,12 +81,12 @@ func TestOneRequestPerPoll(t *testing.T) {
 		t.Errorf("%d logins, want 1", counters.LoginAttempts)
 	}
 	if others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts; others > 2 {
-		t.Errorf("%d requests are neither login nor share types, want at most the first look at the identity service: %v", others, counters.Calls)
+		t.Errorf("%d requests are neither login nor share types, want at most the discovery of the identity service: %v", others, counters.Calls)
 	}
 }
 
-// TestRevokedToken: a 401 brings one new login, and nobody hears of it.
-func TestRevokedToken(t *testing.T) {
+// TestRevokedTokenCausesOneLogin checks that the operator reports nothing.
+func TestRevokedTokenCausesOneLogin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -110,12 +107,11 @@ func TestRevokedToken(t *testing.T) {
 	if attempts := e.counters().LoginAttempts; attempts != 2 {
 		t.Errorf("%d logins, want 2", attempts)
 	}
-	e.expectNone("a new login is news to the cluster", e.writes(since))
+	e.expectNone("the operator wrote after a new login", e.writes(since))
 	e.must(e.available())
 }
 
-// TestExpiringTokens: logins come with the expiry of tokens, not with each look.
-func TestExpiringTokens(t *testing.T) {
+func TestLogsInWhenTokenExpires(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TokenTTL: 3 * time.Second}})
 	e.awaitAvailable()

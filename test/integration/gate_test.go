@@ -19,7 +19,7 @@ const (
 	reachable = "ManilaCloudReachable"
 )
 
-// lack is a way in which a cloud that answers does not offer Manila.
+// manilaProblem is a reason why a reachable cloud does not offer Manila.
 type manilaProblem struct {
 	outageCase
 	begin func(*env) (end func())
@@ -33,26 +33,26 @@ func manilaProblems() []manilaProblem {
 		}
 	}
 	return []manilaProblem{
-		{outageCase{name: "no sharev2 in the catalog", reason: "NoManila", says: "catalog has no sharev2"}, func(e *env) func() {
+		{outageCase{name: "no sharev2 in the catalog", reason: "NoManila", message: "catalog has no sharev2"}, func(e *env) func() {
 			e.t.Helper()
 			e.must(e.cloud.RemoveFromCatalog(e.ctx(), "sharev2"))
-			_, err := e.cloud.RevokeTokens(e.ctx()) // a catalog comes with a token
+			_, err := e.cloud.RevokeTokens(e.ctx()) // the catalog is part of a token
 			e.must(err)
 			return func() { e.must(e.cloud.RestoreToCatalog(e.ctx(), "sharev2")) }
 		}},
-		{outageCase{name: "no share types", reason: "NoShareTypes", says: "no share types"}, func(e *env) func() {
+		{outageCase{name: "no share types", reason: "NoShareTypes", message: "no share types"}, func(e *env) func() {
 			e.t.Helper()
 			e.must(e.cloud.RemoveShareType(e.ctx(), "default"))
 			return func() { e.addType("default") }
 		}},
-		{outageCase{name: "share types refused", reason: "NoManila", says: "HTTP 403"}, refused(http.StatusForbidden)},
-		{outageCase{name: "share types not found", reason: "NoManila", says: "HTTP 404"}, refused(http.StatusNotFound)},
+		{outageCase{name: "share types refused", reason: "NoManila", message: "HTTP 403"}, refused(http.StatusForbidden)},
+		{outageCase{name: "share types not found", reason: "NoManila", message: "HTTP 404"}, refused(http.StatusNotFound)},
 	}
 }
 
-// TestNotOffered: a cloud that does not offer Manila disables the driver, with a reason, and degrades nothing (faults 2, 3, 9).
-// Looking again tells nothing new. As soon as Manila is there, the drivers start and Disabled is removed.
-func TestNotOffered(t *testing.T) {
+// TestMissingManilaDisablesDriver checks that nothing is degraded, that the same result is written
+// once, and that the drivers start as soon as the cloud offers Manila.
+func TestMissingManilaDisablesDriver(t *testing.T) {
 	t.Parallel()
 	all := manilaProblems()
 	var end func()
@@ -77,7 +77,7 @@ func TestNotOffered(t *testing.T) {
 	e.must(e.hasNoCondition(disabled))
 }
 
-// mustNotDeploy checks that nothing is degraded, and nothing there of the driver.
+// mustNotBeDeployed checks that nothing is degraded and that no object of the driver exists.
 func (e *env) mustNotBeDeployed() {
 	e.t.Helper()
 	e.must(e.notDegraded())
@@ -85,9 +85,9 @@ func (e *env) mustNotBeDeployed() {
 	e.must(e.hasClasses())
 }
 
-// TestVanishedManila: when the cloud offers no Manila any more, the status says so, but drivers and StorageClasses stay, and the
-// drivers go on being repaired (1.11-7).
-func TestVanishedManila(t *testing.T) {
+// TestDriverStaysWhenManilaDisappears checks that the operator reports the missing Manila, keeps
+// drivers and StorageClasses, and still repairs the drivers.
+func TestDriverStaysWhenManilaDisappears(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -101,7 +101,7 @@ func TestVanishedManila(t *testing.T) {
 		end()
 		e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 	}
-	e.expectNone("the driver's objects were written while Manila came and went", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
+	e.expectNone("the operator wrote objects of the driver", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
 	e.must(e.cloud.RemoveShareType(t.Context(), "default"))
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes") })
 	e.must(e.guest.kube.AppsV1().DaemonSets(operandNamespace).Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
@@ -111,41 +111,33 @@ func TestVanishedManila(t *testing.T) {
 	})
 }
 
-// TestDisabledOfOlderOperators: what earlier releases wrote is removed when the cloud offers Manila; it is not enough to set it
-// to False, since CSO looks for the type alone.
-func TestDisabledOfOlderOperators(t *testing.T) {
+// TestRemovesDisabledConditionsOfEarlierReleases checks the case that the cloud offers Manila.
+// Status False would not be enough, because cluster-storage-operator looks only at the type.
+func TestRemovesDisabledConditionsOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
-		e.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
-			for _, conditionType := range []string{disabled, "CSIControllerDisabled"} {
-				status.Conditions = append(status.Conditions, opv1.OperatorCondition{
-					Type: conditionType, Status: opv1.ConditionTrue, Reason: "PreConditionNotSatisfied",
-					Message: "Pre-condition not satisfied: manila does not provide any share types", LastTransitionTime: metav1.Now(),
-				})
-			}
-		})
+		e.addTrueConditions("PreConditionNotSatisfied",
+			"Pre-condition not satisfied: manila does not provide any share types",
+			disabled, "CSIControllerDisabled")
 	}})
 	e.awaitAvailable()
 	all, err := e.conditions()
 	e.must(err)
 	found := all.withSuffix("Disabled")
 	if len(found) > 0 {
-		t.Errorf("conditions %v are left", found)
+		t.Errorf("conditions %v were not removed", found)
 	}
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 }
 
-// TestDisabledIsReplaced: what an earlier release wrote is brought up to date when the cloud does not offer Manila.
-func TestDisabledIsReplaced(t *testing.T) {
+// TestReplacesDisabledConditionsOfEarlierReleases checks the case that the cloud does not offer
+// Manila.
+func TestReplacesDisabledConditionsOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: noTypes(), Before: func(e *env) {
-		e.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
-			status.Conditions = append(status.Conditions, opv1.OperatorCondition{
-				Type: "CSIControllerDisabled", Status: opv1.ConditionTrue, Reason: "PreConditionNotSatisfied",
-				Message: "Pre-condition not satisfied", LastTransitionTime: metav1.Now(),
-			})
-		})
+		e.addTrueConditions("PreConditionNotSatisfied", "Pre-condition not satisfied",
+			"CSIControllerDisabled")
 	}})
 	e.eventually(soon, func() error {
 		all, err := e.conditions()

@@ -22,17 +22,18 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Refresh what is wanted with `go test -tags integration ./test/integration -run Golden -update`, and read the difference.
+// Update the golden files with `go test -tags integration ./test/integration -run Golden -update`
+// and review the difference.
 var update = flag.Bool("update", false, "write the workloads as they are to testdata/workloads")
 
-// TestGoldenWorkloads: the workloads, when all hooks have done their part, are those of testdata/workloads/standalone.
+// TestGoldenWorkloads compares the workloads with testdata/workloads/standalone.
 func TestGoldenWorkloads(t *testing.T) {
 	t.Parallel()
 	eachGolden(t, options{})
 }
 
-// TestHyperShiftGoldenWorkloads: the same with testdata/workloads/hypershift, where controllers and nodes are in two clusters. The labels
-// by which network policies let pods of the control plane pass are among it (faults 156, 157).
+// TestHyperShiftGoldenWorkloads compares the workloads with testdata/workloads/hypershift. They
+// contain the labels on which the control plane's network policies depend.
 func TestHyperShiftGoldenWorkloads(t *testing.T) {
 	t.Parallel()
 	eachGolden(t, options{
@@ -48,7 +49,7 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 	})
 }
 
-// eachGolden gives every hook something to do.
+// eachGolden compares the workloads of each operator when every hook has changed them.
 func eachGolden(t *testing.T, o options) {
 	t.Helper()
 	for _, s := range subjects() {
@@ -74,7 +75,7 @@ func eachGolden(t *testing.T, o options) {
 	}
 }
 
-// allTrust returns nil if csi-driver of each workload has the CAs that its cluster trusts.
+// allMountTrustedCA returns nil if csi-driver of each workload mounts the trusted CA bundle.
 func (e *env) allMountTrustedCA() error {
 	for _, name := range e.subject.workloads {
 		w, err := e.workload(name)
@@ -88,7 +89,7 @@ func (e *env) allMountTrustedCA() error {
 	return nil
 }
 
-// mustBeGolden compares a workload, as the API server has it, with the file of its name.
+// mustBeGolden compares a workload with its golden file.
 func (e *env) mustBeGolden(name string) {
 	e.t.Helper()
 	var workload any
@@ -113,7 +114,7 @@ func (e *env) mustBeGolden(name string) {
 	}
 }
 
-// normalised is a workload in YAML without what differs from run to run.
+// normalised returns a workload as YAML, without the fields that differ between runs.
 func normalised(workload any) ([]byte, error) {
 	text, err := json.Marshal(workload)
 	if err != nil {
@@ -142,8 +143,8 @@ func normalised(workload any) ([]byte, error) {
 	return yaml.Marshal(object)
 }
 
-// normaliseAnnotations replaces hashes, and numbers that count changes. Which inputs the hashes are of is listed in another
-// annotation.
+// normaliseAnnotations replaces hashes and counters. Another annotation lists the inputs of the
+// hashes.
 func normaliseAnnotations(of any) {
 	annotations, ok := of.(map[string]any)
 	if !ok {
@@ -168,7 +169,7 @@ func normaliseAnnotations(of any) {
 	}
 }
 
-// withoutHashes leaves of kind/name=hash,... what the inputs are, and which of them are absent.
+// withoutHashes replaces the hashes in kind/name=hash,... and keeps "absent".
 func withoutHashes(inputs string) string {
 	all := strings.Split(inputs, ",")
 	for i, input := range all {

@@ -31,12 +31,18 @@ type workload struct {
 	// Hashes and TemplateHashes are the annotations with hashes of rollout inputs, of the object
 	// and of its pod template.
 	Hashes, TemplateHashes map[string]string
-	Pod                    corev1.PodSpec
+	// Inputs and PodInputs are the lists of rollout inputs, of the object and of its pod template.
+	Inputs, PodInputs string
+	Pod               corev1.PodSpec
 }
 
 func newWorkload(o metav1.ObjectMeta, template corev1.PodTemplateSpec) workload {
-	hashes, templateHashes := inputHashes(o.Annotations), inputHashes(template.Annotations)
-	return workload{o.Name, o.Generation, hashes, templateHashes, template.Spec}
+	return workload{
+		Name: o.Name, Generation: o.Generation,
+		Hashes: inputHashes(o.Annotations), TemplateHashes: inputHashes(template.Annotations),
+		Inputs: o.Annotations[inputsAnnotation], PodInputs: template.Annotations[inputsAnnotation],
+		Pod: template.Spec,
+	}
 }
 
 func inputHashes(annotations map[string]string) map[string]string {

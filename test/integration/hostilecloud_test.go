@@ -19,7 +19,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// hostileAnswers are what something that means no good sends in place of a list of share types or of a token.
+// hostileAnswers returns malicious responses to requests for share types or for a token.
 func hostileAnswers() map[string]simulator.Answer {
 	const endless = -1
 	location := func(to string) map[string]string { return map[string]string{"Location": to} }
@@ -34,7 +34,8 @@ func hostileAnswers() map[string]simulator.Answer {
 		"1001 types":      {Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 1000 * 13, End: `{"name":"b"}]}`},
 		"megabyte name":   {Start: `{"share_types":[{"name":"`, Body: strings.Repeat("n", 1024), Size: 1 << 20, End: `"}]}`},
 		"huge header":     {Header: map[string]string{"X-Big": strings.Repeat("x", 400<<10)}, Body: "{}"},
-		// A login stays a POST, so that one that is under way at the end of the loop still succeeds.
+		// With this status a login stays a POST, so that one that is under way at the end of the loop
+		// still succeeds.
 		"redirect loop":      {Status: http.StatusTemporaryRedirect, Header: location("?again")},
 		"redirect elsewhere": {Status: http.StatusTemporaryRedirect, Header: location("http://169.254.169.254/latest")},
 		"control characters": {Status: http.StatusTeapot, Body: "\x1b[31m\u202e\x00"},
@@ -45,9 +46,9 @@ func hostileAnswers() map[string]simulator.Answer {
 	}
 }
 
-// TestHostileCloud: whatever the cloud answers, the operator lives, stays small, says in a condition what is wrong, and leaves
-// the driver and its StorageClasses alone.
-func TestHostileCloud(t *testing.T) {
+// TestSurvivesHostileCloud checks that no response crashes the operator, makes it use much memory,
+// or changes the driver and its StorageClasses, and that a condition reports the problem.
+func TestSurvivesHostileCloud(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"gold", "silver"}})
 	e.secrets = append(e.secrets, "leaked-user", "leaked-word")
@@ -70,18 +71,18 @@ func TestHostileCloud(t *testing.T) {
 			}
 		})
 	}
-	e.expectNone("the driver's objects were written", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events", "leases")))
+	e.expectNone("the operator wrote objects of the driver", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events", "leases")))
 	if e.operator.cmd.Process.Pid != pid || !e.operator.running() {
-		t.Error("the operator did not live through it")
+		t.Error("the operator process ended during the test")
 	}
 	if peak := e.peakMemory(); peak > 2*quiet+64<<20 {
-		t.Errorf("the operator needed %d MiB, and %d MiB when the cloud was good", peak>>20, quiet>>20)
+		t.Errorf("peak memory is %d MiB, but %d MiB with a healthy cloud", peak>>20, quiet>>20)
 	} else {
-		t.Logf("peak of the resident memory: %d MiB, %d MiB when the cloud was good", peak>>20, quiet>>20)
+		t.Logf("peak memory: %d MiB, %d MiB with a healthy cloud", peak>>20, quiet>>20)
 	}
 }
 
-// mustSurvive has a service give the answer for a few polls.
+// mustHandle checks that the operator reports the response of a service and recovers.
 func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 	e.t.Helper()
 	if service == simulator.Identity {
@@ -96,7 +97,7 @@ func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 	}
 	end := e.fault(simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &answer})
 	if service == simulator.Identity {
-		_, err := e.cloud.RevokeTokens(e.ctx()) // so that there is a login
+		_, err := e.cloud.RevokeTokens(e.ctx()) // so that the operator logs in
 		e.must(err)
 	}
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "") })
@@ -104,7 +105,7 @@ func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 	e.must(e.available())
 	message := e.message(reachable)
 	if len(message) > 1000 || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		e.t.Errorf("the condition is not fit to be read: %.1000q", message)
+		e.t.Errorf("the message is too long or not printable: %.1000q", message)
 	}
 	end()
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
@@ -112,14 +113,14 @@ func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 
 var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
 
-// peakMemory is the most that was resident of the operator so far, in bytes.
+// peakMemory returns the operator's peak resident memory in bytes.
 func (e *env) peakMemory() int64 {
 	e.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.cmd.Process.Pid))
 	e.must(err)
 	found := peakLine.FindSubmatch(status)
 	if found == nil {
-		e.t.Fatal("the kernel does not tell how much memory the operator needed")
+		e.t.Fatal("/proc does not contain the peak memory")
 	}
 	kilobytes, err := strconv.ParseInt(string(found[1]), 10, 64)
 	e.must(err)

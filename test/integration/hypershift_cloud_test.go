@@ -10,16 +10,15 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestHyperShiftManilaCA: a CA that only the control plane's ConfigMap has is used by the operator and by the controllers, and
-// copied, alone, to where the nodes find it; all follow a change of it (faults 33, 60).
-func TestHyperShiftManilaCA(t *testing.T) {
+// TestHyperShiftManilaUsesCAOfConfigMap checks that operator, controllers and nodes use a CA that
+// only the control plane's ConfigMap contains, and follow its changes.
+func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
 	plain := e.passwordTranslation()
@@ -50,25 +49,17 @@ func TestHyperShiftManilaCA(t *testing.T) {
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
 	e.eventually(prompt, func() error {
 		if err := e.hasCopiedConfig(nil); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the copy is still there, without a source (%w)", err)
+			return fmt.Errorf("the copy still exists without its source (%w)", err)
 		}
 		return nil
 	})
 	e.awaitAvailable()
 }
 
-// hasCopy returns nil if the nodes' copy of the ConfigMap about the cloud is exactly this.
-func (e *env) hasCopiedConfig(want map[string]string) error {
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	return checkEqual(want, config.Data)
-}
-
-// TestHyperShiftCredentials: the driver's Secret, in the guest, is a translation of the guest's credentials, which the node plugins
-// read; the controllers read those beside them. Each follows its own.
-func TestHyperShiftCredentials(t *testing.T) {
+// TestHyperShiftSidesUseTheirOwnCredentials checks that the driver Secret in the guest cluster
+// follows the guest's credentials, and that each workload rolls out for the credentials of its side
+// only.
+func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	want := e.passwordTranslation()
@@ -100,15 +91,14 @@ func TestHyperShiftCredentials(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestHyperShiftCinderConfIsRepaired: both clusters have the same cloud-conf, whatever is done to either (fault 60).
-func TestHyperShiftCinderConfIsRepaired(t *testing.T) {
+func TestHyperShiftCinderRepairsConfig(t *testing.T) {
 	t.Parallel()
 	newHostedCinder(t, options{}).mustRepairConf()
 }
 
-// TestHyperShiftCinderUserConfig: the driver is configured by those who own its control plane. What the guest's administrator can
-// write does not reach a process in the management cluster (1.11-11).
-func TestHyperShiftCinderUserConfig(t *testing.T) {
+// TestHyperShiftCinderIgnoresConfigOfGuest checks that the owners of the control plane configure
+// the driver, and that the guest cluster's administrator cannot.
+func TestHyperShiftCinderIgnoresConfigOfGuest(t *testing.T) {
 	t.Parallel()
 	e := newHostedCinder(t, options{Before: func(e *env) {
 		guests := map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n", topologyKey: "false"}
@@ -129,22 +119,21 @@ func TestHyperShiftCinderUserConfig(t *testing.T) {
 	e.must(e.available())
 }
 
-// TestHyperShiftCinderUnusableConfig: a text that cannot be used is named with its cluster.
-func TestHyperShiftCinderUnusableConfig(t *testing.T) {
+// TestHyperShiftCinderKeepsConfigWhileUserConfigIsInvalid checks that the message names the
+// cluster.
+func TestHyperShiftCinderKeepsConfigWhileUserConfigIsInvalid(t *testing.T) {
 	t.Parallel()
 	some := invalidConfigs()
-	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool { return name != "no number" && name != "not a switch" })
+	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool { return name != "not a number" && name != "not a boolean" })
 	newHostedCinder(t, options{}).mustRejectAll("ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
 }
 
-// TestHyperShiftCinderCA: the CA is that of the credentials, else that of the control plane's ConfigMap (fault 60).
-func TestHyperShiftCinderCA(t *testing.T) {
+func TestHyperShiftCinderUsesCAOfCredentialsBeforeConfigMap(t *testing.T) {
 	t.Parallel()
 	newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustUseCA()
 }
 
-// TestHyperShiftCinderCAInConfig: operator and driver do with the ConfigMap alone.
-func TestHyperShiftCinderCAInConfig(t *testing.T) {
+func TestHyperShiftCinderUsesCAOfConfigMap(t *testing.T) {
 	t.Parallel()
 	e := newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
 	e.awaitAvailable()
@@ -152,6 +141,6 @@ func TestHyperShiftCinderCAInConfig(t *testing.T) {
 	conf, err := e.cloudConf()
 	e.must(err)
 	if conf[caKeyOfCloudProvider] != string(e.ca) {
-		t.Errorf("the driver's CA is %q, want that of the cloud", conf[caKeyOfCloudProvider])
+		t.Errorf("the driver's CA is %q, want the cloud's", conf[caKeyOfCloudProvider])
 	}
 }

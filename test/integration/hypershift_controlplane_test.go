@@ -16,10 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// placeHosted is what messages call the control plane's namespace.
+// hostedNamespaceOfMessages is the name of the control plane's namespace in messages.
 const hostedNamespaceOfMessages = "namespace " + hostedNamespace + " of the management cluster"
 
-// wish is something that a HostedControlPlane can ask of the pods of its control plane.
+// controlPlaneChange is a change of the HostedControlPlane that affects the pods of the control
+// plane.
 type controlPlaneChange struct {
 	name, asked, withdrawn string
 	granted                func(before, after *appsv1.Deployment) error
@@ -44,7 +45,7 @@ func controlPlaneChanges() []controlPlaneChange {
 			"labels", `{"labels":{"team":"storage","app":"of-another","hypershift.openshift.io/hosted-control-plane":"of-another"}}`, `{"labels":null}`,
 			func(before, after *appsv1.Deployment) error {
 				want := map[string]string{"team": "storage"}
-				for key, value := range before.Spec.Template.Labels { // those that the pods have already are not for others to set
+				for key, value := range before.Spec.Template.Labels { // the operator does not overwrite labels
 					want[key] = value
 				}
 				return checkEqual(want, after.Spec.Template.Labels)
@@ -54,7 +55,7 @@ func controlPlaneChanges() []controlPlaneChange {
 			"availability", `{"controllerAvailabilityPolicy":"HighlyAvailable"}`, `{"controllerAvailabilityPolicy":"SingleReplica"}`,
 			func(_, after *appsv1.Deployment) error {
 				if *after.Spec.Replicas != 2 {
-					return fmt.Errorf("there are to be %d replicas, want 2", *after.Spec.Replicas)
+					return fmt.Errorf("the Deployment has %d replicas, want 2", *after.Spec.Replicas)
 				}
 				return hasAntiAffinity(after)
 			},
@@ -62,7 +63,7 @@ func controlPlaneChanges() []controlPlaneChange {
 	}
 }
 
-// keptApart returns nil if the pods cannot be on one node.
+// hasAntiAffinity returns nil if the Deployment's pods cannot run on the same node.
 func hasAntiAffinity(d *appsv1.Deployment) error {
 	apart := d.Spec.Template.Spec.Affinity.PodAntiAffinity
 	want := []corev1.PodAffinityTerm{{
@@ -71,9 +72,9 @@ func hasAntiAffinity(d *appsv1.Deployment) error {
 	return checkEqual(want, apart.RequiredDuringSchedulingIgnoredDuringExecution)
 }
 
-// TestHyperShiftFollowsControlPlane: what the HostedControlPlane says of its pods is so for the driver's too (faults 151, 152, 153,
-// 1.11-12): a change is one rollout, and when it is withdrawn the pods are what they were.
-func TestHyperShiftFollowsControlPlane(t *testing.T) {
+// TestHyperShiftFollowsHostedControlPlane checks that each change is one rollout, and that
+// withdrawing it restores the pods.
+func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
@@ -111,8 +112,7 @@ func (e *env) deploymentHas(before *appsv1.Deployment, check func(before, after 
 	return check(before, after)
 }
 
-// TestHyperShiftHighlyAvailable: two pods are on two nodes.
-func TestHyperShiftHighlyAvailable(t *testing.T) {
+func TestHyperShiftSpreadsReplicas(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Before: func(e *env) { e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`) }})
 	e.awaitAvailable()
@@ -126,13 +126,13 @@ func TestHyperShiftHighlyAvailable(t *testing.T) {
 			nodes[pod.Spec.NodeName] = true
 		}
 		if len(pods.Items) != 2 || len(nodes) != 2 {
-			return fmt.Errorf("%d pods are on the nodes %v, want two on two", len(pods.Items), nodes)
+			return fmt.Errorf("%d pods run on the nodes %v, want two pods on two nodes", len(pods.Items), nodes)
 		}
 		return nil
 	})
 }
 
-// degradedSaying returns nil if one *Degraded condition is True and says all the texts.
+// hasOneDegraded returns nil if one *Degraded condition is True and its message contains all texts.
 func (e *env) hasOneDegraded(texts ...string) error {
 	degraded, err := e.degraded()
 	if err != nil {
@@ -144,9 +144,9 @@ func (e *env) hasOneDegraded(texts ...string) error {
 	return e.reports(degraded[0].Type, texts...)
 }
 
-// TestHyperShiftWithoutControlPlane: without exactly one HostedControlPlane, or with one that is being deleted, a condition says so,
-// where, and what becomes of the driver; nothing is changed, the operator lives on and recovers.
-func TestHyperShiftWithoutControlPlane(t *testing.T) {
+// TestHyperShiftChangesNothingWithoutHostedControlPlane checks none, two, and a deleted
+// HostedControlPlane: a condition says where and what happens, and the operator recovers.
+func TestHyperShiftChangesNothingWithoutHostedControlPlane(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
@@ -180,14 +180,13 @@ func TestHyperShiftWithoutControlPlane(t *testing.T) {
 	})
 }
 
-// TestHyperShiftStartsWithoutControlPlane: the operator may be there first.
-func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
+func TestHyperShiftWaitsForHostedControlPlane(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }}, func(_ *testing.T, e *hostedEnv) {
 		e.eventually(installed, func() error { return e.hasOneDegraded("no HostedControlPlane", hostedNamespaceOfMessages) })
 		_, err := e.deployment()
 		if ignoreNotFound(err) != nil || err == nil {
-			e.t.Errorf("the Deployment is there, or cannot be asked for (%v), before it is known how it should be", err)
+			e.t.Errorf("the Deployment exists without a HostedControlPlane, or getting it failed (%v)", err)
 		}
 		e.addControlPlane(guestName)
 		e.patchControlPlane(`{"labels":{"team":"storage"}}`)
@@ -195,16 +194,16 @@ func TestHyperShiftStartsWithoutControlPlane(t *testing.T) {
 		e.eventually(prompt, func() error {
 			d, err := e.deployment()
 			if err == nil && d.Spec.Template.Labels["team"] != "storage" {
-				err = fmt.Errorf("the pods have the labels %v, want the control plane's too", d.Spec.Template.Labels)
+				err = fmt.Errorf("the pods have the labels %v, want those of the control plane, too", d.Spec.Template.Labels)
 			}
 			return err
 		})
 	})
 }
 
-// TestHyperShiftMayNotReadControlPlane: an operator that is refused says so where people look, makes no Deployment of which it does not
-// know how it should be, and goes on when it is granted the right.
-func TestHyperShiftMayNotReadControlPlane(t *testing.T) {
+// TestHyperShiftReportsMissingRBAC checks that the operator does not create a Deployment until it
+// may read the HostedControlPlane.
+func TestHyperShiftReportsMissingRBAC(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Idle: true})
 	roles := e.management.kube.RbacV1().Roles(hostedNamespace)
@@ -228,13 +227,13 @@ func TestHyperShiftMayNotReadControlPlane(t *testing.T) {
 		return e.hasOneDegraded("reading HostedControlPlanes in "+hostedNamespaceOfMessages, "is forbidden", "the operator's Role")
 	})
 	if _, err := e.deployment(); ignoreNotFound(err) != nil || err == nil {
-		t.Errorf("the Deployment is there, or cannot be asked for (%v)", err)
+		t.Errorf("the Deployment exists, or getting it failed (%v)", err)
 	}
 	e.must(write(e.ctx(), all))
 	e.awaitAvailable()
 }
 
-// mayReadControlPlanes returns nil if the API server says of the operator's right what is wanted.
+// mayReadControlPlanes returns nil if RBAC grants or denies the operator access as wanted.
 func (e *env) mayReadControlPlanes(want bool) error {
 	review, err := e.management.kube.AuthorizationV1().SubjectAccessReviews().Create(e.ctx(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -21,20 +21,22 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// injected is YAML that ends a quoted argument and goes on with fields of a container, and control characters.
+// injected is YAML that ends a quoted argument, adds fields to a container, and contains control
+// characters.
 const injected = "x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n        env: [{name: A, valueFrom: {secretKeyRef: {name: pull-secret, key: a}}}]\n        a: \"\x1b[2J"
 
 func megabyte() string { return strings.Repeat("x", 1<<20) }
 
-// attempt is what the administrator of the hosted cluster writes into one of its objects.
+// hostileWrite is a change that a malicious administrator makes to an object of the guest cluster.
 type hostileWrite struct {
 	resource schema.GroupVersionResource
 	object   string
-	// status says that it goes to the status subresource.
+	// status sends the patch to the status subresource.
 	status bool
 	// patch is merged into the object.
 	patch map[string]any
-	// field is what a condition must name; without it the operator must have repaired the object or not cared.
+	// field must be in the message of a condition. If it is empty, the operator must repair the object
+	// or ignore the change.
 	field string
 }
 
@@ -45,7 +47,8 @@ func nested(value any, path ...string) map[string]any {
 	return map[string]any{path[0]: value}
 }
 
-// attempts are all fields of the hosted cluster that the operator reads, with values that no schema allows.
+// hostileWrites returns changes of all fields of the guest cluster that the operator reads, with
+// invalid values.
 func hostileWrites(driver string) map[string]hostileWrite {
 	all := map[string]hostileWrite{}
 	infrastructures, apiServers, proxies := configResource("infrastructures"), configResource("apiservers"), configResource("proxies")
@@ -89,7 +92,8 @@ func hostileWrites(driver string) map[string]hostileWrite {
 	return all
 }
 
-// beside returns what is in the namespace of the hosted control plane, as JSON, and who holds the Lease.
+// controlPlaneObjects returns the objects in the namespace of the hosted control plane as JSON, and
+// the holder of the Lease.
 func (e *env) controlPlaneObjects() map[string]string {
 	e.t.Helper()
 	content := map[string]string{}
@@ -116,7 +120,8 @@ func (e *env) controlPlaneObjects() map[string]string {
 	return content
 }
 
-// loosen has the schemas of the hosted cluster accept anything where the operator reads, as its administrator can.
+// relaxSchema makes a CRD of the guest cluster accept any value in the fields, as its administrator
+// can.
 func (e *env) relaxSchema(crd string, fields ...string) {
 	e.t.Helper()
 	original, err := e.guest.dynamic.Resource(crds()).Get(e.ctx(), crd, metav1.GetOptions{})
@@ -144,7 +149,7 @@ func (e *env) relaxSchema(crd string, fields ...string) {
 	})
 }
 
-// merge merges a patch into an object of the hosted cluster. The API server takes a moment to know a new schema.
+// merge merges the patch into the object. It retries until the API server uses the relaxed schema.
 func (e *env) merge(a hostileWrite) {
 	e.t.Helper()
 	text, err := json.Marshal(a.patch)
@@ -159,7 +164,8 @@ func (e *env) merge(a hostileWrite) {
 	})
 }
 
-// undo gives an object its spec and its status back; those of a ClusterCSIDriver are the operator's.
+// undo restores the object's spec or status. The operator restores the status of a
+// ClusterCSIDriver.
 func (e *env) undo(a hostileWrite, first map[string]any) {
 	e.t.Helper()
 	part, subresources := "spec", []string{}
@@ -172,8 +178,8 @@ func (e *env) undo(a hostileWrite, first map[string]any) {
 	e.must(err)
 }
 
-// reacts waits until the operator has repaired what it owns, or a condition names what it does not, and then gives the object its
-// first content back.
+// mustReact waits until the operator has repaired the object, or until a condition names the field.
+// Then it restores the object.
 func (e *env) mustReact(a hostileWrite, first map[string]any, unchanged func(string), name string) {
 	e.t.Helper()
 	if a.field == "" {
@@ -186,7 +192,8 @@ func (e *env) mustReact(a hostileWrite, first map[string]any, unchanged func(str
 	unchanged(name)
 }
 
-// named returns nil if a condition names the field, and all can be shown. It reads without types: the spec may not fit any.
+// conditionNames returns nil if a condition names the field and all messages are printable. It
+// decodes no types, because the spec may be invalid.
 func (e *env) conditionNames(field string) error {
 	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
 	if err != nil {
@@ -204,7 +211,7 @@ func (e *env) conditionNames(field string) error {
 			continue
 		}
 		if len(message) > 5000 || strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
-			return fmt.Errorf("the message of %s cannot be shown: %d bytes, %.200q", condition["type"], len(message), message)
+			return fmt.Errorf("the message of %s is too long or not printable: %d bytes, %.200q", condition["type"], len(message), message)
 		}
 		found = found || strings.Contains(message, field)
 	}
@@ -227,7 +234,7 @@ func (e *env) observedIs(want any) error {
 	return nil
 }
 
-// passes proves that the operator has worked since: it makes an object anew.
+// awaitReconcile deletes an object and waits until the operator has created it again.
 func (e *env) awaitReconcile() {
 	e.t.Helper()
 	drivers := e.guest.kube.StorageV1().CSIDrivers()
@@ -240,9 +247,10 @@ func (e *env) awaitReconcile() {
 
 const planted = "Planted"
 
-// TestHyperShiftHostileGuest: whatever the administrator of the hosted cluster writes there, the objects of the management cluster are
-// those of a harmless guest; a condition names what is invalid, and the operator lives.
-func TestHyperShiftHostileGuest(t *testing.T) {
+// TestHyperShiftGuestCannotChangeManagementCluster checks that invalid and malicious objects of the
+// guest cluster change no object of the management cluster, that a condition names invalid fields,
+// and that the operator does not crash.
+func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
@@ -281,7 +289,7 @@ func TestHyperShiftHostileGuest(t *testing.T) {
 		e.awaitReconcile()
 		unchanged("what was planted")
 
-		// A harmless change still comes through, and goes.
+		// A valid change is still applied and reverted.
 		level := func(l opv1.LogLevel) hostileWrite {
 			return hostileWrite{clusterCSIDrivers(), e.subject.driver, false, nested(string(l), "spec", "logLevel"), ""}
 		}
@@ -295,7 +303,7 @@ func TestHyperShiftHostileGuest(t *testing.T) {
 	})
 }
 
-// speaks returns nil if the Deployment has the verbosity.
+// hasDeploymentVerbosity returns nil if the containers of the Deployment have the verbosity.
 func (e *env) hasDeploymentVerbosity(verbosity string) error {
 	w, err := e.workload(e.subject.workloads[0])
 	if err != nil {
@@ -309,7 +317,7 @@ func (e *env) hasDeploymentVerbosity(verbosity string) error {
 	return nil
 }
 
-// plant fills the hosted cluster with objects of all kinds that the operator knows, full of what it did not ask for.
+// plantObjects creates large and malicious objects of all kinds that the operator reads.
 func (e *env) plantObjects() {
 	e.t.Helper()
 	text := injected + megabyte()[:300<<10]

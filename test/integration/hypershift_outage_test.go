@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// followed bounds what an operator does when an API server is back: its informers may have just begun to wait for long.
+	// recoveryBound bounds the recovery of an operator from an API server's outage: its informers may
+	// have just begun a long back-off.
 	recoveryBound = time.Minute
-	// shortElection has a lease be lost soon.
+	// shortElection makes an operator lose its Lease soon.
 	shortElection = "leaderElection:\n  leaseDuration: 6s\n  renewDeadline: 4s\n  retryPeriod: 1s\n"
 )
 
-// outage is how long an API server is away. OUTAGE lengthens it for a run by hand.
+// outage returns how long an API server is stopped. The variable OUTAGE lengthens it for manual
+// runs.
 func outage(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("OUTAGE")
@@ -37,7 +39,7 @@ func outage(t *testing.T) time.Duration {
 	return d
 }
 
-// driverPods are all pods of the driver, in both clusters, by UID.
+// driverPods returns all pods of the driver in both clusters, with their restarts, by UID.
 func (e *env) driverPods() (map[string]string, error) {
 	found := map[string]string{}
 	for _, at := range e.driverNamespaces() {
@@ -54,19 +56,19 @@ func (e *env) driverPods() (map[string]string, error) {
 		}
 	}
 	if len(found) < len(e.subject.workloads) {
-		return nil, fmt.Errorf("there are only the pods %v", slices.Sorted(maps.Values(found)))
+		return nil, fmt.Errorf("only these pods exist: %v", slices.Sorted(maps.Values(found)))
 	}
 	return found, nil
 }
 
-// calm is what an outage must leave alone.
+// steadyState is the state that an outage must not change.
 type steadyState struct {
 	since     auditMark
 	workloads map[string]workload
 	pods      map[string]string
 }
 
-// calm waits until the driver runs and nothing is done any more.
+// awaitSteadyState waits until the driver is available and the operator is idle.
 func (e *env) awaitSteadyState() steadyState {
 	e.t.Helper()
 	e.awaitAvailable()
@@ -76,7 +78,8 @@ func (e *env) awaitSteadyState() steadyState {
 	return steadyState{since, e.workloads(), pods}
 }
 
-// mustBeCalm checks that nothing was deleted, no pod template changed and no pod restarted.
+// mustBeInState checks that the operator deleted nothing, and that no pod template changed and no
+// pod restarted.
 func (e *env) mustBeInState(before steadyState) {
 	e.t.Helper()
 	e.expectNone("the operator deleted", e.requests(before.since, deletions))
@@ -85,22 +88,23 @@ func (e *env) mustBeInState(before steadyState) {
 		now, err := e.workload(name)
 		e.must(err)
 		if diff := cmp.Diff(was.Pod, now.Pod) + cmp.Diff(was.TemplateHashes, now.TemplateHashes); diff != "" {
-			e.t.Errorf("the pods of %s are to be others:\n%s", name, diff)
+			e.t.Errorf("the pod template of %s changed:\n%s", name, diff)
 		}
 	}
 	pods, err := e.driverPods()
 	e.must(err)
 	if diff := cmp.Diff(before.pods, pods); diff != "" {
-		e.t.Errorf("pods of the driver are others, or have restarted:\n%s", diff)
+		e.t.Errorf("pods of the driver were replaced or restarted:\n%s", diff)
 	}
 }
 
-// mustFollowBoth checks that changes in either cluster, and in the cloud, are followed.
+// mustReconcileBothSides checks that the operator reacts to changes in both clusters and in the
+// cloud.
 func (e *env) mustReconcileBothSides() {
 	e.t.Helper()
 	e.patchControlPlane(`{"labels":{"after":"the-outage"}}`)
 	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), e.provisionerBinding(), metav1.DeleteOptions{}))
-	if e.subject.name == operatorName {
+	if e.subject.isManila() {
 		e.addType("after")
 	}
 	e.eventually(recoveryBound, func() error {
@@ -114,7 +118,7 @@ func (e *env) mustReconcileBothSides() {
 		if _, err := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), e.provisionerBinding(), metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if e.subject.name == operatorName {
+		if e.subject.isManila() {
 			return e.hasClasses("csi-manila-after", "csi-manila-default")
 		}
 		return nil
@@ -122,15 +126,15 @@ func (e *env) mustReconcileBothSides() {
 	e.eventually(recoveryBound, e.available)
 }
 
-// someBinding is the name of a ClusterRoleBinding of the driver.
+// provisionerBinding returns the name of a ClusterRoleBinding of the driver.
 func (e *env) provisionerBinding() string {
-	if e.subject.name == operatorName {
+	if e.subject.isManila() {
 		return provisionerBinding
 	}
 	return "openstack-cinder-csi-main-provisioner-binding"
 }
 
-// mustEndure checks that the same process runs for the time.
+// mustKeepRunning checks that the operator's process runs throughout the time.
 func (e *env) mustKeepRunning(d time.Duration) {
 	e.t.Helper()
 	e.throughout(d, func() error {
@@ -141,9 +145,9 @@ func (e *env) mustKeepRunning(d time.Duration) {
 	})
 }
 
-// TestHyperShiftGuestAway: while the guest's API server is away the operator waits. When it is back nothing has been deleted and
-// no pod restarted, and changes are followed by the same process.
-func TestHyperShiftGuestAway(t *testing.T) {
+// TestHyperShiftWaitsForGuestAPI checks that an outage of the guest cluster's API server deletes
+// nothing and restarts no pod, and that the same process then reconciles changes.
+func TestHyperShiftWaitsForGuestAPI(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	before, p := e.awaitSteadyState(), e.operator
@@ -158,18 +162,18 @@ func TestHyperShiftGuestAway(t *testing.T) {
 	e.mustStillRun(p)
 }
 
-// TestHyperShiftLeaseLost: an operator that cannot renew its lease, which is in the management cluster, ends as failed. The next one
-// waits for that cluster, and leads when it is back.
-func TestHyperShiftLeaseLost(t *testing.T) {
+// TestHyperShiftLostLeaseEndsOperator checks that the next process waits for the management cluster
+// and becomes the leader.
+func TestHyperShiftLostLeaseEndsOperator(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Before: func(e *env) { e.setConfig(shortElection) }})
 	before, p := e.awaitSteadyState(), e.operator
 	back := e.stopAPI(e.management, "refuse")
-	e.operator = nil // its end is wanted
+	e.operator = nil // expected to end
 	code, err := p.wait(soon)
 	e.must(err)
 	if code == 0 || !strings.Contains(tail(e.log(), 5), "lost the lease") {
-		t.Errorf("without its lease the operator ended with code %d, want another and the reason:\n%s", code, tail(e.log(), 5))
+		t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code, tail(e.log(), 5))
 	}
 	e.startOperator()
 	e.mustKeepRunning(outage(t) / 3)
@@ -180,10 +184,11 @@ func TestHyperShiftLeaseLost(t *testing.T) {
 	e.mustReconcileBothSides()
 }
 
-// TestHyperShiftBothAway: with OpenShift's durations the lease outlives a short outage of both clusters, and so does the operator.
-func TestHyperShiftBothAway(t *testing.T) {
+// TestHyperShiftSurvivesShortOutageOfBothAPIs checks that OpenShift's Lease durations outlast the
+// outage.
+func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	t.Parallel()
-	const renewal = 100 * time.Second // and a little more: after that the lease is lost
+	const renewal = 100 * time.Second // after that the Lease may be lost
 	e := newHosted(t, cinder(), options{})
 	before, p := e.awaitSteadyState(), e.operator
 	management, guest := e.stopAPI(e.management, "refuse"), e.stopAPI(e.guest, "refuse")
@@ -202,8 +207,7 @@ func TestHyperShiftBothAway(t *testing.T) {
 	}
 }
 
-// TestHyperShiftStartsWithoutGuest: an operator that starts while the guest's API server is away waits for it.
-func TestHyperShiftStartsWithoutGuest(t *testing.T) {
+func TestHyperShiftStartsWithoutGuestAPI(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, cinder(), options{Idle: true})
 	back := e.stopAPI(e.guest, "refuse")
@@ -214,9 +218,8 @@ func TestHyperShiftStartsWithoutGuest(t *testing.T) {
 	e.mustReconcileBothSides()
 }
 
-// TestHyperShiftRotatedKubeconfig: the operator ends well when the file with which it reaches the guest changes, and the next one
-// goes on with the new one. The driver is left alone.
-func TestHyperShiftRotatedKubeconfig(t *testing.T) {
+// TestHyperShiftRestartsForNewKubeconfig checks that the driver does not change.
+func TestHyperShiftRestartsForNewKubeconfig(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
 		before := e.awaitSteadyState()

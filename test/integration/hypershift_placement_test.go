@@ -15,16 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// placed are all objects of a driver in the two clusters: resource, namespace and name.
+// objectsBySide contains the objects of a driver in both clusters: resource, namespace and name.
 type objectsBySide struct {
 	management, guest []string
 }
 
 func objectsOf(s subject) objectsBySide {
-	if s.program == cinder().program {
-		return cinderObjectsBySide()
-	}
-	return manilaObjects()
+	return ofSubject(s, manilaObjects(), cinderObjectsBySide())
 }
 
 func manilaObjects() objectsBySide {
@@ -103,7 +100,8 @@ func cinderObjectsBySide() objectsBySide {
 	}
 }
 
-// created are the objects that the operator has created on a side, without lease and events.
+// createdOn returns the objects that the operator has created in a cluster, without Leases and
+// events.
 func (e *env) createdOn(s *cluster) []string {
 	e.t.Helper()
 	var created []string
@@ -114,10 +112,9 @@ func (e *env) createdOn(s *cluster) []string {
 	return created
 }
 
-// TestHyperShiftPlacement: what controls is in the control plane's namespace of the management cluster, what serves nodes is in
-// the guest, with the rights of whoever reads metrics (fault 113); there is nothing else on either side, and nothing else has been
-// written to.
-func TestHyperShiftPlacement(t *testing.T) {
+// TestHyperShiftPutsObjectsOnTheirSide checks all objects of both clusters, and that the operator
+// writes to no others. Prometheus' Role is in the guest cluster.
+func TestHyperShiftPutsObjectsOnTheirSide(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
@@ -129,17 +126,18 @@ func TestHyperShiftPlacement(t *testing.T) {
 			}
 			for _, r := range e.requests(e.began, onCluster(s), request.isWrite, notOfResource("events", "clustercsidrivers")) {
 				if object := r.Resource + " " + r.Namespace + "/" + r.Name; !slices.Contains(objects, object) {
-					t.Errorf("the operator wrote to what is not its own: %s", r)
+					t.Errorf("the operator wrote to an object of others: %s", r)
 				}
 			}
 		}
 		e.mustPullImages()
 		e.mustSelectController()
-		e.expectNone("the operator looked into other namespaces of the management cluster", e.requests(e.began, onCluster(e.management), func(r request) bool { return r.Namespace != hostedNamespace }))
+		e.expectNone("the operator read other namespaces of the management cluster", e.requests(e.began, onCluster(e.management), func(r request) bool { return r.Namespace != hostedNamespace }))
 	})
 }
 
-// mustPullImages checks that the controllers' account has the secret without which no image of a release can be pulled (fault 158).
+// mustPullImages checks that the controllers' ServiceAccount has the pull secret of the release
+// images.
 func (e *env) mustPullImages() {
 	e.t.Helper()
 	d, err := e.deployment()
@@ -151,7 +149,8 @@ func (e *env) mustPullImages() {
 	}
 }
 
-// mustSelectController checks that Service and PodDisruptionBudget select the pods of the Deployment.
+// mustSelectController checks that Service and PodDisruptionBudget select the pods of the
+// Deployment.
 func (e *env) mustSelectController() {
 	e.t.Helper()
 	d, err := e.deployment()
@@ -173,9 +172,9 @@ func (e *env) mustSelectController() {
 	}
 }
 
-// TestHyperShiftEvents: what the operator has to tell, it tells in the guest, about the guest's namespace; beside its pod only the
-// election is told of.
-func TestHyperShiftEvents(t *testing.T) {
+// TestHyperShiftEmitsEventsInGuestCluster checks that only events about leader election are in the
+// management cluster.
+func TestHyperShiftEmitsEventsInGuestCluster(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
@@ -196,17 +195,16 @@ func TestHyperShiftEvents(t *testing.T) {
 	})
 }
 
-// TestHyperShiftSettledOperatorIsQuiet: with nothing to do nothing is written to either cluster, and next to nothing is read.
-func TestHyperShiftSettledOperatorIsQuiet(t *testing.T) {
+func TestHyperShiftSettles(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) { e.mustSettle() })
 }
 
-// hasReplicas returns nil if the Deployment is to have so many pods.
+// hasReplicas returns nil if the Deployment's replicas are as wanted.
 func (e *env) hasReplicas(want int32) error {
 	d, err := e.deployment()
 	if err == nil && *d.Spec.Replicas != want {
-		err = fmt.Errorf("there are to be %d replicas, want %d", *d.Spec.Replicas, want)
+		err = fmt.Errorf("the Deployment has %d replicas, want %d", *d.Spec.Replicas, want)
 	}
 	return err
 }

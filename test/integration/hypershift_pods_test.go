@@ -17,13 +17,13 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// Registries of the two releases whose images a hosted control plane has to do with.
+// Registries of the images of the guest cluster's release and of the management cluster's release.
 const (
 	guestRegistry        = "guest.example.com/"
 	controlPlaneRegistry = "management.example.com/"
 )
 
-// releases are the variables of images as cluster-storage-operator passes them: of the guest's release and of the other's.
+// releaseImages returns the image variables that cluster-storage-operator passes for both releases.
 func releaseImages() []string {
 	var variables []string
 	for _, name := range []string{"DRIVER", "NFS_DRIVER", "LIVENESS_PROBE", "KUBE_RBAC_PROXY", "NODE_DRIVER_REGISTRAR"} {
@@ -35,7 +35,8 @@ func releaseImages() []string {
 	return variables
 }
 
-// imagesFrom returns nil if all containers of a workload have images of the registry, apart from those excepted.
+// imagesFrom returns nil if all containers of a workload have images of the registry, apart from
+// the exceptions.
 func imagesFrom(w workload, registry string, except func(container string) bool) error {
 	for _, c := range w.containers() {
 		if strings.HasPrefix(c.Image, registry) == (except != nil && except(c.Name)) {
@@ -45,10 +46,10 @@ func imagesFrom(w workload, registry string, except func(container string) bool)
 	return nil
 }
 
-// TestHyperShiftImages: what runs in the management cluster is of its release, each container and each that starts first
-// (faults 155, 1.11-12), and what runs on the guest's nodes is of the guest's. Where cluster-storage-operator passes no image of the
-// management cluster's release, the guest's is used, and the log says so.
-func TestHyperShiftImages(t *testing.T) {
+// TestHyperShiftUsesImagesOfEachRelease checks init containers, too. If cluster-storage-operator
+// does not pass an image of the management cluster's release, the operator uses the guest cluster's
+// and logs it.
+func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 	t.Parallel()
 	fallsBack := func(container string) bool {
 		return container == "csi-driver-nfs" || strings.Contains(container, "kube-rbac-proxy")
@@ -62,7 +63,7 @@ func TestHyperShiftImages(t *testing.T) {
 		"all passed": {more: []string{
 			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "proxy", "NFS_DRIVER_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "nfs",
 		}},
-		"as passed today": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
+		"two missing": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,44 +83,46 @@ func TestHyperShiftImages(t *testing.T) {
 					}
 				}
 				for _, image := range test.warned {
-					wanted := e.subject.name == operatorName || image != "NFS_DRIVER"
+					wanted := e.subject.isManila() || image != "NFS_DRIVER"
 					if found := strings.Contains(e.log(), image+warning); found != wanted {
-						t.Errorf("the log warns of %s%s: %t, want %t", image, warning, found, wanted)
+						t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
 					}
 				}
 				if len(test.warned) == 0 && strings.Contains(e.log(), warning) {
-					t.Error("the log warns of images, although all were passed")
+					t.Error("the log contains a warning, although no image is missing")
 				}
 			})
 		})
 	}
 }
 
-// TestHyperShiftWrongSettings: an image that no variable names ends the process with one line that names the variables.
-func TestHyperShiftWrongSettings(t *testing.T) {
+// TestHyperShiftRefusesWrongSettings checks that the process ends with one line that names the
+// variables.
+func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{Idle: true}, func(t *testing.T, e *hostedEnv) {
-		for _, c := range []struct{ remove, add, says string }{
-			{remove: "PROVISIONER_IMAGE", says: "PROVISIONER_IMAGE is missing"},
-			{remove: "DRIVER_", says: "DRIVER_CONTROL_PLANE_IMAGE or DRIVER_IMAGE is missing"},
-			{remove: "LIVENESS_PROBE_", says: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE or LIVENESS_PROBE_IMAGE is missing"},
-			{add: "PROVISIONER_IMAGE=a b", says: "PROVISIONER_IMAGE is not the name of an image"},
+		for _, c := range []struct{ remove, add, message string }{
+			{remove: "PROVISIONER_IMAGE", message: "PROVISIONER_IMAGE is missing"},
+			{remove: "DRIVER_", message: "DRIVER_CONTROL_PLANE_IMAGE or DRIVER_IMAGE is missing"},
+			{remove: "LIVENESS_PROBE_", message: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE or LIVENESS_PROBE_IMAGE is missing"},
+			{add: "PROVISIONER_IMAGE=a b", message: "PROVISIONER_IMAGE is not the name of an image"},
 		} {
 			environment := slices.DeleteFunc(e.operatorEnv(), func(v string) bool { return c.remove != "" && strings.HasPrefix(v, c.remove) })
 			code, output := runProgram(t, e.subject.program, soon, append(environment, c.add), e.operatorArgs()...)
-			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 || !strings.Contains(output, c.says) {
-				t.Errorf("without %q and with %q the operator ends with %d and says\n%s\nwant one line with %q", c.remove, c.add, code, output, c.says)
+			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 || !strings.Contains(output, c.message) {
+				t.Errorf("without %q and with %q the operator ended with code %d and the output\n%s\nwant one line with %q", c.remove, c.add, code, output, c.message)
 			}
 		}
 		code, output := runProgram(t, e.subject.program, soon, e.operatorEnv(), append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath)...)
 		if code == 0 || !strings.Contains(output, "--guest-kubeconfig") {
-			t.Errorf("with a file that is no kubeconfig the operator ends with %d and says\n%s", code, output)
+			t.Errorf("with an invalid kubeconfig the operator ended with code %d and the output\n%s", code, output)
 		}
 	})
 }
 
-// TestHyperShiftRunAsUser: a management cluster that assigns no users is told one (fault 154); it is not for the guest's nodes.
-func TestHyperShiftRunAsUser(t *testing.T) {
+// TestHyperShiftRunsControllersAsUser checks RUN_AS_USER, for management clusters that assign no
+// user IDs.
+func TestHyperShiftRunsControllersAsUser(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, cinder(), options{Env: []string{"RUN_AS_USER=1001"}})
 	e.awaitAvailable()
@@ -132,7 +135,7 @@ func TestHyperShiftRunAsUser(t *testing.T) {
 	}
 }
 
-// userOf is whom the pods run as, 0 if that is left to the cluster.
+// podUser returns the user ID of the pods, or 0 if the cluster assigns it.
 func podUser(w workload) int64 {
 	if c := w.Pod.SecurityContext; c != nil && c.RunAsUser != nil {
 		return *c.RunAsUser
@@ -140,9 +143,9 @@ func podUser(w workload) int64 {
 	return 0
 }
 
-// TestHyperShiftProxy: the management cluster's proxy, which the operator is given itself, is for all that runs there, once for each
-// container; the guest's Proxy is for the guest's nodes alone (faults 51, 1.11-12).
-func TestHyperShiftProxy(t *testing.T) {
+// TestHyperShiftUsesProxyOfEachCluster checks that all containers of the Deployment get the
+// operator's own proxy variables once, and that the nodes get the guest cluster's proxy.
+func TestHyperShiftUsesProxyOfEachCluster(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{"HTTP_PROXY": "http://management:3128", "HTTPS_PROXY": "http://management:3129", "NO_PROXY": ".svc,127.0.0.1"}
 	guests := map[string]string{"HTTP_PROXY": "http://guest:3128", "HTTPS_PROXY": "http://guest:3129", "NO_PROXY": ".guest"}
@@ -167,35 +170,28 @@ func TestHyperShiftProxy(t *testing.T) {
 	e.within(prompt, func() error { return e.hasProxies(own, nil) })
 }
 
-// hasProxies returns nil if all containers of the Deployment have the one proxy, and csi-driver of the DaemonSets the other.
+// hasProxies returns nil if all containers of the Deployment, and csi-driver of the DaemonSets,
+// have these proxy variables.
 func (e *env) hasProxies(controllers, nodes map[string]string) error {
-	for i, name := range e.subject.workloads {
-		w, err := e.workload(name)
-		if err != nil {
-			return err
+	return e.eachContainer(func(w workload, c corev1.Container) error {
+		switch {
+		case w.Name == e.subject.workloads[0]:
+			return hasVariables(c, controllers)
+		case c.Name == "csi-driver" && nodes != nil:
+			return hasVariables(c, nodes)
 		}
-		for _, c := range w.containers() {
-			want := map[string]string{}
-			if i == 0 {
-				want = controllers
-			} else if c.Name == "csi-driver" && nodes != nil {
-				want = nodes
-			}
-			if err := hasVariables(c, want); err != nil {
-				return fmt.Errorf("container %s of %s: %w", c.Name, name, err)
-			}
-		}
-	}
-	return nil
+		return hasVariables(c, map[string]string{})
+	})
 }
 
-// The annotations from which HyperShift learns how far a release has come.
+// Annotations that report the progress of an upgrade to HyperShift.
 const (
 	desiredVersion = "release.openshift.io/desired-version"
 	presentVersion = "release.openshift.io/version"
 )
 
-// hasVersions returns nil if the Deployment has these versions, "" for none, and the DaemonSets none.
+// hasVersions returns nil if the Deployment has these versions, none if empty, and the DaemonSets
+// have none.
 func (e *env) hasVersions(desired, present string) error {
 	d, err := e.deployment()
 	if err != nil {
@@ -226,17 +222,18 @@ func (e *env) hasVersions(desired, present string) error {
 	return nil
 }
 
-// setOwnVersion changes what cluster-storage-operator says on the operator's own Deployment; "null" is nothing.
+// setOperatorVersion changes the version annotation of the operator's own Deployment. "null"
+// removes it.
 func (e *env) setOperatorVersion(version string) {
 	e.t.Helper()
 	e.patchBesideController(resource("apps", "deployments"), e.subject.name, `{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
 }
 
-// TestHyperShiftVersion: the release that the operator is told, else the one on its own Deployment, is what the Deployment is to be
-// at, and is at once it is rolled out; where nobody says, nothing is reported (faults 159, 1.11-8).
-func TestHyperShiftVersion(t *testing.T) {
+// TestHyperShiftReportsVersionAfterRollout checks the variable of the operator, the annotation of
+// its own Deployment, and a Deployment without the annotation.
+func TestHyperShiftReportsVersionAfterRollout(t *testing.T) {
 	t.Parallel()
-	t.Run("told", func(t *testing.T) {
+	t.Run("variable", func(t *testing.T) {
 		t.Parallel()
 		e := newHosted(t, manila(), options{Env: []string{"OPERATOR_IMAGE_VERSION=4.99.7"}})
 		e.eventually(installed, func() error { return e.hasVersions("4.99.7", "4.99.7") })
@@ -244,7 +241,7 @@ func TestHyperShiftVersion(t *testing.T) {
 		e.setOperatorVersion(`"4.99.8"`)
 		e.throughout(time.Second, func() error { return e.hasVersions("4.99.7", "4.99.7") })
 	})
-	t.Run("nobody says", func(t *testing.T) {
+	t.Run("not set", func(t *testing.T) {
 		t.Parallel()
 		e := newHosted(t, cinder(), options{Before: func(e *env) { e.setOperatorVersion("null") }})
 		e.awaitAvailable()
@@ -269,7 +266,7 @@ func TestHyperShiftVersion(t *testing.T) {
 	})
 }
 
-// isRollingOut returns nil if the Deployment's new pods are not there yet.
+// isRollingOut returns nil while the Deployment waits for new pods.
 func (e *env) isRollingOut() error {
 	d, err := e.deployment()
 	if err == nil && (d.Status.ObservedGeneration != d.Generation || d.Status.UnavailableReplicas == 0) {
@@ -278,8 +275,7 @@ func (e *env) isRollingOut() error {
 	return err
 }
 
-// TestHyperShiftScheduling: the controllers are where the other pods of their control plane are, with its priority (fault 153).
-func TestHyperShiftScheduling(t *testing.T) {
+func TestHyperShiftSchedulesControllersBesideControlPlane(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
@@ -290,7 +286,7 @@ func TestHyperShiftScheduling(t *testing.T) {
 			t.Errorf("the priority is %s", got)
 		}
 		if len(pod.NodeSelector) > 0 {
-			t.Errorf("the node selector is %v, want none that the control plane does not have", pod.NodeSelector)
+			t.Errorf("the node selector is %v, want none, as the control plane has none", pod.NodeSelector)
 		}
 		e.must(checkEqual([]corev1.Toleration{
 			{Key: "hypershift.openshift.io/control-plane", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule},

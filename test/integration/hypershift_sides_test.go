@@ -5,6 +5,7 @@ package integration
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,26 +16,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// hostedRights are those that cluster-storage-operator grants in the control plane's namespace, and nowhere else in the management
-// cluster (contract.md 3.4): verbs by resource.
+// hostedPermissions returns the verbs by resource that cluster-storage-operator grants in the
+// control plane's namespace. It grants nothing else in the management cluster.
 func hostedPermissions(s subject) map[string][]string {
 	read := []string{"get", "list", "watch"}
 	full := append([]string{"create", "update", "patch", "delete"}, read...)
-	rights := map[string][]string{"hostedcontrolplanes": read}
+	verbs := map[string][]string{"hostedcontrolplanes": read}
 	for _, resource := range []string{
 		"pods", "services", "endpoints", "events", "configmaps", "secrets", "serviceaccounts", "deployments", "poddisruptionbudgets", "leases",
 	} {
-		rights[resource] = full
+		verbs[resource] = full
 	}
-	if s.name == operatorName {
-		rights["replicasets"] = []string{"get"}
+	if s.isManila() {
+		verbs["replicasets"] = []string{"get"}
 	}
-	return rights
+	return verbs
 }
 
-// TestHyperShiftSidesAreApart: neither cluster accepts the credentials of the other, and the operator asks each for what it has, and
-// is never refused (fault 112): while it starts, when things change on either side, and when it starts again.
-func TestHyperShiftSidesAreApart(t *testing.T) {
+// TestHyperShiftUsesRightClusterAndRBAC checks that neither cluster accepts the credentials of the
+// other, and that no request of the operator is refused: while it starts, when objects change, and
+// after a restart.
+func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		management, err := clientcmd.BuildConfigFromFlags("", e.kubeconfig(e.subject.name))
@@ -63,29 +65,30 @@ func TestHyperShiftSidesAreApart(t *testing.T) {
 		if len(all) < 200 {
 			t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
 		}
-		rights := hostedPermissions(e.subject)
-		foreign := map[string]string{manila().name: cinderCredentials, cinder().name: credentialsSecret}[e.subject.name]
+		verbs := hostedPermissions(e.subject)
+		foreign := ofSubject(e.subject, cinderCredentials, credentialsSecret)
 		for _, r := range all {
 			switch {
 			case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
-				t.Errorf("the operator was refused: %s", r)
-			case r.Cluster == e.management && (r.Namespace != hostedNamespace || !slices.Contains(rights[r.Resource], r.Verb)):
-				t.Errorf("the operator has no right to this: %s", r)
+				t.Errorf("the API server refused a request: %s", r)
+			case r.Cluster == e.management && (r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
+				t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
 			case r.Cluster == e.guest && (r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
-				t.Errorf("the operator looks for this on the wrong side: %s", r)
+				t.Errorf("the operator sent this request to the wrong cluster: %s", r)
 			case r.Resource == "secrets" && r.Name == foreign:
-				t.Errorf("the operator reads the credentials of another driver (fault 160): %s", r)
+				t.Errorf("the operator reads the credentials of another driver: %s", r)
 			}
 		}
 	})
 }
 
-// ofManagement are resources that the guest has none of which the operator knows.
+// managementResources returns resources of the management cluster that the operator must not look
+// for in the guest cluster.
 func managementResources() []string {
 	return []string{"deployments", "poddisruptionbudgets", "leases", "hostedcontrolplanes", "services", "replicasets"}
 }
 
-// mustBeRefused checks that the API server does not know who that is.
+// mustBeRefused checks that the API server returns 401.
 func (e *env) mustBeRefused(config *rest.Config) {
 	e.t.Helper()
 	config.UserAgent = "integration-test"
@@ -93,32 +96,25 @@ func (e *env) mustBeRefused(config *rest.Config) {
 	e.must(err)
 	for _, namespace := range []string{hostedNamespace, operatorNamespace} {
 		if _, err := client.CoreV1().Secrets(namespace).List(e.ctx(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
-			e.t.Errorf("%s answers %v to the credentials of the other cluster, want that it does not know them", config.Host, err)
+			e.t.Errorf("%s returned %v for credentials of the other cluster, want 401", config.Host, err)
 		}
 	}
 }
 
-// mustSpoil deletes the object if it is one that is made again without any harm.
+// deleteIfRecreated deletes the object if the operator recreates it without consequences.
 func (e *env) deleteIfRecreated(object string) {
 	e.t.Helper()
-	kinds := map[string]string{"clusterrolebindings ": "rbac.authorization.k8s.io", "storageclasses ": "storage.k8s.io", "csidrivers ": "storage.k8s.io"}
+	kinds := map[string]string{"clusterrolebindings": "rbac.authorization.k8s.io", "storageclasses": "storage.k8s.io", "csidrivers": "storage.k8s.io"}
 	for prefix, group := range kinds {
-		if name, ok := cutName(object, prefix); ok {
-			e.must(e.guest.dynamic.Resource(resource(group, prefix[:len(prefix)-1])).Delete(e.ctx(), name, metav1.DeleteOptions{}))
+		if name, ok := strings.CutPrefix(object, prefix+" /"); ok {
+			e.must(e.guest.dynamic.Resource(resource(group, prefix)).Delete(e.ctx(), name, metav1.DeleteOptions{}))
 		}
 	}
 }
 
-func cutName(object, prefix string) (string, bool) {
-	if len(object) > len(prefix) && object[:len(prefix)] == prefix {
-		return object[len(prefix)+1:], true // a slash, with no namespace before it
-	}
-	return "", false
-}
-
-// TestHyperShiftMetrics: the guest says who may read the operator's metrics; the management cluster, where the operator may not ask,
-// is not asked, and its accounts are nobody here.
-func TestHyperShiftMetrics(t *testing.T) {
+// TestHyperShiftGuestAuthorizesMetrics checks that the operator sends reviews to the guest cluster,
+// and does not accept tokens of the management cluster.
+func TestHyperShiftGuestAuthorizesMetrics(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	token, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).
@@ -129,11 +125,11 @@ func TestHyperShiftMetrics(t *testing.T) {
 		return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.Resource)
 	})
 	if len(asked) == 0 {
-		t.Error("nobody was asked whose tokens these are")
+		t.Error("the operator sent no reviews")
 	}
 	for _, r := range asked {
 		if r.Cluster != e.guest {
-			t.Errorf("the wrong cluster was asked: %s", r)
+			t.Errorf("the operator sent a review to the wrong cluster: %s", r)
 		}
 	}
 }

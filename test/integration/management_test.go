@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,8 +29,8 @@ func (e *env) setManagementState(state opv1.ManagementState) {
 	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.ManagementState = state })
 }
 
-// TestUnmanagedLeavesOperandsAlone: while Unmanaged nothing is reverted or written at all; Managed again, everything is.
-func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
+// TestUnmanagedWritesNothing checks that Managed reverts all changes.
+func TestUnmanagedWritesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -72,7 +71,7 @@ func TestUnmanagedLeavesOperandsAlone(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestRemovedIsRefused: the driver cannot be removed; a condition says so, and nothing is deleted.
+// TestRemovedIsRefused checks that a condition says so and that nothing is deleted.
 func TestRemovedIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
@@ -80,12 +79,8 @@ func TestRemovedIsRefused(t *testing.T) {
 	since, before := e.awaitNoWrites(), e.workloads()
 	e.setManagementState(opv1.Removed)
 	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed") })
-	conditions, err := e.conditions()
-	e.must(err)
-	message := conditions["ManagementStateDegraded"].Message
-	if !strings.Contains(message, "Removed is not supported") || !strings.Contains(message, "Set spec.managementState of ClusterCSIDriver "+driverName+" to Managed") {
-		t.Errorf("the message is %q, want it to say that Removed is not supported, and the remedy", message)
-	}
+	e.must(e.reports("ManagementStateDegraded", "Removed is not supported",
+		"Set spec.managementState of ClusterCSIDriver "+driverName+" to Managed"))
 	e.throughout(2*time.Second, func() error {
 		if deletions := e.requests(since, deletions); len(deletions) > 0 {
 			return fmt.Errorf("the operator deleted:\n%s", list(deletions))
@@ -97,14 +92,13 @@ func TestRemovedIsRefused(t *testing.T) {
 	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionFalse, "") })
 }
 
-// TestStaticObjectsComeBack: what was edited or deleted is put right by events (faults 31, 132).
-func TestStaticObjectsComeBack(t *testing.T) {
+func TestStaticObjectsAreRepaired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	for name, c := range map[string]struct {
-		spoil func() error
-		sound func() error
+		change   func() error
+		repaired func() error
 	}{
 		"ClusterRoleBinding deleted": {
 			func() error {
@@ -157,9 +151,9 @@ func TestStaticObjectsComeBack(t *testing.T) {
 		},
 	} {
 		e.sub(name, func(*testing.T) {
-			e.eventually(prompt, c.sound)
-			e.must(c.spoil())
-			e.within(prompt, c.sound)
+			e.eventually(prompt, c.repaired)
+			e.must(c.change())
+			e.within(prompt, c.repaired)
 		})
 	}
 	e.eventually(soon, e.notDegraded)
@@ -204,8 +198,7 @@ func (e *env) hasDisruptionBudget() error {
 	return nil
 }
 
-// TestRightsComeBeforeWorkloads: no pod is created before its account and the account's rights (fault 105).
-func TestRightsComeBeforeWorkloads(t *testing.T) {
+func TestRBACPrecedesWorkloads(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -215,18 +208,18 @@ func TestRightsComeBeforeWorkloads(t *testing.T) {
 	rights := created("serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings")
 	workloads := created("deployments", "daemonsets")
 	if len(rights) < 14 || len(workloads) != 3 {
-		t.Fatalf("%d rights and %d workloads were created, want 14 at least and 3", len(rights), len(workloads))
+		t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rights), len(workloads))
 	}
 	first := slices.MinFunc(workloads, func(a, b request) int { return a.Time.Compare(b.Time) })
 	for _, r := range rights {
 		if r.Time.After(first.Time) {
-			t.Errorf("after %s came %s", first, r)
+			t.Errorf("%s precedes %s", first, r)
 		}
 	}
 }
 
-// TestCSIDriverHasOneWriter: a policy chosen for the operator is what the object is created with, and nothing is in dispute
-// about it later (1.11-4).
+// TestCSIDriverHasOneWriter checks that the CSIDriver is created with the policy of
+// CSI_FSGROUP_POLICY and not written again.
 func TestCSIDriverHasOneWriter(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
@@ -241,7 +234,7 @@ func TestCSIDriverHasOneWriter(t *testing.T) {
 	now, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
 	if now.UID != created.UID || now.ResourceVersion != created.ResourceVersion {
-		t.Errorf("the CSIDriver is %s at %s, was %s at %s", now.UID, now.ResourceVersion, created.UID, created.ResourceVersion)
+		t.Errorf("the CSIDriver has UID %s and version %s, had %s and %s", now.UID, now.ResourceVersion, created.UID, created.ResourceVersion)
 	}
 	e.expectNone("the operator wrote", e.writes(since))
 	e.expectNone("the operator deleted", e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")))
@@ -254,13 +247,12 @@ func hasPolicy(driver *storagev1.CSIDriver) error {
 	return nil
 }
 
-// TestCSIDriverIsRepaired: its deletion and edits of what may change are put right (fault 130).
 func TestCSIDriverIsRepaired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
 	e.awaitAvailable()
 	csiDrivers := resource("storage.k8s.io", "csidrivers")
-	for name, spoil := range map[string]func(){
+	for name, change := range map[string]func(){
 		"deleted": func() {
 			e.must(e.guest.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
 		},
@@ -271,7 +263,7 @@ func TestCSIDriverIsRepaired(t *testing.T) {
 		"field edited":  func() { e.patch(csiDrivers, "", driverName, `{"spec":{"podInfoOnMount":true}}`) },
 	} {
 		e.sub(name, func(*testing.T) {
-			spoil()
+			change()
 			e.within(prompt, func() error {
 				driver, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 				if err != nil {

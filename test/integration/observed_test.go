@@ -4,9 +4,9 @@ package integration
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,7 +20,7 @@ import (
 
 func proxyVariables() []string { return []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} }
 
-// setProxy sets the status of Proxy/cluster, as the cluster network operator does; nil empties it.
+// setProxy sets the status of Proxy/cluster, as the cluster network operator does. nil removes it.
 func (e *env) setProxy(status *configv1.ProxyStatus) {
 	e.t.Helper()
 	text, err := json.Marshal(map[string]any{"status": status})
@@ -28,24 +28,15 @@ func (e *env) setProxy(status *configv1.ProxyStatus) {
 	e.patch(configResource("proxies"), "", "cluster", string(text), "status")
 }
 
-// hasProxy returns nil if csi-driver of each workload has exactly this proxy, each variable once, and no other container any.
+// hasProxy returns nil if csi-driver of each workload has exactly these proxy variables, each once,
+// and other containers have none.
 func (e *env) hasProxy(want map[string]string) error {
-	for _, name := range workloadNames() {
-		w, err := e.workload(name)
-		if err != nil {
-			return err
+	return e.eachContainer(func(_ workload, c corev1.Container) error {
+		if c.Name == "csi-driver" {
+			return hasVariables(c, want)
 		}
-		for _, c := range w.containers() {
-			wanted := map[string]string{}
-			if c.Name == "csi-driver" {
-				wanted = want
-			}
-			if err := hasVariables(c, wanted); err != nil {
-				return fmt.Errorf("container %s of %s: %w", c.Name, name, err)
-			}
-		}
-	}
-	return nil
+		return hasVariables(c, map[string]string{})
+	})
 }
 
 func hasVariables(c corev1.Container, want map[string]string) error {
@@ -55,19 +46,19 @@ func hasVariables(c corev1.Container, want map[string]string) error {
 			continue
 		}
 		if _, twice := got[variable.Name]; twice {
-			return fmt.Errorf("%s is there twice", variable.Name)
+			return fmt.Errorf("%s is set twice", variable.Name)
 		}
 		got[variable.Name] = variable.Value
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("its proxy differs (-want +got):\n%s", diff)
+		return fmt.Errorf("its proxy variables differ (-want +got):\n%s", diff)
 	}
 	return nil
 }
 
-// TestProxyReachesDrivers: the cluster's proxy is given to what talks to the cloud or may, in all three workloads (faults 38,
-// 41, 42), not to what dials sockets only (fault 40); it comes once, however often it is synced, and goes.
-func TestProxyReachesDrivers(t *testing.T) {
+// TestDriversGetProxyOfCluster checks that only containers that may connect to the cloud get the
+// variables, each once, and that the operator removes them.
+func TestDriversGetProxyOfCluster(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -82,8 +73,8 @@ func TestProxyReachesDrivers(t *testing.T) {
 
 	since := e.awaitNoWrites()
 	before := e.workloads()
-	for i := range 3 { // an event of the ClusterCSIDriver repeats every sync
-		e.patch(clusterCSIDrivers(), "", driverName, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, i))
+	for i := range 3 { // an event of the ClusterCSIDriver triggers every sync
+		e.touchDriver(strconv.Itoa(i))
 		e.awaitPolls(1)
 	}
 	e.must(e.hasProxy(want))
@@ -95,14 +86,15 @@ func TestProxyReachesDrivers(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// setTLSProfile sets the profile of APIServer/cluster; "null" is none.
+// setTLSProfile sets the TLS profile of APIServer/cluster. "null" removes it.
 func (e *env) setTLSProfile(text string) {
 	e.t.Helper()
 	e.patch(configResource("apiservers"), "", "cluster", `{"spec":{"tlsSecurityProfile":null}}`)
 	e.patch(configResource("apiservers"), "", "cluster", `{"spec":{"tlsSecurityProfile":`+text+`}}`)
 }
 
-// proxiesServe returns nil if each kube-rbac-proxy has these TLS settings; ciphers "" are any that are sound.
+// hasTLSSettings returns nil if each kube-rbac-proxy has these TLS settings. Empty ciphers accept
+// any.
 func (e *env) hasTLSSettings(version, ciphers string) error {
 	w, err := e.workload(controllerName)
 	if err != nil {
@@ -128,28 +120,22 @@ func (e *env) hasTLSSettings(version, ciphers string) error {
 	return e.hasCompleteArguments()
 }
 
-// argumentsAreSound returns an error if any argument of any container is a placeholder or lacks its value.
+// hasCompleteArguments returns an error if an argument of a container is empty, has no value or
+// contains a placeholder.
 func (e *env) hasCompleteArguments() error {
-	var errs []error
-	for _, name := range workloadNames() {
-		w, err := e.workload(name)
-		if err != nil {
-			return err
-		}
-		for _, c := range w.containers() {
-			for _, arg := range c.Args {
-				if strings.Contains(arg, "${") || strings.HasSuffix(arg, "=") || arg == "" {
-					errs = append(errs, fmt.Errorf("container %s of %s has the argument %q", c.Name, name, arg))
-				}
+	return e.eachContainer(func(_ workload, c corev1.Container) error {
+		for _, arg := range c.Args {
+			if strings.Contains(arg, "${") || strings.HasSuffix(arg, "=") || arg == "" {
+				return fmt.Errorf("it has the argument %q", arg)
 			}
 		}
-	}
-	return errors.Join(errs...)
+		return nil
+	})
 }
 
-// TestTLSProfileReachesProxies: what APIServer/cluster says of TLS is what the proxies before the metrics serve (fault 119), and
-// what it leaves open becomes a default, never an empty argument or a placeholder (faults 118, 120, 121).
-func TestTLSProfileReachesProxies(t *testing.T) {
+// TestMetricsFollowTLSProfile checks that settings that a profile omits become defaults, never
+// empty arguments or placeholders.
+func TestMetricsFollowTLSProfile(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -178,9 +164,9 @@ func TestTLSProfileReachesProxies(t *testing.T) {
 	e.eventually(soon, e.notDegraded)
 }
 
-// TestLogLevelReachesAllContainers: spec.logLevel is the verbosity of each container that has one, of csi-driver-nfs too (fault 90).
-// TraceAll has the effect of Trace.
-func TestLogLevelReachesAllContainers(t *testing.T) {
+// TestContainersFollowLogLevel checks every container with a verbosity. TraceAll has the effect of
+// Trace.
+func TestContainersFollowLogLevel(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -192,34 +178,30 @@ func TestLogLevelReachesAllContainers(t *testing.T) {
 
 func (e *env) hasVerbosity(want string) error {
 	var seen []string
-	for _, name := range workloadNames() {
-		w, err := e.workload(name)
-		if err != nil {
-			return err
+	err := e.eachContainer(func(_ workload, c corev1.Container) error {
+		got, found := argument(c, "v")
+		exempt := strings.HasSuffix(c.Name, "kube-rbac-proxy") || c.Name == "wait-for-nfs-plugin"
+		if !found && exempt {
+			return nil // one would log headers, the other is a shell
 		}
-		for _, c := range w.containers() {
-			got, found := argument(c, "v")
-			if !found && (strings.HasSuffix(c.Name, "kube-rbac-proxy") || c.Name == "wait-for-nfs-plugin") {
-				continue // the one would log request headers, the other is a shell
-			}
-			if got != want {
-				return fmt.Errorf("container %s of %s has --v=%s, want %s", c.Name, name, got, want)
-			}
-			seen = append(seen, c.Name)
+		seen = append(seen, c.Name)
+		if got != want {
+			return fmt.Errorf("it has --v=%s, want %s", got, want)
 		}
+		return nil
+	})
+	if err == nil && !slices.Contains(seen, "csi-driver-nfs") {
+		err = fmt.Errorf("csi-driver-nfs is not among the containers %v", seen)
 	}
-	if !slices.Contains(seen, "csi-driver-nfs") {
-		return fmt.Errorf("csi-driver-nfs is not among the containers %v", seen)
-	}
-	return nil
+	return err
 }
 
-// TestOperatorLogLevelNeverLogsBodies: the highest level makes the operator talk more, but not of what it sends: Secrets.
-func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
+// TestOperatorLogContainsNoBodies checks the highest log level. Bodies would contain Secrets.
+func TestOperatorLogContainsNoBodies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		options options
-		risen   string // is in the log when the level has risen
+		changed string // the log contains it when the level has changed
 	}{
 		"spec": {options{Before: func(e *env) {
 			e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = opv1.TraceAll })
@@ -231,8 +213,8 @@ func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
 			e := newEnv(t, c.options)
 			e.awaitAvailable()
 			e.eventually(soon, func() error {
-				if !strings.Contains(e.log(), c.risen) {
-					return fmt.Errorf("the operator's log does not have %q: its level has not risen", c.risen)
+				if !strings.Contains(e.log(), c.changed) {
+					return fmt.Errorf("the operator's log does not contain %q: the level has not changed", c.changed)
 				}
 				return nil
 			})
@@ -240,7 +222,7 @@ func TestOperatorLogLevelNeverLogsBodies(t *testing.T) {
 			e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
 			for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
 				if strings.Contains(e.log(), body) {
-					t.Errorf("the operator's log has %q", body)
+					t.Errorf("the operator's log contains %q", body)
 				}
 			}
 		})

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,9 +13,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestOptionalKindComesAndGoes: an object of a kind that the cluster lacks is no error (faults 99, 100); it is made when the
-// kind arrives, and the kind's end is no error either.
-func TestOptionalKindComesAndGoes(t *testing.T) {
+// TestOptionalObjectsFollowCRD checks that a missing CRD is no error, and that the object is
+// created when the CRD arrives.
+func TestOptionalObjectsFollowCRD(t *testing.T) {
 	t.Parallel()
 	for name, o := range optionals() {
 		t.Run(name, func(t *testing.T) {
@@ -27,16 +28,15 @@ func TestOptionalKindComesAndGoes(t *testing.T) {
 			e.eventually(soon, func() error { return e.hasCondition(o.condition, opv1.ConditionFalse, "") })
 
 			e.must(e.restoreCRD(e.ctx(), crd))
-			e.within(prompt, func() error { _, err := o.get(e); return err })
+			e.within(prompt, func() error { return o.exists(e) })
 			e.must(e.guest.dynamic.Resource(crds()).Delete(e.ctx(), o.crd, metav1.DeleteOptions{}))
 			e.eventually(soon, func() error {
-				_, err := o.get(e)
-				if apierrors.IsNotFound(err) {
-					return nil
+				if err := o.exists(e); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("the object still exists (%w)", err)
 				}
-				return err
+				return nil
 			})
-			e.touchDriver("1") // a sync without the kind
+			e.touchDriver("1") // triggers a sync without the CRD
 			e.awaitPolls(2)
 			e.must(e.notDegraded())
 			for _, c := range watch.conditions(e.scope) {
@@ -48,21 +48,20 @@ func TestOptionalKindComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestOptionalObjectComesBack: a deleted VolumeSnapshotClass or ServiceMonitor is made again, with the same content.
-func TestOptionalObjectComesBack(t *testing.T) {
+func TestOptionalObjectIsRecreated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	for name, o := range optionals() {
 		e.sub(name, func(t *testing.T) {
-			// Available does not wait for what only a CRD brings.
-			e.within(prompt, func() error { _, err := o.get(e); return err })
+			// Available does not include objects of optional CRDs.
+			e.within(prompt, func() error { return o.exists(e) })
 			first, err := o.get(e)
 			e.must(err)
-			e.must(e.guest.dynamic.Resource(o.resource).Namespace(o.namespace).Delete(e.ctx(), o.name, metav1.DeleteOptions{}))
-			// No events tell of it; any event of the ClusterCSIDriver does, and else the resync.
-			e.patch(clusterCSIDrivers(), "", driverName, `{"metadata":{"annotations":{"touched":"`+name+`"}}}`)
-			e.within(prompt, func() error { _, err := o.get(e); return err })
+			e.must(e.guest.of(o.collection).Delete(e.ctx(), o.name, metav1.DeleteOptions{}))
+			// The operator does not watch the object. Any event of the ClusterCSIDriver triggers a sync.
+			e.touchDriver(name)
+			e.within(prompt, func() error { return o.exists(e) })
 			second, err := o.get(e)
 			e.must(err)
 			for _, object := range []map[string]any{first.Object, second.Object} {

@@ -23,8 +23,8 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestMissingImagesEndTheProcess: each image variable that is missing is named, all in one line.
-func TestMissingImagesEndTheProcess(t *testing.T) {
+// TestMissingImagesEndOperator checks that one line names all missing variables.
+func TestMissingImagesEndOperator(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Idle: true})
 	missing := []string{"DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"}
@@ -46,7 +46,7 @@ func TestMissingImagesEndTheProcess(t *testing.T) {
 	}
 }
 
-// leaseHolder returns who leads, "" for nobody.
+// leaseHolder returns the identity of the leader, or "".
 func (e *env) leaseHolder() (string, error) {
 	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).Get(e.ctx(), e.subject.component+"-lock", metav1.GetOptions{})
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *env) leaseHolder() (string, error) {
 func (e *env) isLed() error {
 	holder, err := e.leaseHolder()
 	if err == nil && holder == "" {
-		err = errors.New("nobody leads")
+		err = errors.New("there is no leader")
 	}
 	return err
 }
@@ -66,13 +66,13 @@ func (e *env) isLed() error {
 func (e *env) isNotLed() error {
 	holder, err := e.leaseHolder()
 	if err == nil && holder != "" {
-		err = fmt.Errorf("%s still leads", holder)
+		err = fmt.Errorf("%s is still the leader", holder)
 	}
 	return err
 }
 
-// TestEndGivesTheLeaseBack: after SIGTERM nobody leads, and the next operator leads at once.
-func TestEndGivesTheLeaseBack(t *testing.T) {
+// TestOperatorReleasesLeaseAtEnd checks that the next operator becomes the leader without waiting.
+func TestOperatorReleasesLeaseAtEnd(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -86,13 +86,12 @@ func TestEndGivesTheLeaseBack(t *testing.T) {
 	second, err := e.leaseHolder()
 	e.must(err)
 	if second == first {
-		t.Errorf("the second operator calls itself %s like the first", second)
+		t.Errorf("both operators have the identity %s", second)
 	}
 }
 
-// TestChangedConfigEndsTheProcess: cluster-storage-operator changes the file when the TLS profile changes; the operator ends
-// well, for the next one to read it (fault 150).
-func TestChangedConfigEndsTheProcess(t *testing.T) {
+// TestChangedConfigEndsOperator checks that the next process uses the new TLS settings.
+func TestChangedConfigEndsOperator(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -104,16 +103,16 @@ func TestChangedConfigEndsTheProcess(t *testing.T) {
 	e.eventually(soon, func() error {
 		version, err := e.tlsVersion(tls.VersionTLS12)
 		if err == nil {
-			return fmt.Errorf("the new operator speaks TLS version %x, although 1.3 is asked for", version)
+			return fmt.Errorf("the new operator accepts TLS version %x, want 1.3", version)
 		}
 		_, err = e.tlsVersion(tls.VersionTLS13)
 		return err
 	})
 }
 
-// tlsVersion connects to the operator with no higher version than given.
+// tlsVersion connects to the operator with at most this TLS version and returns the negotiated one.
 func (e *env) tlsVersion(highest uint16) (uint16, error) {
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: highest}} //nolint:gosec // the certificate is the operator's own.
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: highest}} //nolint:gosec // self-signed.
 	address, err := e.address()
 	if err != nil {
 		return 0, err
@@ -130,13 +129,12 @@ func (e *env) tlsVersion(highest uint16) (uint16, error) {
 	return secure.ConnectionState().Version, nil
 }
 
-// TestServesHealthToAllAndMetricsToPrometheus: the kubelet has no credentials; metrics are for those who may read them.
-func TestServesHealthToAllAndMetricsToPrometheus(t *testing.T) {
+func TestHealthIsPublicAndMetricsNeedRBAC(t *testing.T) {
 	t.Parallel()
 	newEnv(t, options{}).mustServeEndpoints()
 }
 
-// asking is a request to the operator and the status of its answer.
+// httpCheck is a request to the operator and the expected status.
 type httpCheck struct {
 	path, token string
 	want        int
@@ -158,45 +156,20 @@ func (e *env) mustServeEndpoints(more ...httpCheck) {
 		{"/metrics", foreign.Status.Token, http.StatusForbidden},
 		{"/metrics", prometheus, http.StatusOK},
 	}, more...) {
-		if got, err := e.httpStatus(c.path, c.token); err != nil || got != c.want {
-			e.t.Errorf("%s answers %d (%v), want %d", c.path, got, err, c.want)
+		if got, _, err := e.get(c.path, c.token); err != nil || got != c.want {
+			e.t.Errorf("%s returned %d (%v), want %d", c.path, got, err, c.want)
 		}
 	}
 }
 
-// ask returns the status of the operator's answer.
-func (e *env) httpStatus(path, token string) (int, error) {
-	address, err := e.address()
-	if err != nil {
-		return 0, err
-	}
-	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, "https://"+address+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is the operator's own.
-	}}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	return response.StatusCode, nil
-}
-
-// TestSettledOperatorIsQuiet: with nothing to do nothing is written, and next to nothing is read, poll after poll.
-func TestSettledOperatorIsQuiet(t *testing.T) {
+// TestOperatorSettles checks that the idle operator writes nothing and reads almost nothing.
+func TestOperatorSettles(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
 	e.mustSettle()
 }
 
-// mustBeQuiet waits until the driver is there and checks that the operator leaves the clusters alone from then on.
+// mustSettle waits until the driver is available and checks that the operator is idle from then on.
 func (e *env) mustSettle() {
 	e.t.Helper()
 	e.awaitAvailable()
@@ -212,20 +185,21 @@ func (e *env) mustSettle() {
 			e.t.Errorf("%s was read %d times in 5 polls, want once a minute at most", object, n)
 		}
 	}
-	e.expectNone("the operator listed what it watches", e.requests(since, ofVerb("list")))
+	e.expectNone("the operator listed objects that it watches", e.requests(since, ofVerb("list")))
 }
 
-// awaitLooks lets the time of so many polls pass.
+// awaitPollTime waits for n poll intervals.
 func (e *env) awaitPollTime(n int) {
 	e.t.Helper()
-	if e.subject.name == operatorName {
+	if e.subject.isManila() {
 		e.awaitPolls(n)
 		return
 	}
-	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval) // Cinder's operator looks when something has changed
+	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval) // Cinder's operator probes only after changes
 }
 
-// staleConditions are those of earlier operators: csi-driver-manila-operator up to 4.17, csi-operator from 4.18.
+// staleConditions returns conditions of earlier operators: csi-driver-manila-operator up to 4.17,
+// csi-operator from 4.18.
 func staleConditions() []string {
 	return []string{
 		"OpenStackManilaDeploymentVersionControllerDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
@@ -240,8 +214,8 @@ func staleConditions() []string {
 	}
 }
 
-// TestStaleConditionsGo: what earlier operators left is removed whether the driver runs or is disabled (1.11-1).
-func TestStaleConditionsGo(t *testing.T) {
+// TestRemovesStaleConditions checks a running and a disabled driver.
+func TestRemovesStaleConditions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		types []string
@@ -255,14 +229,7 @@ func TestStaleConditionsGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{Types: c.types, Before: func(e *env) {
-				e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
-					for _, conditionType := range staleConditions() {
-						s.Conditions = append(s.Conditions, opv1.OperatorCondition{
-							Type: conditionType, Status: opv1.ConditionTrue, Reason: "Stale", Message: "of an earlier release",
-							LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)),
-						})
-					}
-				})
+				e.addTrueConditions("Stale", "of an earlier release", staleConditions()...)
 			}})
 			e.eventually(installed, func() error { return c.ready(e) })
 			e.eventually(soon, func() error {
@@ -276,9 +243,10 @@ func TestStaleConditionsGo(t *testing.T) {
 	}
 }
 
-// TestConditionsAfterARollback runs the command of the documentation that removes what another operator left: the operator that runs
-// then writes its own conditions again.
-func TestConditionsAfterARollback(t *testing.T) {
+// TestDocumentedCommandRemovesConditions runs the command of docs/conditions.md that removes
+// another operator's conditions after a rollback, and checks that the operator writes its own
+// again.
+func TestDocumentedCommandRemovesConditions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "conditions.md"))
 	if err != nil {
@@ -291,11 +259,7 @@ func TestConditionsAfterARollback(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	const foreign = "OfAnotherOperatorDegraded"
-	e.changeDriverStatus(func(s *opv1.ClusterCSIDriverStatus) {
-		s.Conditions = append(s.Conditions, opv1.OperatorCondition{
-			Type: foreign, Status: opv1.ConditionTrue, Reason: "Left", Message: "of another operator", LastTransitionTime: metav1.Now(),
-		})
-	})
+	e.addTrueConditions("Left", "of another operator", foreign)
 	before, err := e.conditions()
 	e.must(err)
 	delete(before, foreign)

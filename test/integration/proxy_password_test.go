@@ -13,9 +13,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestProxyPasswordIsNotShown: containers get the password of the cluster's proxy, and nothing that is read without looking at them has
-// it: neither log, nor events, nor conditions, at the usual log level and at the highest.
-func TestProxyPasswordIsNotShown(t *testing.T) {
+// TestProxyPasswordIsRedacted checks that only containers contain the password of the cluster's
+// proxy: neither the log nor events nor conditions do, at any log level.
+func TestProxyPasswordIsRedacted(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -51,7 +51,7 @@ func TestProxyPasswordIsNotShown(t *testing.T) {
 			t.Errorf("the password of the proxy is in %s", what)
 		}
 		if what != "conditions" && !strings.Contains(text, "REDACTED@proxy.example.com") {
-			t.Errorf("%s do not show the proxy at all: this test proves nothing", what)
+			t.Errorf("%s do not contain the proxy, so this test proves nothing", what)
 		}
 	}
 }

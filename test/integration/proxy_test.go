@@ -16,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// forwardProxy is the one way to a cloud whose host name nobody can resolve.
+// forwardProxy is a proxy to a cloud whose host name cannot be resolved.
 type forwardProxy struct {
 	url    string
 	served atomic.Int64
@@ -26,7 +26,7 @@ type forwardProxy struct {
 	tunnels []net.Conn
 }
 
-// startProxy starts a proxy that knows where the cloud is.
+// startProxy starts a proxy to the cloud.
 func startProxy(t *testing.T, cloud simulator.Info) *forwardProxy {
 	t.Helper()
 	auth, err := url.Parse(cloud.AuthURL)
@@ -51,7 +51,7 @@ func startProxy(t *testing.T, cloud simulator.Info) *forwardProxy {
 	return p
 }
 
-// tunnel joins client and cloud until either ends.
+// tunnel copies data between client and cloud until one of them closes its connection.
 func (p *forwardProxy) tunnel(w http.ResponseWriter, r *http.Request, target string) {
 	cloud, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", target)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *forwardProxy) tunnel(w http.ResponseWriter, r *http.Request, target str
 	_ = client.Close()
 }
 
-// close ends the proxy and all that goes through it. It may be called again.
+// close closes the proxy and its connections. It may be called again.
 func (p *forwardProxy) close() {
 	p.mu.Lock()
 	for _, c := range p.tunnels {

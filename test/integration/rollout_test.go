@@ -21,7 +21,7 @@ const (
 	trustedCABundle    = "manila-csi-driver-trusted-ca-bundle"
 	trustedCAKey       = "ca-bundle.crt"
 	servingCertificate = "manila-csi-driver-controller-metrics-serving-cert"
-	// rolloutPromptly bounds the time from a changed input to the changed pod template.
+	// rolloutPromptly bounds the time from a changed rollout input to the changed pod template.
 	rolloutPromptly = 2 * time.Second
 )
 
@@ -31,7 +31,7 @@ type input struct {
 	rolls []string
 }
 
-// inputs are all of them (faults 45 to 49), and what each rolls out.
+// inputs returns all rollout inputs and the workloads that they roll out.
 func inputs() map[string]input {
 	return map[string]input{
 		"credentials": {
@@ -69,8 +69,8 @@ func inputs() map[string]input {
 	}
 }
 
-// rolledOnce returns nil if a workload's specification was changed exactly once since before, by one hash that is the same on
-// the workload and on its pods.
+// rolledOnce returns nil if a workload changed exactly once since before, by one hash that is the
+// same in the workload and in its pod template.
 func rolledOnce(before, after workload) error {
 	if after.Generation != before.Generation+1 {
 		return fmt.Errorf("%s has generation %d after %d, want one more", after.Name, after.Generation, before.Generation)
@@ -90,7 +90,7 @@ func rolledOnce(before, after workload) error {
 	return nil
 }
 
-// awaitRollout waits until the workloads have been changed, which must be soon, and until their pods are new. Then it checks
+// awaitRollout waits until the workloads have changed and their pods are replaced. Then it checks
 // that exactly these rolled out, exactly once.
 func (e *env) awaitRollout(before map[string]workload, rolled []string) {
 	e.t.Helper()
@@ -120,7 +120,7 @@ func (e *env) awaitRollout(before map[string]workload, rolled []string) {
 	}
 }
 
-// hasNewPods returns nil if each pod of the workloads has the present hashes.
+// hasNewPods returns nil if each pod of the workloads has the current hashes.
 func (e *env) hasNewPods(names []string) error {
 	for _, name := range names {
 		w, err := e.workload(name)
@@ -152,8 +152,8 @@ func (e *env) hasNewPods(names []string) error {
 	return nil
 }
 
-// TestChangedInputRollsOut: a change of what the pods read once makes them new, once and soon, and no others.
-func TestChangedInputRollsOut(t *testing.T) {
+// TestChangedInputRollsOutOnce checks that only the workloads that read the input roll out.
+func TestChangedInputRollsOutOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -173,8 +173,9 @@ func TestChangedInputRollsOut(t *testing.T) {
 	}
 }
 
-// TestMissingInputArrives: the driver starts without any of its inputs; the arrival of each rolls out once (1.11-18).
-func TestMissingInputArrives(t *testing.T) {
+// TestMissingInputsAreOptional checks that the driver starts without its inputs and that the
+// creation of each rolls out once.
+func TestMissingInputsAreOptional(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
 		e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
@@ -191,11 +192,11 @@ func TestMissingInputArrives(t *testing.T) {
 	e.awaitNoWrites()
 	for name, w := range e.workloads() {
 		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
-			t.Errorf("%s has hashes %v, want none of missing objects", name, w.Hashes)
+			t.Errorf("%s has hashes %v, want none for missing objects", name, w.Hashes)
 		}
 	}
 	all := inputs()
-	// The credentials first: without them the driver is degraded.
+	// The driver is degraded without credentials, so they come first.
 	for _, name := range []string{"credentials", "cloud CA", "trusted CA bundle", "metrics certificate"} {
 		e.sub(name, func(*testing.T) {
 			before := e.workloads()
@@ -205,8 +206,7 @@ func TestMissingInputArrives(t *testing.T) {
 	}
 }
 
-// TestForeignObjectsRollNothingOut: Secrets and ConfigMaps that are no inputs change nothing, whoever puts them there.
-func TestForeignObjectsRollNothingOut(t *testing.T) {
+func TestUnrelatedObjectsDoNotRollOut(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -222,8 +222,8 @@ func TestForeignObjectsRollNothingOut(t *testing.T) {
 	e.expectNone("the operator wrote", e.writes(since))
 }
 
-// TestMountsTrustedCA: what the cluster network operator puts into the ConfigMap is mounted into all that talk to the cloud
-// or may (fault 45), and nothing is mounted before.
+// TestMountsTrustedCA checks that csi-driver mounts the bundle as soon as the ConfigMap has
+// content, and not before.
 func TestMountsTrustedCA(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
@@ -231,7 +231,7 @@ func TestMountsTrustedCA(t *testing.T) {
 	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got := config.Labels["config.openshift.io/inject-trusted-cabundle"]; got != "true" {
-		t.Errorf("the label that asks for the bundle is %q, want true", got)
+		t.Errorf("the label for the injection of the bundle is %q, want true", got)
 	}
 	for _, w := range e.workloads() {
 		if err := mountsTrustedCA(w); err == nil {
@@ -251,11 +251,12 @@ func TestMountsTrustedCA(t *testing.T) {
 	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got.Data[trustedCAKey] != "a bundle" {
-		t.Errorf("the operator took the bundle away: %v", got.Data)
+		t.Errorf("the operator removed the bundle: %v", got.Data)
 	}
 }
 
-// mountsTrustedCA returns nil if the driver's container has the bundle where programs look for CAs.
+// mountsTrustedCA returns nil if csi-driver mounts the bundle at the path where programs look for
+// CAs.
 func mountsTrustedCA(w workload) error {
 	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
 	if got, want := mountedAt(w, path), "configMap "+trustedCABundle+" ca-bundle.crt->tls-ca-bundle.pem"; got != want {

@@ -20,15 +20,16 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// Where the script finds the credentials of a cluster, and where it keeps those of before.
+// Secrets of hack/rotate-credentials.sh: the cluster's credentials and the backup.
 const (
 	rootNamespace   = "kube-system"
 	rootCredentials = "openstack-credentials"
 	rootBackup      = "openstack-credentials-before-rotation"
 )
 
-// TestRotationScriptRefusesNonsense: what is no clouds.yaml changes nothing, with the operator's parser and without it.
-func TestRotationScriptRefusesNonsense(t *testing.T) {
+// TestRotationScriptRefusesInvalidCloudsYAML checks the script with and without the operator's
+// program.
+func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.createRootCredentials()
@@ -45,7 +46,7 @@ func TestRotationScriptRefusesNonsense(t *testing.T) {
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
 	if _, err := e.guest.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), rootBackup, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("something was saved: %v", err)
+		t.Errorf("the backup exists: %v", err)
 	}
 	script := e.startScript("/nowhere", 5, "--undo")
 	e.eventually(soon, script.ended)
@@ -54,10 +55,10 @@ func TestRotationScriptRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestRotationScript: the script for real clusters changes the root of the credentials, gives up when a step takes too long, continues
-// when it is run again, and ends when the drivers run with what the cloud accepts; then it goes back. The test stands in for the
-// cloud credential operator, which copies the credentials.
-func TestRotationScript(t *testing.T) {
+// TestRotationScriptRotatesAndUndoes checks that the script gives up when a step takes too long,
+// continues when it runs again, ends when the drivers use the new credentials, and reverts them.
+// The test plays cloud-credential-operator, which copies the credentials.
+func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
@@ -72,7 +73,7 @@ func TestRotationScript(t *testing.T) {
 	script := e.startScript(program, 2, fresh)
 	e.eventually(time.Minute, script.ended)
 	if output := script.output(t); script.err == nil || !strings.Contains(output, "Timed out after 2 s, waiting until the cloud credential operator has copied") {
-		t.Errorf("without a copy the script ended with %v:\n%s", script.err, output)
+		t.Errorf("without copied credentials the script ended with %v:\n%s", script.err, output)
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
 	e.must(e.hasRootCredentials(rootBackup, old))
@@ -98,7 +99,7 @@ func TestRotationScript(t *testing.T) {
 	e.must(e.hasRootCredentials(rootBackup, old))
 }
 
-// seedRoot makes the Secret that the cloud credential operator copies.
+// createRootCredentials creates the Secret that cloud-credential-operator copies.
 func (e *env) createRootCredentials() {
 	e.t.Helper()
 	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
@@ -111,7 +112,7 @@ func (e *env) createRootCredentials() {
 	})
 }
 
-// rootIs returns nil if a Secret beside the root, or the root, has this clouds.yaml.
+// hasRootCredentials returns nil if the Secret contains this clouds.yaml.
 func (e *env) hasRootCredentials(name string, clouds []byte) error {
 	secret, err := e.guest.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), name, metav1.GetOptions{})
 	if err == nil && string(secret.Data["clouds.yaml"]) != string(clouds) {
@@ -120,7 +121,7 @@ func (e *env) hasRootCredentials(name string, clouds []byte) error {
 	return err
 }
 
-// mustFinish waits for the good end of the script.
+// mustFinish waits until the script succeeds.
 func (e *env) mustFinish(script *process) {
 	e.t.Helper()
 	e.eventually(time.Minute, script.ended)
@@ -129,19 +130,19 @@ func (e *env) mustFinish(script *process) {
 		e.t.Errorf("the script ended with %v:\n%s", script.err, output)
 	}
 	if found := e.leaked(output); len(found) > 0 {
-		e.t.Errorf("the script showed the secrets %v", found)
+		e.t.Errorf("the output of the script contains the secrets %v", found)
 	}
 }
 
-// ended returns nil when the process has.
+// ended returns nil if the process has ended.
 func (p *process) ended() error {
 	if p.running() {
-		return fmt.Errorf("the process runs")
+		return fmt.Errorf("the process has not ended")
 	}
 	return nil
 }
 
-// output returns what the process wrote.
+// output returns the output of the process.
 func (p *process) output(t *testing.T) string {
 	t.Helper()
 	output, err := os.ReadFile(p.logPath)
@@ -151,7 +152,8 @@ func (p *process) output(t *testing.T) string {
 	return string(output)
 }
 
-// startScript starts hack/rotate-credentials.sh with an administrator's kubectl and the program that checks files.
+// startScript starts hack/rotate-credentials.sh with an administrator's kubectl and the program
+// that checks clouds.yaml.
 func (e *env) startScript(program string, timeout int, args ...string) *process {
 	e.t.Helper()
 	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
@@ -165,7 +167,7 @@ func (e *env) startScript(program string, timeout int, args ...string) *process 
 	defer log.Close()
 	script, err := filepath.Abs(filepath.Join("..", "..", "hack", "rotate-credentials.sh"))
 	e.must(err)
-	if program == "/nowhere" { // a copy has no bin beside it
+	if program == "/nowhere" { // a copy does not find the program
 		text, err := os.ReadFile(script)
 		e.must(err)
 		script = filepath.Join(e.dir, "rotate-credentials.sh")

@@ -3,13 +3,11 @@
 package integration
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -29,19 +27,16 @@ const (
 	caKeyOfCloudProvider = "ca-bundle.pem"
 )
 
-// hasTranslation returns nil if the driver's Secret has exactly this data.
+// hasTranslation returns nil if the driver Secret contains exactly this data.
 func (e *env) hasTranslation(want map[string]string) error {
 	got, err := e.operandSecret(driverSecret)
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("the translation differs (-want +got):\n%s", diff)
-	}
-	return nil
+	return checkEqual(want, got)
 }
 
-// passwordTranslation is what the driver reads of the simulator's password clouds.yaml.
+// passwordTranslation returns the driver Secret's data for the simulator's password clouds.yaml.
 func (e *env) passwordTranslation() map[string]string {
 	e.t.Helper()
 	info, err := e.cloud.Info(e.ctx())
@@ -56,7 +51,6 @@ func (e *env) passwordTranslation() map[string]string {
 	}
 }
 
-// TestTranslatesPassword: a password cloud becomes exactly the keys that the driver takes together.
 func TestTranslatesPassword(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
@@ -64,8 +58,8 @@ func TestTranslatesPassword(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "") })
 }
 
-// TestTranslatesApplicationCredential: an application credential becomes its explicit keys (fault 32), and a change from
-// password leaves none of the old keys, which exclude the new ones.
+// TestTranslatesApplicationCredential checks that a change from password leaves none of the old
+// keys, which the driver does not accept together with the new ones.
 func TestTranslatesApplicationCredential(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
@@ -84,13 +78,12 @@ func TestTranslatesApplicationCredential(t *testing.T) {
 	})
 }
 
-// TestTranslationIsRepaired: an edited, extended or deleted translation comes back (fault 11).
 func TestTranslationIsRepaired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
-	for name, spoil := range map[string]func(){
+	for name, change := range map[string]func(){
 		"edited value": func() { e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`) },
 		"foreign key":  func() { e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-trustID":"mine"}}`) },
 		"removed key":  func() { e.patch(secrets(), operandNamespace, driverSecret, `{"data":{"os-password":null}}`) },
@@ -99,13 +92,12 @@ func TestTranslationIsRepaired(t *testing.T) {
 		},
 	} {
 		e.sub(name, func(*testing.T) {
-			spoil()
+			change()
 			e.within(prompt, func() error { return e.hasTranslation(want) })
 		})
 	}
 }
 
-// TestRotatedCredentialsAreTranslated: new credentials reach the driver within 2 s.
 func TestRotatedCredentialsAreTranslated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
@@ -118,8 +110,9 @@ func TestRotatedCredentialsAreTranslated(t *testing.T) {
 	e.within(translationPromptly, func() error { return e.hasTranslation(want) })
 }
 
-// TestMalformedCloudsYAML: a condition names Secret and key, the old translation stays, and a corrected file is taken.
-func TestMalformedCloudsYAML(t *testing.T) {
+// TestInvalidCloudsYAMLKeepsTranslation checks that a condition names Secret and key, and that a
+// fixed file is translated.
+func TestInvalidCloudsYAMLKeepsTranslation(t *testing.T) {
 	t.Parallel()
 	const malformed = "leaked-in-malformed-33ef"
 	e := newEnv(t, options{})
@@ -128,28 +121,23 @@ func TestMalformedCloudsYAML(t *testing.T) {
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
 	good := e.cloudsYAML(simulator.Clouds{})
 	for name, text := range map[string]string{
-		"no YAML":       "clouds:\n  openstack:\n    auth: {password: " + malformed + "\n  ]",
-		"wrong type":    "clouds:\n  openstack:\n    auth: " + malformed + "\n",
-		"nothing in it": "# " + malformed + "\n",
-		"no password":   "clouds:\n  openstack:\n    auth: {auth_url: https://keystone.example.com, username: " + malformed + "}\n",
-		"no URL":        "clouds:\n  openstack:\n    auth: {auth_url: '" + malformed + "', username: u, password: p}\n",
+		"no YAML":        "clouds:\n  openstack:\n    auth: {password: " + malformed + "\n  ]",
+		"wrong type":     "clouds:\n  openstack:\n    auth: " + malformed + "\n",
+		"only a comment": "# " + malformed + "\n",
+		"no password":    "clouds:\n  openstack:\n    auth: {auth_url: https://keystone.example.com, username: " + malformed + "}\n",
+		"no URL":         "clouds:\n  openstack:\n    auth: {auth_url: '" + malformed + "', username: u, password: p}\n",
 	} {
 		e.sub(name, func(t *testing.T) {
 			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte(text)})
 			e.within(prompt, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "") })
-			conditions, err := e.conditions()
-			e.must(err)
-			message := conditions[secretSyncDegraded].Message
-			for _, part := range []string{"Secret " + operandNamespace + "/" + credentialsSecret, "clouds.yaml"} {
-				if !strings.Contains(message, part) {
-					t.Errorf("the message is %q, want %q in it", message, part)
-				}
-			}
+			message := e.message(secretSyncDegraded)
+			e.must(e.reports(secretSyncDegraded,
+				"Secret "+operandNamespace+"/"+credentialsSecret, "clouds.yaml"))
 			if strings.Contains(message, malformed) {
 				t.Errorf("the message quotes the file: %q", message)
 			}
 			if err := e.hasTranslation(want); err != nil {
-				t.Errorf("the old translation did not stay: %v", err)
+				t.Errorf("the operator changed the translation: %v", err)
 			}
 			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": good})
 			e.within(soon, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "") })
@@ -157,27 +145,20 @@ func TestMalformedCloudsYAML(t *testing.T) {
 	}
 }
 
-// TestMissingCredentialsSecret: its absence is told with its name and what to do; its arrival is enough.
-func TestMissingCredentialsSecret(t *testing.T) {
+func TestReportsMissingCredentialsSecret(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
 		e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
 	}})
 	e.eventually(installed, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "") })
-	conditions, err := e.conditions()
-	e.must(err)
-	for _, part := range []string{operandNamespace + "/" + credentialsSecret, "missing"} {
-		if message := conditions[secretSyncDegraded].Message; !strings.Contains(message, part) {
-			t.Errorf("the message is %q, want %q in it", message, part)
-		}
-	}
+	e.must(e.reports(secretSyncDegraded, operandNamespace+"/"+credentialsSecret, "missing"))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.within(soon, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.awaitAvailable()
 }
 
-// TestTranslatesCA: the driver's Secret contains the CA of the credentials, or else the one of the ConfigMap, and never the path in
-// clouds.yaml, which belongs to the installer's host.
+// TestTranslatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
+// clouds.yaml, which belongs to the installer's host, is ignored.
 func TestTranslatesCA(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
@@ -207,17 +188,24 @@ func TestTranslatesCA(t *testing.T) {
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
 }
 
-// hasCopiedCA returns nil if the operands' copy of cloud-provider-config contains the CA and nothing else.
-func (e *env) hasCopiedCA(ca string) error {
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+// hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace
+// contains exactly this data.
+func (e *env) hasCopiedConfig(want map[string]string) error {
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	return checkEqual(map[string]string{caKeyOfCloudProvider: ca}, config.Data)
+	return checkEqual(want, config.Data)
 }
 
-// TestCopiesCA: the ConfigMap with the cloud's CA is copied and kept equal (fault 31), and both who talk to the cloud mount it
-// (fault 30), at the path that the driver is told.
+// hasCopiedCA returns nil if the copy contains the CA and nothing else.
+func (e *env) hasCopiedCA(ca string) error {
+	return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: ca})
+}
+
+// TestCopiesCA checks that the copy follows the installer's ConfigMap, and that controllers and
+// nodes mount it where the driver expects it.
 func TestCopiesCA(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
@@ -242,7 +230,7 @@ func TestCopiesCA(t *testing.T) {
 	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
 }
 
-// mountedAt says what the driver's container finds at a path: kind, name, whether it may be missing, key and file.
+// mountedAt describes what csi-driver finds at a path: kind, name, "optional", key and file.
 func mountedAt(w workload, path string) string {
 	c, err := w.container("csi-driver")
 	if err != nil {

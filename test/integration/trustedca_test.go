@@ -16,44 +16,45 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestTrustedCA: a CA that only the cluster trusts, as that of a proxy which intercepts TLS, is enough to reach the cloud. The
-// operator makes the ConfigMap for the network operator before the cloud has answered, and does not wait for a poll when it is
-// filled or changed.
-func TestTrustedCA(t *testing.T) {
+// TestReachesCloudWithTrustedCA checks that a CA in the trusted CA bundle is enough, such as the CA
+// of a proxy that intercepts TLS. The operator creates the ConfigMap before the cloud is reachable
+// and follows its changes without waiting for a poll.
+func TestReachesCloudWithTrustedCA(t *testing.T) {
 	t.Parallel()
-	reachableOf := map[string]string{driverName: reachable, cinder().driver: cinderReachable}
 	for _, s := range subjects() {
 		for _, f := range flavour.All() {
 			t.Run(s.program+" "+string(f), func(t *testing.T) {
 				t.Parallel()
+				reachable := ofSubject(s, reachable, cinderReachable)
 				e := newEnv(t, options{Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true, PollInterval: time.Minute})
 				unknown := outageCase{"without the CA", unreachableReason, simulator.Fault{}, "unknown authority"}
-				e.eventually(soon, func() error { return e.reportsOutage(reachableOf[s.driver], opv1.ConditionFalse, unknown) })
+				e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, unknown) })
 				e.eventually(soon, e.hasTrustedCAConfigMap)
 
 				e.injectTrustedCAs(string(e.ca))
-				e.eventually(soon, func() error { return e.hasCondition(reachableOf[s.driver], opv1.ConditionTrue, "") })
+				e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 				e.awaitAvailable()
 
 				e.injectTrustedCAs("# another bundle\n")
-				e.eventually(soon, func() error { return e.reportsOutage(reachableOf[s.driver], opv1.ConditionFalse, unknown) })
+				e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, unknown) })
 				e.injectTrustedCAs(string(e.ca))
-				e.eventually(soon, func() error { return e.hasCondition(reachableOf[s.driver], opv1.ConditionTrue, "") })
+				e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 			})
 		}
 	}
 }
 
-// hasTrustedCAs returns nil if the ConfigMap for the trusted CAs is there, for the network operator to fill.
+// hasTrustedCAConfigMap returns nil if the ConfigMap exists with the label that makes the cluster
+// network operator fill it.
 func (e *env) hasTrustedCAConfigMap() error {
 	config, err := e.management.kube.CoreV1().ConfigMaps(e.subject.controllerNamespace).Get(e.ctx(), e.subject.trustedCA, metav1.GetOptions{})
 	if err == nil && config.Labels["config.openshift.io/inject-trusted-cabundle"] != "true" {
-		err = errors.New("the network operator does not fill it: it lacks the label")
+		err = errors.New("the label for the injection of the bundle is missing")
 	}
 	return err
 }
 
-// fillTrustedCAs plays the network operator, in the cluster that the operator runs in.
+// injectTrustedCAs fills the ConfigMap as the cluster network operator does.
 func (e *env) injectTrustedCAs(bundle string) {
 	e.t.Helper()
 	in := collection{configMaps(), e.subject.controllerNamespace}
