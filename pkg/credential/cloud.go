@@ -9,25 +9,28 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// Cloud opens Clients of an OpenStack that the operator itself uses too.
+// Cloud creates Clients for the OpenStack cloud that the operator itself uses.
 type Cloud struct {
-	// Own is the operator's own client. Where the Secret has what the operator's files have, the login is shared: a wrong password
-	// that is sent twice as often locks users out twice as soon.
+	// Own is the operator's own client. If the Secret contains the same credentials as the operator's
+	// files, both share one login: each login with a wrong password brings a lock-out closer.
 	Own *openstack.Client
-	// Source is where the operator's own credentials are; a Secret has the same besides.
+	// Source is the source of the operator's own credentials. A Client uses everything in it except
+	// the Secret.
 	Source openstack.Source
-	// UserAgent names the program to the cloud's operator.
+	// UserAgent identifies the operator in the logs of the cloud.
 	UserAgent string
 	Clock     clock.PassiveClock
-	// Try asks for what the driver needs besides a login; nil is nothing.
+	// Try is optional. It requests what the driver needs besides a login.
 	Try func(context.Context, *openstack.Client) error
 }
 
-// Open returns a Client for a Secret.
+// Open returns a Client for the content of a Secret. It sends nothing.
 func (c Cloud) Open(secret openstack.Secret) Client {
 	source := c.Source
 	source.Secret = func() (openstack.Secret, error) { return secret, nil }
-	return &cloudClient{Cloud: c, source: source, client: openstack.NewClient(source, c.UserAgent, c.Clock)}
+	return &cloudClient{
+		Cloud: c, source: source, client: openstack.NewClient(source, c.UserAgent, c.Clock),
+	}
 }
 
 type cloudClient struct {
@@ -36,7 +39,7 @@ type cloudClient struct {
 	client *openstack.Client
 }
 
-// Try leaves the rest to the gate where the login is shared.
+// Try only logs in if the login is shared, because the cloud probe sends the other requests.
 func (c *cloudClient) Try(ctx context.Context) error {
 	if same, err := c.Own.LoginAs(ctx, c.source); same || err != nil {
 		return err

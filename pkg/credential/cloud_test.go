@@ -24,9 +24,9 @@ import (
 
 const driverNamespace = "openshift-x"
 
-// TestRevokedCredentialsAreNoticed: accepted credentials that differ from the operator's files are sent again after an hour, also
-// where a login is all that is tried: the session of the first login must not answer.
-func TestRevokedCredentialsAreNoticed(t *testing.T) {
+// The Watcher sends accepted credentials again after an hour, in a new session, if they differ from
+// the operator's files.
+func TestRevokedCredentialsAreDetected(t *testing.T) {
 	t.Parallel()
 	running, err := simulator.New(simulator.Config{})
 	check(t, err)
@@ -39,12 +39,26 @@ func TestRevokedCredentialsAreNoticed(t *testing.T) {
 	check(t, os.WriteFile(file, append(text, "# the operator's\n"...), 0o600))
 
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
-	fake := clustertest.New(t, clustertest.Seed{Flavour: flavour.Standalone, OperatorNamespace: driverNamespace, DriverNamespace: driverNamespace})
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "credentials"}, Data: map[string][]byte{openstack.CloudsKey: text}}
-	_, err = fake.ControlPlane.CoreV1().Secrets(driverNamespace).Create(t.Context(), secret, metav1.CreateOptions{})
+	fake := clustertest.New(
+		t,
+		clustertest.Seed{
+			Flavour: flavour.Standalone, OperatorNamespace: driverNamespace,
+			DriverNamespace: driverNamespace,
+		},
+	)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "credentials"},
+		Data:       map[string][]byte{openstack.CloudsKey: text},
+	}
+	_, err = fake.ControlPlane.CoreV1().
+		Secrets(driverNamespace).
+		Create(t.Context(), secret, metav1.CreateOptions{})
 	check(t, err)
 	source := openstack.Source{CloudsFile: file}
-	opener := credential.Cloud{Own: openstack.NewClient(source, "test/1", clock), Source: source, UserAgent: "test/1", Clock: clock}
+	opener := credential.Cloud{
+		Own: openstack.NewClient(source, "test/1", clock), Source: source, UserAgent: "test/1",
+		Clock: clock,
+	}
 	recorder := events.NewInMemoryRecorder("test", clock)
 	watcher := credential.New(credential.Options{
 		Cluster: fake.Cluster, Events: recorder, Clock: clock, Service: "Test", Secret: secret.Name, Open: opener.Open,

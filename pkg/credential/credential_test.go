@@ -32,7 +32,7 @@ const (
 	expiryCondition   = "TestCredentialsExpireSoon"
 )
 
-// fakeCloud accepts the passwords that are in it, and says when they expire.
+// fakeCloud accepts a set of passwords and reports when they expire.
 type fakeCloud struct {
 	accepted map[string]bool
 	down     bool
@@ -69,8 +69,8 @@ func (c *fakeClient) Expiry(context.Context) (time.Time, error) {
 	return c.expiry, nil
 }
 
-// bench drives a Watcher by hand.
-type bench struct {
+// fixture runs the sync function of a Watcher.
+type fixture struct {
 	*clustertest.Fake
 	w      *Watcher
 	t      *testing.T
@@ -80,36 +80,44 @@ type bench struct {
 	rings  atomic.Int32
 }
 
-func newBench(t *testing.T, f flavour.Flavour, passwords ...string) *bench {
+func newFixture(t *testing.T, f flavour.Flavour, passwords ...string) *fixture {
 	t.Helper()
-	b := &bench{t: t, cloud: &fakeCloud{accepted: map[string]bool{}}, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	b := &fixture{
+		t: t, cloud: &fakeCloud{accepted: map[string]bool{}},
+		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+	}
 	for _, password := range passwords {
 		b.cloud.accepted[password] = true
 	}
-	b.Fake = clustertest.New(t, clustertest.Seed{Flavour: f, OperatorNamespace: hosted, DriverNamespace: namespace})
+	b.Fake = clustertest.New(
+		t, clustertest.Seed{Flavour: f, OperatorNamespace: hosted, DriverNamespace: namespace},
+	)
 	b.restart()
 	b.Start(t)
 	return b
 }
 
-// restart makes a new Watcher, as a new process does.
-func (b *bench) restart() {
+// restart creates a new Watcher, as a new process does.
+func (b *fixture) restart() {
 	b.events = events.NewInMemoryRecorder("test", b.clock)
 	b.w = New(Options{
 		Cluster: b.Cluster, Events: b.events, Clock: b.clock, Service: "Test", Secret: "credentials", Open: b.cloud.open,
 		Wait: 10 * time.Minute, Interval: time.Minute,
 	})
-	_, _ = b.w.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { b.rings.Add(1) }})
+	_, _ = b.w.Informer().
+		AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { b.rings.Add(1) }})
 }
 
 func content(password string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{openstack.CloudsKey: []byte(password)},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "credentials",
+		}, Data: map[string][]byte{openstack.CloudsKey: []byte(password)},
 	}
 }
 
-// put makes the Secret have a password, in the cache too.
-func (b *bench) put(password string) {
+// put writes a password to the Secret and waits for the cache.
+func (b *fixture) put(password string) {
 	b.t.Helper()
 	secret := content(password)
 	secret.Namespace = b.Namespaces.ControlPlane
@@ -121,17 +129,23 @@ func (b *bench) put(password string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		current := b.w.current()
-		return current != nil && digestOf(current.Data) == digestOf(secret.Data), nil
-	})
+	err = wait.PollUntilContextTimeout(
+		b.t.Context(),
+		time.Millisecond,
+		30*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			current := b.w.current()
+			return current != nil && digestOf(current.Data) == digestOf(secret.Data), nil
+		},
+	)
 	if err != nil {
 		b.t.Fatal("the cache does not have the Secret")
 	}
 }
 
-// sync syncs and returns the tries that it took.
-func (b *bench) sync() []string {
+// sync returns the passwords that one sync sent to OpenStack.
+func (b *fixture) sync() []string {
 	b.t.Helper()
 	before := len(b.cloud.tries)
 	if err := b.w.Sync(b.t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
@@ -140,7 +154,7 @@ func (b *bench) sync() []string {
 	return b.cloud.tries[before:]
 }
 
-func (b *bench) condition(name string) opv1.OperatorCondition {
+func (b *fixture) condition(name string) opv1.OperatorCondition {
 	b.t.Helper()
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(b.t), name)
 	if found == nil {
@@ -149,15 +163,18 @@ func (b *bench) condition(name string) opv1.OperatorCondition {
 	return *found
 }
 
-// says expects a condition with a part of a message.
-func (b *bench) says(name string, status opv1.ConditionStatus, reason, text string) {
+// expectCondition compares a condition; text is a part of its message.
+func (b *fixture) expectCondition(name string, status opv1.ConditionStatus, reason, text string) {
 	b.t.Helper()
-	if c := b.condition(name); c.Status != status || c.Reason != reason || !strings.Contains(c.Message, text) {
-		b.t.Errorf("%s is %s %s: %s; want %s %s with %q", name, c.Status, c.Reason, c.Message, status, reason, text)
+	if c := b.condition(name); c.Status != status || c.Reason != reason ||
+		!strings.Contains(c.Message, text) {
+		b.t.Errorf(
+			"%s is %s %s: %s; want %s %s with %q", name, c.Status, c.Reason, c.Message, status, reason, text,
+		)
 	}
 }
 
-func (b *bench) emitted() []string {
+func (b *fixture) emitted() []string {
 	var reasons []string
 	for _, event := range b.events.Events() {
 		reasons = append(reasons, event.Reason)
@@ -165,16 +182,15 @@ func (b *bench) emitted() []string {
 	return reasons
 }
 
-// TestNewCredentialsWait goes through a rotation that OpenStack refuses, does not answer, and accepts.
-func TestNewCredentialsWait(t *testing.T) {
+func TestNewCredentialsWaitUntilOpenStackAcceptsThem(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
-		b := newBench(t, f, "first", "third")
+		b := newFixture(t, f, "first", "third")
 		b.put("first")
 		if tries := b.sync(); !slices.Equal(tries, []string{"first"}) {
 			t.Errorf("%s: tries are %q", f, tries)
 		}
-		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "/credentials")
+		b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "/credentials")
 		if b.w.Holds(content("first")) || b.w.Holds(content("not the Secret's")) {
 			t.Errorf("%s: what is accepted, or of nobody's Secret, waits", f)
 		}
@@ -189,11 +205,17 @@ func TestNewCredentialsWait(t *testing.T) {
 		}
 		rings := b.rings.Load()
 		b.sync()
-		b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "refused. The driver keeps the credentials it has until")
+		b.expectCondition(
+			acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
+			"refused. The driver keeps its old credentials until",
+		)
 		b.cloud.down = true
 		b.clock.Step(time.Minute)
 		b.sync()
-		b.says(acceptedCondition, opv1.ConditionFalse, "CloudUnreachable", "no answer. The driver keeps the credentials it has until")
+		b.expectCondition(
+			acceptedCondition, opv1.ConditionFalse, "CloudUnreachable",
+			"no answer. The driver keeps its old credentials until",
+		)
 		if !b.w.Holds(content("second")) || b.rings.Load() == rings {
 			t.Errorf("%s: refused credentials do not wait", f)
 		}
@@ -201,7 +223,7 @@ func TestNewCredentialsWait(t *testing.T) {
 		rings = b.rings.Load()
 		b.clock.Step(time.Minute)
 		b.sync()
-		b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+		b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
 		if b.w.Holds(content("second")) || b.rings.Load() == rings {
 			t.Errorf("%s: accepted credentials wait, or controllers are not woken", f)
 		}
@@ -211,18 +233,19 @@ func TestNewCredentialsWait(t *testing.T) {
 		if b.w.Holds(content("third")) || b.rings.Load() == rings {
 			t.Errorf("%s: credentials that are accepted at once wait, or controllers are not woken", f)
 		}
-		want := []string{"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", "TestCredentialsAccepted"}
+		want := []string{
+			"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", "TestCredentialsAccepted",
+		}
 		if got := b.emitted(); !slices.Equal(got, want) {
 			t.Errorf("%s: events are %q, want %q", f, got, want)
 		}
 	}
 }
 
-// TestWaitEnds: credentials that OpenStack does not accept are used after the bound. A copy of the Secret in a hosted cluster may be
-// behind: what was refused waits there too.
-func TestWaitEnds(t *testing.T) {
+// A copy of the Secret in the guest cluster may be older, and waits too.
+func TestRejectedCredentialsAreUsedAfterTheWait(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.HyperShift, "first")
+	b := newFixture(t, flavour.HyperShift, "first")
 	b.put("first")
 	b.sync()
 	b.put("second")
@@ -244,8 +267,14 @@ func TestWaitEnds(t *testing.T) {
 	if b.w.Holds(content("third")) || b.rings.Load() == rings {
 		t.Error("the wait does not end, or controllers are not woken")
 	}
-	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "for 10m0s, so the driver uses them all the same")
-	if got := b.emitted(); !slices.Equal(got, slices.Repeat([]string{"TestCredentialsNotAccepted"}, len(got))) || len(got) < 2 {
+	b.expectCondition(
+		acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
+		"for 10m0s, so the driver uses them anyway",
+	)
+	if got := b.emitted(); !slices.Equal(
+		got, slices.Repeat([]string{"TestCredentialsNotAccepted"}, len(got)),
+	) ||
+		len(got) < 2 {
 		t.Errorf("events are %q", got)
 	}
 	before := len(b.emitted())
@@ -254,10 +283,9 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// TestCopyMayBeBehind: when good credentials follow refused ones, the copy in the hosted cluster has the refused ones for a moment.
-func TestCopyMayBeBehind(t *testing.T) {
+func TestRejectedCopyWaitsAfterGoodCredentialsArrive(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.HyperShift, "first", "third")
+	b := newFixture(t, flavour.HyperShift, "first", "third")
 	for _, password := range []string{"first", "refused", "third"} {
 		b.put(password)
 		b.sync()
@@ -271,9 +299,9 @@ func TestCopyMayBeBehind(t *testing.T) {
 	}
 }
 
-// TestRestart: a restart begins the wait anew, whatever a condition says: the administrator of a hosted cluster can write it, and the
-// content that it is about may be another one.
-func TestRestart(t *testing.T) {
+// The condition of an earlier process is ignored: the administrator of a guest cluster can write
+// it, and it may be about another content.
+func TestRestartStartsTheWaitAgain(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	for name, since := range map[string]time.Time{
@@ -285,14 +313,22 @@ func TestRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, flavour.HyperShift)
+			b := newFixture(t, flavour.HyperShift)
 			b.put("second")
 			if !since.IsZero() {
-				b.forge(opv1.OperatorCondition{Type: acceptedCondition, Status: opv1.ConditionFalse, LastTransitionTime: metav1.NewTime(since)})
+				b.forge(
+					opv1.OperatorCondition{
+						Type: acceptedCondition, Status: opv1.ConditionFalse,
+						LastTransitionTime: metav1.NewTime(since),
+					},
+				)
 			}
 			b.restart()
 			b.sync()
-			b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "The driver keeps the credentials it has until")
+			b.expectCondition(
+				acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
+				"The driver keeps its old credentials until",
+			)
 			b.clock.Step(10*time.Minute - time.Second)
 			b.sync()
 			if !b.w.Holds(content("second")) {
@@ -307,8 +343,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// forge writes a condition as somebody else would.
-func (b *bench) forge(condition opv1.OperatorCondition) {
+// forge writes a condition as another client would.
+func (b *fixture) forge(condition opv1.OperatorCondition) {
 	b.t.Helper()
 	_, status, version, err := b.State.GetOperatorState()
 	if err != nil {
@@ -320,10 +356,10 @@ func (b *bench) forge(condition opv1.OperatorCondition) {
 	}
 }
 
-// TestAcceptedCredentialsAreAskedAgain: rarely, and an outage says nothing about them.
-func TestAcceptedCredentialsAreAskedAgain(t *testing.T) {
+// An outage does not change the result.
+func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.Standalone, "first")
+	b := newFixture(t, flavour.Standalone, "first")
 	b.put("first")
 	b.sync()
 	b.cloud.down = true
@@ -331,34 +367,39 @@ func TestAcceptedCredentialsAreAskedAgain(t *testing.T) {
 	if tries := b.sync(); len(tries) != 1 {
 		t.Errorf("after an hour tries are %q, want one", tries)
 	}
-	b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+	b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
 	b.cloud.down, b.cloud.accepted["first"] = false, false
 	b.clock.Step(time.Hour)
 	b.sync()
-	b.says(acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed", "The driver uses these credentials")
+	b.expectCondition(
+		acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
+		"The driver uses these credentials",
+	)
 	if b.w.Holds(content("first")) {
 		t.Error("what is in use waits")
 	}
 	b.cloud.accepted["first"] = true
 	b.clock.Step(time.Minute)
 	b.sync()
-	b.says(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+	b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
 }
 
-// TestMissingSecret: nothing is tried, and a condition says so.
-func TestMissingSecret(t *testing.T) {
+func TestMissingSecretIsReported(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.Standalone)
+	b := newFixture(t, flavour.Standalone)
 	if tries := b.sync(); len(tries) > 0 {
 		t.Errorf("tries are %q", tries)
 	}
-	b.says(acceptedCondition, opv1.ConditionFalse, "InvalidCredentials", "Secret openshift-x/credentials is missing")
+	b.expectCondition(
+		acceptedCondition, opv1.ConditionFalse, "InvalidCredentials",
+		"Secret openshift-x/credentials is missing",
+	)
 }
 
-// TestGuestSecretIsNotTried: the administrator of a hosted cluster must not choose whom the operator connects to.
-func TestGuestSecretIsNotTried(t *testing.T) {
+// The administrator of a guest cluster must not choose which server the operator connects to.
+func TestSecretOfTheGuestClusterIsNotTried(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.HyperShift, "first")
+	b := newFixture(t, flavour.HyperShift, "first")
 	foreign := content("http://169.254.169.254")
 	foreign.Namespace = namespace
 	if _, err := b.Guest.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
@@ -376,10 +417,9 @@ func TestGuestSecretIsNotTried(t *testing.T) {
 	}
 }
 
-// TestUnmanaged: nothing is tried.
-func TestUnmanaged(t *testing.T) {
+func TestUnmanagedOperatorTriesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, flavour.Standalone, "first")
+	b := newFixture(t, flavour.Standalone, "first")
 	b.put("first")
 	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
 	driver.Spec.ManagementState = opv1.Unmanaged
@@ -389,15 +429,15 @@ func TestUnmanaged(t *testing.T) {
 	}
 }
 
-// TestExpiry: the condition comes 14 days before, events at fewer and fewer days, and OpenStack is asked rarely.
-func TestExpiry(t *testing.T) {
+// The condition becomes True 14 days before the expiry, and events follow at shorter intervals.
+func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	b := newBench(t, flavour.Standalone, "first", "second")
+	b := newFixture(t, flavour.Standalone, "first", "second")
 	b.cloud.expiry = b.clock.Now().Add(15 * day)
 	b.put("first")
 	b.sync()
-	b.says(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
+	b.expectCondition(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
 	for range 60 {
 		b.clock.Step(time.Minute)
 		b.sync()
@@ -413,7 +453,7 @@ func TestExpiry(t *testing.T) {
 	}{{14*day - time.Minute, 1, "ExpiresSoon"}, {8 * day, 1, "ExpiresSoon"}, {7 * day, 2, "ExpiresSoon"}, {time.Hour, 3, "ExpiresSoon"}, {-time.Hour, 4, "Expired"}} {
 		b.clock.SetTime(b.cloud.expiry.Add(-step.left))
 		b.sync()
-		b.says(expiryCondition, opv1.ConditionTrue, step.reason, expires)
+		b.expectCondition(expiryCondition, opv1.ConditionTrue, step.reason, expires)
 		b.sync()
 		if got := b.emitted(); len(got) != step.events || got[0] != "TestCredentialsExpireSoon" {
 			t.Errorf("%v before the end events are %q, want %d", step.left, got, step.events)
@@ -422,5 +462,5 @@ func TestExpiry(t *testing.T) {
 	b.cloud.expiry = time.Time{}
 	b.put("second")
 	b.sync()
-	b.says(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
+	b.expectCondition(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
 }

@@ -1,5 +1,5 @@
-// Package credential tries the credentials that a driver reads, before its pods get them, and says when they expire. Its callers
-// are the driver plugins, which choose the Secret and what to try, and the core, which runs the controller.
+// Package credential tests the credentials in a driver Secret before the driver's pods read them,
+// and reports when they expire. The driver plugins create its controller, and pkg/operator runs it.
 package credential
 
 import (
@@ -20,35 +20,37 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// Client asks OpenStack with the credentials of one Secret.
+// Client sends requests to OpenStack with the credentials of one Secret.
 type Client interface {
-	// Try returns nil if OpenStack accepts the credentials for what the driver does, else an openstack.Error.
+	// Try returns nil if OpenStack accepts the credentials for what the driver does. Otherwise it
+	// returns an openstack.Error.
 	Try(context.Context) error
-	// Expiry returns when the credentials expire, the zero time if they do not or nobody tells.
+	// Expiry returns when the credentials expire, or the zero time if they do not expire or OpenStack
+	// does not report it.
 	Expiry(context.Context) (time.Time, error)
 }
 
-// Options say what a Watcher watches.
+// Options configure a Watcher.
 type Options struct {
 	Cluster *cluster.Cluster
 	Events  events.Recorder
 	Clock   clock.PassiveClock
-	// Service starts conditions and events, and is the label of metrics.
+	// Service starts the names of conditions and events, and is a label of the metrics.
 	Service string
-	// Secret is the name of the Secret that the driver reads, on the controller side. The Secret that node plugins of a hosted cluster
-	// read is never tried: its administrator writes it, and would choose whom the operator connects to.
+	// Secret is the name of the driver Secret on the control plane side. The operator never tests the
+	// Secret in a guest cluster: its administrator could make the operator connect to any server.
 	Secret string
 	// Open returns a Client for the content of the Secret. It sends nothing.
 	Open func(openstack.Secret) Client
-	// Informers tell of changes of what a Client trusts.
+	// Informers report changes of the CAs that a Client trusts.
 	Informers []factory.Informer
-	// Wait is how long pods wait for credentials that OpenStack has not accepted.
+	// Wait is how long pods keep their old credentials while OpenStack does not accept the new ones.
 	Wait time.Duration
-	// Interval is the time from one attempt to the next.
+	// Interval is the time between two attempts.
 	Interval time.Duration
 }
 
-// digest tells contents of Secrets apart by what a login needs.
+// digest is a hash of the keys of a Secret that a login uses.
 type digest [sha256.Size]byte
 
 func digestOf(data map[string][]byte) digest {
@@ -60,17 +62,18 @@ func digestOf(data map[string][]byte) digest {
 	return digest(hash.Sum(nil))
 }
 
-// attempt is what is known of a content that OpenStack has not accepted.
+// attempt is the last test of a content that OpenStack has not accepted.
 type attempt struct {
-	// since is when this process first saw the content. What an earlier process saw is not known: the conditions that it left are
-	// not evidence, because the administrator of a hosted cluster can write them.
+	// since is when this process first read the content. The conditions of an earlier process are
+	// ignored, because the administrator of a guest cluster can write them.
 	since time.Time
-	// tried is when OpenStack was asked last; err is its answer.
+	// tried is the time of the last attempt, and err its result.
 	tried time.Time
 	err   error
 }
 
-// Watcher tries the content of a Secret until OpenStack accepts it. Pods wait meanwhile, within bounds.
+// Watcher is a controller that tests the content of a Secret until OpenStack accepts it. Meanwhile,
+// for a bounded time, pods keep their old credentials.
 type Watcher struct {
 	factory.Controller
 	Metrics Metrics
@@ -78,45 +81,49 @@ type Watcher struct {
 	Options
 	name    string
 	secrets coreinformers.SecretInformer
-	bell    bell
+	changes notifier
 
 	mu sync.Mutex
-	// accepted is the content that OpenStack accepted last; nil is none.
+	// accepted is the content that OpenStack accepted last, or nil.
 	accepted *digest
-	// attempts are about contents that OpenStack has not accepted.
+	// attempts contains the contents that OpenStack has not accepted.
 	attempts map[digest]*attempt
 
-	// What belongs to sync: the client of the content opened, what came of asking it again after it was accepted, and its expiry.
-	client  Client
-	secret  openstack.Secret
-	opened  digest
-	again   attempt
-	expiry  expiry
-	told    outlook
-	message string
+	// The fields below are accessed only by sync.
+	client   Client // for the content opened
+	secret   openstack.Secret
+	opened   digest
+	recheck  attempt // the last test after OpenStack accepted the content
+	expiry   expiry
+	notified outlook
+	message  string
 }
 
-// New returns a Watcher that has not tried anything yet.
+// New returns a Watcher.
 func New(o Options) *Watcher {
 	namespace := o.Cluster.Namespaces.ControlPlane
 	w := &Watcher{
-		Options:  o,
-		Metrics:  newMetrics(),
-		name:     o.Cluster.Name(flavour.ControlPlane, "Secret", namespace, o.Secret),
-		secrets:  o.Cluster.Side(flavour.ControlPlane).ObjectInformers.For(namespace, o.Secret).Core().V1().Secrets(),
+		Options: o,
+		Metrics: newMetrics(),
+		name:    o.Cluster.Name(flavour.ControlPlane, "Secret", namespace, o.Secret),
+		secrets: o.Cluster.Side(flavour.ControlPlane).
+			ObjectInformers.For(namespace, o.Secret).
+			Core().
+			V1().
+			Secrets(),
 		attempts: map[digest]*attempt{},
 	}
 	w.Controller = factory.New().
 		WithBareInformers(o.Cluster.Operator.Informer()).
 		WithInformers(append([]factory.Informer{w.secrets.Informer()}, o.Informers...)...).
-		WithSync(w.sync).
+		WithSync(cluster.WhileManaged(o.Cluster.Operator, w.sync)).
 		ResyncEvery(o.Interval).
 		ToController(o.Service+"CredentialsController", o.Events)
 	return w
 }
 
-// Holds tells whether pods that have other credentials are to keep them for now: the Secret has the content that is tried, and
-// OpenStack has neither accepted it nor had the time for that.
+// Holds returns true if pods must keep their old credentials for now: the Watcher is testing the
+// content of the Secret, OpenStack has not accepted it, and the time Wait has not passed.
 func (w *Watcher) Holds(secret *corev1.Secret) bool {
 	content, current := digestOf(secret.Data), w.current()
 	w.mu.Lock()
@@ -127,18 +134,18 @@ func (w *Watcher) Holds(secret *corev1.Secret) bool {
 	if a := w.attempts[content]; a != nil {
 		return w.Clock.Since(a.since) < w.Wait
 	}
-	// A content that nobody has seen yet is tried at once if it is that of the watched Secret, and never otherwise.
+	// The Watcher has not read the content yet. It will test it only if it is in the watched Secret.
 	return current != nil && digestOf(current.Data) == content
 }
 
-// Informer tells when Holds may say something else.
-func (w *Watcher) Informer() factory.Informer { return &w.bell }
+// Informer returns an informer that triggers a sync when the result of Holds may have changed.
+func (w *Watcher) Informer() factory.Informer { return &w.changes }
 
-// current is the cached Secret, nil if there is none.
+// current returns the cached Secret, or nil.
 func (w *Watcher) current() *corev1.Secret {
 	namespace := w.Cluster.Namespaces.ControlPlane
 	secret, err := w.secrets.Lister().Secrets(namespace).Get(w.Secret)
-	if err != nil { // a cache has no error but that it is missing
+	if err != nil { // the only error of a cache is NotFound
 		return nil
 	}
 	return secret

@@ -13,46 +13,51 @@ import (
 )
 
 const (
-	// warnBefore is how long before the expiry a condition says so.
+	// warnBefore is how long before the expiry the condition becomes True.
 	warnBefore = 14 * 24 * time.Hour
-	// expiryInterval is the time from one question about the expiry to the next, retryInterval the same after a failure.
+	// expiryInterval is the time between two requests for the expiry, retryInterval after a failure.
 	expiryInterval = 6 * time.Hour
 	retryInterval  = 15 * time.Minute
-	// expiryFormat has no seconds, so that messages with times that change at each attempt can be told from this one.
+	// expiryFormat contains no seconds, so that tests can distinguish it from times that change with
+	// each attempt.
 	expiryFormat = "2006-01-02 15:04 MST"
 )
 
-// expiry is what is known of the expiry of a content.
+// expiry is the result of the last request for the expiry of a content.
 type expiry struct {
-	// at is the zero time for a content that does not expire as far as anyone has told.
+	// at is the zero time if the content does not expire or OpenStack has not reported it.
 	at time.Time
-	// next is when to ask again.
+	// next is the time of the next request.
 	next time.Time
-	// warned are the steps that an event was about.
+	// warned is the number of steps for which an event was emitted.
 	warned int
 }
 
-// steps are the times before the expiry at which an event is emitted.
+// steps returns the times before the expiry at which an event is emitted.
 func steps() []time.Duration {
 	const day = 24 * time.Hour
 	return []time.Duration{warnBefore, 7 * day, day, 0}
 }
 
-// checkExpiry asks rarely when the credentials expire, and returns the condition about that.
+// checkExpiry returns the condition about the expiry, which it requests at long intervals.
 func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionApplyConfiguration {
 	if now := w.Clock.Now(); !now.Before(w.expiry.next) {
 		bounded, cancel := context.WithTimeout(ctx, firstTry)
 		defer cancel()
 		at, err := w.client.Expiry(bounded)
 		if err != nil {
-			klog.FromContext(ctx).V(2).Info("OpenStack does not tell when the credentials expire", "secret", w.name, "reason", err.Error())
+			klog.FromContext(ctx).
+				V(2).
+				Info("OpenStack did not report when the credentials expire", "secret", w.name, "reason", err.Error())
 			w.expiry.next = now.Add(retryInterval)
 		} else {
 			w.expiry.at, w.expiry.next = at, now.Add(expiryInterval)
 		}
 	}
 	condition := applyopv1.OperatorCondition().WithType(w.Service + "CredentialsExpireSoon").
-		WithStatus(opv1.ConditionFalse).WithReason(reasonAsExpected).WithMessage("The credentials do not expire within 14 days, as far as OpenStack tells")
+		WithStatus(opv1.ConditionFalse).
+		WithReason(reasonAsExpected).
+		WithMessage("OpenStack reports no expiry of the credentials within 14 days")
 	w.Metrics.observe(w.Service, w.expiry.at, w.Clock.Now())
 	if w.expiry.at.IsZero() {
 		return condition
@@ -65,13 +70,15 @@ func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionA
 	if left <= 0 {
 		reason, verb = "Expired", "has expired"
 	}
-	message := fmt.Sprintf("The application credential in %s %s at %s. Create another one and put it into the Secret at its origin",
-		w.name, verb, w.expiry.at.UTC().Format(expiryFormat))
+	message := fmt.Sprintf(
+		"The application credential in %s %s at %s. Create a new one and replace it where the Secret is created from",
+		w.name, verb, w.expiry.at.UTC().Format(expiryFormat),
+	)
 	w.warn(left, message)
 	return condition.WithStatus(opv1.ConditionTrue).WithReason(reason).WithMessage(message)
 }
 
-// warn emits an event when the time that is left has become shorter than a step.
+// warn emits an event when the remaining time becomes shorter than a step.
 func (w *Watcher) warn(left time.Duration, message string) {
 	passed := 0
 	for _, step := range steps() {
@@ -85,7 +92,7 @@ func (w *Watcher) warn(left time.Duration, message string) {
 	w.expiry.warned = passed
 }
 
-// Metrics are about the credentials of a driver. They are mute until they are registered.
+// Metrics report the expiry of a driver's credentials. Without RegisterWith they record nothing.
 type Metrics struct {
 	expiry *metrics.GaugeVec
 }
@@ -93,11 +100,12 @@ type Metrics struct {
 func newMetrics() Metrics {
 	return Metrics{expiry: metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "openstack_csi_credentials_expiry_seconds",
-		Help: "Seconds until the application credential of the driver expires, less than 0 afterwards. Absent for credentials that do not expire.",
+		Help: "Seconds until the application credential of the driver expires, negative after the expiry. " +
+			"Absent for credentials that do not expire.",
 	}, []string{"service"})}
 }
 
-// RegisterWith makes the metrics count.
+// RegisterWith adds the metrics to a registry.
 func (m Metrics) RegisterWith(register func(metrics.Registerable) error) error {
 	return register(m.expiry)
 }

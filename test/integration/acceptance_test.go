@@ -98,7 +98,7 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		driverSecret, err := e.driverSecret()
 		e.must(err)
 		e.putDriverCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword))
-		e.eventually(soon, func() error { return e.credentialsPending("refused the login", "keeps the credentials it has") })
+		e.eventually(soon, func() error { return e.credentialsPending("refused the login", "keeps its old credentials") })
 		e.must(e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, refusedReason))
 		e.awaitNoWrites()
 		e.must(e.notRolledOut(before))
@@ -135,7 +135,7 @@ func TestUnverifiedCredentialsRollOutAfterWait(t *testing.T) {
 		recovered := e.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
 		began := time.Now()
 		e.putDriverCredentials(good + "# others\n")
-		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "keeps the credentials it has") })
+		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "keeps its old credentials") })
 		e.must(e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, "CloudUnreachable"))
 		if time.Since(began) < wait/2 {
 			e.must(e.notRolledOut(before))
@@ -144,7 +144,7 @@ func TestUnverifiedCredentialsRollOutAfterWait(t *testing.T) {
 		if took := time.Since(began); took < wait {
 			e.t.Errorf("the rollout waited for %v, want %v", took, wait)
 		}
-		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "uses them all the same") })
+		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "uses them anyway") })
 		recovered()
 		e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
 		e.awaitAvailable()
