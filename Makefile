@@ -32,9 +32,9 @@ help: ## List the targets
 		printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 .PHONY: build
-build: ## Build the operators, the generator, the OpenStack simulator and the devcluster into bin/
+build: ## Build the operators, the generator and the devcluster into bin/
 	@echo 'Building the programs into bin/ (a few minutes the first time)'
-	go $(BUILD) -o bin/ ./cmd/... ./test/openstack/simulator/cmd/... ./test/devcluster/cmd/...
+	go $(BUILD) -o bin/ ./cmd/... ./test/devcluster/cmd/...
 
 .PHONY: k8s
 k8s: build ## Build the Kubernetes binaries of the devcluster if they are missing or outdated

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -68,10 +69,7 @@ func Save(path string, info simulator.Info) error {
 	if err != nil {
 		return fmt.Errorf("encoding the address of the simulator: %w", err)
 	}
-	if err := os.WriteFile(path, append(content, '\n'), 0o600); err != nil {
-		return fmt.Errorf("saving the address of the simulator: %w", err)
-	}
-	return nil
+	return paths.WriteFile(path, append(content, '\n'))
 }
 
 // Connect returns a client of the simulator that Save wrote down.

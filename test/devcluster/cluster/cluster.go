@@ -182,7 +182,7 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 	var definitions []string
 	if c.opts.Guests > 0 {
 		folder := c.opts.Dir.Definitions()
-		if err := writeFile(filepath.Join(folder, "hostedcontrolplanes.yaml"), fixtures.HostedControlPlanes()); err != nil {
+		if err := paths.WriteFile(filepath.Join(folder, "hostedcontrolplanes.yaml"), fixtures.HostedControlPlanes()); err != nil {
 			return err
 		}
 		definitions = append(definitions, folder)

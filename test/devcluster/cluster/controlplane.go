@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"k8s.io/client-go/kubernetes"
@@ -62,15 +60,5 @@ func (p *controlPlane) writeAdminKubeconfig() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(p.dir.AdminKubeconfig(), content)
-}
-
-func writeFile(path string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the folder of %q: %w", path, err)
-	}
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		return fmt.Errorf("writing %q: %w", path, err)
-	}
-	return nil
+	return paths.WriteFile(p.dir.AdminKubeconfig(), content)
 }

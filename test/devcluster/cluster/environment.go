@@ -92,11 +92,11 @@ func (s *Environment) writeFiles(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(s.Dir.Kubeconfig(o.Name), kubeconfig); err != nil {
+		if err := paths.WriteFile(s.Dir.Kubeconfig(o.Name), kubeconfig); err != nil {
 			return err
 		}
 		env := strings.Join(s.OperatorEnv(o), "\n") + "\n"
-		if err := writeFile(s.Dir.OperatorEnv(o.Name), []byte(env)); err != nil {
+		if err := paths.WriteFile(s.Dir.OperatorEnv(o.Name), []byte(env)); err != nil {
 			return err
 		}
 	}
@@ -156,16 +156,16 @@ func clearFiles(d paths.Dir) []error {
 	if err != nil {
 		return []error{err}
 	}
-	paths := []string{
+	files := []string{
 		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(), d.Control(),
 		d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
 	}
 	for _, o := range operators {
-		paths = append(paths, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)), d.Kubeconfig(o.Name),
+		files = append(files, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)), d.Kubeconfig(o.Name),
 			d.OperatorLog(o.Program))
 	}
 	var errs []error
-	for _, path := range paths {
+	for _, path := range files {
 		errs = append(errs, os.RemoveAll(path))
 	}
 	return errs

@@ -2,194 +2,213 @@ package command
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
-	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 func newCloud(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "cloud", Short: "Change the OpenStack of a running cluster"}
-	cmd.AddCommand(newShareType(f), newZones(f), newOutage(f), newRecover(f), newRotate(f))
-	return cmd
-}
-
-// withCloud finds the running simulator.
-func (f *flags) withCloud(cmd *cobra.Command, change func(context.Context, places, *simulator.Client) error) error {
-	p, err := f.places()
-	if err != nil {
-		return err
-	}
-	client, err := cloud.Connect(p.dir.CloudControl())
-	if err != nil {
-		return err
-	}
-	return change(cmd.Context(), p, client)
-}
-
-func newShareType(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "share-type", Short: "Add or remove a Manila share type"}
-	cmd.AddCommand(
-		&cobra.Command{
-			Use: "add NAME", Short: "Add a share type", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return f.withCloud(cmd, func(ctx context.Context, _ places, c *simulator.Client) error {
-					_, err := c.AddShareType(ctx, simulator.ShareType{Name: args[0]})
-					return err
-				})
-			},
-		},
-		&cobra.Command{
-			Use: "remove NAME", Short: "Remove a share type", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return f.withCloud(cmd, func(ctx context.Context, _ places, c *simulator.Client) error {
-					return c.RemoveShareType(ctx, args[0])
-				})
-			},
-		},
+	return group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
+		newServe(f), newShareType(f), newZones(f), newCatalog(f),
+		newOutage(f), newRecover(f), newTokens(f), newRotate(f), newClouds(f),
+		newPrint(f, "ca", "Print the certificate of the private CA", func(ctx context.Context, c *simulator.Client) (any, error) {
+			ca, err := c.CA(ctx)
+			return string(ca), err
+		}),
+		newPrint(f, "info", "Print the addresses", func(ctx context.Context, c *simulator.Client) (any, error) { return c.Info(ctx) }),
+		newPrint(f, "outages", "List the faults that are on, and how often each had an effect",
+			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Faults(ctx) }),
+		newPrint(f, "counters", "Print the counters of requests, logins, connections and revocations",
+			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Counters(ctx) }),
+		newLog(f),
 	)
-	return cmd
 }
 
-func newZones(f *flags) *cobra.Command {
-	var unavailable []string
-	services := []string{string(simulator.Compute), string(simulator.Volume)}
-	cmd := &cobra.Command{
-		Use:   "zones " + strings.Join(services, "|") + " [NAME...]",
-		Short: "Set the availability zones of a service",
-		Long:  "Set the availability zones of a service, in this order. Without a name it has none.",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(services, args[0]) {
-				return fmt.Errorf("service %q has no availability zones, only %s", args[0], strings.Join(services, " and "))
-			}
-			var zones []simulator.Zone
-			for _, name := range args[1:] {
-				zones = append(zones, simulator.Zone{Name: name})
-			}
-			for _, name := range unavailable {
-				zones = append(zones, simulator.Zone{Name: name, Unavailable: true})
-			}
-			return f.withCloud(cmd, func(ctx context.Context, _ places, c *simulator.Client) error {
-				return c.SetZones(ctx, simulator.Service(args[0]), zones...)
-			})
-		},
+// group returns a command that only has subcommands.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	parent := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.Flags().StringSliceVar(&unavailable, "unavailable", nil, "further zones, which are listed as not available")
-	return cmd
+	parent.AddCommand(commands...)
+	return parent
 }
 
-func newOutage(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "outage [KIND]",
-		Short: "Make OpenStack fail until recover",
-		Long: "Make OpenStack fail until recover. KIND is an HTTP status such as 503, or one of:\n" +
-			cloud.OutageKinds() + ".\nWithout it, OpenStack is " + cloud.DefaultOutage + ".",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			kind := cloud.DefaultOutage
-			if len(args) > 0 {
-				kind = args[0]
-			}
-			fault, err := cloud.Outage(kind)
+// cloudCommand is a command for a running simulator.
+type cloudCommand func(cmd *cobra.Command, client *simulator.Client, args []string) error
+
+// drive returns a command for the simulator whose address is in the folder of the devcluster.
+func drive(f *flags, use, short string, args cobra.PositionalArgs, do cloudCommand) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
+		p, err := f.places()
+		if err != nil {
+			return err
+		}
+		client, err := cloud.Connect(p.dir.CloudControl())
+		if err != nil {
+			return err
+		}
+		return do(cmd, client, args)
+	}}
+}
+
+// newPrint returns a command that prints what it gets, a text as it is and other values as JSON.
+func newPrint(
+	f *flags, use, short string, get func(context.Context, *simulator.Client) (any, error),
+) *cobra.Command {
+	return drive(f, use, short, cobra.NoArgs, func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
+		value, err := get(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		if text, ok := value.(string); ok {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), text)
+			return err
+		}
+		encoder := json.NewEncoder(cmd.OutOrStdout())
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	})
+}
+
+// newServe returns a command that runs a simulator without a cluster.
+func newServe(f *flags) *cobra.Command {
+	var config simulator.Config
+	var types []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a simulated OpenStack without a cluster, until interrupted",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := f.places()
 			if err != nil {
 				return err
 			}
-			return f.withCloud(cmd, func(ctx context.Context, _ places, c *simulator.Client) error {
-				_, err := c.SetFault(ctx, fault)
-				return err
-			})
+			for _, name := range types {
+				config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: name})
+			}
+			return serveCloud(cmd, p, config)
 		},
 	}
+	flags := cmd.Flags()
+	flags.StringVar(&config.Listen, "listen", "127.0.0.1:0", "`address` of the OpenStack services")
+	flags.StringVar(&config.Control, "control", "127.0.0.1:0", "`address` of the control API")
+	flags.BoolVar(&config.SeparatePorts, "separate-ports", false, "use one port for each service")
+	flags.StringVar(&config.AdvertisedHost, "advertised-host", "", "`host` in URLs, for clients behind a proxy")
+	flags.BoolVar(&config.TLS, "tls", false, "serve HTTPS with a private CA; see the command ca")
+	flags.StringSliceVar(&config.Regions, "regions", []string{simulator.DefaultRegion}, "`regions`, the default first")
+	flags.StringSliceVar(&types, "share-types", nil, "`names` of share types")
+	flags.DurationVar(&config.TokenTTL, "token-ttl", 0, "lifetime of a token (default 1h)")
+	flags.StringVar(&config.ManilaMaxVersion, "manila-max-version", "", "highest Manila `microversion` (default 2.78)")
+	return cmd
 }
 
-func newRecover(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use: "recover", Short: "End all outages", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.withCloud(cmd, func(ctx context.Context, _ places, c *simulator.Client) error {
-				return c.ClearFaults(ctx)
-			})
-		},
+func serveCloud(cmd *cobra.Command, p places, config simulator.Config) (err error) {
+	if client, err := cloud.Connect(p.dir.CloudControl()); err == nil {
+		if _, err := client.Info(cmd.Context()); err == nil {
+			return fmt.Errorf("a simulated OpenStack runs here already: %s", p.dir)
+		}
 	}
-}
-
-func newRotate(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use: "rotate-credentials", Short: "Change the password in OpenStack and in the cluster's Secrets", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.withCloud(cmd, rotate)
-		},
-	}
-}
-
-// rotate changes the Secrets of all operators and drivers, as
-// cloud-credential-operator or HyperShift would; the running cluster shows them in
-// the operators' files.
-func rotate(ctx context.Context, p places, client *simulator.Client) error {
-	if _, err := client.RotateCredentials(ctx, simulator.Rotation{}); err != nil {
-		return err
-	}
-	described, err := cloud.Describe(ctx, client)
+	simulated, err := simulator.New(config)
 	if err != nil {
 		return err
 	}
-	guests, err := p.dir.Guests()
-	if err != nil {
+	if err := simulated.Start(cmd.Context()); err != nil {
 		return err
 	}
-	if len(guests) == 0 {
-		operators, err := operatorsIn(p.dir)
-		if err != nil {
-			return err
-		}
-		return renew(ctx, p.dir, fixtures.Standalone(operators), described)
+	defer func() { err = errors.Join(err, simulated.Close()) }()
+	if err := cloud.Save(p.dir.CloudControl(), simulated.Info()); err != nil {
+		return err
 	}
-	for _, guest := range guests {
-		operators, err := operatorsIn(p.dir.Guest(guest))
-		if err != nil {
-			return err
-		}
-		if err := renew(ctx, p.dir, fixtures.ControlPlane(guest, operators), described); err != nil {
-			return err
-		}
-		if err := renew(ctx, p.dir.Guest(guest), fixtures.Guest(guest, operators), described); err != nil {
-			return err
-		}
-	}
+	defer func() { err = errors.Join(err, os.Remove(p.dir.CloudControl())) }()
+	cmd.Println("identity:", simulated.Info().AuthURL)
+	<-cmd.Context().Done()
 	return nil
 }
 
-// renew changes the Secrets of one side in the cluster that has its files in dir.
-func renew(ctx context.Context, dir paths.Dir, side fixtures.Side, described fixtures.Cloud) error {
-	config, err := clientcmd.BuildConfigFromFlags("", dir.AdminKubeconfig())
-	if err != nil {
-		return fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	writer, err := fixtures.NewWriter(config)
-	if err != nil {
-		return err
-	}
-	side.Values.Cloud = described
-	return side.RenewCredentials(ctx, writer)
+func newTokens(f *flags) *cobra.Command {
+	return group("tokens", "Revoke tokens, or change their lifetime",
+		newPrint(f, "revoke", "Revoke all tokens, and print their number",
+			func(ctx context.Context, c *simulator.Client) (any, error) { return c.RevokeTokens(ctx) }),
+		drive(f, "ttl DURATION", "Change the lifetime of tokens that are issued later", cobra.ExactArgs(1),
+			func(cmd *cobra.Command, c *simulator.Client, args []string) error {
+				ttl, err := time.ParseDuration(args[0])
+				if err != nil {
+					return fmt.Errorf("decoding the lifetime: %w", err)
+				}
+				return c.SetTokenTTL(cmd.Context(), ttl)
+			}),
+	)
 }
 
-// operatorsIn are those that a running cluster is for: they have kubeconfigs.
-func operatorsIn(dir paths.Dir) ([]fixtures.Operator, error) {
-	all, err := fixtures.AllOperators()
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(o fixtures.Operator) bool {
-		_, err := os.Stat(dir.Kubeconfig(o.Name))
-		return err != nil
-	}), nil
+func newRotate(f *flags) *cobra.Command {
+	var rotation simulator.Rotation
+	cmd := drive(f, "rotate-credentials", "Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
+		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
+			if _, err := c.RotateCredentials(cmd.Context(), rotation); err != nil {
+				return err
+			}
+			p, err := f.places()
+			if err != nil {
+				return err
+			}
+			return renewSecrets(cmd.Context(), p, c)
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&rotation.Password, "password", "", "new password (default random)")
+	flags.StringVar(&rotation.ApplicationCredentialID, "application-credential-id", "", "new ID (default random)")
+	flags.StringVar(&rotation.ApplicationCredentialSecret, "application-credential-secret", "", "new secret (default random)")
+	flags.BoolVar(&rotation.KeepTokens, "keep-tokens", false, "do not revoke the tokens of the old credentials")
+	return cmd
+}
+
+func newClouds(f *flags) *cobra.Command {
+	var options simulator.Clouds
+	cmd := newPrint(f, "clouds-yaml", "Print a clouds.yaml with the accepted credentials",
+		func(ctx context.Context, c *simulator.Client) (any, error) {
+			content, err := c.CloudsYAML(ctx, options)
+			return string(content), err
+		})
+	flags := cmd.Flags()
+	flags.StringVar(&options.Cloud, "cloud", "openstack", "`name` of the cloud")
+	flags.StringVar((*string)(&options.Auth), "auth", string(simulator.Password),
+		"`method`: password, application-credential or application-credential-name")
+	flags.StringVar(&options.Region, "region", "", "`region` (default the first)")
+	flags.BoolVar(&options.NoRegion, "no-region", false, "omit the region")
+	flags.StringVar(&options.CACert, "cacert", "", "`path` of the CA file")
+	return cmd
+}
+
+func newLog(f *flags) *cobra.Command {
+	var since int
+	var reset bool
+	cmd := drive(f, "log", "Print the log of requests to the OpenStack services", cobra.NoArgs,
+		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
+			if reset {
+				return c.ResetLog(cmd.Context())
+			}
+			requests, err := c.Log(cmd.Context(), since)
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "NUMBER\tTIME\tCONNECTION\tTOKEN\tMETHOD\tPATH\tSTATUS\tDONE\tFAULTS")
+			for _, r := range requests {
+				fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\t%d\t%t\t%v\n", r.Number, r.Time.Format("15:04:05.000"),
+					r.Connection, r.Token, r.Method, r.Path, r.Status, r.Done, r.Faults)
+			}
+			return table.Flush()
+		})
+	cmd.Flags().IntVar(&since, "since", 0, "print only requests with a higher `number`")
+	cmd.Flags().BoolVar(&reset, "reset", false, "clear the log and the counters, and print nothing")
+	return cmd
 }

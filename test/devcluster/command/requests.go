@@ -10,70 +10,42 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
 
-// firstGuest is the hosted cluster that is meant unless another is named.
+// firstGuest is the default of the flag --guest.
 const firstGuest = "guest-1"
 
-func (f *flags) request(cmd *cobra.Command, o control.Request) error {
-	p, err := f.places()
-	if err != nil {
-		return err
+// newRequest returns a command that sends a request to the running cluster.
+func newRequest(f *flags, use, short string, action control.Action, r *control.Request) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := f.places()
+			if err != nil {
+				return err
+			}
+			return control.Send(cmd.Context(), p.dir.Control(), action, *r)
+		},
 	}
-	return control.Send(cmd.Context(), p.dir.Control(), o)
+	cmd.Flags().StringVar(&r.Guest, "guest", firstGuest, "the guest cluster")
+	return cmd
 }
 
 func newAPI(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "api", Short: "Take an API server of a running cluster away and bring it back"}
-	cmd.AddCommand(newAPIStop(f), newAPIStart(f))
-	return cmd
-}
-
-func newAPIStop(f *flags) *cobra.Command {
-	var how string
-	request := control.Request{Action: control.StopAPI}
-	cmd := &cobra.Command{
-		Use:   "stop",
-		Short: "Take an API server away",
-		Long: "Take an API server away: with --how=refuse nobody listens, with --how=hang nobody answers.\n" +
-			"The rest of its control plane is away meanwhile.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			request.How = controlplane.How(how)
-			return f.request(cmd, request)
-		},
+	var stopped, started control.Request
+	stop := newRequest(f, "stop", "Stop an API server", control.StopAPI, &stopped)
+	stop.Long = "Stop an API server. With --how=refuse connections are refused, with --how=hang requests hang.\n" +
+		"The other components of its control plane are stopped too."
+	stop.Flags().StringVar((*string)(&stopped.How), "how", string(controlplane.Refuse), controlplane.Ways())
+	start := newRequest(f, "start", "Start the API server again, on the same port and with its data",
+		control.StartAPI, &started)
+	for cmd, r := range map[*cobra.Command]*control.Request{stop: &stopped, start: &started} {
+		cmd.Flags().StringVar((*string)(&r.Side), "side", string(cluster.Management),
+			fmt.Sprintf("%s (also in flavour %s) or %s", cluster.Management, standalone, cluster.Guest))
 	}
-	addSide(cmd, &request)
-	cmd.Flags().StringVar(&how, "how", string(controlplane.Refuse), controlplane.Ways())
-	return cmd
-}
-
-func newAPIStart(f *flags) *cobra.Command {
-	request := control.Request{Action: control.StartAPI}
-	cmd := &cobra.Command{
-		Use:   "start",
-		Short: "Bring the API server back, on the same port and with its data",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.request(cmd, request) },
-	}
-	addSide(cmd, &request)
-	return cmd
-}
-
-func addSide(cmd *cobra.Command, o *control.Request) {
-	cmd.Flags().StringVar((*string)(&o.Side), "side", string(cluster.Management),
-		fmt.Sprintf("%s (also that of flavour %s) or %s", cluster.Management, standalone, cluster.Guest))
-	cmd.Flags().StringVar(&o.Guest, "guest", firstGuest, "the hosted cluster")
+	return group("api", "Stop and start an API server of a running cluster", stop, start)
 }
 
 func newGuest(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "guest", Short: "Change a hosted cluster"}
-	request := control.Request{Action: control.RotateGuestKubeconfig}
-	rotate := &cobra.Command{
-		Use:   "rotate-kubeconfig",
-		Short: "Give the hosted control plane a new certificate for its cluster",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.request(cmd, request) },
-	}
-	rotate.Flags().StringVar(&request.Guest, "guest", firstGuest, "the hosted cluster")
-	cmd.AddCommand(rotate)
-	return cmd
+	return group("guest", "Change a guest cluster", newRequest(f, "rotate-kubeconfig",
+		"Issue a new certificate for the kubeconfig in the control plane of a guest cluster",
+		control.RotateGuestKubeconfig, &control.Request{}))
 }

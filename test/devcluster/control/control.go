@@ -1,22 +1,24 @@
-// Package control lets a command tell the running devcluster what to do, over HTTP
-// on loopback; a file says where. Package command uses both ends.
+// Package control sends requests to the running devcluster, which writes its address to a file.
+// Package command uses both ends.
 package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/openstack/rpc"
 )
 
-// Action is what can be requested.
+// Action names what the devcluster can do.
 type Action string
 
 // The actions.
@@ -26,78 +28,54 @@ const (
 	RotateGuestKubeconfig Action = "rotate-guest-kubeconfig"
 )
 
-// Request is one request. What an action has no use for is ignored.
+// Request has the arguments of an action, which ignores those that it does not need.
 type Request struct {
-	Action Action           `json:"action"`
-	Side   cluster.Side     `json:"side,omitempty"`
-	Guest  string           `json:"guest,omitempty"`
-	How    controlplane.How `json:"how,omitempty"`
+	Side  cluster.Side
+	Guest string
+	How   controlplane.How
 }
 
-// Target obeys requests. It is the cluster.
+// Target carries out requests. It is the cluster.
 type Target interface {
 	StopAPI(ctx context.Context, side cluster.Side, guest string, how controlplane.How) error
 	StartAPI(ctx context.Context, side cluster.Side, guest string) error
 	RotateGuestKubeconfig(ctx context.Context, guest string) error
 }
 
-const (
-	requestsPath  = "/requests"
-	headerTimeout = 10 * time.Second
-)
+const headerTimeout = 10 * time.Second
 
-// address is the content of the file.
-type address struct {
-	URL string `json:"url"`
-}
-
-// Serve takes requests until the function it returns is called, and writes to a file
-// where.
+// Serve handles requests until the returned function is called. It writes its address to a file.
 func Serve(ctx context.Context, file string, t Target) (stop func(), err error) {
+	mux := http.NewServeMux()
+	for action, do := range map[Action]func(context.Context, Request) error{
+		StopAPI:  func(ctx context.Context, r Request) error { return t.StopAPI(ctx, r.Side, r.Guest, r.How) },
+		StartAPI: func(ctx context.Context, r Request) error { return t.StartAPI(ctx, r.Side, r.Guest) },
+		RotateGuestKubeconfig: func(ctx context.Context, r Request) error {
+			return t.RotateGuestKubeconfig(ctx, r.Guest)
+		},
+	} {
+		rpc.Handle(mux, string(action), func(ctx context.Context, r Request) (rpc.None, error) {
+			return rpc.None{}, do(ctx, r)
+		})
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening for requests: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+requestsPath, func(w http.ResponseWriter, r *http.Request) { answer(w, r, t) })
+	if err := paths.WriteFile(file, []byte("http://"+listener.Addr().String()+"\n")); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
-	content, err := json.Marshal(address{URL: "http://" + listener.Addr().String()})
-	if err == nil {
-		err = os.WriteFile(file, append(content, '\n'), 0o600)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("saying where requests are taken: %w", err), listener.Close())
-	}
-	go func() {
-		_ = server.Serve(listener) // it ends only when it is closed
-	}()
-	return func() {
-		// Nobody is left to care.
-		_, _ = os.Remove(file), server.Close()
-	}, nil
+	go func() { _ = server.Serve(listener) }() // it returns when the server is closed
+	return func() { _, _ = os.Remove(file), server.Close() }, nil
 }
 
-func answer(w http.ResponseWriter, r *http.Request, t Target) {
-	var request Request
-	err := json.NewDecoder(r.Body).Decode(&request)
-	if err == nil {
-		err = handle(r.Context(), request, t)
-	}
+// Send sends a request to the cluster that wrote the file, and waits until it is carried out.
+func Send(ctx context.Context, file string, action Action, r Request) error {
+	address, err := os.ReadFile(file)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-		return
+		return fmt.Errorf("no devcluster runs here: %w", err)
 	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func handle(ctx context.Context, o Request, t Target) error {
-	switch o.Action {
-	case StopAPI:
-		return t.StopAPI(ctx, o.Side, o.Guest, o.How)
-	case StartAPI:
-		return t.StartAPI(ctx, o.Side, o.Guest)
-	case RotateGuestKubeconfig:
-		return t.RotateGuestKubeconfig(ctx, o.Guest)
-	}
-	return fmt.Errorf("action %q is not known", o.Action)
+	_, err = rpc.Call[rpc.None](ctx, strings.TrimSpace(string(address)), string(action), r)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
 
-// target remembers what it was told.
+// target records its requests.
 type target struct {
 	told []string
 	err  error
@@ -35,7 +36,7 @@ func (t *target) RotateGuestKubeconfig(_ context.Context, guest string) error {
 	return t.err
 }
 
-// serve returns the file by which the target is found.
+// serve returns the file with the address of the target.
 func serve(t *testing.T, to *target) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "control.json")
@@ -52,25 +53,26 @@ func serve(t *testing.T, to *target) string {
 	return file
 }
 
-func TestRequestsArrive(t *testing.T) {
+func TestSendReachesTarget(t *testing.T) {
 	t.Parallel()
 	to := &target{}
 	file := serve(t, to)
-	for _, request := range []Request{
-		{Action: StopAPI, Side: cluster.Guest, Guest: "g", How: controlplane.Hang},
-		{Action: StartAPI, Side: cluster.Management, Guest: "g"},
-		{Action: RotateGuestKubeconfig, Guest: "h"},
+	for action, request := range map[Action]Request{
+		StopAPI:               {Side: cluster.Guest, Guest: "g", How: controlplane.Hang},
+		StartAPI:              {Side: cluster.Management, Guest: "g"},
+		RotateGuestKubeconfig: {Guest: "h"},
 	} {
-		if err := Send(t.Context(), file, request); err != nil {
-			t.Errorf("%+v: %v", request, err)
+		if err := Send(t.Context(), file, action, request); err != nil {
+			t.Errorf("%s: %v", action, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"stop guest g hang", "start management g", "rotate h"}, to.told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	slices.Sort(to.told)
+	if diff := cmp.Diff([]string{"rotate h", "start management g", "stop guest g hang"}, to.told); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
-func TestErrorsComeBack(t *testing.T) {
+func TestSendReturnsErrors(t *testing.T) {
 	t.Parallel()
 	file := serve(t, &target{err: errors.New("not today")})
 	for name, test := range map[string]struct {
@@ -79,10 +81,10 @@ func TestErrorsComeBack(t *testing.T) {
 		want   string
 	}{
 		"refused": {file, StartAPI, "not today"},
-		"unknown": {file, "dance", `action "dance" is not known`},
-		"nobody":  {filepath.Join(t.TempDir(), "control.json"), StartAPI, "no devcluster takes requests here"},
+		"unknown": {file, "dance", "404"},
+		"nobody":  {filepath.Join(t.TempDir(), "control"), StartAPI, "no devcluster runs here"},
 	} {
-		if err := Send(t.Context(), test.file, Request{Action: test.action}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := Send(t.Context(), test.file, test.action, Request{}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %q", name, err, test.want)
 		}
 	}

@@ -5,10 +5,8 @@ package kubeletvolumes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +15,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // Kind of object that a volume shows.
@@ -98,26 +98,13 @@ func contents(object any) map[string][]byte {
 func (v Volume) write(data map[string][]byte) error {
 	for key, path := range v.Files {
 		value, found := data[key]
-		if err := writeFile(path, value, found); err != nil {
-			return fmt.Errorf("showing key %q of %s %q: %w", key, v.Kind, v.Name, err)
+		write := func() error { return paths.WriteFile(path, value) }
+		if !found {
+			write = func() error { return os.RemoveAll(path) }
+		}
+		if err := write(); err != nil {
+			return fmt.Errorf("copying key %q of %s %q: %w", key, v.Kind, v.Name, err)
 		}
 	}
 	return nil
-}
-
-// writeFile replaces a file in one step, so that no reader sees half of it.
-func writeFile(path string, content []byte, wanted bool) error {
-	if !wanted {
-		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }

@@ -109,6 +109,21 @@ func (d Dir) GuestKubeconfig() string { return d.in("guest-kubeconfig", "kubecon
 // Definitions holds CustomResourceDefinitions that are in no module.
 func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
 
+// WriteFile replaces a file in one step, so that nobody reads half of it, and creates its folder.
+func WriteFile(path string, content []byte) error {
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path+".new", content, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %q: %w", path, err)
+	}
+	return nil
+}
+
 // Guest is the folder of a hosted cluster.
 func (d Dir) Guest(name string) Dir { return Dir(d.in("guests", name)) }
 
@@ -134,7 +149,7 @@ func (d Dir) Guests() ([]string, error) {
 }
 
 // Control is a file with the address at which the running devcluster takes orders.
-func (d Dir) Control() string { return d.in("control.json") }
+func (d Dir) Control() string { return d.in("control.url") }
 
 // CloudControl is a file with the address of the simulator's control interface.
 func (d Dir) CloudControl() string { return d.in("cloud.json") }

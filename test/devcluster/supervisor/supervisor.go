@@ -129,16 +129,10 @@ func Read(dir paths.Dir) (State, error) {
 
 func write(dir paths.Dir, state State) error {
 	content, err := json.MarshalIndent(state, "", "  ")
-	if err == nil {
-		err = os.WriteFile(dir.State()+".new", append(content, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(dir.State()+".new", dir.State())
-	}
 	if err != nil {
-		return fmt.Errorf("writing the state: %w", err)
+		return fmt.Errorf("encoding the state: %w", err)
 	}
-	return nil
+	return paths.WriteFile(dir.State(), append(content, '\n'))
 }
 
 // Stop ends the process that runs the cluster of a folder and waits for it. It

@@ -1,161 +1,129 @@
 package simulator
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/rpc"
 )
 
-// Client drives a running simulator through its control API. It is safe for concurrent use.
-type Client struct {
-	base string
-	http *http.Client
-}
+// Client controls a running simulator. It is safe for concurrent use.
+type Client struct{ base string }
 
-// ControlError is a refusal by the control API.
-type ControlError struct {
-	// Status is 400, 404 for what does not exist or 409 for what exists already.
-	Status int
-	// Message says what was wrong.
-	Message string
-}
-
-// Error returns the message.
-func (e *ControlError) Error() string { return e.Message }
-
-// pollInterval is how often WaitRequest looks.
+// pollInterval is the interval at which WaitRequest reads the log.
 const pollInterval = 10 * time.Millisecond
 
-// NewClient returns a client for the control URL that Info.Control gives. Proxies of the environment are not used.
-func NewClient(control string) *Client {
-	transport := &http.Transport{DisableKeepAlives: true} // leaves no connection behind in tests that look for leaks
-	return &Client{base: strings.TrimSuffix(control, "/") + controlPrefix, http: &http.Client{Transport: transport}}
-}
+// NewClient returns a client for the control URL in Info.Control. It ignores proxies of the environment.
+func NewClient(control string) *Client { return &Client{base: strings.TrimSuffix(control, "/")} }
 
-// Info says where the simulator is.
-func (c *Client) Info(ctx context.Context) (Info, error) {
-	return fetch[Info](ctx, c, http.MethodGet, "/info", nil)
-}
+// Info returns the addresses of the simulator.
+func (c *Client) Info(ctx context.Context) (Info, error) { return fetch[Info](ctx, c, "info", nil) }
 
-// CA returns the certificate of the private CA in PEM; an error if the simulator serves plain HTTP.
-func (c *Client) CA(ctx context.Context) ([]byte, error) {
-	return fetch[[]byte](ctx, c, http.MethodGet, "/ca", nil)
-}
+// CA returns the certificate of the private CA in PEM. It fails if the simulator serves plain HTTP.
+func (c *Client) CA(ctx context.Context) ([]byte, error) { return fetch[[]byte](ctx, c, "ca", nil) }
 
-// CloudsYAML returns a clouds.yaml with the credentials that are accepted now.
+// CloudsYAML returns a clouds.yaml with the credentials that Keystone accepts now.
 func (c *Client) CloudsYAML(ctx context.Context, options Clouds) ([]byte, error) {
-	encoded, err := json.Marshal(options)
-	if err != nil {
-		return nil, fmt.Errorf("writing the options of clouds.yaml: %w", err)
-	}
-	query := url.Values{"options": {string(encoded)}}
-	text, err := fetch[string](ctx, c, http.MethodGet, "/clouds?"+query.Encode(), nil)
+	text, err := fetch[string](ctx, c, "clouds", options)
 	return []byte(text), err
 }
 
-// ShareTypes lists all share types, in the order that a listing has now.
+// ShareTypes returns all share types, in the order of a listing.
 func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, error) {
-	return fetch[[]ShareType](ctx, c, http.MethodGet, "/types", nil)
+	return fetch[[]ShareType](ctx, c, "types", nil)
 }
 
-// AddShareType creates a share type; a second one of the same name is refused with status 409.
+// AddShareType creates a share type. It fails if there is one with the same name.
 func (c *Client) AddShareType(ctx context.Context, shareType ShareType) (ShareType, error) {
-	return fetch[ShareType](ctx, c, http.MethodPost, "/types", shareType)
+	return fetch[ShareType](ctx, c, "add-type", shareType)
 }
 
 // RemoveShareType deletes the share type of that name.
 func (c *Client) RemoveShareType(ctx context.Context, name string) error {
-	return c.order(ctx, http.MethodDelete, "/types?"+url.Values{"name": {name}}.Encode(), nil)
+	return c.set(ctx, "remove-type", name)
 }
 
 // SetShareTypeOrder changes the order in which share types are listed.
 func (c *Client) SetShareTypeOrder(ctx context.Context, order Order) error {
-	return c.order(ctx, http.MethodPut, "/types/order", controlOrder{Order: order})
+	return c.set(ctx, "order-types", order)
 }
 
-// Faults lists the faults that are switched on, with how often they struck.
+// Faults returns the active faults, with the number of their hits.
 func (c *Client) Faults(ctx context.Context) ([]Fault, error) {
-	return fetch[[]Fault](ctx, c, http.MethodGet, "/faults", nil)
+	return fetch[[]Fault](ctx, c, "faults", nil)
 }
 
-// SetFault switches a fault on and returns it with its ID. It works from the next request or connection on.
+// SetFault activates a fault and returns it with its ID. It affects all later requests and connections.
 func (c *Client) SetFault(ctx context.Context, fault Fault) (Fault, error) {
-	return fetch[Fault](ctx, c, http.MethodPost, "/faults", fault)
+	return fetch[Fault](ctx, c, "set-fault", fault)
 }
 
-// ClearFaults switches off the faults with the given IDs, or all if none is given, and releases what they hold.
+// ClearFaults removes the faults with the given IDs, or all if none is given, and releases held requests.
 func (c *Client) ClearFaults(ctx context.Context, ids ...string) error {
-	return c.order(ctx, http.MethodDelete, "/faults?"+url.Values{"id": ids}.Encode(), nil)
+	return c.set(ctx, "clear-faults", ids)
 }
 
-// RevokeTokens ends all tokens and returns how many there were.
+// RevokeTokens revokes all tokens and returns their number.
 func (c *Client) RevokeTokens(ctx context.Context) (int, error) {
-	result, err := fetch[controlCount](ctx, c, http.MethodPost, "/tokens/revoke", nil)
-	return result.Count, err
+	return fetch[int](ctx, c, "revoke-tokens", nil)
 }
 
-// SetTokenTTL changes the life of the tokens issued from now on.
+// SetTokenTTL changes the lifetime of tokens that are issued later.
 func (c *Client) SetTokenTTL(ctx context.Context, ttl time.Duration) error {
-	return c.order(ctx, http.MethodPut, "/tokens/ttl", controlTTL{TTL: ttl})
+	return c.set(ctx, "token-ttl", ttl)
 }
 
-// Credentials returns what Keystone accepts now.
+// Credentials returns the credentials that Keystone accepts now.
 func (c *Client) Credentials(ctx context.Context) (Credentials, error) {
-	return fetch[Credentials](ctx, c, http.MethodGet, "/credentials", nil)
+	return fetch[Credentials](ctx, c, "credentials", nil)
 }
 
-// RotateCredentials changes the accepted secrets, of both the password and the application credential; the old ones
-// are refused from then on.
+// RotateCredentials replaces the secrets of the password and of the application credential. Keystone refuses the
+// old ones.
 func (c *Client) RotateCredentials(ctx context.Context, rotation Rotation) (Credentials, error) {
-	return fetch[Credentials](ctx, c, http.MethodPost, "/credentials", rotation)
+	return fetch[Credentials](ctx, c, "rotate", rotation)
 }
 
-// Catalog lists the entries of the service catalog, the removed ones included.
+// Catalog returns the entries of the service catalog, including removed ones.
 func (c *Client) Catalog(ctx context.Context) ([]CatalogEntry, error) {
-	return fetch[[]CatalogEntry](ctx, c, http.MethodGet, "/catalog", nil)
+	return fetch[[]CatalogEntry](ctx, c, "catalog", nil)
 }
 
-// RemoveFromCatalog takes a service type, such as sharev2, out of the catalog of the tokens issued from now on.
-// Clients that hold a token keep the catalog that came with it: revoke the tokens to make them see the change.
+// RemoveFromCatalog removes a service type, such as sharev2, from the catalog of tokens that are issued later. A
+// client that holds a token keeps its catalog; RevokeTokens makes it log in again.
 func (c *Client) RemoveFromCatalog(ctx context.Context, serviceType string) error {
-	return c.order(ctx, http.MethodPut, "/catalog", CatalogEntry{Type: serviceType, Removed: true})
+	return c.set(ctx, "set-catalog", CatalogEntry{Type: serviceType, Removed: true})
 }
 
 // RestoreToCatalog undoes RemoveFromCatalog.
 func (c *Client) RestoreToCatalog(ctx context.Context, serviceType string) error {
-	return c.order(ctx, http.MethodPut, "/catalog", CatalogEntry{Type: serviceType})
+	return c.set(ctx, "set-catalog", CatalogEntry{Type: serviceType})
 }
 
-// Zones lists the availability zones of Compute or Volume.
+// Zones returns the availability zones of Compute or Volume.
 func (c *Client) Zones(ctx context.Context, service Service) ([]Zone, error) {
-	return fetch[[]Zone](ctx, c, http.MethodGet, "/zones/"+url.PathEscape(string(service)), nil)
+	return fetch[[]Zone](ctx, c, "zones", service)
 }
 
 // SetZones replaces the availability zones of Compute or Volume.
 func (c *Client) SetZones(ctx context.Context, service Service, zones ...Zone) error {
-	return c.order(ctx, http.MethodPut, "/zones/"+url.PathEscape(string(service)), append([]Zone{}, zones...))
+	return c.set(ctx, "set-zones", zoneList{Service: service, Zones: zones})
 }
 
-// Log lists the requests with a number above since, oldest first; 0 lists all that are kept.
+// Log returns the requests with a number above since, oldest first. With 0 it returns all that are kept.
 func (c *Client) Log(ctx context.Context, since int) ([]Request, error) {
-	return fetch[[]Request](ctx, c, http.MethodGet, "/log?since="+strconv.Itoa(since), nil)
+	return fetch[[]Request](ctx, c, "log", since)
 }
 
-// Counters returns the sums since the start or the last ResetLog.
+// Counters returns the counters since the start or the last ResetLog.
 func (c *Client) Counters(ctx context.Context) (Counters, error) {
-	return fetch[Counters](ctx, c, http.MethodGet, "/counters", nil)
+	return fetch[Counters](ctx, c, "counters", nil)
 }
 
-// ResetLog forgets all requests and sets the counters to zero.
-func (c *Client) ResetLog(ctx context.Context) error {
-	return c.order(ctx, http.MethodDelete, "/log", nil)
-}
+// ResetLog removes all requests from the log and resets the counters.
+func (c *Client) ResetLog(ctx context.Context) error { return c.set(ctx, "reset-log", nil) }
 
 // WaitRequest waits until a request with a number above since matches, and returns it. The context bounds the wait.
 func (c *Client) WaitRequest(ctx context.Context, since int, match func(Request) bool) (Request, error) {
@@ -179,39 +147,16 @@ func (c *Client) WaitRequest(ctx context.Context, since int, match func(Request)
 	}
 }
 
-// order sends a request whose answer says nothing.
-func (c *Client) order(ctx context.Context, method, path string, content any) error {
-	_, err := fetch[any](ctx, c, method, path, content)
+// set calls a function that returns nothing.
+func (c *Client) set(ctx context.Context, name string, in any) error {
+	_, err := fetch[rpc.None](ctx, c, name, in)
 	return err
 }
 
-// fetch sends a request and reads the answer.
-func fetch[T any](ctx context.Context, c *Client, method, path string, content any) (T, error) {
-	var result T
-	failed := func(err error) (T, error) {
-		return result, fmt.Errorf("controlling the OpenStack simulator: %w", err)
-	}
-	body, err := json.Marshal(content)
+func fetch[Out any](ctx context.Context, c *Client, name string, in any) (Out, error) {
+	out, err := rpc.Call[Out](ctx, c.base, name, in)
 	if err != nil {
-		return failed(err)
+		return out, fmt.Errorf("controlling the OpenStack simulator: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		return failed(err)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return failed(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	decoder := json.NewDecoder(response.Body)
-	if response.StatusCode != http.StatusOK {
-		failure := controlFailure{Error: response.Status} // stays if the answer is not from a simulator
-		_ = decoder.Decode(&failure)
-		return failed(&ControlError{Status: response.StatusCode, Message: failure.Error})
-	}
-	if err := decoder.Decode(&result); err != nil {
-		return failed(err)
-	}
-	return result, nil
+	return out, nil
 }

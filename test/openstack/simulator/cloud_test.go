@@ -246,9 +246,8 @@ func TestShareTypeChanges(t *testing.T) {
 	must(t, client.SetShareTypeOrder(ctx, Reversed))
 	expect("d/é?&", "c", "b", "a")
 
-	var refused *ControlError
-	if _, err := client.AddShareType(ctx, ShareType{Name: "a"}); !errors.As(err, &refused) || refused.Status != http.StatusConflict {
-		t.Errorf("got %v for a second share type of the same name, want 409", err)
+	if _, err := client.AddShareType(ctx, ShareType{Name: "a"}); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("a second share type of the same name: got error %v", err)
 	}
 	if _, err := client.AddShareType(ctx, ShareType{Name: strings.Repeat("x", 256)}); err == nil {
 		t.Error("a name of 256 characters was accepted")
@@ -262,8 +261,8 @@ func TestShareTypeChanges(t *testing.T) {
 	}
 	must(t, client.RemoveShareType(ctx, "d/é?&"))
 	expect("c", "b", "a")
-	if err := client.RemoveShareType(ctx, "d/é?&"); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
-		t.Errorf("got %v for a share type that is gone, want 404", err)
+	if err := client.RemoveShareType(ctx, "d/é?&"); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("removing a share type twice: got error %v", err)
 	}
 
 	must(t, client.SetShareTypeOrder(ctx, Shuffled))

@@ -1,215 +1,125 @@
 package simulator
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/rpc"
 )
 
-const controlPrefix = "/_control"
-
-// The bodies of control requests that have no type of their own.
-type (
-	controlOrder   struct{ Order Order }
-	controlTTL     struct{ TTL time.Duration }
-	controlCount   struct{ Count int }
-	controlFailure struct{ Error string }
-)
+// zoneList is the request that replaces the zones of a service.
+type zoneList struct {
+	Service Service
+	Zones   []Zone
+}
 
 // controlHandler serves the control API. Client is its only caller and documents it.
 func (s *Simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
-	handle := func(pattern string, answer func(*http.Request) (any, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { control(w, r, answer) })
-	}
-	const p = controlPrefix
-	handle("GET "+p+"/info", func(*http.Request) (any, error) { return s.info, nil })
-	handle("GET "+p+"/ca", s.controlCA)
-	handle("GET "+p+"/clouds", s.controlClouds)
+	handleGet(mux, "info", func() (Info, error) { return s.info, nil })
+	handleGet(mux, "ca", s.controlCA)
+	handleGet(mux, "types", func() ([]ShareType, error) { return s.manila.all(), nil })
+	handleGet(mux, "faults", func() ([]Fault, error) { return s.faults.list(), nil })
+	handleGet(mux, "revoke-tokens", s.controlRevoke)
+	handleGet(mux, "credentials", func() (Credentials, error) { return s.keystone.current(), nil })
+	handleGet(mux, "catalog", func() ([]CatalogEntry, error) { return s.keystone.entries(), nil })
+	handleGet(mux, "counters", func() (Counters, error) { return s.journal.count(), nil })
 
-	handle("GET "+p+"/types", func(*http.Request) (any, error) { return s.manila.all(), nil })
-	handle("POST "+p+"/types", s.controlAddType)
-	handle("DELETE "+p+"/types", func(r *http.Request) (any, error) { return nil, s.manila.remove(r.FormValue("name")) })
-	handle("PUT "+p+"/types/order", s.controlOrder)
+	handle(mux, "clouds", func(o Clouds) (string, error) { return o.render(s.info, s.keystone.current()) })
+	handle(mux, "add-type", s.manila.add)
+	handle(mux, "rotate", s.controlRotate)
+	handle(mux, "zones", s.zones.of)
+	handle(mux, "log", func(since int) ([]Request, error) { return s.journal.list(since), nil })
+	rpc.Handle(mux, "set-fault", s.controlSetFault)
+	rpc.Handle(mux, "clear-faults", s.controlClearFaults)
 
-	handle("GET "+p+"/faults", func(*http.Request) (any, error) { return s.faults.list(), nil })
-	handle("POST "+p+"/faults", s.controlSetFault)
-	handle("DELETE "+p+"/faults", s.controlClearFaults)
-
-	handle("POST "+p+"/tokens/revoke", s.controlRevoke)
-	handle("PUT "+p+"/tokens/ttl", s.controlTTL)
-	handle("GET "+p+"/credentials", func(*http.Request) (any, error) { return s.keystone.current(), nil })
-	handle("POST "+p+"/credentials", s.controlRotate)
-
-	handle("GET "+p+"/catalog", func(*http.Request) (any, error) { return s.keystone.entries(), nil })
-	handle("PUT "+p+"/catalog", s.controlCatalog)
-	handle("GET "+p+"/zones/{service}", func(r *http.Request) (any, error) {
-		return s.zones.of(Service(r.PathValue("service")))
-	})
-	handle("PUT "+p+"/zones/{service}", s.controlZones)
-
-	handle("GET "+p+"/log", s.controlLog)
-	handle("GET "+p+"/counters", func(*http.Request) (any, error) { return s.journal.count(), nil })
-	handle("DELETE "+p+"/log", func(*http.Request) (any, error) { s.journal.reset(); return nil, nil })
+	handleSet(mux, "remove-type", s.manila.remove)
+	handleSet(mux, "order-types", s.manila.setOrder)
+	handleSet(mux, "token-ttl", s.controlTTL)
+	handleSet(mux, "set-catalog", func(e CatalogEntry) error { return s.keystone.setRemoved(e.Type, e.Removed) })
+	handleSet(mux, "set-zones", func(list zoneList) error { return s.zones.set(list.Service, list.Zones) })
+	handleSet(mux, "reset-log", func(rpc.None) error { s.journal.reset(); return nil })
 	return mux
 }
 
-// control runs one operation and writes its result as JSON.
-func control(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
-	result, err := answer(r)
-	status := http.StatusOK
-	switch {
-	case errors.Is(err, errMissing):
-		status = http.StatusNotFound
-	case errors.Is(err, errConflict):
-		status = http.StatusConflict
-	case err != nil:
-		status = http.StatusBadRequest
-	}
-	if err != nil {
-		result = controlFailure{Error: err.Error()}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(result) // the client is gone if this fails
+func handle[In, Out any](mux *http.ServeMux, name string, call func(In) (Out, error)) {
+	rpc.Handle(mux, name, func(_ context.Context, in In) (Out, error) { return call(in) })
 }
 
-// decode reads the body of a control request strictly.
-func decode[T any](r *http.Request) (T, error) {
-	var content T
-	decoder := json.NewDecoder(io.LimitReader(r.Body, maximumBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&content); err != nil {
-		return content, fmt.Errorf("reading the request: %w", err)
-	}
-	return content, nil
+func handleGet[Out any](mux *http.ServeMux, name string, call func() (Out, error)) {
+	handle(mux, name, func(rpc.None) (Out, error) { return call() })
 }
 
-func (s *Simulator) controlCA(*http.Request) (any, error) {
+func handleSet[In any](mux *http.ServeMux, name string, call func(In) error) {
+	handle(mux, name, func(in In) (rpc.None, error) { return rpc.None{}, call(in) })
+}
+
+func (s *Simulator) controlCA() ([]byte, error) {
 	if s.keyring == nil {
-		return nil, fmt.Errorf("a CA %w: the simulator serves plain HTTP", errMissing)
+		return nil, errors.New("there is no CA: the simulator serves plain HTTP")
 	}
 	return s.keyring.ca, nil
 }
 
-func (s *Simulator) controlClouds(r *http.Request) (any, error) {
-	var options Clouds
-	if err := json.Unmarshal([]byte(r.FormValue("options")), &options); err != nil {
-		return nil, fmt.Errorf("reading the options: %w", err)
-	}
-	return options.render(s.info, s.keystone.current())
-}
-
-func (s *Simulator) controlAddType(r *http.Request) (any, error) {
-	shareType, err := decode[ShareType](r)
+func (s *Simulator) controlSetFault(ctx context.Context, fault Fault) (Fault, error) {
+	fault, err := fault.normalise(s.config.TLS)
 	if err != nil {
-		return nil, err
-	}
-	return s.manila.add(shareType)
-}
-
-func (s *Simulator) controlOrder(r *http.Request) (any, error) {
-	wanted, err := decode[controlOrder](r)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.manila.setOrder(wanted.Order)
-}
-
-func (s *Simulator) controlSetFault(r *http.Request) (any, error) {
-	fault, err := decode[Fault](r)
-	if err != nil {
-		return nil, err
-	}
-	if fault, err = fault.normalise(s.config.TLS); err != nil {
-		return nil, err
+		return Fault{}, err
 	}
 	fault = s.faults.add(fault)
-	return fault, s.adjust(r, func(f *frontend) bool { return fault.connection() && f.serves(fault) })
+	return fault, s.adjust(ctx, func(f *frontend) bool { return fault.connection() && f.serves(fault) })
 }
 
-func (s *Simulator) controlClearFaults(r *http.Request) (any, error) {
+// controlClearFaults closes connections that were opened with a bad certificate.
+func (s *Simulator) controlClearFaults(ctx context.Context, ids []string) (rpc.None, error) {
 	before := s.faults.list()
-	if err := s.faults.clear(r.URL.Query()["id"]...); err != nil {
-		return nil, err
+	if err := s.faults.clear(ids...); err != nil {
+		return rpc.None{}, err
 	}
 	after := map[string]bool{}
 	for _, fault := range s.faults.list() {
 		after[fault.ID] = true
 	}
-	return nil, s.adjust(r, func(f *frontend) bool {
+	return rpc.None{}, s.adjust(ctx, func(f *frontend) bool {
 		for _, fault := range before {
 			if fault.Mode == BadCertificate && !after[fault.ID] && f.serves(fault) {
-				return true // nobody who got through with a bad certificate shall keep the connection
+				return true
 			}
 		}
 		return false
 	})
 }
 
-// adjust makes every listener follow the faults, and drops the connections of those for which drop says so.
-func (s *Simulator) adjust(r *http.Request, drop func(*frontend) bool) error {
+// adjust applies the faults to every listener, and closes the connections of those that drop selects.
+func (s *Simulator) adjust(ctx context.Context, drop func(*frontend) bool) error {
 	var errs []error
 	for _, f := range s.frontends {
-		errs = append(errs, f.adjust(r.Context(), drop(f)))
+		errs = append(errs, f.adjust(ctx, drop(f)))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Simulator) controlRevoke(*http.Request) (any, error) {
+func (s *Simulator) controlRevoke() (int, error) {
 	count := s.keystone.revoke()
 	s.journal.revoked(count)
-	return controlCount{Count: count}, nil
+	return count, nil
 }
 
-func (s *Simulator) controlTTL(r *http.Request) (any, error) {
-	wanted, err := decode[controlTTL](r)
-	if err != nil {
-		return nil, err
+func (s *Simulator) controlTTL(ttl time.Duration) error {
+	if ttl <= 0 {
+		return fmt.Errorf("token life %s is not positive", ttl)
 	}
-	if wanted.TTL <= 0 {
-		return nil, fmt.Errorf("token life %s is not positive", wanted.TTL)
-	}
-	s.keystone.setTTL(wanted.TTL)
-	return nil, nil
+	s.keystone.setTTL(ttl)
+	return nil
 }
 
-func (s *Simulator) controlRotate(r *http.Request) (any, error) {
-	rotation, err := decode[Rotation](r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Simulator) controlRotate(rotation Rotation) (Credentials, error) {
 	credentials := s.keystone.rotate(rotation)
 	if !rotation.KeepTokens {
 		s.journal.revoked(s.keystone.revoke())
 	}
 	return credentials, nil
-}
-
-func (s *Simulator) controlCatalog(r *http.Request) (any, error) {
-	entry, err := decode[CatalogEntry](r)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.keystone.setRemoved(entry.Type, entry.Removed)
-}
-
-func (s *Simulator) controlZones(r *http.Request) (any, error) {
-	list, err := decode[[]Zone](r)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.zones.set(Service(r.PathValue("service")), list)
-}
-
-func (s *Simulator) controlLog(r *http.Request) (any, error) {
-	since, err := strconv.Atoi(r.FormValue("since"))
-	if err != nil {
-		return nil, fmt.Errorf("reading the number of the first request: %w", err)
-	}
-	return s.journal.list(since), nil
 }

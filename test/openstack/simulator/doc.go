@@ -26,7 +26,7 @@
 //
 // # Control
 //
-// The control API listens on a port of its own, in plain HTTP, under /_control/, so that no fault ever affects it.
+// The control API listens on a port of its own, in plain HTTP, so that no fault ever affects it.
 // It is not an interface to program against: use Client, which speaks it, also inside one process (Simulator.Client).
 //
 // # Sources

@@ -165,7 +165,7 @@ func (s *faultSet) clear(ids ...string) error {
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		if !slices.ContainsFunc(s.active, func(f *activeFault) bool { return f.ID == id }) {
-			return fmt.Errorf("fault %q %w", id, errMissing)
+			return fmt.Errorf("fault %q does not exist", id)
 		}
 	}
 	s.active = slices.DeleteFunc(s.active, func(f *activeFault) bool {

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -42,12 +41,6 @@ const (
 	longestTypeName = 255
 )
 
-// errConflict marks errors about something that exists already, errMissing about something that does not.
-var (
-	errConflict = errors.New("exists already")
-	errMissing  = errors.New("does not exist")
-)
-
 // manila is the state of the share service.
 type manila struct {
 	highest microversion
@@ -81,7 +74,7 @@ func (m *manila) add(shareType ShareType) (ShareType, error) {
 	defer m.mu.Unlock()
 	for _, other := range m.types {
 		if other.Name == name || shareType.ID != "" && other.ID == shareType.ID {
-			return ShareType{}, fmt.Errorf("share type %q %w", name, errConflict)
+			return ShareType{}, fmt.Errorf("share type %q exists already", name)
 		}
 	}
 	if shareType.ID == "" {
@@ -103,7 +96,7 @@ func (m *manila) remove(name string) error {
 	defer m.mu.Unlock()
 	index := slices.IndexFunc(m.types, func(t ShareType) bool { return t.Name == name })
 	if index < 0 {
-		return fmt.Errorf("share type %q %w", name, errMissing)
+		return fmt.Errorf("share type %q does not exist", name)
 	}
 	m.types = slices.Delete(m.types, index, index+1)
 	return nil
