@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Gives a real cluster new OpenStack credentials and waits until the CSI drivers run with them. It can be run again to continue, and
-# with --undo to go back. docs/credential-rotation.md explains what happens meanwhile.
+# Writes new OpenStack credentials into a cluster and waits until the CSI drivers run with them. Run it
+# again to continue, or with --undo to go back. docs/credential-rotation.md describes the steps.
 set -euo pipefail
 
 usage="usage: $0 CLOUDS_YAML [CLOUDS_CONF]
        $0 --undo
   CLOUDS_YAML  file with the new credentials, in the entry that the cluster uses (openstack)
-  CLOUDS_CONF  the same as the ini file that the cluster's Secret has beside it, if it has
-  --undo       put back the credentials of before the last rotation
-KUBECTL names the client (default: oc), TIMEOUT how many seconds each step may take (default: 900), CHECK the operator whose
-command check-clouds reads CLOUDS_YAML (default: bin/manila-operator or bin/cinder-operator of this source tree)."
+  CLOUDS_CONF  the same as an ini file, if the Secret of the cluster contains one
+  --undo       restore the credentials from before the last rotation
+KUBECTL sets the client (default: oc), TIMEOUT the time limit of each step in seconds (default: 900),
+CHECK the operator whose command check-clouds reads CLOUDS_YAML (default: bin/manila-operator or
+bin/cinder-operator of this source tree)."
 if (($# < 1 || $# > 2)) || [[ $1 == -* && ($1 != --undo || $# == 2) ]]; then
 	echo >&2 "${usage}"
 	exit 2
@@ -17,8 +18,8 @@ fi
 kubectl=${KUBECTL:-oc}
 timeout=${TIMEOUT:-900}
 
-# The cluster keeps its credentials in the first Secret. The second has those that the drivers ran with before a rotation, and what
-# is needed to continue it.
+# The first Secret contains the credentials of the cluster. The second contains the credentials from
+# before a rotation, and the state that is needed to continue the rotation.
 namespace=kube-system
 root=openstack-credentials
 backup=openstack-credentials-before-rotation
@@ -33,7 +34,7 @@ encode() { base64 <"$1" | tr -d '\n'; }
 field() { "${kubectl}" get -n "$1" "$2" --ignore-not-found -o jsonpath="{$3}"; }
 key() { field "$1" "secret/$2" ".data.${3/./\\.}"; }
 
-# check FILE ends the script unless the file is a clouds.yaml.
+# check FILE exits unless the file is a valid clouds.yaml.
 check() {
 	[[ -f $1 && -r $1 && -s $1 ]] || die "$1 is missing, empty, or cannot be read. Nothing was changed."
 	local here program
@@ -44,12 +45,12 @@ check() {
 		return
 	done
 	grep -q '^clouds:' "$1" && grep -Eq '^[[:space:]]+auth_url:[[:space:]]*[^[:space:]]' "$1" ||
-		die "$1 is no clouds.yaml: it lacks clouds: or auth_url:. Nothing was changed."
-	echo "Without the operator's program only the outline of $1 was checked: make build"
+		die "$1 is not a clouds.yaml: clouds: or auth_url: is missing. Nothing was changed."
+	echo "Only the outline of $1 was checked, because no operator is built (make build)"
 }
 
-# workloads prints each workload whose operator lists what it reads: namespace, kind/name, inputs. Users cannot create
-# namespaces whose names start with openshift-; workloads with this annotation in other namespaces are not the operators'.
+# workloads prints namespace, kind/name and rollout inputs of each workload with the annotation. It
+# reads namespaces openshift-* only: users can add the annotation in other namespaces.
 workloads() {
 	local inputs='{.metadata.annotations.operator\.openshift\.io/rollout-inputs}'
 	"${kubectl}" get deployments,daemonsets --all-namespaces \
@@ -68,11 +69,13 @@ until_true() {
 	done
 }
 is_copied() { [[ $(key "$1" "$2" clouds.yaml) == "${clouds}" ]]; }
-# lists NAMESPACE WORKLOAD INPUT tells whether the operator has made the workload with an input, such as secret/name=hash.
+# lists NAMESPACE WORKLOAD INPUT succeeds if the annotation of the workload contains the input, such
+# as secret/name=hash.
 lists() { [[ ,$(field "$1" "$2" '.metadata.annotations.operator\.openshift\.io/rollout-inputs'), == *,"$3",* ]]; }
 lists_another() { ! lists "$@"; }
 
-# save keeps what the drivers run with. Credentials that not all drivers got to run with do not replace those before them.
+# save stores the present credentials of the drivers. It keeps the stored ones if the last rotation did
+# not finish.
 save() {
 	local verb=create old conf
 	old=$(key "${namespace}" "${root}" clouds.yaml)
@@ -84,19 +87,20 @@ save() {
 			conf=$(key "${namespace}" "${backup}" clouds.conf)
 		fi
 	fi
-	echo "Saving the credentials of before in secret/${backup} in ${namespace}"
+	echo "Saving the previous credentials in secret/${backup} in ${namespace}"
 	"${kubectl}" "${verb}" -f - <<<"{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":\"${backup}\",\"namespace\":\"${namespace}\"},
 		\"data\":{\"clouds.yaml\":\"${old}\",\"workloads\":\"$(workloads | base64 | tr -d '\n')\"${conf:+,\"clouds.conf\":\"${conf}\"}}}"
 }
 
-# put SECRET DATA merges data. From standard input: arguments are for all users of this machine to see.
+# put SECRET DATA merges data. It uses standard input, because all users of the machine can see
+# arguments.
 put() { "${kubectl}" patch -n "${namespace}" "secret/$1" --type=merge --patch-file=/dev/stdin <<<"{\"data\":{$2}}"; }
 
-# follow waits until a workload runs with the credentials, if it reads them.
+# follow waits until a workload runs with the credentials, if they are among its rollout inputs.
 follow() {
 	local in=$1 workload=$2 inputs input secret changed=lists_another
 	IFS=, read -ra inputs <<<"$3"
-	[[ -z ${undo} ]] || changed=lists # it did before the rotation
+	[[ -z ${undo} ]] || changed=lists # the hash from before the rotation
 	for input in "${inputs[@]}"; do
 		[[ ${input} == secret/* ]] || continue
 		secret=${input#secret/}
@@ -113,20 +117,20 @@ if [[ $1 == --undo ]]; then
 	undo=yes
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
 	conf=$(key "${namespace}" "${backup}" clouds.conf)
-	[[ -n ${clouds} ]] || die "There is nothing to go back to: secret/${backup} in ${namespace} is missing. Nothing was changed."
+	[[ -n ${clouds} ]] || die "Secret/${backup} in ${namespace} is missing, so there is no rotation to undo. Nothing was changed."
 else
 	check "$1"
 	if (($# == 2)); then
-		[[ -f $2 && -r $2 ]] && grep -q '^\[' "$2" || die "$2 is no ini file. Nothing was changed."
+		[[ -f $2 && -r $2 ]] && grep -q '^\[' "$2" || die "$2 is not an ini file. Nothing was changed."
 		conf=$(encode "$2")
 	fi
 	clouds=$(encode "$1")
 fi
 
 current=$(key "${namespace}" "${root}" clouds.yaml)
-[[ -n ${current} ]] || die "secret/${root} in ${namespace} is missing or has no clouds.yaml. Nothing was changed."
+[[ -n ${current} ]] || die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
 if [[ ${current} == "${clouds}" ]]; then
-	echo "secret/${root} in ${namespace} has these credentials already: continuing with what is left"
+	echo "secret/${root} in ${namespace} contains these credentials already; continuing"
 else
 	[[ -n ${undo} ]] || save
 	echo "Changing secret/${root} in ${namespace}"
@@ -134,9 +138,9 @@ else
 fi
 
 saved=$(key "${namespace}" "${backup}" workloads | base64 --decode)
-[[ -n ${saved} ]] || echo "Nothing to wait for: no workload says which credentials it reads"
+[[ -n ${saved} ]] || echo "No workload lists a Secret with credentials, so there is nothing to wait for"
 while read -r in workload inputs; do
 	[[ -z ${in} ]] || follow "${in}" "${workload}" "${inputs}" </dev/null
 done <<<"${saved}"
 [[ -z $(key "${namespace}" "${backup}" clouds.yaml) ]] || put "${backup}" '"finished":"eWVz"'
-echo "The drivers run with these credentials. Delete secret/${backup} in ${namespace} when nobody needs those of before"
+echo "The drivers run with these credentials. Delete secret/${backup} in ${namespace} when you no longer need the previous ones"
