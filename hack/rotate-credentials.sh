@@ -117,7 +117,7 @@ if [[ $1 == --undo ]]; then
 	undo=yes
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
 	conf=$(key "${namespace}" "${backup}" clouds.conf)
-	[[ -n ${clouds} ]] || die "Secret/${backup} in ${namespace} is missing, so there is no rotation to undo. Nothing was changed."
+	[[ -n ${clouds} ]] || die "There is nothing to go back to: secret/${backup} in ${namespace} is missing. Nothing was changed."
 else
 	check "$1"
 	if (($# == 2)); then
