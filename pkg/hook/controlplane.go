@@ -14,8 +14,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// HostedControlPlane fits the Deployment to the other pods of its hosted control plane. Without exactly one HostedControlPlane the
-// Deployment stays as it is.
+// HostedControlPlane configures the pods of the Deployment like the other pods of the hosted
+// control plane. Without exactly one HostedControlPlane it returns an error, and the Deployment
+// stays unchanged.
 func HostedControlPlane(c *cluster.Cluster) Workload {
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
@@ -25,16 +26,16 @@ func HostedControlPlane(c *cluster.Cluster) Workload {
 			}
 			template := &d.Spec.Template
 			template.Spec.NodeSelector = maps.Clone(hosted.Spec.NodeSelector)
-			tolerate(&template.Spec, hosted.Spec.Tolerations)
-			label(template, hosted.Spec.Labels)
-			replicate(d, hosted.Spec.ControllerAvailabilityPolicy)
+			addTolerations(&template.Spec, hosted.Spec.Tolerations)
+			addLabels(template, hosted.Spec.Labels)
+			setReplicas(d, hosted.Spec.ControllerAvailabilityPolicy)
 			return nil
 		},
 		Informers: []factory.Informer{c.HostedControlPlanes},
 	}
 }
 
-func tolerate(spec *corev1.PodSpec, tolerations []corev1.Toleration) {
+func addTolerations(spec *corev1.PodSpec, tolerations []corev1.Toleration) {
 	for _, t := range tolerations {
 		known := func(other corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, other) }
 		if !slices.ContainsFunc(spec.Tolerations, known) {
@@ -43,9 +44,9 @@ func tolerate(spec *corev1.PodSpec, tolerations []corev1.Toleration) {
 	}
 }
 
-// label adds labels. Those that pods have already are what the Deployment selects them by, and what network policies and others
-// know them by.
-func label(template *corev1.PodTemplateSpec, labels map[string]string) {
+// addLabels adds labels. Existing labels have precedence, because the selector of the Deployment
+// and network policies depend on them.
+func addLabels(template *corev1.PodTemplateSpec, labels map[string]string) {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
@@ -54,9 +55,10 @@ func label(template *corev1.PodTemplateSpec, labels map[string]string) {
 	template.Labels = all
 }
 
-// replicate has two pods, on two nodes, where the control plane is to be highly available. A preference for different nodes would
-// not do: the preference for nodes with other pods of the control plane, which are many, outweighs it.
-func replicate(d *appsv1.Deployment, policy cluster.AvailabilityPolicy) {
+// setReplicas sets two replicas on two nodes if the control plane is highly available. A preference
+// for different nodes does not suffice: the preference for nodes with the many other pods of the
+// control plane outweighs it.
+func setReplicas(d *appsv1.Deployment, policy cluster.AvailabilityPolicy) {
 	replicas := int32(1)
 	if policy == cluster.HighlyAvailable {
 		replicas = 2
@@ -65,20 +67,22 @@ func replicate(d *appsv1.Deployment, policy cluster.AvailabilityPolicy) {
 	d.Spec.Replicas = &replicas
 }
 
-// requireAntiAffinity makes what the pods prefer to be apart from what they have to be.
+// requireAntiAffinity turns preferred pod anti-affinity into required pod anti-affinity.
 func requireAntiAffinity(affinity *corev1.Affinity) {
 	if affinity == nil || affinity.PodAntiAffinity == nil {
 		return
 	}
-	apart := affinity.PodAntiAffinity
-	for _, preferred := range apart.PreferredDuringSchedulingIgnoredDuringExecution {
-		apart.RequiredDuringSchedulingIgnoredDuringExecution = append(apart.RequiredDuringSchedulingIgnoredDuringExecution, preferred.PodAffinityTerm)
+	anti := affinity.PodAntiAffinity
+	required := anti.RequiredDuringSchedulingIgnoredDuringExecution
+	for _, preferred := range anti.PreferredDuringSchedulingIgnoredDuringExecution {
+		required = append(required, preferred.PodAffinityTerm)
 	}
-	apart.PreferredDuringSchedulingIgnoredDuringExecution = nil
+	anti.RequiredDuringSchedulingIgnoredDuringExecution = required
+	anti.PreferredDuringSchedulingIgnoredDuringExecution = nil
 }
 
-// Proxy gives variables to all containers, in place of those of the same name. The control plane reaches the cloud through the
-// proxy of its own cluster, which is in the operator's environment; the observed one is the guest's.
+// Proxy sets the variables in all containers. The control plane uses the proxy of the management
+// cluster, which is in the operator's environment; the observed proxy is for the guest cluster.
 func Proxy(variables []corev1.EnvVar) Workload {
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
 		pod := &d.Spec.Template.Spec
@@ -98,7 +102,7 @@ func setEnv(c *corev1.Container, variables []corev1.EnvVar) {
 	}
 }
 
-// RunAsUser sets the user of the pods, for clusters that do not assign one; nil leaves it to the cluster.
+// RunAsUser sets the user ID of the pods, for clusters that do not assign one; nil sets none.
 func RunAsUser(id *int64) Workload {
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
 		if id == nil {

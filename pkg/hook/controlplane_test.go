@@ -24,13 +24,21 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// manifest is a fresh Deployment of a control plane.
+// manifest returns a new Deployment of a control plane.
 func manifest() *appsv1.Deployment {
-	labels := func() map[string]string { return map[string]string{"app": "driver", "component": "controller"} }
+	labels := func() map[string]string {
+		return map[string]string{
+			"app":       "driver",
+			"component": "controller",
+		}
+	}
 	apart := corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: labels()}, TopologyKey: corev1.LabelHostname,
 	}}
-	together := corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname}}
+	together := corev1.WeightedPodAffinityTerm{
+		Weight:          100,
+		PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname},
+	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: "controller", Labels: labels()},
 		Spec: appsv1.DeploymentSpec{
@@ -41,7 +49,9 @@ func manifest() *appsv1.Deployment {
 					NodeSelector: map[string]string{"node-role.kubernetes.io/master": ""},
 					Tolerations:  []corev1.Toleration{{Key: "own", Operator: corev1.TolerationOpExists}},
 					Affinity: &corev1.Affinity{
-						PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{together}},
+						PodAffinity: &corev1.PodAffinity{
+							PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{together},
+						},
 						PodAntiAffinity: &corev1.PodAntiAffinity{
 							PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{apart},
 						},
@@ -52,7 +62,7 @@ func manifest() *appsv1.Deployment {
 	}
 }
 
-// applied returns a changed copy. It applies the hook to two, for the second must not differ.
+// applied applies the hook to a copy. It does so twice and compares the results.
 func applied(t *testing.T, h hook.Workload, d *appsv1.Deployment) *appsv1.Deployment {
 	t.Helper()
 	first, second := d.DeepCopy(), d.DeepCopy()
@@ -70,10 +80,15 @@ func applied(t *testing.T, h hook.Workload, d *appsv1.Deployment) *appsv1.Deploy
 	return first
 }
 
-// inHosted is a fake management cluster with HostedControlPlanes of the given specs, and the hook that follows them.
-func inHosted(t *testing.T, specs ...cluster.HostedControlPlaneSpec) (*clustertest.Fake, hook.Workload) {
+// inHosted returns a fake management cluster with HostedControlPlanes of the specs, and the hook.
+func inHosted(t *testing.T, specs ...cluster.HostedControlPlaneSpec) (*clustertest.Fake,
+	hook.Workload,
+) {
 	t.Helper()
-	seed := clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest}
+	seed := clustertest.Seed{
+		Flavour: flavour.HyperShift, OperatorNamespace: hosted,
+		DriverNamespace: guest,
+	}
 	for i, spec := range specs {
 		seed.HostedControlPlanes = append(seed.HostedControlPlanes, &cluster.HostedControlPlane{
 			ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: string(rune('a' + i))}, Spec: spec,
@@ -85,22 +100,29 @@ func inHosted(t *testing.T, specs ...cluster.HostedControlPlaneSpec) (*clusterte
 	return f, h
 }
 
-func TestHostedControlPlane(t *testing.T) {
+func TestHostedControlPlaneConfiguresTheDeployment(t *testing.T) {
 	t.Parallel()
-	added := corev1.Toleration{Key: "added", Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To[int64](5)}
+	added := corev1.Toleration{
+		Key: "added", Operator: corev1.TolerationOpExists,
+		TolerationSeconds: ptr.To[int64](5),
+	}
 	own := manifest().Spec.Template.Spec.Tolerations[0]
 	for _, test := range []struct {
 		name string
 		spec cluster.HostedControlPlaneSpec
-		// want is what becomes of the manifest.
+		// want makes the expected changes to the manifest.
 		want func(*appsv1.Deployment)
 	}{
 		{"nothing said", cluster.HostedControlPlaneSpec{}, func(*appsv1.Deployment) {}},
 		{
-			"single replica", cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica}, func(*appsv1.Deployment) {},
+			"single replica",
+			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
+			func(*appsv1.Deployment) {},
 		},
 		{
-			"policy of a later release", cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: "MoreThanAvailable"}, func(*appsv1.Deployment) {},
+			"policy of a later release",
+			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: "MoreThanAvailable"},
+			func(*appsv1.Deployment) {},
 		},
 		{
 			"highly available",
@@ -117,16 +139,26 @@ func TestHostedControlPlane(t *testing.T) {
 		{
 			"node selector",
 			cluster.HostedControlPlaneSpec{NodeSelector: map[string]string{"role": "infra"}},
-			func(d *appsv1.Deployment) { d.Spec.Template.Spec.NodeSelector = map[string]string{"role": "infra"} },
+			func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.NodeSelector = map[string]string{"role": "infra"}
+			},
 		},
 		{
 			"tolerations",
 			cluster.HostedControlPlaneSpec{Tolerations: []corev1.Toleration{added, own, added}},
-			func(d *appsv1.Deployment) { d.Spec.Template.Spec.Tolerations = []corev1.Toleration{own, added} },
+			func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Tolerations = []corev1.Toleration{
+					own,
+					added,
+				}
+			},
 		},
 		{
 			"labels, of which one selects",
-			cluster.HostedControlPlaneSpec{Labels: map[string]string{"app": "other", "component": "", "team": "a"}},
+			cluster.HostedControlPlaneSpec{Labels: map[string]string{
+				"app": "other", "component": "",
+				"team": "a",
+			}},
 			func(d *appsv1.Deployment) { d.Spec.Template.Labels["team"] = "a" },
 		},
 	} {
@@ -135,7 +167,7 @@ func TestHostedControlPlane(t *testing.T) {
 			f, h := inHosted(t, test.spec)
 			want := manifest()
 			want.Spec.Replicas = ptr.To[int32](1)
-			want.Spec.Template.Spec.NodeSelector = nil // the guest's nodes have nothing to do with it
+			want.Spec.Template.Spec.NodeSelector = nil // it does not depend on the guest cluster
 			test.want(want)
 			if diff := cmp.Diff(want, applied(t, h, manifest())); diff != "" {
 				t.Errorf("Deployment (-want +got):\n%s", diff)
@@ -151,7 +183,7 @@ func TestHostedControlPlane(t *testing.T) {
 	}
 }
 
-func TestHostedControlPlaneOnBareDeployment(t *testing.T) {
+func TestHostedControlPlaneAcceptsBareDeployment(t *testing.T) {
 	t.Parallel()
 	_, h := inHosted(t, cluster.HostedControlPlaneSpec{
 		ControllerAvailabilityPolicy: cluster.HighlyAvailable, Labels: map[string]string{"team": "a"},
@@ -164,7 +196,7 @@ func TestHostedControlPlaneOnBareDeployment(t *testing.T) {
 	}
 }
 
-func TestHostedControlPlaneChanges(t *testing.T) {
+func TestChangedHostedControlPlaneIsFollowed(t *testing.T) {
 	t.Parallel()
 	f, h := inHosted(t, cluster.HostedControlPlaneSpec{})
 	if !slices.Contains(h.Informers, factory.Informer(f.HostedControlPlanes)) {
@@ -173,22 +205,25 @@ func TestHostedControlPlaneChanges(t *testing.T) {
 	if got := *applied(t, h, manifest()).Spec.Replicas; got != 1 {
 		t.Fatalf("%d replicas at first", got)
 	}
-	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).Namespace(hosted)
+	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).
+		Namespace(hosted)
 	object, err := client.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unstructured.SetNestedField(object.Object, "HighlyAvailable", "spec", "controllerAvailabilityPolicy"); err != nil {
+	if err := unstructured.SetNestedField(object.Object, "HighlyAvailable", "spec",
+		"controllerAvailabilityPolicy"); err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		// Again and again: an update between an informer's list and its watch is lost by the fake.
-		if _, err := client.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
-			return false, err
-		}
-		cached, err := f.HostedControlPlane()
-		return err == nil && cached.Spec.ControllerAvailabilityPolicy == cluster.HighlyAvailable, err
-	})
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) {
+			// Repeated, because the fake loses an update between the informer's list and its watch.
+			if _, err := client.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+				return false, err
+			}
+			cached, err := f.HostedControlPlane()
+			return err == nil && cached.Spec.ControllerAvailabilityPolicy == cluster.HighlyAvailable, err
+		})
 	if err != nil {
 		t.Fatalf("the change does not come into the cache: %v", err)
 	}
@@ -197,17 +232,21 @@ func TestHostedControlPlaneChanges(t *testing.T) {
 	}
 }
 
-func TestNotOneHostedControlPlane(t *testing.T) {
+func TestMissingHostedControlPlaneIsAnError(t *testing.T) {
 	t.Parallel()
 	for want, specs := range map[string][]cluster.HostedControlPlaneSpec{
-		"no HostedControlPlane":  nil,
-		"2 HostedControlPlanes ": {{NodeSelector: map[string]string{"role": "infra"}}, {ControllerAvailabilityPolicy: cluster.HighlyAvailable}},
+		"no HostedControlPlane": nil,
+		"2 HostedControlPlanes ": {
+			{NodeSelector: map[string]string{"role": "infra"}},
+			{ControllerAvailabilityPolicy: cluster.HighlyAvailable},
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			_, h := inHosted(t, specs...)
 			d := manifest()
-			if err := h.Deployment(&opv1.OperatorSpec{}, d); err == nil || !strings.HasPrefix(err.Error(), want) {
+			if err := h.Deployment(&opv1.OperatorSpec{}, d); err == nil ||
+				!strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if diff := cmp.Diff(manifest(), d); diff != "" {
@@ -217,37 +256,65 @@ func TestNotOneHostedControlPlane(t *testing.T) {
 	}
 }
 
-func TestProxy(t *testing.T) {
+func TestProxySetsVariablesOnce(t *testing.T) {
 	t.Parallel()
-	variable := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
-	from := corev1.EnvVar{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}
+	variable := func(name, value string) corev1.EnvVar {
+		return corev1.EnvVar{
+			Name:  name,
+			Value: value,
+		}
+	}
+	from := corev1.EnvVar{
+		Name: "NODE",
+		ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
+		},
+	}
 	proxy := []corev1.EnvVar{variable("HTTPS_PROXY", "http://p:1"), variable("NO_PROXY", ".svc")}
 	for _, test := range []struct {
 		name                   string
 		variables, given, want []corev1.EnvVar
 	}{
-		{"no proxy", nil, []corev1.EnvVar{from, variable("HTTPS_PROXY", "old")}, []corev1.EnvVar{from, variable("HTTPS_PROXY", "old")}},
+		{
+			"no proxy", nil,
+			[]corev1.EnvVar{from, variable("HTTPS_PROXY", "old")},
+			[]corev1.EnvVar{from, variable("HTTPS_PROXY", "old")},
+		},
 		{"no proxy, no variables", nil, nil, nil},
 		{"no variables", proxy, nil, proxy},
-		{"others", proxy, []corev1.EnvVar{variable("Z", "z"), from}, append([]corev1.EnvVar{variable("Z", "z"), from}, proxy...)},
+		{
+			"others", proxy,
+			[]corev1.EnvVar{variable("Z", "z"), from},
+			append([]corev1.EnvVar{variable("Z", "z"), from}, proxy...),
+		},
 		{
 			"the same, one of them twice", proxy,
-			[]corev1.EnvVar{variable("NO_PROXY", "a"), from, variable("HTTPS_PROXY", ""), variable("NO_PROXY", "b"), variable("HTTP_PROXY", "c")},
+			[]corev1.EnvVar{
+				variable("NO_PROXY", "a"), from, variable("HTTPS_PROXY", ""),
+				variable("NO_PROXY", "b"), variable("HTTP_PROXY", "c"),
+			},
 			append([]corev1.EnvVar{from, variable("HTTP_PROXY", "c")}, proxy...),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d := &appsv1.Deployment{}
-			for _, containers := range []*[]corev1.Container{&d.Spec.Template.Spec.InitContainers, &d.Spec.Template.Spec.Containers} {
-				*containers = []corev1.Container{{Name: "a", Env: test.given}, {Name: "b", Env: slices.Clone(test.given)}}
+			for _, containers := range []*[]corev1.Container{
+				&d.Spec.Template.Spec.InitContainers,
+				&d.Spec.Template.Spec.Containers,
+			} {
+				*containers = []corev1.Container{
+					{Name: "a", Env: test.given},
+					{Name: "b", Env: slices.Clone(test.given)},
+				}
 			}
 			got := applied(t, hook.Proxy(test.variables), d)
 			again := applied(t, hook.Proxy(test.variables), got)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("repeated (-once +twice):\n%s", diff)
 			}
-			for _, c := range slices.Concat(got.Spec.Template.Spec.InitContainers, got.Spec.Template.Spec.Containers) {
+			for _, c := range slices.Concat(got.Spec.Template.Spec.InitContainers,
+				got.Spec.Template.Spec.Containers) {
 				if diff := cmp.Diff(test.want, c.Env); diff != "" {
 					t.Errorf("environment of %s (-want +got):\n%s", c.Name, diff)
 				}
@@ -256,7 +323,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-func TestRunAsUser(t *testing.T) {
+func TestRunAsUserSetsTheUserID(t *testing.T) {
 	t.Parallel()
 	other := corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), FSGroup: ptr.To[int64](7)}
 	both := other
@@ -270,12 +337,17 @@ func TestRunAsUser(t *testing.T) {
 		{"nobody says, others set", nil, &other, &other},
 		{"set", ptr.To[int64](1001), nil, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)}},
 		{"set beside others", ptr.To[int64](1001), &other, &both},
-		{"set in place of another", ptr.To[int64](1001), &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1)}, &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)}},
+		{
+			"set in place of another", ptr.To[int64](1001),
+			&corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1)},
+			&corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d, want := manifest(), manifest()
-			d.Spec.Template.Spec.SecurityContext, want.Spec.Template.Spec.SecurityContext = test.given, test.want
+			d.Spec.Template.Spec.SecurityContext = test.given
+			want.Spec.Template.Spec.SecurityContext = test.want
 			if diff := cmp.Diff(want, applied(t, hook.RunAsUser(test.id), d)); diff != "" {
 				t.Errorf("Deployment (-want +got):\n%s", diff)
 			}

@@ -21,20 +21,21 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// RolloutInput is an object whose content rolls a workload out when it changes.
+// RolloutInput is an object whose changes roll a workload out.
 type RolloutInput struct {
-	// Kind and Name of the object; its namespace is the workload's.
+	// Kind and Name of the object. It is in the namespace of the workload.
 	Kind, Name string
-	// content returns what counts of the cached object, nil if the object is missing.
+	// content returns the part of the cached object that is hashed, nil if the object is missing.
 	content func() (any, error)
-	// hold tells whether a workload that has another content is to keep it for now; nil is never.
+	// hold returns true while a workload keeps the hash of earlier content; nil means never.
 	hold func() bool
-	// use makes the pods use the object, if their manifest does not. annotations are the workload's.
+	// use adds the object to the pods, unless the asset does so. annotations belong to the workload.
 	use func(pod *corev1.PodSpec, annotations map[string]string) error
 }
 
-// SecretHash rolls the workload out when the Secret's content changes. A workload starts without a Secret that is missing, and
-// rolls out when the Secret comes. A Secret that vanishes later changes nothing until it is back with another content.
+// SecretHash rolls the workload out when the content of the Secret changes. A workload starts
+// without a missing Secret, and rolls out when the Secret is created. A Secret that is deleted
+// later causes no rollout until it exists again with other content.
 func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	namespace := c.Namespaces.On(side)
 	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets()
@@ -51,18 +52,22 @@ func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	}
 }
 
-// Acceptance tells when credentials may be used. pkg/credential has one.
+// Acceptance decides when pods may use credentials. pkg/credential implements it.
 type Acceptance interface {
-	// Holds tells whether pods that have other credentials are to keep them for now.
+	// Holds returns true while pods with other credentials must keep them.
 	Holds(*corev1.Secret) bool
-	// Informer tells when Holds may say something else.
+	// Informer triggers a sync when the result of Holds may change.
 	Informer() factory.Informer
 }
 
-// CredentialsHash is SecretHash for a Secret with credentials, whose content rolls out once it may be used.
-func CredentialsHash(c *cluster.Cluster, side flavour.Side, name string, accepted Acceptance) Workload {
+// CredentialsHash is SecretHash for a credentials Secret. Its changes roll the workload out after
+// they are accepted.
+func CredentialsHash(
+	c *cluster.Cluster, side flavour.Side, name string, accepted Acceptance,
+) Workload {
 	namespace := c.Namespaces.On(side)
-	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets().Lister().Secrets(namespace)
+	informers := c.Side(side).ObjectInformers.For(namespace, name).Core().V1()
+	secrets := informers.Secrets().Lister().Secrets(namespace)
 	w := SecretHash(c, side, name)
 	w.Informers = append(w.Informers, accepted.Informer())
 	w.RolloutInputs[0].hold = func() bool {
@@ -89,12 +94,13 @@ func ConfigMapHash(c *cluster.Cluster, side flavour.Side, name string) Workload 
 	}
 }
 
-// trustedCAKey is where the cluster network operator puts the CAs that a cluster trusts.
+// trustedCAKey is the key to which the cluster network operator writes the trusted CA bundle.
 const trustedCAKey = "ca-bundle.crt"
 
-// TrustedCABundle mounts the bundle of CAs that the cluster trusts into the containers that the annotation
-// config.openshift.io/inject-proxy-cabundle names, and rolls the workload out when it changes. The bundle is in the ConfigMap
-// called name once the cluster network operator has put it there; until then nothing is mounted.
+// TrustedCABundle mounts the trusted CA bundle into the containers that the annotation
+// config.openshift.io/inject-proxy-cabundle names, and rolls the workload out when the bundle
+// changes. It mounts nothing until the cluster network operator has written the bundle into the
+// ConfigMap.
 func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	namespace := c.Namespaces.On(side)
 	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
@@ -116,7 +122,9 @@ func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workloa
 }
 
 // dataOf returns the data of a cached ConfigMap, nil if the ConfigMap is missing.
-func dataOf(configMaps coreinformers.ConfigMapInformer, namespace, name string) (map[string]string, error) {
+func dataOf(
+	configMaps coreinformers.ConfigMapInformer, namespace, name string,
+) (map[string]string, error) {
 	configMap, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
 	if err != nil {
 		return nil, ignoreNotFound(err)
@@ -134,8 +142,9 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// ObservedProxy gives the cluster's proxy variables to the containers that the annotation config.openshift.io/inject-proxy
-// names. The proxy is observed into the ClusterCSIDriver, whose events repeat every hook.
+// ObservedProxy sets the proxy variables of the cluster in the containers that the annotation
+// config.openshift.io/inject-proxy names. The variables are in spec.observedConfig of the
+// ClusterCSIDriver, whose events repeat every hook.
 func ObservedProxy() Workload {
 	return Workload{
 		Deployment: controllerservice.WithObservedProxyDeploymentHook(),
@@ -143,8 +152,8 @@ func ObservedProxy() Workload {
 	}
 }
 
-// Topology fits the Deployment to the cluster's control plane: two replicas when it is highly available, else one; and no choice of
-// nodes when it is elsewhere.
+// Topology sets two replicas if the control plane of the cluster is highly available, else one. It
+// removes the node selector if the control plane is external.
 func Topology(c *cluster.Cluster) Workload {
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
@@ -166,7 +175,7 @@ func Topology(c *cluster.Cluster) Workload {
 	}
 }
 
-// FSGroupPolicy replaces the policy of the CSIDriver by the one that the administrator chose; "" leaves it.
+// FSGroupPolicy sets the policy of the CSIDriver, unless policy is "".
 func FSGroupPolicy(policy storagev1.FSGroupPolicy) CSIDriver {
 	return func(driver *storagev1.CSIDriver) error {
 		if policy != "" {

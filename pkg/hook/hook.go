@@ -1,7 +1,6 @@
-// Package hook has the changes that operators make to generated objects at run time, for what is known only in the cluster.
-// A hook is one value with the change, or the inputs that roll pods out, and the informers whose events must repeat it, so that
-// neither can be forgotten.
-// Its callers are the core, which applies them, and the driver plugins, which choose them.
+// Package hook contains the changes to assets that depend on the state of the cluster. A hook is
+// one value with the change, or the rollout inputs, and the informers whose events must repeat it.
+// Its callers are the driver plugins, which choose hooks, and pkg/operator, which applies them.
 package hook
 
 import (
@@ -12,21 +11,24 @@ import (
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 )
 
-// Workload changes the Deployment of a driver's controllers or the DaemonSet of its node plugins. A nil change is none.
+// Workload changes the Deployment of a driver's controllers or the DaemonSet of its node plugins. A
+// nil function changes nothing.
 type Workload struct {
 	Deployment deploymentcontroller.DeploymentHookFunc
 	DaemonSet  csidrivernodeservicecontroller.DaemonSetHookFunc
-	// Informers tell when the change must be made again.
+	// Informers trigger a sync, which repeats the change.
 	Informers []factory.Informer
-	// Inputs are the objects whose content rolls the workload out: see RollOutDeployment.
+	// RolloutInputs are the objects whose changes roll the workload out; see RollOutDeployment.
 	RolloutInputs []RolloutInput
 }
 
 // CSIDriver changes the CSIDriver object before it is applied.
 type CSIDriver func(*storagev1.CSIDriver) error
 
-// DeploymentHooks splits hooks into what library-go's Deployment controller takes.
-func DeploymentHooks(hooks []Workload) ([]deploymentcontroller.DeploymentHookFunc, []factory.Informer) {
+// DeploymentHooks returns the arguments for library-go's Deployment controller.
+func DeploymentHooks(
+	hooks []Workload,
+) ([]deploymentcontroller.DeploymentHookFunc, []factory.Informer) {
 	var changes []deploymentcontroller.DeploymentHookFunc
 	for _, h := range hooks {
 		if h.Deployment != nil {
@@ -36,8 +38,10 @@ func DeploymentHooks(hooks []Workload) ([]deploymentcontroller.DeploymentHookFun
 	return changes, informers(hooks)
 }
 
-// DaemonSetHooks splits hooks into what library-go's node service controller takes.
-func DaemonSetHooks(hooks []Workload) ([]csidrivernodeservicecontroller.DaemonSetHookFunc, []factory.Informer) {
+// DaemonSetHooks returns the arguments for library-go's node service controller.
+func DaemonSetHooks(
+	hooks []Workload,
+) ([]csidrivernodeservicecontroller.DaemonSetHookFunc, []factory.Informer) {
 	var changes []csidrivernodeservicecontroller.DaemonSetHookFunc
 	for _, h := range hooks {
 		if h.DaemonSet != nil {
@@ -47,7 +51,7 @@ func DaemonSetHooks(hooks []Workload) ([]csidrivernodeservicecontroller.DaemonSe
 	return changes, informers(hooks)
 }
 
-// informers returns each informer once: registered twice it would deliver each event twice.
+// informers returns each informer once. A duplicate would deliver each event twice.
 func informers(hooks []Workload) []factory.Informer {
 	var ret []factory.Informer
 	seen := map[factory.Informer]bool{}

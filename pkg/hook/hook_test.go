@@ -24,7 +24,7 @@ const (
 	guest  = "openshift-x"
 )
 
-// workloads are fresh manifests, as a controller has them at each sync.
+// workloads returns new manifests, as controllers create them in each sync.
 func workloads() (*appsv1.Deployment, *appsv1.DaemonSet) {
 	annotations := map[string]string{
 		"config.openshift.io/inject-proxy":          "csi-driver",
@@ -32,15 +32,26 @@ func workloads() (*appsv1.Deployment, *appsv1.DaemonSet) {
 	}
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "csi-driver-nfs"}},
-		Containers:     []corev1.Container{{Name: "csi-driver", Env: []corev1.EnvVar{{Name: "A", Value: "a"}}}, {Name: "csi-provisioner"}},
+		Containers: []corev1.Container{{
+			Name: "csi-driver",
+			Env:  []corev1.EnvVar{{Name: "A", Value: "a"}},
+		}, {Name: "csi-provisioner"}},
 	}}
 	meta := metav1.ObjectMeta{Namespace: guest, Name: "driver", Annotations: annotations}
-	return &appsv1.Deployment{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DeploymentSpec{Template: *template.DeepCopy()}},
-		&appsv1.DaemonSet{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DaemonSetSpec{Template: *template.DeepCopy()}}
+	return &appsv1.Deployment{
+			ObjectMeta: *meta.DeepCopy(),
+			Spec:       appsv1.DeploymentSpec{Template: *template.DeepCopy()},
+		},
+		&appsv1.DaemonSet{
+			ObjectMeta: *meta.DeepCopy(),
+			Spec:       appsv1.DaemonSetSpec{Template: *template.DeepCopy()},
+		}
 }
 
-// change applies a hook to fresh manifests.
-func change(t *testing.T, h hook.Workload, spec *opv1.OperatorSpec) (*appsv1.Deployment, *appsv1.DaemonSet) {
+// change applies a hook to new manifests.
+func change(t *testing.T, h hook.Workload, spec *opv1.OperatorSpec) (*appsv1.Deployment,
+	*appsv1.DaemonSet,
+) {
 	t.Helper()
 	deployment, daemonSet := workloads()
 	if err := h.Deployment(spec, deployment); err != nil {
@@ -52,7 +63,7 @@ func change(t *testing.T, h hook.Workload, spec *opv1.OperatorSpec) (*appsv1.Dep
 	return deployment, daemonSet
 }
 
-func TestObservedProxy(t *testing.T) {
+func TestObservedProxySetsVariables(t *testing.T) {
 	t.Parallel()
 	observed := `{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".svc"}}}`
 	own := corev1.EnvVar{Name: "A", Value: "a"}
@@ -62,14 +73,21 @@ func TestObservedProxy(t *testing.T) {
 	}{
 		{"none observed", "", []corev1.EnvVar{own}},
 		{"no proxy", `{"targetcsiconfig": {}}`, []corev1.EnvVar{own}},
-		{"proxy", observed, []corev1.EnvVar{own, {Name: "HTTPS_PROXY", Value: "http://p:1"}, {Name: "NO_PROXY", Value: ".svc"}}},
+		{"proxy", observed, []corev1.EnvVar{
+			own,
+			{Name: "HTTPS_PROXY", Value: "http://p:1"},
+			{Name: "NO_PROXY", Value: ".svc"},
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			spec := &opv1.OperatorSpec{ObservedConfig: runtime.RawExtension{Raw: []byte(test.observed)}}
-			for range 3 { // map iteration must not change the order, which would roll the pods out
+			for range 3 { // map iteration must not change the order, which would cause a rollout
 				deployment, daemonSet := change(t, hook.ObservedProxy(), spec)
-				for _, pod := range []corev1.PodSpec{deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec} {
+				for _, pod := range []corev1.PodSpec{
+					deployment.Spec.Template.Spec,
+					daemonSet.Spec.Template.Spec,
+				} {
 					if diff := cmp.Diff(test.want, pod.Containers[0].Env); diff != "" {
 						t.Errorf("environment of the driver (-want +got):\n%s", diff)
 					}
@@ -82,10 +100,11 @@ func TestObservedProxy(t *testing.T) {
 	}
 }
 
-func TestTopology(t *testing.T) {
+func TestTopologySetsReplicas(t *testing.T) {
 	t.Parallel()
 	for topology, want := range map[configv1.TopologyMode]int32{
-		configv1.HighlyAvailableTopologyMode: 2, configv1.SingleReplicaTopologyMode: 1, configv1.ExternalTopologyMode: 1,
+		configv1.HighlyAvailableTopologyMode: 2, configv1.SingleReplicaTopologyMode: 1,
+		configv1.ExternalTopologyMode: 1,
 	} {
 		infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 		infrastructure.Status.ControlPlaneTopology = topology
@@ -102,21 +121,22 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-func TestFSGroupPolicy(t *testing.T) {
+func TestFSGroupPolicyReplacesThePolicy(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[storagev1.FSGroupPolicy]storagev1.FSGroupPolicy{
 		"":                          storagev1.NoneFSGroupPolicy,
 		storagev1.FileFSGroupPolicy: storagev1.FileFSGroupPolicy,
 		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy,
 	} {
-		driver := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{FSGroupPolicy: ptr.To(storagev1.NoneFSGroupPolicy)}}
+		driver := &storagev1.CSIDriver{}
+		driver.Spec.FSGroupPolicy = ptr.To(storagev1.NoneFSGroupPolicy)
 		if err := hook.FSGroupPolicy(policy)(driver); err != nil || *driver.Spec.FSGroupPolicy != want {
 			t.Errorf("%q makes %s, %v; want %s", policy, *driver.Spec.FSGroupPolicy, err, want)
 		}
 	}
 }
 
-func TestSplitting(t *testing.T) {
+func TestHooksAreSplitForLibraryGo(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{DriverNamespace: guest})
 	hooks := []hook.Workload{
@@ -130,10 +150,12 @@ func TestSplitting(t *testing.T) {
 	}
 	deployment, informers := hook.DeploymentHooks(hooks)
 	if len(deployment) != 2 || len(informers) != 4 {
-		t.Errorf("%d changes of Deployments and %d informers, want 2 and 4: two ConfigMaps, a Secret, Infrastructures", len(deployment), len(informers))
+		t.Errorf("%d changes of Deployments and %d informers, want 2 and 4: "+
+			"two ConfigMaps, a Secret, Infrastructures", len(deployment), len(informers))
 	}
 	daemonSet, informers := hook.DaemonSetHooks(hooks)
 	if len(daemonSet) != 1 || len(informers) != 4 {
-		t.Errorf("%d changes of DaemonSets and %d informers, want 1 and 4", len(daemonSet), len(informers))
+		t.Errorf("%d changes of DaemonSets and %d informers, want 1 and 4", len(daemonSet),
+			len(informers))
 	}
 }

@@ -21,22 +21,23 @@ const (
 	hashSize  = 9
 )
 
-// errNoKey ends a sync that comes before the key. The key is a Secret of the operator, see decision 0017.
+// errNoKey ends a sync before the operator has read the key from its Secret; see decision 0017.
 var errNoKey = errors.New("the operator has not read the key of its hashes yet")
 
-// Key makes the hashes of inputs. A plain hash of a Secret would let everyone who may read workloads try passwords offline; a hash
-// with a key that only the operator reads does not. The zero Key has no value yet. It is safe for concurrent use.
+// Key computes the hashes of rollout inputs. With a plain hash of a Secret, everyone who may read
+// workloads could test passwords offline. Only the operator can read the key. The zero Key has no
+// value yet. A Key is safe for concurrent use.
 type Key struct {
 	value atomic.Pointer[[]byte]
 }
 
-// Set gives the key its value, which is random and of KeySize.
+// Set sets the value, which consists of KeySize random bytes.
 func (k *Key) Set(value []byte) {
 	value = slices.Clone(value)
 	k.value.Store(&value)
 }
 
-// Value returns the value, nil as long as there is none.
+// Value returns the value, nil if there is none yet.
 func (k *Key) Value() []byte {
 	if value := k.value.Load(); value != nil {
 		return slices.Clone(*value)
@@ -44,7 +45,7 @@ func (k *Key) Value() []byte {
 	return nil
 }
 
-// hash returns a short text for the content of the object called name. Another key makes another text.
+// hash returns a short hash of an object's name and content. It depends on the key.
 func (k *Key) hash(name string, content any) (string, error) {
 	value := k.value.Load()
 	if value == nil {
@@ -57,13 +58,13 @@ func (k *Key) hash(name string, content any) (string, error) {
 	return keyID(*value) + digest(*value, text, hashSize), nil
 }
 
-// made tells whether a hash was made with this key. Only then its difference from another one means another content.
+// made returns true if this key computed the hash. Hashes of different keys cannot be compared.
 func (k *Key) made(hash string) bool {
 	value := k.value.Load()
 	return value != nil && strings.HasPrefix(hash, keyID(*value))
 }
 
-// keyID begins all hashes of a key.
+// keyID returns the prefix of all hashes of a key.
 func keyID(value []byte) string {
 	return digest(value, []byte("id"), keyIDSize) + "."
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehash"
 )
 
-// TestHashCannotBeTestedWithoutTheKey is about someone who reads a hash and tries passwords: neither the hash that library-go
-// would write nor that of another key confirms one.
+// Neither the hash of library-go nor the hash of another key confirms a password.
 func TestHashCannotBeTestedWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	const name = "Secret ns/credentials"
@@ -38,13 +37,18 @@ func TestHashCannotBeTestedWithoutTheKey(t *testing.T) {
 	if len(hash) > 20 || strings.ContainsAny(hash, ",=/") {
 		t.Errorf("%q is no short text that an annotation can list", hash)
 	}
-	if same := sum(&key, name, map[string][]byte{"cacert": nil, "clouds.yaml": []byte("password: 123456")}); same != hash {
+	if same := sum(&key, name, map[string][]byte{
+		"cacert":      nil,
+		"clouds.yaml": []byte("password: 123456"),
+	}); same != hash {
 		t.Errorf("the same content has the hashes %q and %q", hash, same)
 	}
-	if hash == sum(&key, name, map[string][]byte{"clouds.yaml": []byte("password: 1234567")}) || hash == sum(&key, "Secret ns/mine", data) {
+	if hash == sum(&key, name, map[string][]byte{"clouds.yaml": []byte("password: 1234567")}) ||
+		hash == sum(&key, "Secret ns/mine", data) {
 		t.Error("another content or another object has the same hash")
 	}
-	if !key.made(hash) || other.made(hash) || unset.made(hash) || key.made(plain) || key.made("absent") {
+	if !key.made(hash) || other.made(hash) || unset.made(hash) || key.made(plain) ||
+		key.made("absent") {
 		t.Error("a hash is not known by its key")
 	}
 	if _, err := unset.hash(name, data); err == nil || unset.Value() != nil {

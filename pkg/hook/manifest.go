@@ -19,21 +19,24 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// Manifest returns what settles the late placeholders of a Deployment. They are replaced as text, so every value is checked before
-// it is here: c and the client that the spec is from hand out nothing else. Events of Infrastructure must repeat it.
+// Manifest returns the hooks that fill the late placeholders of a Deployment. They replace text, so
+// all values must be valid: c and cluster.Workloads return only checked values. Events of
+// Infrastructure must repeat the hooks.
 func Manifest(c *cluster.Cluster) []deploymentcontroller.ManifestHookFunc {
+	election := leaderelection.LeaderElectionDefaulting(configv1.LeaderElection{}, "default",
+		"default")
 	return []deploymentcontroller.ManifestHookFunc{
 		func(spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return fill(c, spec, manifest) },
 		controllerservice.WithServingInfo(),
-		controllerservice.WithLeaderElectionReplacerHook(leaderelection.LeaderElectionDefaulting(configv1.LeaderElection{}, "default", "default")),
-		func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return manifest, settled(manifest) },
+		controllerservice.WithLeaderElectionReplacerHook(election),
+		func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return manifest, check(manifest) },
 	}
 }
 
 func fill(c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
 	clusterID, err := c.Config.ClusterID()
 	if err != nil {
-		return nil, fmt.Errorf("the Deployment stays as it is: %w", err)
+		return nil, fmt.Errorf("the Deployment stays unchanged: %w", err)
 	}
 	return []byte(strings.NewReplacer(
 		"${"+bundle.ClusterID+"}", clusterID,
@@ -41,13 +44,15 @@ func fill(c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte) ([]byte,
 	).Replace(string(manifest))), nil
 }
 
-// settled returns an error if a placeholder is left or the manifest is no Deployment: library-go panics at one that it cannot decode.
-func settled(manifest []byte) error {
+// check returns an error if a placeholder is left or the manifest is not a Deployment. library-go
+// would panic.
+func check(manifest []byte) error {
 	if left := bundle.Placeholders(manifest); len(left) > 0 {
-		return fmt.Errorf("the Deployment stays as it is: there is no value for the placeholders %s", strings.Join(left, ", "))
+		return fmt.Errorf("the Deployment stays unchanged: there is no value for the placeholders %s",
+			strings.Join(left, ", "))
 	}
 	if err := yaml.UnmarshalStrict(manifest, &appsv1.Deployment{}); err != nil {
-		return fmt.Errorf("the Deployment stays as it is: decoding its manifest: %w", err)
+		return fmt.Errorf("the Deployment stays unchanged: decoding its manifest: %w", err)
 	}
 	return nil
 }

@@ -24,11 +24,14 @@ spec:
     spec:
       containers:
       - name: c
-        args: ["--cluster=${CLUSTER_ID}", "--v=${LOG_LEVEL}", "--min=${TLS_MIN_VERSION}", "--ciphers=${TLS_CIPHER_SUITES}", "--lease=${LEADER_ELECTION_LEASE_DURATION}"]
+        args: ["--cluster=${CLUSTER_ID}", "--v=${LOG_LEVEL}", "--min=${TLS_MIN_VERSION}",
+          "--ciphers=${TLS_CIPHER_SUITES}", "--lease=${LEADER_ELECTION_LEASE_DURATION}"]
 `
 
-// filled runs the hooks as library-go does.
-func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest string) (string, error) {
+// filled runs the hooks like library-go.
+func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest string) (string,
+	error,
+) {
 	t.Helper()
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	infrastructure.Status.InfrastructureName = clusterID
@@ -44,33 +47,46 @@ func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest st
 	return string(text), nil
 }
 
-func TestManifest(t *testing.T) {
+func TestManifestFillsPlaceholders(t *testing.T) {
 	t.Parallel()
 	spec := &opv1.OperatorSpec{LogLevel: opv1.Debug}
-	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_A","TLS_B"]}}}`)
+	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig":{"servingInfo":{
+		"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_A","TLS_B"]}}}`)
 	got, err := filled(t, "cluster-1", spec, manifestWithPlaceholders)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.NewReplacer("${CLUSTER_ID}", "cluster-1", "${LOG_LEVEL}", "4", "${TLS_MIN_VERSION}", "VersionTLS12",
-		"${TLS_CIPHER_SUITES}", "TLS_A,TLS_B", "${LEADER_ELECTION_LEASE_DURATION}", "137s").Replace(manifestWithPlaceholders)
+	want := strings.NewReplacer("${CLUSTER_ID}", "cluster-1", "${LOG_LEVEL}", "4",
+		"${TLS_MIN_VERSION}", "VersionTLS12",
+		"${TLS_CIPHER_SUITES}", "TLS_A,TLS_B", "${LEADER_ELECTION_LEASE_DURATION}", "137s").
+		Replace(manifestWithPlaceholders)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)
 	}
 }
 
-func TestManifestThatStaysAsItIs(t *testing.T) {
+func TestInvalidManifestIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ clusterID, manifest, want string }{
-		"no TLS settings":   {"cluster-1", manifestWithPlaceholders, "TLS_CIPHER_SUITES, TLS_MIN_VERSION"},
-		"no cluster ID":     {"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is missing"},
-		"YAML":              {"x\"\n  y: \"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is"},
+		"no TLS settings": {
+			"cluster-1", manifestWithPlaceholders,
+			"TLS_CIPHER_SUITES, TLS_MIN_VERSION",
+		},
+		"no cluster ID": {
+			"", "kind: Deployment",
+			"status.infrastructureName of Infrastructure cluster is missing",
+		},
+		"YAML": {
+			"x\"\n  y: \"", "kind: Deployment",
+			"status.infrastructureName of Infrastructure cluster is",
+		},
 		"an unknown text":   {"cluster-1", "image: ${X_IMAGE}", "X_IMAGE"},
 		"what is no object": {"cluster-1", "spec: {replicas: x}", "decoding its manifest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := filled(t, tt.clusterID, &opv1.OperatorSpec{}, tt.manifest); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := filled(t, tt.clusterID, &opv1.OperatorSpec{}, tt.manifest); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want an error about %s", err, tt.want)
 			}
 		})

@@ -17,25 +17,29 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// What HyperShift looks for on Deployments of a control plane to learn when a release has been rolled out.
+// The annotations of Deployments from which HyperShift reads whether a release is rolled out.
 const (
-	// DesiredVersionAnnotation has the release that the Deployment is to be at.
+	// DesiredVersionAnnotation contains the desired release of the Deployment.
 	DesiredVersionAnnotation = "release.openshift.io/desired-version"
-	// VersionAnnotation has the release that the Deployment is at.
+	// VersionAnnotation contains the release whose rollout is complete.
 	VersionAnnotation = "release.openshift.io/version"
 )
 
-// newReplicaSetAvailable is the reason of a Deployment's Progressing condition when its rollout is complete, see
+// newReplicaSetAvailable is the reason of the condition Progressing after a complete rollout, see
 // https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#complete-deployment.
 const newReplicaSetAvailable = "NewReplicaSetAvailable"
 
-// Release reports to which release the Deployment is to be rolled out, and when that is done. version is what the operator has been
-// told; where it has been told nothing, "", it is what cluster-storage-operator says on the operator's own Deployment, which is
-// called operatorName. Where that says nothing either, nothing is added to what the Deployment says: a wrong version would be
-// waited for in vain. deployments must have the Deployment as it is in the cluster, and its changes must repeat the hook.
-func Release(c *cluster.Cluster, deployments appslisters.DeploymentLister, operatorName, version string) Workload {
+// Release annotates the Deployment with its desired release and, after the rollout, with the
+// current release. If version is "", the hook uses the annotation that cluster-storage-operator
+// sets on the operator's own Deployment. If that is missing too, it sets nothing, because
+// HyperShift would wait forever for a wrong release. deployments must return the Deployment of the
+// cluster, and its changes must repeat the hook.
+func Release(
+	c *cluster.Cluster, deployments appslisters.DeploymentLister, operatorName, version string,
+) Workload {
 	namespace := c.Namespaces.Operator
-	operator := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, operatorName).Apps().V1().Deployments()
+	informers := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, operatorName)
+	operator := informers.Apps().V1().Deployments()
 	r := release{
 		deployments: deployments,
 		operators:   operator.Lister().Deployments(namespace),
@@ -75,8 +79,9 @@ func (r release) report(d *appsv1.Deployment) error {
 	return nil
 }
 
-// desired is the release that the Deployment is to be at, "" if nobody says. An operator that is being replaced must not take the
-// word that is meant for its successor: it would report the new release with the old images.
+// desired returns the desired release, "" if it is unknown. While the operator's own Deployment
+// rolls out, its annotation is for the next operator: the old one would report the new release with
+// the old images.
 func (r release) desired() (string, error) {
 	if r.version != "" {
 		return r.version, nil
@@ -87,15 +92,16 @@ func (r release) desired() (string, error) {
 	}
 	version := operator.Annotations[DesiredVersionAnnotation]
 	if strings.Contains(version, "${") {
-		return "", nil // the placeholder of its manifest, which nobody has filled
+		return "", nil // a placeholder that was not filled
 	}
 	return version, nil
 }
 
-// rolledOut tells whether all pods are of the Deployment as it is now. The condition alone does not say so: it is that of an earlier
-// rollout for a moment when replicas and pods are changed at once.
+// rolledOut returns true if all pods have the current template. The condition alone does not
+// suffice: when replicas and template change at once, it is about the earlier rollout for a moment.
 func rolledOut(d *appsv1.Deployment) bool {
-	if d.Status.ObservedGeneration != d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) {
+	if d.Status.ObservedGeneration != d.Generation ||
+		d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) {
 		return false
 	}
 	for _, c := range d.Status.Conditions {

@@ -20,7 +20,7 @@ import (
 
 const operatorName = "driver-operator"
 
-// versions are the annotations of a Deployment that is to be at a release, and is at one.
+// versions returns the annotations with the desired and the current release.
 func versions(desired, at string) map[string]string {
 	annotations := map[string]string{}
 	if desired != "" {
@@ -32,26 +32,37 @@ func versions(desired, at string) map[string]string {
 	return annotations
 }
 
-// complete is the status of a Deployment of generation 2 whose rollout is done.
+// complete returns the status of a Deployment of generation 2 after the rollout.
 func complete() appsv1.DeploymentStatus {
 	return appsv1.DeploymentStatus{
 		ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		Conditions: []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
-			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+				Reason: "NewReplicaSetAvailable",
+			},
 		},
 	}
 }
 
-// deployment is one of a management cluster.
-func deployment(name string, annotations map[string]string, status appsv1.DeploymentStatus) *appsv1.Deployment {
+// deployment returns a Deployment of a management cluster.
+func deployment(name string, annotations map[string]string,
+	status appsv1.DeploymentStatus,
+) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: name, Generation: 2, Annotations: annotations}, Status: status,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: hosted, Name: name, Generation: 2,
+			Annotations: annotations,
+		}, Status: status,
 	}
 }
 
-// released returns the annotations that the hook gives to a manifest, and what these make of those in the cluster.
-func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (given, merged map[string]string) {
+// released returns the annotations of the manifest after the hook, and the annotations after it is
+// applied to the cluster.
+func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (given,
+	merged map[string]string,
+) {
 	t.Helper()
 	live := &appsv1.Deployment{}
 	var objects []runtime.Object
@@ -62,14 +73,16 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 		}
 	}
 	f := clustertest.New(t, clustertest.Seed{
-		Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest, ControlPlane: objects,
-		// The guest's are not looked at.
+		Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest,
+		ControlPlane: objects,
+		// Deployments of the guest cluster do not count.
 		Guest: []runtime.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
 		}}},
 	})
 	named := f.Side(flavour.ControlPlane).ObjectInformers
-	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(), operatorName, version)
+	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(),
+		operatorName, version)
 	informer := named.For(hosted, operatorName).Apps().V1().Deployments().Informer()
 	if !slices.Contains(h.Informers, factory.Informer(informer)) {
 		t.Error("an operator that has rolled out repeats nothing: the hook does not name the informer")
@@ -83,11 +96,12 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 	}
 	delete(got.Annotations, "other")
 	var modified bool
-	resourcemerge.EnsureObjectMeta(&modified, &live.ObjectMeta, metav1.ObjectMeta{Annotations: got.Annotations})
+	resourcemerge.EnsureObjectMeta(&modified, &live.ObjectMeta,
+		metav1.ObjectMeta{Annotations: got.Annotations})
 	return got.Annotations, live.Annotations
 }
 
-func TestDesiredVersion(t *testing.T) {
+func TestDesiredVersionIsSet(t *testing.T) {
 	t.Parallel()
 	before := complete()
 	before.ObservedGeneration = 1
@@ -100,16 +114,33 @@ func TestDesiredVersion(t *testing.T) {
 		want          map[string]string
 	}{
 		{"told", "4.21", nil, versions("4.21", "")},
-		{"told otherwise than the operator's Deployment", "4.21", []*appsv1.Deployment{operator(versions("4.20", "4.20"))}, versions("4.21", "")},
-		{"the operator's Deployment says it", "", []*appsv1.Deployment{operator(versions("4.21", ""))}, versions("4.21", "")},
-		{"another Deployment says it", "", []*appsv1.Deployment{deployment("other", versions("4.21", ""), complete())}, versions("", "")},
-		{"the operator's Deployment says nothing", "", []*appsv1.Deployment{operator(nil)}, versions("", "")},
 		{
-			"nobody has filled the operator's Deployment", "", []*appsv1.Deployment{operator(versions("${RELEASE_VERSION}", ""))}, versions("", ""),
+			"told otherwise than the operator's Deployment", "4.21",
+			[]*appsv1.Deployment{operator(versions("4.20", "4.20"))},
+			versions("4.21", ""),
+		},
+		{
+			"the operator's Deployment says it", "",
+			[]*appsv1.Deployment{operator(versions("4.21", ""))},
+			versions("4.21", ""),
+		},
+		{"another Deployment says it", "", []*appsv1.Deployment{deployment("other", versions("4.21", ""),
+			complete())}, versions("", "")},
+		{
+			"the operator's Deployment says nothing", "",
+			[]*appsv1.Deployment{operator(nil)},
+			versions("", ""),
+		},
+		{
+			"nobody has filled the operator's Deployment", "",
+			[]*appsv1.Deployment{operator(versions("${RELEASE_VERSION}", ""))},
+			versions("", ""),
 		},
 		{"no Deployment of the operator", "", nil, versions("", "")},
 		{
-			"the operator is being replaced", "", []*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)}, versions("", ""),
+			"the operator is being replaced", "",
+			[]*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)},
+			versions("", ""),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -122,8 +153,8 @@ func TestDesiredVersion(t *testing.T) {
 	}
 }
 
-// TestVersionFollowsTheRollout is of an upgrade from 4.20 to 4.21.
-func TestVersionFollowsTheRollout(t *testing.T) {
+// The test upgrades from 4.20 to 4.21.
+func TestVersionIsSetAfterTheRollout(t *testing.T) {
 	t.Parallel()
 	progressing := func(status corev1.ConditionStatus, reason string) appsv1.DeploymentStatus {
 		s := complete()
@@ -142,33 +173,60 @@ func TestVersionFollowsTheRollout(t *testing.T) {
 		given map[string]string
 		want  map[string]string
 	}{
-		{"at the old release", deployment("controller", versions("4.20", "4.20"), complete()), versions("4.21", ""), versions("4.21", "4.20")},
-		{"just changed", deployment("controller", versions("4.21", "4.20"), observed), versions("4.21", ""), versions("4.21", "4.20")},
 		{
-			"changed and scaled at once", deployment("controller", versions("4.21", "4.20"), scaled), versions("4.21", ""), versions("4.21", "4.20"),
-		},
-		{
-			"rolling out", deployment("controller", versions("4.21", "4.20"), progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
+			"at the old release", deployment("controller", versions("4.20", "4.20"), complete()),
 			versions("4.21", ""), versions("4.21", "4.20"),
 		},
 		{
-			"stuck", deployment("controller", versions("4.21", "4.20"), progressing(corev1.ConditionFalse, "ProgressDeadlineExceeded")),
+			"just changed", deployment("controller", versions("4.21", "4.20"), observed),
 			versions("4.21", ""), versions("4.21", "4.20"),
 		},
-		{"of unknown progress", deployment("controller", versions("4.21", "4.20"), unconditional), versions("4.21", ""), versions("4.21", "4.20")},
-		{"rolled out", deployment("controller", versions("4.21", "4.20"), complete()), versions("4.21", "4.21"), versions("4.21", "4.21")},
-		{"new and rolling out", deployment("controller", versions("4.21", ""), observed), versions("4.21", ""), versions("4.21", "")},
-		{"new and rolled out", deployment("controller", versions("4.21", ""), complete()), versions("4.21", "4.21"), versions("4.21", "4.21")},
 		{
-			"rolling out for another reason", deployment("controller", versions("4.21", "4.21"), progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
+			"changed and scaled at once", deployment("controller", versions("4.21", "4.20"), scaled),
+			versions("4.21", ""), versions("4.21", "4.20"),
+		},
+		{
+			"rolling out", deployment("controller", versions("4.21", "4.20"),
+				progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
+			versions("4.21", ""), versions("4.21", "4.20"),
+		},
+		{
+			"stuck", deployment("controller", versions("4.21", "4.20"),
+				progressing(corev1.ConditionFalse, "ProgressDeadlineExceeded")),
+			versions("4.21", ""), versions("4.21", "4.20"),
+		},
+		{
+			"of unknown progress", deployment("controller", versions("4.21", "4.20"), unconditional),
+			versions("4.21", ""), versions("4.21", "4.20"),
+		},
+		{
+			"rolled out", deployment("controller", versions("4.21", "4.20"), complete()),
+			versions("4.21", "4.21"), versions("4.21", "4.21"),
+		},
+		{
+			"new and rolling out", deployment("controller", versions("4.21", ""), observed),
+			versions("4.21", ""), versions("4.21", ""),
+		},
+		{
+			"new and rolled out", deployment("controller", versions("4.21", ""), complete()),
+			versions("4.21", "4.21"), versions("4.21", "4.21"),
+		},
+		{
+			"rolling out for another reason",
+			deployment("controller", versions("4.21", "4.21"),
+				progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
 			versions("4.21", ""), versions("4.21", "4.21"),
 		},
-		{"of a release that did not report", deployment("controller", nil, complete()), versions("4.21", ""), versions("4.21", "")},
+		{
+			"of a release that did not report", deployment("controller", nil, complete()),
+			versions("4.21", ""), versions("4.21", ""),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			given, merged := released(t, "4.21", test.live)
-			if diff := cmp.Diff([]map[string]string{test.given, test.want}, []map[string]string{given, merged}); diff != "" {
+			if diff := cmp.Diff([]map[string]string{test.given, test.want},
+				[]map[string]string{given, merged}); diff != "" {
 				t.Errorf("annotations of the manifest and in the cluster (-want +got):\n%s", diff)
 			}
 		})

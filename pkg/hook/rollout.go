@@ -16,51 +16,59 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-// InputsAnnotation is on the workload itself, not on its pods: a list of `kind/name=hash`, one for each input.
+// InputsAnnotation is an annotation of the workload, not of its pods. It contains `kind/name=hash`
+// for each rollout input.
 const InputsAnnotation = "operator.openshift.io/rollout-inputs"
 
-// absent stands for the hash of an object that was not there yet.
+// absent replaces the hash of an object that has not existed yet.
 const absent = "absent"
 
-// RollOutDeployment writes a hash of each input of hooks into the pod template, so that pods roll out when an input changes. It
-// lists the inputs in InputsAnnotation and emits an event that names the input when one changes or is missing. deployments must
-// have the Deployment as it is in the cluster.
-func RollOutDeployment(key *Key, deployments appslisters.DeploymentLister, recorder events.Recorder, hooks []Workload) Workload {
+// RollOutDeployment writes a hash of each rollout input of hooks into the pod template, so that the
+// Deployment rolls out when an input changes. It lists the inputs in InputsAnnotation, and emits an
+// event that names an input that changed or is missing. deployments must return the Deployment of
+// the cluster.
+func RollOutDeployment(
+	key *Key, deployments appslisters.DeploymentLister, recorder events.Recorder, hooks []Workload,
+) Workload {
 	r := newRollout("Deployment", key, recorder, hooks)
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		before, err := deployments.Deployments(d.Namespace).Get(d.Name)
-		if err != nil {
-			return r.apply(&d.ObjectMeta, &d.Spec.Template, inCluster{}, err)
+		var current annotations
+		deployment, err := deployments.Deployments(d.Namespace).Get(d.Name)
+		if err == nil {
+			current = annotations{deployment.Annotations, deployment.Spec.Template.Annotations}
 		}
-		return r.apply(&d.ObjectMeta, &d.Spec.Template, inCluster{before.Annotations, before.Spec.Template.Annotations}, nil)
+		return r.apply(&d.ObjectMeta, &d.Spec.Template, current, err)
 	}}
 }
 
 // RollOutDaemonSet is RollOutDeployment for a DaemonSet.
-func RollOutDaemonSet(key *Key, daemonSets appslisters.DaemonSetLister, recorder events.Recorder, hooks []Workload) Workload {
+func RollOutDaemonSet(
+	key *Key, daemonSets appslisters.DaemonSetLister, recorder events.Recorder, hooks []Workload,
+) Workload {
 	r := newRollout("DaemonSet", key, recorder, hooks)
 	return Workload{DaemonSet: func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
-		before, err := daemonSets.DaemonSets(d.Namespace).Get(d.Name)
-		if err != nil {
-			return r.apply(&d.ObjectMeta, &d.Spec.Template, inCluster{}, err)
+		var current annotations
+		daemonSet, err := daemonSets.DaemonSets(d.Namespace).Get(d.Name)
+		if err == nil {
+			current = annotations{daemonSet.Annotations, daemonSet.Spec.Template.Annotations}
 		}
-		return r.apply(&d.ObjectMeta, &d.Spec.Template, inCluster{before.Annotations, before.Spec.Template.Annotations}, nil)
+		return r.apply(&d.ObjectMeta, &d.Spec.Template, current, err)
 	}}
 }
 
-// inCluster are the annotations of a workload and of its pod template as they are in the cluster; none before it is created.
-type inCluster struct{ workload, template map[string]string }
+// annotations are the annotations of a workload in the cluster and of its pod template.
+type annotations struct{ workload, template map[string]string }
 
-// rollout belongs to one workload.
+// rollout is the state of one workload.
 type rollout struct {
 	kind     string
 	key      *Key
 	recorder events.Recorder
 	inputs   []RolloutInput
-	// announced is the list that the last event about a change was about: the cache may be older.
-	announced string
-	// missed are the inputs that the last event about missing inputs was about.
-	missed []string
+	// lastChanged is the list of the last event about changes. It may be newer than the cache.
+	lastChanged string
+	// lastMissing contains the inputs of the last event about missing inputs.
+	lastMissing []string
 }
 
 func newRollout(kind string, key *Key, recorder events.Recorder, hooks []Workload) *rollout {
@@ -71,8 +79,10 @@ func newRollout(kind string, key *Key, recorder events.Recorder, hooks []Workloa
 	return r
 }
 
-// apply annotates the workload and its pods. err is why the annotations in the cluster are not known.
-func (r *rollout) apply(workload *metav1.ObjectMeta, template *corev1.PodTemplateSpec, before inCluster, err error) error {
+// apply annotates the workload and its pods. err is the error of reading the current workload.
+func (r *rollout) apply(
+	workload *metav1.ObjectMeta, template *corev1.PodTemplateSpec, current annotations, err error,
+) error {
 	if ignoreNotFound(err) != nil {
 		return fmt.Errorf("reading %s %s/%s: %w", r.kind, workload.Namespace, workload.Name, err)
 	}
@@ -80,14 +90,15 @@ func (r *rollout) apply(workload *metav1.ObjectMeta, template *corev1.PodTemplat
 	var missing []string
 	for _, input := range r.inputs {
 		annotation := input.annotation(workload.Namespace)
-		hash, err := r.hash(input, workload.Namespace)
+		object := input.Kind + " " + workload.Namespace + "/" + input.Name
+		hash, err := r.hash(input, object)
 		if err != nil {
-			return fmt.Errorf("hashing %s %s/%s: %w", input.Kind, workload.Namespace, input.Name, err)
+			return fmt.Errorf("hashing %s: %w", object, err)
 		}
-		switch last := before.template[annotation]; {
+		switch last := current.template[annotation]; {
 		case hash == absent && last != "":
-			hash, missing = last, append(missing, input.Kind+" "+workload.Namespace+"/"+input.Name)
-		// A hash of another key may be of the same content: an upgrade rolls out once, not twice.
+			hash, missing = last, append(missing, object)
+		// With another key, the content may be the same: an upgrade causes one rollout, not two.
 		case hash != last && r.key.made(last) && input.hold != nil && input.hold():
 			hash = last
 		}
@@ -101,65 +112,69 @@ func (r *rollout) apply(workload *metav1.ObjectMeta, template *corev1.PodTemplat
 			continue
 		}
 		if err := input.use(&template.Spec, workload.Annotations); err != nil {
-			return fmt.Errorf("adding %s %s/%s to the pods: %w", input.Kind, workload.Namespace, input.Name, err)
+			return fmt.Errorf("adding %s to the pods: %w", object, err)
 		}
 	}
-	r.explain(workload, before.workload, hashes)
-	r.warn(workload, missing)
+	r.reportChanges(workload, current.workload, hashes)
+	r.reportMissing(workload, missing)
 	return nil
 }
 
-func (r *rollout) hash(input RolloutInput, namespace string) (string, error) {
+func (r *rollout) hash(input RolloutInput, object string) (string, error) {
 	content, err := input.content()
 	if err != nil || content == nil {
 		return absent, err
 	}
-	return r.key.hash(input.Kind+" "+namespace+"/"+input.Name, content)
+	return r.key.hash(object, content)
 }
 
-// explain lists the hashes and says what has changed.
-func (r *rollout) explain(workload *metav1.ObjectMeta, before, hashes map[string]string) {
+// reportChanges sets InputsAnnotation and emits an event about changes.
+func (r *rollout) reportChanges(workload *metav1.ObjectMeta, current, hashes map[string]string) {
 	list := formatInputs(hashes)
 	metav1.SetMetaDataAnnotation(workload, InputsAnnotation, list)
-	earlier, listed := before[InputsAnnotation]
-	if changes := r.difference(parseInputs(earlier), hashes); listed && len(changes) > 0 && list != r.announced {
-		r.recorder.Eventf("RolloutInputChanged", "%s %s/%s rolls out: %s", r.kind, workload.Namespace, workload.Name, strings.Join(changes, ", "))
-		r.announced = list
+	earlier, listed := current[InputsAnnotation]
+	changes := r.changes(parseInputs(earlier), hashes)
+	if listed && len(changes) > 0 && list != r.lastChanged {
+		r.recorder.Eventf("RolloutInputChanged", "%s %s/%s: rollout triggered: %s",
+			r.kind, workload.Namespace, workload.Name, strings.Join(changes, ", "))
+		r.lastChanged = list
 	}
 }
 
-// warn emits an event about inputs that were there before.
-func (r *rollout) warn(workload *metav1.ObjectMeta, missing []string) {
-	if len(missing) > 0 && !slices.Equal(missing, r.missed) {
-		r.recorder.Warningf("RolloutInputMissing", "%s is missing. %s %s/%s does not roll out, its running pods keep what they have read; new pods may not start until it is back",
+// reportMissing emits an event about inputs that have been deleted.
+func (r *rollout) reportMissing(workload *metav1.ObjectMeta, missing []string) {
+	if len(missing) > 0 && !slices.Equal(missing, r.lastMissing) {
+		r.recorder.Warningf("RolloutInputMissing", "%s is missing. %s %s/%s does not roll out: running "+
+			"pods keep the content they have read; new pods may not start until it exists again",
 			strings.Join(missing, ", "), r.kind, workload.Namespace, workload.Name)
 	}
-	r.missed = missing
+	r.lastMissing = missing
 }
 
-// difference says what became of each input, sorted. Of a hash that was made with another key nobody can say whether the content
-// is another.
-func (r *rollout) difference(before, now map[string]string) []string {
+// changes describes the change of each input, sorted. It leaves out hashes of another key, which
+// cannot be compared.
+func (r *rollout) changes(before, now map[string]string) []string {
 	var changes []string
 	for _, input := range slices.Sorted(maps.Keys(now)) {
 		earlier, listed := before[input]
 		switch {
 		case earlier == now[input] || now[input] == absent:
 		case !listed || earlier == absent:
-			changes = append(changes, input+" has come")
+			changes = append(changes, input+" created")
 		case r.key.made(earlier):
-			changes = append(changes, input+" has changed")
+			changes = append(changes, input+" changed")
 		}
 	}
 	return changes
 }
 
-// id is the input's name in InputsAnnotation.
+// id returns the name of the input in InputsAnnotation.
 func (i RolloutInput) id() string {
 	return strings.ToLower(i.Kind) + "/" + i.Name
 }
 
-// annotation is the key of the input's hash. It is library-go's, so that the hash replaces the one that earlier releases wrote.
+// annotation returns the key of the annotation with the input's hash. library-go uses the same key,
+// so the hash replaces the hash of earlier releases.
 func (i RolloutInput) annotation(namespace string) string {
 	const longest = 63
 	name := fmt.Sprintf("%s.%s.%s", namespace, i.Name, strings.ToLower(i.Kind))

@@ -27,11 +27,11 @@ import (
 
 const (
 	dependency = "operator.openshift.io/dep-"
-	// plainHash is a hash as earlier releases wrote it.
+	// plainHash is a hash of an earlier release.
 	plainHash = "5g44eg=="
 )
 
-// roller applies RollOutDeployment and RollOutDaemonSet to workloads in a fake cluster, as their controllers do.
+// roller applies RollOutDeployment and RollOutDaemonSet to workloads in a fake cluster.
 type roller struct {
 	*clustertest.Fake
 	key      hook.Key
@@ -40,8 +40,11 @@ type roller struct {
 	heard    int
 }
 
-// newRoller has two workloads: the Deployment has the inputs of the controller side, the DaemonSet those of the guest.
-func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) *roller {
+// newRoller returns a roller of two workloads: the Deployment has the inputs of the control plane
+// side, the DaemonSet the inputs of the guest side.
+func newRoller(t *testing.T, seed clustertest.Seed,
+	inputs func(*clustertest.Fake, flavour.Side) []hook.Workload,
+) *roller {
 	t.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, guest
 	r := &roller{Fake: clustertest.New(t, seed)}
@@ -51,26 +54,30 @@ func newRoller(t *testing.T, seed clustertest.Seed, inputs func(*clustertest.Fak
 	return r
 }
 
-// restart forgets what the hooks know, as a new process does.
+// restart resets the state of the hooks like a new process.
 func (r *roller) restart(inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) {
-	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-	controllers, nodes := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane, "driver"), r.Side(flavour.Guest).ObjectInformers.For(guest, "driver")
+	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test",
+		clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	controllers, nodes := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane,
+		"driver"), r.Side(flavour.Guest).ObjectInformers.For(guest, "driver")
 	r.hooks = [2]hook.Workload{
-		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder, inputs(r.Fake, flavour.ControlPlane)),
-		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder, inputs(r.Fake, flavour.Guest)),
+		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder,
+			inputs(r.Fake, flavour.ControlPlane)),
+		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder,
+			inputs(r.Fake, flavour.Guest)),
 	}
 }
 
-// rolled is what the hooks make of fresh manifests.
+// rolled contains the annotations after the hooks.
 type rolled struct {
 	own, pods [2]map[string]string
 	spec      [2]corev1.PodSpec
 }
 
-// list is the annotation of the Deployment.
+// list is InputsAnnotation of the Deployment.
 func (r rolled) list() string { return r.own[0][hook.InputsAnnotation] }
 
-// sync changes fresh manifests.
+// sync applies the hooks to new manifests.
 func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, rolled) {
 	t.Helper()
 	deployment, daemonSet := workloads()
@@ -82,8 +89,11 @@ func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, roll
 		t.Fatal(err)
 	}
 	result := rolled{
-		own:  [2]map[string]string{deployment.Annotations, daemonSet.Annotations},
-		pods: [2]map[string]string{deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations},
+		own: [2]map[string]string{deployment.Annotations, daemonSet.Annotations},
+		pods: [2]map[string]string{
+			deployment.Spec.Template.Annotations,
+			daemonSet.Spec.Template.Annotations,
+		},
 		spec: [2]corev1.PodSpec{deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec},
 	}
 	for i, pods := range result.pods {
@@ -96,7 +106,7 @@ func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, roll
 	return deployment, daemonSet, result
 }
 
-// deploy syncs until the result is as wanted, puts it into the cluster, and waits until the cache has it.
+// deploy syncs until the result is as wanted, writes it into the cluster, and waits for the cache.
 func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 	t.Helper()
 	var result rolled
@@ -106,8 +116,9 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 		deployment, daemonSet, result = r.sync(t)
 		return wanted(result)
 	})
-	r.sync(t) // more syncs before the cache has caught up make no more events
-	deployments, daemonSets := r.ControlPlane.AppsV1().Deployments(r.Namespaces.ControlPlane), r.Guest.AppsV1().DaemonSets(guest)
+	r.sync(t) // further syncs with an old cache emit no events
+	deployments := r.ControlPlane.AppsV1().Deployments(r.Namespaces.ControlPlane)
+	daemonSets := r.Guest.AppsV1().DaemonSets(guest)
 	if _, err := deployments.Update(t.Context(), deployment, metav1.UpdateOptions{}); err != nil {
 		_, err = deployments.Create(t.Context(), deployment, metav1.CreateOptions{})
 		must(t, err)
@@ -117,18 +128,20 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 		must(t, err)
 	}
 	until(t, func() bool {
-		a, err := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister().Deployments(r.Namespaces.ControlPlane).Get("driver")
+		a, err := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane,
+			"driver").Apps().V1().Deployments().Lister().Deployments(r.Namespaces.ControlPlane).Get("driver")
 		if err != nil || !maps.Equal(a.Annotations, deployment.Annotations) {
 			return false
 		}
-		b, err := r.Side(flavour.Guest).ObjectInformers.For(guest, "driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
+		b, err := r.Side(flavour.Guest).ObjectInformers.For(guest,
+			"driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
 		return err == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
 	})
 	return result
 }
 
-// told returns the events since the last call.
-func (r *roller) told() []string {
+// emitted returns the events since the last call.
+func (r *roller) emitted() []string {
 	var told []string
 	all := r.recorder.Events()
 	for _, event := range all[r.heard:] {
@@ -141,7 +154,8 @@ func (r *roller) told() []string {
 
 func until(t *testing.T, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return done(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {
 		t.Fatal("it does not come about")
 	}
@@ -156,22 +170,31 @@ func must(t *testing.T, err error) {
 
 // credentials are inputs of both workloads.
 func credentials(f *clustertest.Fake, side flavour.Side) []hook.Workload {
-	return []hook.Workload{hook.SecretHash(f.Cluster, side, "credentials"), hook.ConfigMapHash(f.Cluster, side, "conf"), hook.ObservedProxy()}
+	return []hook.Workload{
+		hook.SecretHash(f.Cluster, side, "credentials"),
+		hook.ConfigMapHash(f.Cluster, side, "conf"), hook.ObservedProxy(),
+	}
 }
 
 func secret(namespace, value string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credentials"}, Data: map[string][]byte{"k": []byte(value)}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credentials"},
+		Data:       map[string][]byte{"k": []byte(value)},
+	}
 }
 
-// TestInputsRollOut goes through the life of inputs: absent, come, changed, gone, back as they were, back with another content.
-// What is gone changes neither workload nor pods, for new pods could not start; an event names it.
-func TestInputsRollOut(t *testing.T) {
+// Inputs are absent, created, changed, deleted, and created again with the same and with other
+// content. A deleted input changes neither workload nor pods, because new pods could not start; an
+// event names it.
+func TestChangedInputsRollOut(t *testing.T) {
 	t.Parallel()
 	r := newRoller(t, clustertest.Seed{Flavour: flavour.HyperShift}, credentials)
 	secrets := r.ControlPlane.CoreV1().Secrets(hosted)
 	first := r.deploy(t, func(rolled) bool { return true })
-	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want || len(first.pods[0]) > 0 {
-		t.Errorf("without inputs the list is %q, want %q; the pods have %v", first.list(), want, first.pods[0])
+	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want ||
+		len(first.pods[0]) > 0 {
+		t.Errorf("without inputs the list is %q, want %q; the pods have %v", first.list(), want,
+			first.pods[0])
 	}
 	_, err := secrets.Create(t.Context(), secret(hosted, "1"), metav1.CreateOptions{})
 	must(t, err)
@@ -179,31 +202,41 @@ func TestInputsRollOut(t *testing.T) {
 	_, err = secrets.Update(t.Context(), secret(hosted, "2"), metav1.UpdateOptions{})
 	must(t, err)
 	third := r.deploy(t, func(now rolled) bool { return now.list() != second.list() })
-	const rollsOut = "RolloutInputChanged: Deployment clusters-a/driver rolls out: secret/credentials "
-	if diff := cmp.Diff([]string{rollsOut + "has changed", rollsOut + "has come"}, r.told()); diff != "" {
+	const rollsOut = "RolloutInputChanged: Deployment clusters-a/driver: rollout triggered: " +
+		"secret/credentials "
+	if diff := cmp.Diff([]string{rollsOut + "changed", rollsOut + "created"},
+		r.emitted()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 
 	for range 2 { // the second time in a new process
 		must(t, secrets.Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
 		var gone []string
-		until(t, func() bool { _, _, _ = r.sync(t); gone = append(gone, r.told()...); return len(gone) > 0 })
+		until(t, func() bool {
+			_, _, _ = r.sync(t)
+			gone = append(gone,
+				r.emitted()...)
+			return len(gone) > 0
+		})
 		lost := r.deploy(t, func(rolled) bool { return true })
 		if diff := cmp.Diff(third, lost, cmp.AllowUnexported(rolled{})); diff != "" {
 			t.Errorf("a missing Secret changes the workloads (-before +after):\n%s", diff)
 		}
-		want := "RolloutInputMissing: Secret clusters-a/credentials is missing. Deployment clusters-a/driver does not roll out"
-		if again := r.told(); len(gone) != 1 || !strings.HasPrefix(gone[0], want) || len(again) > 0 {
+		want := "RolloutInputMissing: Secret clusters-a/credentials is missing. " +
+			"Deployment clusters-a/driver does not roll out"
+		if again := r.emitted(); len(gone) != 1 || !strings.HasPrefix(gone[0], want) || len(again) > 0 {
 			t.Errorf("events are %q and %q, want one that starts with %q", gone, again, want)
 		}
 		_, err = secrets.Create(t.Context(), secret(hosted, "2"), metav1.CreateOptions{})
 		must(t, err)
 		until(t, func() bool {
-			_, err := r.Side(flavour.ControlPlane).ObjectInformers.For(hosted, "credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
+			_, err := r.Side(flavour.ControlPlane).ObjectInformers.For(hosted,
+				"credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
 			return err == nil
 		})
 		back := r.deploy(t, func(rolled) bool { return true })
-		if diff := cmp.Diff(third, back, cmp.AllowUnexported(rolled{})); diff != "" || len(r.told()) > 0 {
+		diff := cmp.Diff(third, back, cmp.AllowUnexported(rolled{}))
+		if diff != "" || len(r.emitted()) > 0 {
 			t.Errorf("a Secret that is back as it was changes the workloads (-before +after):\n%s", diff)
 		}
 		r.restart(credentials)
@@ -212,23 +245,26 @@ func TestInputsRollOut(t *testing.T) {
 	_, err = secrets.Update(t.Context(), secret(hosted, "3"), metav1.UpdateOptions{})
 	must(t, err)
 	r.deploy(t, func(now rolled) bool { return now.list() != third.list() })
-	if diff := cmp.Diff([]string{rollsOut + "has changed"}, r.told()); diff != "" {
+	if diff := cmp.Diff([]string{rollsOut + "changed"}, r.emitted()); diff != "" {
 		t.Errorf("events of a new process (-want +got):\n%s", diff)
 	}
 }
 
-// acceptor holds new credentials back, or does not.
+// acceptor accepts new credentials, or holds them.
 type acceptor struct{ held atomic.Bool }
 
 func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held.Load() }
 func (a *acceptor) Informer() factory.Informer { return nil }
 
-// TestCredentialsWait: workloads keep the hash that they have until new credentials may be used, and nothing else.
-func TestCredentialsWait(t *testing.T) {
+// Workloads keep the hash of the old credentials until the new ones are accepted.
+func TestHeldCredentialsDoNotRollOut(t *testing.T) {
 	t.Parallel()
 	accepted := &acceptor{}
 	inputs := func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
-		return []hook.Workload{hook.CredentialsHash(f.Cluster, side, "credentials", accepted), hook.ConfigMapHash(f.Cluster, side, "conf")}
+		return []hook.Workload{
+			hook.CredentialsHash(f.Cluster, side, "credentials", accepted),
+			hook.ConfigMapHash(f.Cluster, side, "conf"),
+		}
 	}
 	accepted.held.Store(true)
 	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{secret(guest, "1")}}, inputs)
@@ -236,27 +272,34 @@ func TestCredentialsWait(t *testing.T) {
 	if len(first.pods[0]) != 1 {
 		t.Errorf("a new workload waits: %v", first.pods)
 	}
-	_, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"), metav1.UpdateOptions{})
+	_, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"),
+		metav1.UpdateOptions{})
 	must(t, err)
-	conf := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"}, Data: map[string]string{"a": "b"}}
+	conf := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"},
+		Data:       map[string]string{"a": "b"},
+	}
 	_, err = r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
 	must(t, err)
-	secrets := r.Side(flavour.Guest).ObjectInformers.For(guest, "credentials").Core().V1().Secrets().Lister().Secrets(guest)
+	secrets := r.Side(flavour.Guest).ObjectInformers.For(guest,
+		"credentials").Core().V1().Secrets().Lister().Secrets(guest)
 	until(t, func() bool {
 		cached, err := secrets.Get("credentials")
 		return err == nil && string(cached.Data["k"]) == "2"
 	})
 	const annotation = dependency + guest + ".credentials.secret"
 	held := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 2 })
-	if held.pods[0][annotation] != first.pods[0][annotation] || held.pods[1][annotation] != first.pods[1][annotation] {
+	if held.pods[0][annotation] != first.pods[0][annotation] ||
+		held.pods[1][annotation] != first.pods[1][annotation] {
 		t.Error("new credentials do not wait")
 	}
 	accepted.held.Store(false)
 	_, _, after := r.sync(t)
-	if after.pods[0][annotation] == first.pods[0][annotation] || after.pods[1][annotation] == first.pods[1][annotation] {
+	if after.pods[0][annotation] == first.pods[0][annotation] ||
+		after.pods[1][annotation] == first.pods[1][annotation] {
 		t.Error("accepted credentials do not roll out")
 	}
-	// Nobody can say whether a hash of another key is of the same content. Waiting would make two rollouts of an upgrade.
+	// With another key, the content may be the same. Waiting would cause two rollouts in an upgrade.
 	accepted.held.Store(true)
 	r.key.Set([]byte(strings.Repeat("l", hook.KeySize)))
 	_, _, other := r.sync(t)
@@ -265,17 +308,19 @@ func TestCredentialsWait(t *testing.T) {
 	}
 }
 
-// TestSidesHaveInputsOfTheirOwn is about two clusters with a Secret of the same name and content.
-func TestSidesHaveInputsOfTheirOwn(t *testing.T) {
+// Both clusters contain a Secret of the same name and content.
+func TestSidesHaveSeparateInputs(t *testing.T) {
 	t.Parallel()
 	r := newRoller(t, clustertest.Seed{
-		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1")}, ControlPlane: []runtime.Object{secret(hosted, "1")},
+		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1")},
+		ControlPlane: []runtime.Object{secret(hosted, "1")},
 	}, credentials)
 	_, _, both := r.sync(t)
 	if both.own[0][hook.InputsAnnotation] == both.own[1][hook.InputsAnnotation] {
 		t.Errorf("both workloads list %q", both.list())
 	}
-	if _, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"), metav1.UpdateOptions{}); err != nil {
+	if _, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"),
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, func() bool {
@@ -285,13 +330,13 @@ func TestSidesHaveInputsOfTheirOwn(t *testing.T) {
 		}
 		return !maps.Equal(both.pods[1], now.pods[1])
 	})
-	if len(r.told()) > 0 {
+	if len(r.emitted()) > 0 {
 		t.Error("there is an event about workloads that do not exist yet")
 	}
 }
 
-// TestUpgradeReplacesPlainHashes: hashes that anyone can compute go away with the upgrade, from the workload too. Nobody can say
-// whether the content is another, so no event says so; an input that is missing keeps what it has.
+// An upgrade replaces hashes that anyone can compute, also in the workload. The content may be the
+// same, so no event reports a change. A missing input keeps its hash.
 func TestUpgradeReplacesPlainHashes(t *testing.T) {
 	t.Parallel()
 	const old = dependency + guest + "."
@@ -303,8 +348,12 @@ func TestUpgradeReplacesPlainHashes(t *testing.T) {
 		"deployment.kubernetes.io/re": "1",
 	}
 	deployment.Annotations, daemonSet.Annotations = annotations, annotations
-	deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations = annotations, annotations
-	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{secret(guest, "1"), deployment, daemonSet}}, credentials)
+	deployment.Spec.Template.Annotations = annotations
+	daemonSet.Spec.Template.Annotations = annotations
+	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{
+		secret(guest, "1"), deployment,
+		daemonSet,
+	}}, credentials)
 	_, _, after := r.sync(t)
 	for _, annotations := range slices.Concat(after.own[:], after.pods[:]) {
 		if hash := annotations[old+"credentials.secret"]; hash == "" || hash == plainHash {
@@ -317,21 +366,22 @@ func TestUpgradeReplacesPlainHashes(t *testing.T) {
 	if list := after.list(); strings.Contains(list, "secret/credentials=5g44eg") {
 		t.Errorf("the list is %q", list)
 	}
-	for _, event := range r.told() {
+	for _, event := range r.emitted() {
 		if strings.Contains(event, "RolloutInputChanged") {
 			t.Errorf("event %q", event)
 		}
 	}
 }
 
-func TestLongNames(t *testing.T) {
+func TestLongNamesFitIntoAnnotations(t *testing.T) {
 	t.Parallel()
 	const name = "an-object-whose-name-is-so-long-that-it-fits-into-no-annotation"
 	long := secret(guest, "1")
 	long.Name = name
-	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{long}}, func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
-		return []hook.Workload{hook.SecretHash(f.Cluster, side, name)}
-	})
+	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{long}},
+		func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
+			return []hook.Workload{hook.SecretHash(f.Cluster, side, name)}
+		})
 	_, _, result := r.sync(t)
 	for key := range result.pods[0] {
 		if len(key) != 63 {
@@ -343,23 +393,31 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestTrustedCABundle: the bundle is mounted once it has come, and stays mounted while its ConfigMap is deleted and made again.
-func TestTrustedCABundle(t *testing.T) {
+// The bundle stays mounted while its ConfigMap is deleted and created again.
+func TestTrustedCABundleIsMountedOnceItExists(t *testing.T) {
 	t.Parallel()
-	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
+	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake,
+		side flavour.Side,
+	) []hook.Workload {
 		return []hook.Workload{hook.TrustedCABundle(f.Cluster, side, "trusted")}
 	})
 	mounts := func(now rolled) [2][4]int {
 		var counts [2][4]int
 		for i, pod := range now.spec {
-			counts[i] = [4]int{len(pod.Volumes), len(pod.InitContainers[0].VolumeMounts), len(pod.Containers[0].VolumeMounts), len(pod.Containers[1].VolumeMounts)}
+			counts[i] = [4]int{
+				len(pod.Volumes), len(pod.InitContainers[0].VolumeMounts),
+				len(pod.Containers[0].VolumeMounts), len(pod.Containers[1].VolumeMounts),
+			}
 		}
 		return counts
 	}
 	configMaps := r.Guest.CoreV1().ConfigMaps(guest)
 	put := func(data map[string]string) {
 		t.Helper()
-		trusted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"}, Data: data}
+		trusted := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"},
+			Data:       data,
+		}
 		if _, err := configMaps.Update(t.Context(), trusted, metav1.UpdateOptions{}); err != nil {
 			_, err = configMaps.Create(t.Context(), trusted, metav1.CreateOptions{})
 			must(t, err)
@@ -368,17 +426,20 @@ func TestTrustedCABundle(t *testing.T) {
 	cached := func(want map[string]string) {
 		t.Helper()
 		until(t, func() bool {
-			found, err := r.Side(flavour.Guest).ObjectInformers.For(guest, "trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
+			found, err := r.Side(flavour.Guest).ObjectInformers.For(guest,
+				"trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
 			return want == nil && err != nil || err == nil && maps.Equal(found.Data, want)
 		})
 	}
-	never, once := [2][4]int{}, [2][4]int{{1, 0, 1, 0}, {1, 0, 1, 0}} // the driver, not its init container, not its sidecar
+	// the driver, not its init container, not its sidecar
+	never, once := [2][4]int{}, [2][4]int{{1, 0, 1, 0}, {1, 0, 1, 0}}
 	for _, data := range []map[string]string{nil, {"other": "x"}} {
 		if data != nil {
 			put(data)
 			cached(data)
 		}
-		if now := r.deploy(t, func(rolled) bool { return true }); mounts(now) != never || len(now.pods[0]) > 0 {
+		if now := r.deploy(t, func(rolled) bool { return true }); mounts(now) != never ||
+			len(now.pods[0]) > 0 {
 			t.Errorf("with %v the bundle is mounted: %v", data, mounts(now))
 		}
 	}
