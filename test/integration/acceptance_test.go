@@ -80,7 +80,9 @@ func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Args: args})
 				e.awaitAvailable()
-				e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
+				e.eventually(soon, func() error {
+					return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "")
+				})
 				e.awaitNoWrites()
 				test(e)
 			})
@@ -97,8 +99,11 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
 		driverSecret, err := e.driverSecret()
 		e.must(err)
-		e.putDriverCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword))
-		e.eventually(soon, func() error { return e.credentialsPending("refused the login", "keeps its old credentials") })
+		e.putDriverCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password,
+			wrongPassword))
+		e.eventually(soon, func() error {
+			return e.credentialsPending("refused the login", "keeps its old credentials")
+		})
 		e.must(e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, refusedReason))
 		e.awaitNoWrites()
 		e.must(e.notRolledOut(before))
@@ -110,7 +115,9 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		}
 		e.putDriverCredentials(good + "# others\n")
 		e.eventually(soon, func() error { return e.rolled(before) })
-		e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
+		e.eventually(soon, func() error {
+			return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "")
+		})
 		e.awaitAvailable()
 		e.awaitNoWrites()
 		e.must(e.rolled(before))
@@ -132,10 +139,15 @@ func TestUnverifiedCredentialsRollOutAfterWait(t *testing.T) {
 	const wait = 8 * time.Second
 	acceptanceCases(t, func(e *env) {
 		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
-		recovered := e.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
+		recovered := e.fault(simulator.Fault{
+			Mode: simulator.Status, Service: simulator.Identity,
+			Status: 503,
+		})
 		began := time.Now()
 		e.putDriverCredentials(good + "# others\n")
-		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "keeps its old credentials") })
+		e.eventually(soon, func() error {
+			return e.credentialsPending("HTTP 503", "keeps its old credentials")
+		})
 		e.must(e.hasCondition(e.credentialsCondition(), opv1.ConditionFalse, "CloudUnreachable"))
 		if time.Since(began) < wait/2 {
 			e.must(e.notRolledOut(before))
@@ -144,9 +156,13 @@ func TestUnverifiedCredentialsRollOutAfterWait(t *testing.T) {
 		if took := time.Since(began); took < wait {
 			e.t.Errorf("the rollout waited for %v, want %v", took, wait)
 		}
-		e.eventually(soon, func() error { return e.credentialsPending("HTTP 503", "uses them anyway") })
+		e.eventually(soon, func() error {
+			return e.credentialsPending("HTTP 503", "uses them anyway")
+		})
 		recovered()
-		e.eventually(soon, func() error { return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "") })
+		e.eventually(soon, func() error {
+			return e.hasCondition(e.credentialsCondition(), opv1.ConditionTrue, "")
+		})
 		e.awaitAvailable()
 		e.awaitNoWrites()
 		e.must(e.rolled(before))
@@ -161,8 +177,10 @@ func TestCredentialsReportExpiry(t *testing.T) {
 			expiry := time.Now().Add(13 * 24 * time.Hour)
 			e := newEnv(t, options{
 				Subject: s,
-				Cloud:   simulator.Config{Credentials: simulator.Credentials{ApplicationCredentialExpiry: expiry}},
-				Clouds:  simulator.Clouds{Auth: simulator.ApplicationCredential},
+				Cloud: simulator.Config{Credentials: simulator.Credentials{
+					ApplicationCredentialExpiry: expiry,
+				}},
+				Clouds: simulator.Clouds{Auth: simulator.ApplicationCredential},
 			})
 			e.awaitAvailable()
 			e.eventually(soon, func() error {

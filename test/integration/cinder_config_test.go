@@ -30,14 +30,17 @@ func (e *cinderEnv) mustRepairConf() {
 	want := map[string]string{confKey: generatedConf, topologyKey: "true"}
 	for _, s := range e.driverNamespaces() {
 		patch := func(text string) func() error {
-			return func() error { return s.cluster.patch(e.ctx(), collection{configMaps(), s.namespace}, cloudConf, text) }
+			return func() error {
+				return s.cluster.patch(e.ctx(), collection{configMaps(), s.namespace}, cloudConf, text)
+			}
 		}
 		for name, change := range map[string]func() error{
 			"changed":     patch(`{"data":{"cloud.conf":"[Global]\n"}}`),
 			"key removed": patch(`{"data":{"enable_topology":null}}`),
 			"key added":   patch(`{"data":{"ca-bundle.pem":"a leftover"}}`),
 			"deleted": func() error {
-				return s.cluster.kube.CoreV1().ConfigMaps(s.namespace).Delete(e.ctx(), cloudConf, metav1.DeleteOptions{})
+				return s.cluster.kube.CoreV1().ConfigMaps(s.namespace).
+					Delete(e.ctx(), cloudConf, metav1.DeleteOptions{})
 			},
 		} {
 			e.sub(s.cluster.name+" "+name, func(*testing.T) {
@@ -57,8 +60,11 @@ type configStep struct {
 	conf, topology string
 }
 
-// attachLimit is the result of many steps.
-const attachLimit = "\n[BlockStorage]\nnode-volume-attach-limit = 25\n"
+// Results of many steps.
+const (
+	attachLimit = "\n[BlockStorage]\nnode-volume-attach-limit = 25\n"
+	rescan      = "\n[BlockStorage]\nrescan-on-resize = true\n"
+)
 
 // userConfig returns a change that writes the driver's own ConfigMap.
 func userConfig(data map[string]string) func(e *env) {
@@ -68,20 +74,36 @@ func userConfig(data map[string]string) func(e *env) {
 	}
 }
 
+// userText returns a change that writes lines into the driver's own ConfigMap.
+func userText(lines ...string) func(e *env) {
+	return userConfig(map[string]string{"config": strings.Join(lines, "\n") + "\n"})
+}
+
 func userConfigSteps() []configStep {
 	return []configStep{
-		{"config alone", userConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"}), attachLimit, "true"},
+		{
+			"config alone", userText("[BlockStorage]", "node-volume-attach-limit = 25"),
+			attachLimit, "true",
+		},
 		{"topology alone", userConfig(map[string]string{topologyKey: "false"}), "", "false"},
 		{"neither", userConfig(map[string]string{"another": "key"}), "", "true"},
-		{"case", userConfig(map[string]string{"config": "[blockSTORAGE]\nNode-Volume-Attach-Limit = 25\n"}), "\n[BlockStorage]\nNode-Volume-Attach-Limit = 25\n", "true"},
-		{"quotes", userConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = \"25\" ; why\n"}), "\n[BlockStorage]\nnode-volume-attach-limit = \"25\"\n", "true"},
 		{
-			"repeated", userConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = false\n[Metadata]\n[BlockStorage]\nrescan-on-resize = true\n"}),
+			"case", userText("[blockSTORAGE]", "Node-Volume-Attach-Limit = 25"),
+			"\n[BlockStorage]\nNode-Volume-Attach-Limit = 25\n", "true",
+		},
+		{
+			"quotes", userText("[BlockStorage]", `node-volume-attach-limit = "25" ; why`),
+			"\n[BlockStorage]\nnode-volume-attach-limit = \"25\"\n", "true",
+		},
+		{
+			"repeated", userText("[BlockStorage]", "rescan-on-resize = false", "[Metadata]",
+				"[BlockStorage]", "rescan-on-resize = true"),
 			"\n[BlockStorage]\nrescan-on-resize = false\nrescan-on-resize = true\n", "true",
 		},
 		{
-			"leftovers", userConfig(map[string]string{"config": "[Global]\nsecret-name = openstack-credentials\nsecret-namespace = kube-system\n" +
-				"[BlockStorage]\ntrust-device-path = true\nnode-volume-attach-limit = 25\n[Metadata]\nsearch-order = configDrive\n"}),
+			"leftovers", userText("[Global]", "secret-name = openstack-credentials",
+				"secret-namespace = kube-system", "[BlockStorage]", "trust-device-path = true",
+				"node-volume-attach-limit = 25", "[Metadata]", "search-order = configDrive"),
 			attachLimit, "true",
 		},
 	}
@@ -90,25 +112,28 @@ func userConfigSteps() []configStep {
 // setCloudConfigKey makes Infrastructure refer to a key of the installer's ConfigMap.
 func (e *env) setCloudConfigKey(key string) {
 	e.t.Helper()
-	e.patch(configResource("infrastructures"), "", "cluster", `{"spec":{"cloudConfig":{"name":"cloud-provider-config","key":"`+key+`"}}}`)
+	e.patch(configResource("infrastructures"), "", "cluster",
+		`{"spec":{"cloudConfig":{"name":"cloud-provider-config","key":"`+key+`"}}}`)
 }
 
 // installedConfigSteps returns the steps that follow userConfigSteps.
 func installedConfigSteps() []configStep {
 	return []configStep{
 		{"both places", func(e *env) {
-			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"config":"[BlockStorage]\nrescan-on-resize = true\n"}}`)
+			e.patch(configMaps(), openshiftConfig, cloudProviderConfig,
+				`{"data":{"config":"[BlockStorage]\nrescan-on-resize = true\n"}}`)
 		}, attachLimit, "true"},
 		{"the installer's place", func(e *env) {
 			e.deleteUserConfig()
-		}, "\n[BlockStorage]\nrescan-on-resize = true\n", "true"},
+		}, rescan, "true"},
 		{"another key", func(e *env) {
-			e.patch(configMaps(), openshiftConfig, cloudProviderConfig, `{"data":{"cloud.conf":"[BlockStorage]\nnode-volume-attach-limit = 25\n"}}`)
+			e.patch(configMaps(), openshiftConfig, cloudProviderConfig,
+				`{"data":{"cloud.conf":"[BlockStorage]\nnode-volume-attach-limit = 25\n"}}`)
 			e.setCloudConfigKey("cloud.conf")
 		}, attachLimit, "true"},
 		{"a key that is missing", func(e *env) { e.setCloudConfigKey("nothing") }, "", "true"},
 		{"no ConfigMap at all", func(e *env) {
-			e.must(e.guest.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+			e.delete(configMaps(), openshiftConfig, cloudProviderConfig)
 			e.setCloudConfigKey("config")
 		}, "", "true"},
 	}
@@ -140,8 +165,10 @@ func TestCinderAppliesUserConfigBeforeFirstPod(t *testing.T) {
 		e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 	}})
 	e.awaitAvailable()
-	e.must(e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n"))
-	if writes := e.requests(e.began, request.isWrite, ofResource("configmaps"), func(r request) bool { return r.Name == cloudConf }); len(writes) != 1 {
+	e.must(e.hasConf(rescan))
+	ofCloudConf := func(r request) bool { return r.Name == cloudConf }
+	writes := e.requests(e.began, request.isWrite, ofResource("configmaps"), ofCloudConf)
+	if len(writes) != 1 {
 		t.Errorf("%s was written %d times, want once:\n%s", cloudConf, len(writes), list(writes))
 	}
 }
@@ -155,9 +182,11 @@ const administratorSecret = "leaked-by-the-administrator"
 
 func invalidConfigs() map[string]invalidConfig {
 	return map[string]invalidConfig{
-		"no section":      {"config", "[BlockStorage]\n\n]" + administratorSecret + "\n", "line 3"},
-		"open quote":      {"config", "[BlockStorage]\nrescan-on-resize = \"" + administratorSecret + "\n", "line 2"},
-		"not a number":    {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " + administratorSecret + "\n", "line 3"},
+		"no section": {"config", "[BlockStorage]\n\n]" + administratorSecret + "\n", "line 3"},
+		"open quote": {"config", "[BlockStorage]\nrescan-on-resize = \"" + administratorSecret +
+			"\n", "line 2"},
+		"not a number": {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " +
+			administratorSecret + "\n", "line 3"},
 		"not a boolean":   {topologyKey, "perhaps", "neither true nor false"},
 		"before a header": {"config", "password = " + administratorSecret + "\n", "line 1"},
 	}
@@ -222,7 +251,9 @@ func TestCinderStartsAfterInvalidConfigIsFixed(t *testing.T) {
 	e := newCinder(t, options{Before: func(e *env) {
 		e.putUserConfig(map[string]string{"config": "[BlockStorage\n"})
 	}})
-	e.eventually(soon, func() error { return e.reports(cinderDegraded, "line 1", cinderUserConfig, "key config") })
+	e.eventually(soon, func() error {
+		return e.reports(cinderDegraded, "line 1", cinderUserConfig, "key config")
+	})
 	if conf, err := e.cloudConf(); err == nil {
 		t.Errorf("cloud-conf exists: %v", conf)
 	}
@@ -241,15 +272,18 @@ func TestCinderDoesNotRollOutBrokenCA(t *testing.T) {
 	before := e.driverState()
 	for name, ca := range map[string]string{"no PEM": "leaked", "not UTF-8": string(e.ca) + "\xfc"} {
 		e.sub(name, func(*testing.T) {
-			e.patchBesideController(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString([]byte(ca))))
+			e.patchBesideController(secrets(), cinderCredentials,
+				fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString([]byte(ca))))
 			e.within(prompt, func() error {
-				return e.reports(cinderDegraded, "key cacert of Secret "+operatorNamespace+"/"+cinderCredentials)
+				return e.reports(cinderDegraded,
+					"key cacert of Secret "+operatorNamespace+"/"+cinderCredentials)
 			})
 			e.awaitNoWrites()
 			if diff := cmp.Diff(before.conf, e.driverState().conf); diff != "" {
 				e.t.Errorf("%s changed:\n%s", cloudConf, diff)
 			}
-			e.patchBesideController(secrets(), cinderCredentials, fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString(e.ca)))
+			e.patchBesideController(secrets(), cinderCredentials,
+				fmt.Sprintf(`{"data":{"cacert":%q}}`, base64.StdEncoding.EncodeToString(e.ca)))
 			e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
 			e.awaitAvailable()
 		})
@@ -265,9 +299,12 @@ func TestCinderUsesCAOfCredentialsBeforeCloudConfig(t *testing.T) {
 
 func (e *cinderEnv) mustUseCA() {
 	e.t.Helper()
-	const caFile = "ca-file = /etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem\n"
+	const caFile = "ca-file = " + caFromConfigMap + "\n"
 	with := func(ca string) map[string]string {
-		return map[string]string{confKey: generatedConf + caFile, topologyKey: "true", caKeyOfCloudProvider: ca}
+		return map[string]string{
+			confKey: generatedConf + caFile, topologyKey: "true",
+			caKeyOfCloudProvider: ca,
+		}
 	}
 	e.awaitAvailable()
 	e.must(e.hasCloudConf(with(string(e.ca))))
@@ -289,7 +326,8 @@ func (e *cinderEnv) mustUseCA() {
 	before := e.driverState()
 	e.putCloudCA("no certificate")
 	e.within(prompt, func() error {
-		return e.reports(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap", "holds no PEM certificate")
+		return e.reports(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap",
+			"holds no PEM certificate")
 	})
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
@@ -299,7 +337,8 @@ func (e *cinderEnv) mustUseCA() {
 	})
 	e.awaitAvailable()
 	for name, w := range e.workloads() {
-		if got := strings.Join(volumeSources(w.Pod, "cacert"), " "); got != "configMap cloud-conf optional ca-bundle.pem->ca-bundle.pem" {
+		want := "configMap cloud-conf optional ca-bundle.pem->ca-bundle.pem"
+		if got := strings.Join(volumeSources(w.Pod, "cacert"), " "); got != want {
 			e.t.Errorf("the CA of %s is from %q", name, got)
 		}
 	}

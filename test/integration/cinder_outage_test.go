@@ -32,17 +32,57 @@ func (e *env) transitionTime(conditionType string) time.Time {
 // cinderOutages returns outages of each kind, for a cloud with TLS.
 func cinderOutages() []outageCase {
 	return []outageCase{
-		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
-		{"connection reset at once", unreachableReason, simulator.Fault{Mode: simulator.ResetConnect}, "closes the connection"},
-		{"Keystone answers 503", unreachableReason, statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503"},
-		{"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized), "HTTP 401"},
-		{"Keystone answers garbage", unreachableReason, simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity}, notOpenStack},
-		{"certificate of another host", unreachableReason, simulator.Fault{Mode: simulator.BadCertificate}, "host name"},
-		{"Nova answers 500", unreachableReason, statusFault(simulator.Compute, http.StatusInternalServerError), "HTTP 500"},
-		{"Cinder answers 502", unreachableReason, statusFault(simulator.Volume, http.StatusBadGateway), "HTTP 502"},
-		{"Cinder resets requests", unreachableReason, simulator.Fault{Mode: simulator.Reset, Service: simulator.Volume}, "closes the connection"},
-		{"Cinder answers garbage", unreachableReason, simulator.Fault{Mode: simulator.Garbage, Service: simulator.Volume}, notOpenStack},
-		{"Nova breaks off its answers", unreachableReason, simulator.Fault{Mode: simulator.Truncated, Service: simulator.Compute}, "closes the connection"},
+		{
+			"connection refused", unreachableReason,
+			simulator.Fault{Mode: simulator.Unreachable},
+			"refused",
+		},
+		{
+			"connection reset at once", unreachableReason,
+			simulator.Fault{Mode: simulator.ResetConnect},
+			"closes the connection",
+		},
+		{
+			"Keystone answers 503", unreachableReason,
+			statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503",
+		},
+		{
+			"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized),
+			"HTTP 401",
+		},
+		{
+			"Keystone answers garbage", unreachableReason,
+			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity},
+			notOpenStack,
+		},
+		{
+			"certificate of another host", unreachableReason,
+			simulator.Fault{Mode: simulator.BadCertificate},
+			"host name",
+		},
+		{
+			"Nova answers 500", unreachableReason,
+			statusFault(simulator.Compute, http.StatusInternalServerError), "HTTP 500",
+		},
+		{
+			"Cinder answers 502", unreachableReason, statusFault(simulator.Volume, http.StatusBadGateway),
+			"HTTP 502",
+		},
+		{
+			"Cinder resets requests", unreachableReason,
+			simulator.Fault{Mode: simulator.Reset, Service: simulator.Volume},
+			"closes the connection",
+		},
+		{
+			"Cinder answers garbage", unreachableReason,
+			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Volume},
+			notOpenStack,
+		},
+		{
+			"Nova breaks off its answers", unreachableReason,
+			simulator.Fault{Mode: simulator.Truncated, Service: simulator.Compute},
+			"closes the connection",
+		},
 	}
 }
 
@@ -50,7 +90,10 @@ func cinderOutages() []outageCase {
 // not change.
 func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 	t.Parallel()
-	e := newCinder(t, options{Cloud: simulator.Config{TLS: true, ComputeZones: []simulator.Zone{{Name: "az1"}}}})
+	e := newCinder(t, options{Cloud: simulator.Config{
+		TLS:          true,
+		ComputeZones: []simulator.Zone{{Name: "az1"}},
+	}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
 	e.awaitNoWrites()
@@ -61,7 +104,9 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 			e.revokeTokens() // so that the operator logs in
 			watch := e.watchConditions()
 			e.triggerZoneProbe()
-			e.eventually(soon, func() error { return e.reportsOutage(cinderReachable, opv1.ConditionFalse, f) })
+			e.eventually(soon, func() error {
+				return e.reportsOutage(cinderReachable, opv1.ConditionFalse, f)
+			})
 			e.awaitNoWrites()
 			e.expectNoWritesFor(2 * time.Second)
 			e.must(e.available())
@@ -69,11 +114,13 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 			var versions []string
 			for _, c := range watch.conditions(e.scope) {
 				if c.Type == cinderReachable && c.Status == opv1.ConditionFalse {
-					versions = append(versions, fmt.Sprintf("%s: %s (since %s)", c.Reason, c.Message, c.LastTransitionTime.UTC()))
+					versions = append(versions,
+						fmt.Sprintf("%s: %s (since %s)", c.Reason, c.Message, c.LastTransitionTime.UTC()))
 				}
 			}
 			if len(versions) != 1 {
-				e.t.Errorf("the ClusterCSIDriver reported the outage in %d versions, want one:\n%s", len(versions), strings.Join(versions, "\n"))
+				e.t.Errorf("the ClusterCSIDriver reported the outage in %d versions, want one:\n%s",
+					len(versions), strings.Join(versions, "\n"))
 			}
 			end()
 			e.retryLogin(f)
@@ -112,7 +159,9 @@ func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	before := e.driverState()
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
 	e.triggerZoneProbe()
-	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+	e.eventually(soon, func() error {
+		return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason)
+	})
 	watch := startWatch()
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "HTTP 503", grace.String()) })
 	took := e.transitionTime(cinderDegraded).Sub(e.transitionTime(cinderReachable))
@@ -144,10 +193,14 @@ func TestCinderGracePeriodRestartsAfterSuccessfulProbe(t *testing.T) {
 	for range 3 {
 		end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
 		e.triggerZoneProbe()
-		e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+		e.eventually(soon, func() error {
+			return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason)
+		})
 		e.throughout(each, e.notDegraded)
 		end()
-		e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
+		e.eventually(soon, func() error {
+			return e.hasCondition(cinderReachable, opv1.ConditionTrue, "")
+		})
 	}
 	e.must(e.notDegraded())
 }
@@ -156,7 +209,10 @@ func TestCinderGracePeriodRestartsAfterSuccessfulProbe(t *testing.T) {
 // and that no configuration is written before the first successful probe.
 func TestCinderProgressesUntilFirstProbe(t *testing.T) {
 	t.Parallel()
-	e := newCinder(t, options{Args: shortGrace(), Faults: []simulator.Fault{{Mode: simulator.Unreachable}}})
+	e := newCinder(t, options{
+		Args:   shortGrace(),
+		Faults: []simulator.Fault{{Mode: simulator.Unreachable}},
+	})
 	nothing := func() error {
 		if conf, err := e.cloudConf(); err == nil {
 			return fmt.Errorf("cloud-conf exists: %v", conf)
@@ -205,12 +261,15 @@ func TestCinderRestartDuringOutageKeepsState(t *testing.T) {
 	end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
 	since := e.mark()
 	e.startOperator()
-	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+	e.eventually(soon, func() error {
+		return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason)
+	})
 	began := time.Now()
 	e.awaitNoWrites()
 	e.must(e.available())
 	e.must(e.stillHas(before))
-	e.expectNone("the operator wrote after a restart during an outage", e.requests(since, request.isWrite, successful, notOfResource("clustercsidrivers", "events")))
+	e.expectNone("the operator wrote after a restart during an outage",
+		e.requests(since, request.isWrite, successful, notOfResource("clustercsidrivers", "events")))
 	for time.Since(began) < grace {
 		pause(t)
 	}

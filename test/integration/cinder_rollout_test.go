@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -38,17 +37,20 @@ func cinderInputs() map[string]cinderInput {
 		},
 		"configuration": {
 			func(e *env, content string) {
-				e.putUserConfig(map[string]string{"config": "[BlockStorage]\nof-a-later-release = \"" + content + "\"\n"})
+				e.putUserConfig(map[string]string{"config": "[BlockStorage]\nof-a-later-release = \"" +
+					content + "\"\n"})
 			}, both, "configmap/" + cloudConf,
 		},
 		"trusted CA bundle": {
 			func(e *env, content string) {
-				e.patch(configMaps(), operatorNamespace, cinderTrustedCA, fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, content))
+				e.patch(configMaps(), operatorNamespace, cinderTrustedCA,
+					fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, content))
 			}, both, "configmap/" + cinderTrustedCA,
 		},
 		"metrics certificate": {
 			func(e *env, content string) {
-				e.putSecret(operatorNamespace, cinderCertificate, map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
+				e.putSecret(operatorNamespace, cinderCertificate,
+					map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
 			}, both, "secret/" + cinderCertificate,
 		},
 	}
@@ -68,7 +70,8 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 	for input := range strings.SplitSeq(w.Inputs, ",") {
 		object, hash, ok := strings.Cut(input, "=")
 		if !ok || hash == "" || len(hash) > 20 {
-			return nil, fmt.Errorf("annotation of %s: %q is not kind/name=hash with a short hash", name, input)
+			return nil, fmt.Errorf("annotation of %s: %q is not kind/name=hash with a short hash", name,
+				input)
 		}
 		listed[object] = hash
 	}
@@ -77,7 +80,9 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 
 // awaitExplainedRollout waits for exactly one rollout of exactly these workloads. An event and the
 // annotation must explain it.
-func (e *env) awaitExplainedRollout(before map[string]workload, listed map[string]map[string]string, rolled []string, input string) {
+func (e *env) awaitExplainedRollout(
+	before map[string]workload, listed map[string]map[string]string, rolled []string, input string,
+) {
 	e.t.Helper()
 	e.within(rolloutPromptly, func() error {
 		for _, name := range rolled {
@@ -175,7 +180,8 @@ func TestCinderMissingInputsAreOptional(t *testing.T) {
 // TestCinderMountsTrustedCA checks that pods mount the trusted CA bundle as soon as it has content.
 func TestCinderMountsTrustedCA(t *testing.T) {
 	t.Parallel()
-	const path, source = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "configMap " + cinderTrustedCA + " ca-bundle.crt->tls-ca-bundle.pem"
+	const path, source = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "configMap " +
+		cinderTrustedCA + " ca-bundle.crt->tls-ca-bundle.pem"
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	mounts := func(want string) error {
@@ -202,7 +208,7 @@ func TestCinderKeepsRunningWithoutCredentials(t *testing.T) {
 	conf, err := e.cloudConf()
 	e.must(err)
 	before := e.workloads()
-	e.must(e.guest.kube.CoreV1().Secrets(operatorNamespace).Delete(t.Context(), cinderCredentials, metav1.DeleteOptions{}))
+	e.delete(secrets(), operatorNamespace, cinderCredentials)
 	e.eventually(soon, func() error {
 		return e.reports(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
 	})
@@ -238,8 +244,11 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	const wrong = "leaked-password-that-is-wrong"
 	e.secrets = append(e.secrets, wrong)
 	since := e.mark()
-	e.setClouds([]byte(strings.ReplaceAll(string(e.cloudsYAML(simulator.Clouds{})), e.options.Cloud.Credentials.Password, wrong)))
-	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, refusedReason) })
+	e.setClouds([]byte(strings.ReplaceAll(string(e.cloudsYAML(simulator.Clouds{})),
+		e.options.Cloud.Credentials.Password, wrong)))
+	e.eventually(soon, func() error {
+		return e.hasCondition(cinderReachable, opv1.ConditionFalse, refusedReason)
+	})
 	e.eventually(soon, e.available)
 	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
@@ -251,7 +260,8 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	e.expectNone("the operator deleted", e.requests(since, deletions, notOfResource("events")))
 	began, attempts := time.Now(), e.counters().LoginAttempts
 	e.expectNoWritesFor(3 * time.Second)
-	if more, most := e.counters().LoginAttempts-attempts, int(time.Since(began)/e.options.PollInterval)+2; more > most {
+	most := int(time.Since(began)/e.options.PollInterval) + 2
+	if more := e.counters().LoginAttempts - attempts; more > most {
 		t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
 	}
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))

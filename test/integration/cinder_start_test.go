@@ -33,35 +33,74 @@ func cinderObjects() []cinderObject {
 	const namespace = operatorNamespace
 	app := map[string]any{"app": cinderController}
 	return []cinderObject{
-		{"apps", "v1", "deployments", namespace, cinderController, map[string]any{"spec.selector.matchLabels": app, "spec.replicas": int64(2)}},
-		{"apps", "v1", "daemonsets", namespace, cinderNode, map[string]any{"spec.selector.matchLabels": map[string]any{"app": cinderNode}}},
+		{
+			"apps", "v1", "deployments", namespace, cinderController,
+			map[string]any{"spec.selector.matchLabels": app, "spec.replicas": int64(2)},
+		},
+		{
+			"apps", "v1", "daemonsets", namespace, cinderNode,
+			map[string]any{"spec.selector.matchLabels": map[string]any{"app": cinderNode}},
+		},
 		{"", "v1", "serviceaccounts", namespace, cinderController + "-sa", nil},
 		{"", "v1", "serviceaccounts", namespace, cinderNode + "-sa", nil},
-		{"policy", "v1", "poddisruptionbudgets", namespace, cinderController + "-pdb", map[string]any{"spec.selector.matchLabels": app, "spec.maxUnavailable": int64(1)}},
-		{"", "v1", "services", namespace, cinderController + "-metrics", map[string]any{"spec.selector": app}},
+		{
+			"policy", "v1", "poddisruptionbudgets", namespace, cinderController + "-pdb",
+			map[string]any{"spec.selector.matchLabels": app, "spec.maxUnavailable": int64(1)},
+		},
+		{
+			"", "v1", "services", namespace, cinderController + "-metrics",
+			map[string]any{"spec.selector": app},
+		},
 		{"monitoring.coreos.com", "v1", "servicemonitors", namespace, cinderController + "-monitor", nil},
-		{"", "v1", "configmaps", namespace, cinderTrustedCA, map[string]any{"metadata.labels": map[string]any{"config.openshift.io/inject-trusted-cabundle": "true"}}},
+		{
+			"", "v1", "configmaps", namespace, cinderTrustedCA,
+			map[string]any{"metadata.labels": map[string]any{injectLabel: "true"}},
+		},
 		{"storage.k8s.io", "v1", "csidrivers", "", cinder().driver, map[string]any{
-			"metadata.annotations": nil, "spec.attachRequired": true, "spec.podInfoOnMount": true, "spec.fsGroupPolicy": "File", "spec.seLinuxMount": true,
-			"spec.requiresRepublish": false, "spec.storageCapacity": false, "spec.volumeLifecycleModes": []any{"Persistent"},
+			"metadata.annotations": nil, "spec.attachRequired": true, "spec.podInfoOnMount": true,
+			"spec.fsGroupPolicy": "File", "spec.seLinuxMount": true,
+			"spec.requiresRepublish": false, "spec.storageCapacity": false,
+			"spec.volumeLifecycleModes": []any{"Persistent"},
 		}},
 		{"snapshot.storage.k8s.io", "v1", "volumesnapshotclasses", "", standardClass, map[string]any{
-			"driver": cinder().driver, "deletionPolicy": "Delete", "parameters": map[string]any{"force-create": "false"},
-			"metadata.annotations": map[string]any{"snapshot.storage.kubernetes.io/is-default-class": "true"},
+			"driver": cinder().driver, "deletionPolicy": "Delete",
+			"parameters": map[string]any{"force-create": "false"},
+			"metadata.annotations": map[string]any{
+				"snapshot.storage.kubernetes.io/is-default-class": "true",
+			},
 		}},
-		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "openstack-cinder-csi-main-attacher-binding", nil},
-		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "openstack-cinder-csi-main-provisioner-binding", nil},
-		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "openstack-cinder-csi-main-resizer-binding", nil},
-		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "openstack-cinder-csi-main-snapshotter-binding", nil},
-		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "openstack-cinder-node-privileged-binding", nil},
+		{
+			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
+			"openstack-cinder-csi-main-attacher-binding", nil,
+		},
+		{
+			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
+			"openstack-cinder-csi-main-provisioner-binding", nil,
+		},
+		{
+			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
+			"openstack-cinder-csi-main-resizer-binding", nil,
+		},
+		{
+			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
+			"openstack-cinder-csi-main-snapshotter-binding", nil,
+		},
+		{
+			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
+			"openstack-cinder-node-privileged-binding", nil,
+		},
 		{"rbac.authorization.k8s.io", "v1", "clusterroles", "", "openstack-cinder-privileged-role", nil},
-		{"rbac.authorization.k8s.io", "v1", "rolebindings", namespace, "openstack-cinder-csi-driver-prometheus", nil},
+		{
+			"rbac.authorization.k8s.io", "v1", "rolebindings", namespace,
+			"openstack-cinder-csi-driver-prometheus", nil,
+		},
 	}
 }
 
 func (o cinderObject) get(e *env) (*unstructured.Unstructured, error) {
 	resource := schema.GroupVersionResource{Group: o.group, Version: o.version, Resource: o.resource}
-	return e.guest.dynamic.Resource(resource).Namespace(o.namespace).Get(e.ctx(), o.name, metav1.GetOptions{})
+	return e.guest.dynamic.Resource(resource).Namespace(o.namespace).
+		Get(e.ctx(), o.name, metav1.GetOptions{})
 }
 
 // TestCinderStarts checks the objects that upgrades, documentation and other operators rely on.
@@ -90,7 +129,8 @@ func TestCinderStarts(t *testing.T) {
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, "AsExpected"))
 	e.must(e.hasCondition(cinderProgressing, opv1.ConditionFalse, "AsExpected"))
 	e.must(e.hasCondition(cinderDegraded, opv1.ConditionFalse, ""))
-	service, err := e.guest.kube.CoreV1().Services(operatorNamespace).Get(t.Context(), cinderController+"-metrics", metav1.GetOptions{})
+	service, err := e.guest.kube.CoreV1().Services(operatorNamespace).
+		Get(t.Context(), cinderController+"-metrics", metav1.GetOptions{})
 	e.must(err)
 	var ports []int32
 	for _, port := range service.Spec.Ports {
@@ -107,7 +147,10 @@ func TestCinderConfigPrecedesWorkloads(t *testing.T) {
 	e.awaitAvailable()
 	created := func(resource, name string) time.Time {
 		t.Helper()
-		found := e.requests(e.began, ofVerb("create"), successful, ofResource(resource), func(r request) bool { return name == "" || r.Name == name })
+		found := e.requests(e.began, ofVerb("create"), successful, ofResource(resource),
+			func(r request) bool {
+				return name == "" || r.Name == name
+			})
 		if len(found) == 0 {
 			t.Fatalf("the operator did not create %s %s", resource, name)
 		}
@@ -131,14 +174,18 @@ func TestCinderSettles(t *testing.T) {
 	e.must(e.cloud.ResetLog(t.Context()))
 	e.expectNoWritesFor(6 * time.Second)
 	if total := e.counters().Total(); total > 0 {
-		t.Errorf("there were %d requests to the cloud, want none until the next probe of the zones", total)
+		t.Errorf("there were %d requests to the cloud, want none until the next probe of the zones",
+			total)
 	}
 }
 
 // standardStorageClass is the StorageClass of claims without a class.
 func standardStorageClass(isDefault string) storagev1.StorageClass {
 	return storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: standardClass, Annotations: map[string]string{defaultAnnotation: isDefault}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        standardClass,
+			Annotations: map[string]string{defaultAnnotation: isDefault},
+		},
 		Provisioner:          cinder().driver,
 		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
 		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
@@ -158,7 +205,8 @@ func TestCinderClassIsNotSecondDefault(t *testing.T) {
 	other := standardStorageClass("true")
 	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
 	e := newCinder(t, options{Before: func(e *env) {
-		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), &other, metav1.CreateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().
+			Create(e.ctx(), &other, metav1.CreateOptions{})
 		e.must(err)
 	}})
 	e.awaitAvailable()
@@ -173,7 +221,8 @@ func TestCinderKeepsChosenDefaultClass(t *testing.T) {
 	e.awaitAvailable()
 	for _, isDefault := range []string{"false", "true", "false"} {
 		e.awaitNoWrites()
-		e.patch(resource("storage.k8s.io", "storageclasses"), "", standardClass, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, defaultAnnotation, isDefault))
+		e.patch(resource("storage.k8s.io", "storageclasses"), "", standardClass,
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, defaultAnnotation, isDefault))
 		e.expectNoWritesFor(2 * time.Second)
 		e.must(e.isClass(standardStorageClass(isDefault)))
 	}
@@ -227,13 +276,17 @@ func TestCinderPodsAreConfigured(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	for name, services := range map[string][2]string{cinderController: {"true", "false"}, cinderNode: {"false", "true"}} {
+	for name, services := range map[string][2]string{
+		cinderController: {"true", "false"},
+		cinderNode:       {"false", "true"},
+	} {
 		w, err := e.workload(name)
 		e.must(err)
 		c, err := w.container("csi-driver")
 		e.must(err)
 		for argumentName, want := range map[string]string{
-			"provide-controller-service": services[0], "provide-node-service": services[1], "with-topology": "$(ENABLE_TOPOLOGY)",
+			"provide-controller-service": services[0], "provide-node-service": services[1],
+			"with-topology": "$(ENABLE_TOPOLOGY)",
 		} {
 			if got, _ := argument(c, argumentName); got != want {
 				t.Errorf("%s has --%s=%s, want %s", name, argumentName, got, want)
@@ -263,7 +316,8 @@ func TestCinderPodsAreConfigured(t *testing.T) {
 
 func topologySource(c corev1.Container) string {
 	for _, variable := range c.Env {
-		if variable.Name == "ENABLE_TOPOLOGY" && variable.ValueFrom != nil && variable.ValueFrom.ConfigMapKeyRef != nil {
+		if variable.Name == "ENABLE_TOPOLOGY" && variable.ValueFrom != nil &&
+			variable.ValueFrom.ConfigMapKeyRef != nil {
 			return variable.ValueFrom.ConfigMapKeyRef.Name + "/" + variable.ValueFrom.ConfigMapKeyRef.Key
 		}
 	}
@@ -275,12 +329,13 @@ func topologySource(c corev1.Container) string {
 func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
-		e.putConfigMap(operatorNamespace, cloudProviderConfig, map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
+		e.putConfigMap(operatorNamespace, cloudProviderConfig,
+			map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
 	}})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	before := e.driverState()
-	e.must(e.guest.kube.CoreV1().ConfigMaps(operatorNamespace).Delete(t.Context(), cloudProviderConfig, metav1.DeleteOptions{}))
+	e.delete(configMaps(), operatorNamespace, cloudProviderConfig)
 	e.expectNoWritesFor(3 * time.Second)
 	e.must(e.stillHas(before))
 	e.restartOperator()

@@ -67,7 +67,9 @@ func TestCinderTopologyFollowsZones(t *testing.T) {
 				return
 			}
 			e.triggerZoneProbe()
-			e.within(prompt, func() error { return e.hasTopology(map[string]string{"true": "false", "false": "true"}[topology]) })
+			e.within(prompt, func() error {
+				return e.hasTopology(map[string]string{"true": "false", "false": "true"}[topology])
+			})
 			e.eventually(prompt, func() error {
 				for name, after := range e.workloads() { // controllers and nodes must agree
 					if err := rolledOnce(before[name], after); err != nil {
@@ -81,8 +83,10 @@ func TestCinderTopologyFollowsZones(t *testing.T) {
 	}
 	events, err := e.events(e.ctx(), "CinderTopologyChanged")
 	e.must(err)
-	message := "enable_topology of cloud-conf changes from true to false because of compute zones nova -> az1, az2; volume zones nova -> az1"
-	if len(events) != 4 || !slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Message == message }) {
+	message := "enable_topology of cloud-conf changes from true to false because of compute zones " +
+		"nova -> az1, az2; volume zones nova -> az1"
+	if len(events) != 4 ||
+		!slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Message == message }) {
 		t.Errorf("%d events about topology, want 4, and one with the message %q", len(events), message)
 	}
 }
@@ -131,14 +135,17 @@ func TestCinderTopologyOfUserConfigWins(t *testing.T) {
 func TestCinderReadsInstalledTopology(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Before: func(e *env) {
-		e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "", topologyKey: "false"})
+		e.putConfigMap(openshiftConfig, cloudProviderConfig,
+			map[string]string{"config": "", topologyKey: "false"})
 		e.setCloudConfigKey("config")
 	}})
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
 	e.putUserConfig(map[string]string{"cloud.conf": "[BlockStorage]\n"})
 	e.within(prompt, func() error { return e.hasTopology("true") })
-	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "PartlyIgnored") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "PartlyIgnored")
+	})
 	for _, text := range []string{
 		"key cloud.conf of ConfigMap " + openshiftConfig + "/" + cinderUserConfig + " is ignored",
 		"key enable_topology of ConfigMap " + openshiftConfig + "/" + cloudProviderConfig + " is ignored",
@@ -150,7 +157,9 @@ func TestCinderReadsInstalledTopology(t *testing.T) {
 	e.awaitAvailable()
 	e.deleteUserConfig()
 	e.within(prompt, func() error { return e.hasTopology("false") })
-	e.eventually(soon, func() error { return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected")
+	})
 }
 
 func TestCinderStartsWithoutCloudIfTopologyIsSet(t *testing.T) {
@@ -182,7 +191,9 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 		"after a failure": func(e *cinderEnv) {
 			end := e.fault(statusFault(simulator.Volume, http.StatusServiceUnavailable))
 			e.triggerZoneProbe()
-			e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason) })
+			e.eventually(soon, func() error {
+				return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason)
+			})
 			e.must(e.hasTopology("true"))
 			end()
 		},
@@ -193,7 +204,8 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 			e.awaitAvailable()
 			e.awaitNoWrites()
 			e.setMismatchedZones()
-			e.throughout(1500*time.Millisecond, func() error { return e.hasTopology("true") }) // a poll alone does not probe
+			e.throughout(1500*time.Millisecond,
+				func() error { return e.hasTopology("true") }) // a poll alone does not probe
 			change(e)
 			e.within(prompt, func() error { return e.hasTopology("false") })
 			e.awaitAvailable()

@@ -75,7 +75,9 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 func TestStorageClassIsComplete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"CephFS_Gold"}})
-	e.eventually(installed, func() error { return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold")) })
+	e.eventually(installed, func() error {
+		return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold"))
+	})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
@@ -92,7 +94,9 @@ func TestStorageClassesFollowNewShareTypes(t *testing.T) {
 	e.awaitAvailable()
 	e.addType("gold")
 	// A probe is due within a second, and one may be under way.
-	e.eventually(3*time.Second, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
+	e.eventually(3*time.Second, func() error {
+		return e.hasClasses("csi-manila-default", "csi-manila-gold")
+	})
 	since := e.mark()
 	e.must(e.cloud.RemoveShareType(t.Context(), "gold"))
 	e.awaitPolls(3)
@@ -100,12 +104,16 @@ func TestStorageClassesFollowNewShareTypes(t *testing.T) {
 	e.restartOperator() // the new process does not know the type
 	e.awaitPolls(2)
 	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
-	e.expectNone("the operator wrote StorageClasses", e.requests(since, ofResource("storageclasses"), request.isWrite))
+	e.expectNone("the operator wrote StorageClasses",
+		e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
 func TestPrivateShareTypesHaveNoClass(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{Cloud: simulator.Config{ShareTypes: []simulator.ShareType{{Name: "public"}, {Name: "private", Private: true}}}})
+	e := newEnv(t, options{Cloud: simulator.Config{ShareTypes: []simulator.ShareType{
+		{Name: "public"},
+		{Name: "private", Private: true},
+	}}})
 	e.awaitAvailable()
 	e.must(e.hasClasses("csi-manila-public"))
 }
@@ -113,7 +121,8 @@ func TestPrivateShareTypesHaveNoClass(t *testing.T) {
 // unusualTypes returns share types whose names collide or are invalid in Kubernetes.
 func unusualTypes() []string {
 	return []string{
-		"foo_bar", "foo-bar", "Foo-Bar", "with space", "a:b", "a/b", "-leading", "trailing-", "dot.", "Üml", "日本語", "_",
+		"foo_bar", "foo-bar", "Foo-Bar", "with space", "a:b", "a/b", "-leading", "trailing-", "dot.",
+		"Üml", "日本語", "_",
 		strings.Repeat("long", 63), strings.Repeat("long", 62) + "lang",
 	}
 }
@@ -149,7 +158,8 @@ func TestStorageClassNamesAreStable(t *testing.T) {
 		return nil
 	})
 	names := e.namesByType()
-	if got, want := slices.Sorted(maps.Keys(names)), slices.Sorted(slices.Values(types)); !slices.Equal(got, want) {
+	got, want := slices.Sorted(maps.Keys(names)), slices.Sorted(slices.Values(types))
+	if !slices.Equal(got, want) {
 		t.Errorf("there are classes for %q, want %q", got, want)
 	}
 	if names["foo-bar"] != "csi-manila-foo-bar" {
@@ -162,7 +172,8 @@ func TestStorageClassNamesAreStable(t *testing.T) {
 	// Create all classes again, in another order.
 	e.stopOperator()
 	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Reversed))
-	e.must(e.guest.kube.StorageV1().StorageClasses().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	e.must(e.guest.kube.StorageV1().StorageClasses().
+		DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	e.startOperator()
 	e.eventually(soon, func() error {
 		if diff := cmp.Diff(names, e.namesByType()); diff != "" {
@@ -196,9 +207,13 @@ func TestStorageClassNameIsKeptAfterCollision(t *testing.T) {
 // name blocks and degrades nothing.
 func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 	t.Parallel()
-	foreign := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "csi-manila-gold"}, Provisioner: "example.com/other"}
+	foreign := storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "csi-manila-gold"},
+		Provisioner: "example.com/other",
+	}
 	e := newEnv(t, options{Types: []string{"gold", "silver", "wood"}, Before: func(e *env) {
-		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), &foreign, metav1.CreateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().
+			Create(e.ctx(), &foreign, metav1.CreateOptions{})
 		e.must(err)
 	}})
 	e.awaitAvailable()
@@ -208,7 +223,8 @@ func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 		}
 		return nil
 	})
-	class, err := e.guest.kube.StorageV1().StorageClasses().Get(t.Context(), foreign.Name, metav1.GetOptions{})
+	class, err := e.guest.kube.StorageV1().StorageClasses().
+		Get(t.Context(), foreign.Name, metav1.GetOptions{})
 	e.must(err)
 	if class.Provisioner != foreign.Provisioner {
 		t.Errorf("the other provisioner's class has provisioner %s", class.Provisioner)
@@ -242,13 +258,15 @@ func TestFollowsStorageClassState(t *testing.T) {
 	e.must(e.hasClasses())
 
 	set("")
-	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-silver") })
+	e.eventually(soon, func() error {
+		return e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-silver")
+	})
 	e.must(e.available())
 }
 
 func (e *env) deleteClass(name string) {
 	e.t.Helper()
-	e.must(e.guest.kube.StorageV1().StorageClasses().Delete(e.ctx(), name, metav1.DeleteOptions{}))
+	e.delete(resource("storage.k8s.io", "storageclasses"), "", name)
 }
 
 // TestStorageClassKeepsAdministratorsSettings checks annotations, such as the default class, and
@@ -265,7 +283,8 @@ func TestStorageClassKeepsAdministratorsSettings(t *testing.T) {
 		class.Annotations = map[string]string{defaultAnnotation: isDefault, "example.com/note": "mine"}
 		class.MountOptions = []string{"nfsvers=4.1"}
 		want[class.Name] = class
-		_, err := e.guest.kube.StorageV1().StorageClasses().Update(t.Context(), &class, metav1.UpdateOptions{})
+		_, err := e.guest.kube.StorageV1().StorageClasses().
+			Update(t.Context(), &class, metav1.UpdateOptions{})
 		e.must(err)
 	}
 	e.awaitPolls(3)
@@ -274,7 +293,8 @@ func TestStorageClassKeepsAdministratorsSettings(t *testing.T) {
 	for _, class := range want {
 		e.must(e.isClass(class))
 	}
-	e.expectNone("the operator wrote StorageClasses", e.requests(since, ofResource("storageclasses"), request.isWrite))
+	e.expectNone("the operator wrote StorageClasses",
+		e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
 // TestStorageClassIsRepaired checks that a deleted class is created again and that one with other
@@ -292,7 +312,8 @@ func TestStorageClassIsRepaired(t *testing.T) {
 	drifted.Annotations = map[string]string{defaultAnnotation: "true"}
 	drifted.MountOptions = []string{"nfsvers=4.1"}
 	drifted.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "another-secret"
-	_, err := e.guest.kube.StorageV1().StorageClasses().Create(t.Context(), &drifted, metav1.CreateOptions{})
+	_, err := e.guest.kube.StorageV1().StorageClasses().
+		Create(t.Context(), &drifted, metav1.CreateOptions{})
 	e.must(err)
 	e.startOperator()
 	repaired := wantedClass("csi-manila-gold", "gold")
@@ -315,16 +336,21 @@ func TestRefusedRepairKeepsStorageClass(t *testing.T) {
 	e.awaitNoWrites()
 	e.deleteClass(name)
 	repaired := wantedClass(name, "default")
-	repaired.Annotations, repaired.MountOptions = map[string]string{defaultAnnotation: "true"}, []string{"nfsvers=4.1"}
+	repaired.Annotations, repaired.MountOptions = map[string]string{defaultAnnotation: "true"},
+		[]string{"nfsvers=4.1"}
 	outdated := repaired.DeepCopy()
 	delete(outdated.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
-	created, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), outdated, metav1.CreateOptions{})
+	created, err := e.guest.kube.StorageV1().StorageClasses().
+		Create(e.ctx(), outdated, metav1.CreateOptions{})
 	e.must(err)
 	allow := e.denyOperatorWrites()
 	since := e.mark()
 	state(opv1.ManagedStorageClass)
-	e.eventually(soon, func() error { return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError") })
-	if message := e.message(degraded); !strings.Contains(message, "the existing one stays as it is") || !strings.Contains(message, "not today") {
+	e.eventually(soon, func() error {
+		return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError")
+	})
+	if message := e.message(degraded); !strings.Contains(message, "the existing one stays as it is") ||
+		!strings.Contains(message, "not today") {
 		t.Errorf("the message is %q", message)
 	}
 	classes, err := e.classes()
@@ -332,7 +358,8 @@ func TestRefusedRepairKeepsStorageClass(t *testing.T) {
 	if classes[name].UID != created.UID {
 		t.Errorf("the class was replaced: %+v", classes[name])
 	}
-	e.expectNone("the operator deleted a class that it may not create", e.requests(since, ofResource("storageclasses"), ofVerb("delete")))
+	e.expectNone("the operator deleted a class that it may not create",
+		e.requests(since, ofResource("storageclasses"), ofVerb("delete")))
 	e.must(allow(e.ctx()))
 	e.eventually(time.Minute, func() error { return e.isClass(repaired) })
 	e.awaitAvailable()

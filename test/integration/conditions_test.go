@@ -34,13 +34,16 @@ func TestConditionsHaveReasonAndMessage(t *testing.T) {
 	for _, c := range watch.conditions(e.scope) {
 		seen[c.Type] = true
 		if c.Reason == "" || c.Message == "" || c.LastTransitionTime.IsZero() {
-			t.Errorf("%s=%s had reason %q, message %q, transition %v", c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime)
+			t.Errorf("%s=%s had reason %q, message %q, transition %v", c.Type, c.Status, c.Reason, c.Message,
+				c.LastTransitionTime)
 		}
 		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
-			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason,
+				c.Message)
 		}
 		if strings.HasSuffix(c.Type, "Disabled") {
-			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason,
+				c.Message)
 		}
 	}
 	if len(seen) < 12 {
@@ -61,36 +64,45 @@ func (e *env) denyOperatorWrites() (allow func(context.Context) error) {
 	policies := e.guest.kube.AdmissionregistrationV1()
 	allow = func(ctx context.Context) error {
 		return errors.Join(
-			ignoreNotFound(policies.ValidatingAdmissionPolicyBindings().Delete(ctx, denial, metav1.DeleteOptions{})),
-			ignoreNotFound(policies.ValidatingAdmissionPolicies().Delete(ctx, denial, metav1.DeleteOptions{})))
+			ignoreNotFound(policies.ValidatingAdmissionPolicyBindings().
+				Delete(ctx, denial, metav1.DeleteOptions{})),
+			ignoreNotFound(policies.ValidatingAdmissionPolicies().
+				Delete(ctx, denial, metav1.DeleteOptions{})))
 	}
 	e.afterwards(allow)
+	type rules = []admissionv1.NamedRuleWithOperations
 	rule := func(group, resource string) admissionv1.NamedRuleWithOperations {
 		return admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
 			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+			Rule: admissionv1.Rule{
+				APIGroups: []string{group}, APIVersions: []string{"v1"},
+				Resources: []string{resource},
+			},
 		}}
 	}
-	_, err := policies.ValidatingAdmissionPolicies().Create(e.ctx(), &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: denial},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
-				rule("rbac.authorization.k8s.io", "clusterrolebindings"), rule("", "serviceaccounts"), rule("policy", "poddisruptionbudgets"),
-				rule("storage.k8s.io", "storageclasses"),
-			}},
-			Validations: []admissionv1.Validation{{
-				Expression: fmt.Sprintf("request.userInfo.username != %q", operatorUser), Message: "not today",
-			}},
-		},
-	}, metav1.CreateOptions{})
+	_, err := policies.ValidatingAdmissionPolicies().
+		Create(e.ctx(), &admissionv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: denial},
+			Spec: admissionv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: ptr.To(admissionv1.Fail),
+				MatchConstraints: &admissionv1.MatchResources{ResourceRules: rules{
+					rule("rbac.authorization.k8s.io", "clusterrolebindings"), rule("", "serviceaccounts"),
+					rule("policy", "poddisruptionbudgets"),
+					rule("storage.k8s.io", "storageclasses"),
+				}},
+				Validations: []admissionv1.Validation{{
+					Expression: fmt.Sprintf("request.userInfo.username != %q", operatorUser), Message: "not today",
+				}},
+			},
+		}, metav1.CreateOptions{})
 	e.must(err)
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(e.ctx(), &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: denial},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: denial, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
-	}, metav1.CreateOptions{})
+	_, err = policies.ValidatingAdmissionPolicyBindings().
+		Create(e.ctx(), &admissionv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: denial},
+			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: denial, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			},
+		}, metav1.CreateOptions{})
 	e.must(err)
 	config := rest.CopyConfig(e.guest.config)
 	config.Impersonate.UserName = operatorUser
@@ -98,7 +110,8 @@ func (e *env) denyOperatorWrites() (allow func(context.Context) error) {
 	e.must(err)
 	e.eventually(soon, func() error {
 		probe := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
-		_, err := operator.CoreV1().ServiceAccounts(operandNamespace).Create(e.ctx(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := operator.CoreV1().ServiceAccounts(operandNamespace).
+			Create(e.ctx(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "not today") {
 			return fmt.Errorf("the policy is not enforced yet: %w", err)
 		}
@@ -115,11 +128,14 @@ func TestSeveralErrorsAreOneStableMessage(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	allow := e.denyOperatorWrites()
-	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), provisionerBinding, metav1.DeleteOptions{}))
-	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), privilegedNodeBinding, metav1.DeleteOptions{}))
-	e.must(e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).Delete(e.ctx(), nodeAccount, metav1.DeleteOptions{}))
-	e.must(e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Delete(e.ctx(), disruptionBudget, metav1.DeleteOptions{}))
-	all := []string{"controller_pdb.yaml", "main_provisioner_binding.yaml", "node_privileged_binding.yaml", "node_sa.yaml"}
+	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
+	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", privilegedNodeBinding)
+	e.delete(resource("", "serviceaccounts"), operandNamespace, nodeAccount)
+	e.delete(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget)
+	all := []string{
+		"controller_pdb.yaml", "main_provisioner_binding.yaml",
+		"node_privileged_binding.yaml", "node_sa.yaml",
+	}
 	message := func() (string, error) {
 		conditions, err := e.conditions()
 		return conditions[staticDegraded].Message, err
@@ -144,7 +160,10 @@ func TestSeveralErrorsAreOneStableMessage(t *testing.T) {
 
 	since := e.mark()
 	attempts := func() []request {
-		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"), func(r request) bool { return r.Name == provisionerBinding || r.Name == "" })
+		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"),
+			func(r request) bool {
+				return r.Name == provisionerBinding || r.Name == ""
+			})
 	}
 	e.eventually(installed, func() error {
 		if n := len(attempts()); n < 6 { // for two objects
@@ -161,7 +180,8 @@ func TestSeveralErrorsAreOneStableMessage(t *testing.T) {
 
 	e.must(allow(e.ctx()))
 	e.eventually(installed, func() error {
-		return errors.Join(e.hasCondition(staticDegraded, opv1.ConditionFalse, ""), e.hasBinding(), e.hasDisruptionBudget())
+		return errors.Join(e.hasCondition(staticDegraded, opv1.ConditionFalse, ""), e.hasBinding(),
+			e.hasDisruptionBudget())
 	})
 	e.awaitAvailable()
 }
@@ -180,7 +200,8 @@ func TestOnlyRolloutsAreProgressing(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasUnavailable(nfsNodeName) })
 	e.awaitPolls(3)
 	for _, c := range watch.conditions(e.scope) {
-		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeProgressing) && c.Status != opv1.ConditionFalse {
+		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeProgressing) &&
+			c.Status != opv1.ConditionFalse {
 			t.Errorf("%s was %s without a rollout: %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
@@ -190,7 +211,10 @@ func TestOnlyRolloutsAreProgressing(t *testing.T) {
 
 	watch = e.watchConditions()
 	inputs()["credentials"].put(e, "new credentials")
-	progressing := []string{"OpenStackManilaDriverControllerServiceControllerProgressing", "OpenStackManilaDriverNodeServiceControllerProgressing"}
+	progressing := []string{
+		"OpenStackManilaDriverControllerServiceControllerProgressing",
+		"OpenStackManilaDriverNodeServiceControllerProgressing",
+	}
 	for _, name := range progressing {
 		e.eventually(soon, func() error { return watch.has(name, opv1.ConditionTrue) })
 	}
@@ -216,7 +240,7 @@ func (e *env) drain(node string) {
 		e.t.Fatalf("no pods of the driver are on %s", node)
 	}
 	for _, pod := range pods {
-		e.must(e.guest.kube.CoreV1().Pods(operandNamespace).Delete(e.ctx(), pod.Name, metav1.DeleteOptions{}))
+		e.delete(resource("", "pods"), operandNamespace, pod.Name)
 	}
 }
 
@@ -233,7 +257,8 @@ func (e *env) unready(workload, node string) {
 			c.Status, c.LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(time.Now())
 		}
 	}
-	_, err := e.guest.kube.CoreV1().Pods(operandNamespace).UpdateStatus(e.ctx(), pod, metav1.UpdateOptions{})
+	_, err := e.guest.kube.CoreV1().Pods(operandNamespace).
+		UpdateStatus(e.ctx(), pod, metav1.UpdateOptions{})
 	e.must(err)
 }
 
@@ -248,7 +273,8 @@ func (e *env) podsOn(workload, node string) []corev1.Pod {
 }
 
 func (e *env) hasUnavailable(daemonSet string) error {
-	d, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).Get(e.ctx(), daemonSet, metav1.GetOptions{})
+	d, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).
+		Get(e.ctx(), daemonSet, metav1.GetOptions{})
 	if err == nil && d.Status.NumberUnavailable == 0 {
 		err = fmt.Errorf("no pod of %s is unavailable", daemonSet)
 	}

@@ -17,7 +17,8 @@ import (
 // rotate changes the credentials that the cloud accepts.
 func (e *env) rotate(rotation simulator.Rotation) {
 	e.t.Helper()
-	rotation.Password, rotation.ApplicationCredentialSecret = "leaked-password-rotated", "leaked-application-secret-rotated"
+	rotation.Password, rotation.ApplicationCredentialSecret = "leaked-password-rotated",
+		"leaked-application-secret-rotated"
 	_, err := e.cloud.RotateCredentials(e.ctx(), rotation)
 	e.must(err)
 	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
@@ -30,7 +31,9 @@ func TestRotatedCredentialsAreUsed(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{})
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason) })
+	e.eventually(soon, func() error {
+		return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason)
+	})
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.hasNoCondition(disabled))
@@ -64,13 +67,19 @@ type malformed struct{ name, text, message string }
 func malformedCloudsYAML(secret string) []malformed {
 	return []malformed{
 		{"no YAML", "clouds: {openstack: {auth: {password: '" + secret + "\n", "not valid YAML"},
-		{"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n", "lacks in clouds.openstack.auth: auth_url"},
+		{
+			"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n",
+			"lacks in clouds.openstack.auth: auth_url",
+		},
 		{"another type", "clouds:\n  openstack:\n    auth: [" + secret + "]\n", "(line 3)"},
 		{
-			"other entries", "clouds:\n  a: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n" +
-				"  b: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n", "no entry clouds.openstack",
+			"other entries", "clouds:\n  a: {auth: {auth_url: 'http://127.0.0.1', password: " + secret +
+				"}}\n" +
+				"  b: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n",
+			"no entry clouds.openstack",
 		},
-		{"no login", "clouds: {openstack: {auth: {auth_url: 'http://127.0.0.1:1/v3', domain_name: " + secret + "}}}\n", "password"},
+		{"no login", "clouds: {openstack: {auth: {auth_url: 'http://127.0.0.1:1/v3', domain_name: " +
+			secret + "}}}\n", "password"},
 		{"empty", "", "is empty"},
 	}
 }
@@ -83,7 +92,9 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	e.secrets = append(e.secrets, secret)
 	e.createCloudConfig()
 	p := e.startOperator() // without any file
-	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials")
+	})
 	for _, m := range malformedCloudsYAML(secret) {
 		e.setClouds([]byte(m.text))
 		want := outageCase{name: m.name, reason: "InvalidCredentials", message: m.message}
@@ -106,7 +117,9 @@ func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.must(writeFile(e.cloudsPath, []byte("clouds: [\n")))
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials")
+	})
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.available())
@@ -130,7 +143,9 @@ func TestUsesRegionOfCloudsYAML(t *testing.T) {
 	}
 	text := strings.ReplaceAll(string(e.cloudsYAML(e.options.Clouds)), "RegionTwo", "RegionThree")
 	e.setClouds([]byte(text))
-	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "NoManila") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(disabled, opv1.ConditionTrue, "NoManila")
+	})
 	if message := e.message(disabled); !strings.Contains(message, "RegionThree") {
 		t.Errorf("the message %q does not name the region", message)
 	}
@@ -139,7 +154,10 @@ func TestUsesRegionOfCloudsYAML(t *testing.T) {
 // TestAcceptsApplicationCredentials checks application credentials with an ID and with a name.
 func TestAcceptsApplicationCredentials(t *testing.T) {
 	t.Parallel()
-	for _, auth := range []simulator.Auth{simulator.ApplicationCredential, simulator.NamedApplicationCredential} {
+	for _, auth := range []simulator.Auth{
+		simulator.ApplicationCredential,
+		simulator.NamedApplicationCredential,
+	} {
 		t.Run(string(auth), func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{Clouds: simulator.Clouds{Auth: auth}})
@@ -168,13 +186,15 @@ func TestFindsPrivateCA(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, NoCA: true, Idle: true})
-			e.options.Args = append(e.options.Args, "--cloud-ca-file="+filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"))
+			e.options.Args = append(e.options.Args,
+				"--cloud-ca-file="+filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"))
 			e.startOperator()
 			e.eventually(soon, func() error { // at first it may say that OpenStack has not answered yet
 				if err := e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason); err != nil {
 					return err
 				}
-				if message := e.message(disabled); !strings.Contains(message, "unknown authority") || !strings.Contains(message, "cacert") {
+				if message := e.message(disabled); !strings.Contains(message, "unknown authority") ||
+					!strings.Contains(message, "cacert") {
 					return fmt.Errorf("without the CA the message is %q", message)
 				}
 				return nil
@@ -189,7 +209,10 @@ func TestFindsPrivateCA(t *testing.T) {
 // host in clouds.yaml.
 func TestCAFileWinsOverPathInCloudsYAML(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Clouds: simulator.Clouds{CACert: "/home/installer/ca.pem"}})
+	e := newEnv(t, options{
+		Cloud:  simulator.Config{TLS: true},
+		Clouds: simulator.Clouds{CACert: "/home/installer/ca.pem"},
+	})
 	e.awaitAvailable()
 }
 
@@ -198,7 +221,10 @@ func TestUsesProxyOfEnvironment(t *testing.T) {
 	for _, tls := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", tls), func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, options{Cloud: simulator.Config{TLS: tls, AdvertisedHost: "cloud.example.test"}, Idle: true})
+			e := newEnv(t, options{
+				Cloud: simulator.Config{TLS: tls, AdvertisedHost: "cloud.example.test"},
+				Idle:  true,
+			})
 			proxy := startProxy(t, e.sim.Info())
 			e.options.Env = append(e.options.Env, "HTTP_PROXY="+proxy.url, "HTTPS_PROXY="+proxy.url)
 			e.startOperator()
@@ -207,7 +233,9 @@ func TestUsesProxyOfEnvironment(t *testing.T) {
 				t.Error("the proxy was not used")
 			}
 			proxy.close()
-			e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
+			e.eventually(soon, func() error {
+				return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason)
+			})
 			if message := e.message(reachable); !strings.Contains(message, "proxy") {
 				t.Errorf("without the proxy the message is %q", message)
 			}

@@ -42,12 +42,16 @@ func TestRefusesInvalidPollInterval(t *testing.T) {
 	for _, interval := range []string{"61s", "0s", "-1s"} {
 		t.Run(interval, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, options{Idle: true, PollInterval: -1, Args: []string{"--poll-interval=" + interval}})
+			e := newEnv(t, options{
+				Idle: true, PollInterval: -1,
+				Args: []string{"--poll-interval=" + interval},
+			})
 			code, output := runOperator(t, soon, e.operatorEnv(), e.operatorArgs()...)
 			if code == 0 {
 				t.Errorf("the operator accepts a poll interval of %s", interval)
 			}
-			if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 || !strings.Contains(output, "--poll-interval") {
+			if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 ||
+				!strings.Contains(output, "--poll-interval") {
 				t.Errorf("the output is\n%s\nwant one line that names --poll-interval", output)
 			}
 		})
@@ -72,7 +76,8 @@ func TestProbeIsOneRequest(t *testing.T) {
 			return err
 		}
 		if before != after || float64(counters.Calls[shareTypesCall]) != after {
-			return fmt.Errorf("%d requests for share types during %v to %v polls, want one each", counters.Calls[shareTypesCall], before, after)
+			return fmt.Errorf("%d requests for share types during %v to %v polls, want one each",
+				counters.Calls[shareTypesCall], before, after)
 		}
 		return nil
 	})
@@ -80,8 +85,10 @@ func TestProbeIsOneRequest(t *testing.T) {
 	if counters.LoginAttempts != 1 {
 		t.Errorf("%d logins, want 1", counters.LoginAttempts)
 	}
-	if others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts; others > 2 {
-		t.Errorf("%d requests are neither login nor share types, want at most the discovery of the identity service: %v", others, counters.Calls)
+	others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts
+	if others > 2 {
+		t.Errorf("%d requests are neither logins nor lists of share types, want at most the discovery "+
+			"of the identity service: %v", others, counters.Calls)
 	}
 }
 

@@ -33,20 +33,32 @@ func manilaProblems() []manilaProblem {
 		}
 	}
 	return []manilaProblem{
-		{outageCase{name: "no sharev2 in the catalog", reason: "NoManila", message: "catalog has no sharev2"}, func(e *env) func() {
+		{outageCase{
+			name: "no sharev2 in the catalog", reason: "NoManila",
+			message: "catalog has no sharev2",
+		}, func(e *env) func() {
 			e.t.Helper()
 			e.must(e.cloud.RemoveFromCatalog(e.ctx(), "sharev2"))
 			_, err := e.cloud.RevokeTokens(e.ctx()) // the catalog is part of a token
 			e.must(err)
 			return func() { e.must(e.cloud.RestoreToCatalog(e.ctx(), "sharev2")) }
 		}},
-		{outageCase{name: "no share types", reason: "NoShareTypes", message: "no share types"}, func(e *env) func() {
-			e.t.Helper()
-			e.must(e.cloud.RemoveShareType(e.ctx(), "default"))
-			return func() { e.addType("default") }
-		}},
-		{outageCase{name: "share types refused", reason: "NoManila", message: "HTTP 403"}, refused(http.StatusForbidden)},
-		{outageCase{name: "share types not found", reason: "NoManila", message: "HTTP 404"}, refused(http.StatusNotFound)},
+		{
+			outageCase{name: "no share types", reason: "NoShareTypes", message: "no share types"},
+			func(e *env) func() {
+				e.t.Helper()
+				e.must(e.cloud.RemoveShareType(e.ctx(), "default"))
+				return func() { e.addType("default") }
+			},
+		},
+		{
+			outageCase{name: "share types refused", reason: "NoManila", message: "HTTP 403"},
+			refused(http.StatusForbidden),
+		},
+		{
+			outageCase{name: "share types not found", reason: "NoManila", message: "HTTP 404"},
+			refused(http.StatusNotFound),
+		},
 	}
 }
 
@@ -63,7 +75,9 @@ func TestMissingManilaDisablesDriver(t *testing.T) {
 			end()
 			end = next
 		}
-		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase) })
+		e.eventually(soon, func() error {
+			return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase)
+		})
 		e.awaitNoWritesFor(shortly)
 		e.expectNoWritesDuring(5)
 		e.must(e.hasCondition(disabled, opv1.ConditionTrue, l.reason))
@@ -95,18 +109,24 @@ func TestDriverStaysWhenManilaDisappears(t *testing.T) {
 	since := e.mark()
 	for _, l := range manilaProblems() {
 		end := l.begin(e)
-		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase) })
+		e.eventually(soon, func() error {
+			return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase)
+		})
 		e.must(e.hasClasses("csi-manila-default"))
 		e.must(e.notDegraded())
 		end()
 		e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 	}
-	e.expectNone("the operator wrote objects of the driver", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
+	e.expectNone("the operator wrote objects of the driver",
+		e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
 	e.must(e.cloud.RemoveShareType(t.Context(), "default"))
-	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes") })
-	e.must(e.guest.kube.AppsV1().DaemonSets(operandNamespace).Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
 	e.eventually(soon, func() error {
-		_, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).Get(t.Context(), nodeName, metav1.GetOptions{})
+		return e.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes")
+	})
+	e.delete(resource("apps", "daemonsets"), operandNamespace, nodeName)
+	e.eventually(soon, func() error {
+		_, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).
+			Get(t.Context(), nodeName, metav1.GetOptions{})
 		return err
 	})
 }

@@ -39,12 +39,15 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 	eachGolden(t, options{
 		Flavour: flavour.HyperShift,
 		Env: []string{
-			"HTTP_PROXY=http://management:3128", "HTTPS_PROXY=http://management:3129", "NO_PROXY=.svc,127.0.0.1", "RUN_AS_USER=1001",
-			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=kube-rbac-proxy:control-plane", "NFS_DRIVER_CONTROL_PLANE_IMAGE=csi-driver-nfs:control-plane",
+			"HTTP_PROXY=http://management:3128", "HTTPS_PROXY=http://management:3129",
+			"NO_PROXY=.svc,127.0.0.1", "RUN_AS_USER=1001",
+			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=kube-rbac-proxy:control-plane",
+			"NFS_DRIVER_CONTROL_PLANE_IMAGE=csi-driver-nfs:control-plane",
 		},
 		Before: func(e *env) {
-			e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable","labels":{"team":"storage"},` +
-				`"nodeSelector":{"kubernetes.io/os":"linux"},"tolerations":[{"key":"dedicated","operator":"Exists"}]}`)
+			e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable",` +
+				`"labels":{"team":"storage"},"nodeSelector":{"kubernetes.io/os":"linux"},` +
+				`"tolerations":[{"key":"dedicated","operator":"Exists"}]}`)
 		},
 	})
 }
@@ -58,11 +61,16 @@ func eachGolden(t *testing.T, o options) {
 			o := o
 			o.Subject = s
 			e := newEnv(t, o)
-			e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://cluster:3128", HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local"})
-			e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, s.certificate, map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")}))
+			e.setProxy(&configv1.ProxyStatus{
+				HTTPProxy:  "http://cluster:3128",
+				HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local",
+			})
+			e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, s.certificate,
+				map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")}))
 			e.awaitAvailable()
 			for _, at := range e.driverNamespaces() {
-				e.must(at.cluster.patch(e.ctx(), collection{configMaps(), at.namespace}, s.trustedCA, fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
+				e.must(at.cluster.patch(e.ctx(), collection{configMaps(), at.namespace}, s.trustedCA,
+					fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
 			}
 			e.eventually(prompt, e.allMountTrustedCA)
 			e.awaitAvailable()

@@ -90,8 +90,8 @@ func (e *env) awaitGuestKubeconfig() {
 	})
 }
 
-// setHostedCA writes the ConfigMap with the CA in which HyperShift passes the CA to a control plane,
-// and the file as which the operator mounts it.
+// setHostedCA writes the ConfigMap in which HyperShift passes the CA to a control plane, and the
+// file as which the operator mounts it.
 func (e *env) setHostedCA(ca []byte) {
 	e.t.Helper()
 	data := map[string]string{caKeyOfCloudProvider: string(ca)}

@@ -168,6 +168,13 @@ func (e *env) patch(
 	e.must(e.guest.patch(e.ctx(), in, name, text, subresources...))
 }
 
+// delete deletes an object of the guest cluster.
+func (e *env) delete(resource schema.GroupVersionResource, namespace, name string) {
+	e.t.Helper()
+	in := collection{resource, namespace}
+	e.must(e.guest.of(in).Delete(e.ctx(), name, metav1.DeleteOptions{}))
+}
+
 // checkEqual returns an error with the difference unless got equals want.
 func checkEqual[T any](want, got T) error {
 	if diff := cmp.Diff(want, got); diff != "" {

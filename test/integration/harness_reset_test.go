@@ -123,7 +123,7 @@ func (c *cluster) reset(ctx context.Context) error {
 	return c.awaitDeleted(ctx)
 }
 
-// addedObjects returns the objects that are not in the baseline and that Kubernetes does not create.
+// addedObjects returns the objects that are not in the baseline and that Kubernetes did not create.
 func (c *cluster) addedObjects(
 	ctx context.Context, resource schema.GroupVersionResource,
 ) ([]unstructured.Unstructured, error) {
@@ -204,7 +204,8 @@ func (c *cluster) restore(ctx context.Context, in collection) error {
 
 // restoreStatus restores a status that only tests write.
 func (c *cluster) restoreStatus(
-	ctx context.Context, in collection, first unstructured.Unstructured, now *unstructured.Unstructured,
+	ctx context.Context, in collection, first unstructured.Unstructured,
+	now *unstructured.Unstructured,
 ) error {
 	none := first.Object["status"] == nil
 	ours := strings.HasSuffix(in.resource.Group, ".openshift.io")

@@ -45,7 +45,8 @@ func starved() time.Duration {
 	const format = "some avg10=%f avg60=%f avg300=%f total=%d"
 	var ten, sixty, threeHundred float64
 	var microseconds int64
-	if _, err := fmt.Sscanf(string(text), format, &ten, &sixty, &threeHundred, &microseconds); err != nil {
+	_, err = fmt.Sscanf(string(text), format, &ten, &sixty, &threeHundred, &microseconds)
+	if err != nil {
 		return 0
 	}
 	return time.Duration(microseconds) * time.Microsecond

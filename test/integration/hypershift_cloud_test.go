@@ -27,11 +27,17 @@ func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 	e.eventually(prompt, func() error { return e.hasTranslation(withCA) })
-	e.eventually(prompt, func() error { return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: string(e.ca)}) })
-	for name, source := range map[string]string{controllerName: hostedCloudCA, nodeName: cloudProviderConfig} {
+	e.eventually(prompt, func() error {
+		return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: string(e.ca)})
+	})
+	for name, source := range map[string]string{
+		controllerName: hostedCloudCA,
+		nodeName:       cloudProviderConfig,
+	} {
 		w, err := e.workload(name)
 		e.must(err)
-		if got, want := mountedAt(w, caFromConfigMap), "configMap "+source+" optional ca-bundle.pem->ca-bundle.pem"; got != want {
+		want := "configMap " + source + " optional ca-bundle.pem->ca-bundle.pem"
+		if got := mountedAt(w, caFromConfigMap); got != want {
 			t.Errorf("%s mounts %q at %s, want %q", name, got, caFromConfigMap, want)
 		}
 	}
@@ -42,10 +48,14 @@ func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
 	e.setHostedCA([]byte(renewed))
 	e.awaitRollout(before, []string{controllerName, nodeName})
 	e.must(e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: renewed}))
-	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, map[string]string{caKeyOfCloudProvider: "another", "secret": "of the owner"}))
-	e.within(prompt, func() error { return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: "another"}) })
+	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
+		map[string]string{caKeyOfCloudProvider: "another", "secret": "of the owner"}))
+	e.within(prompt, func() error {
+		return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: "another"})
+	})
 
-	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, map[string]string{"secret": "of the owner"}))
+	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
+		map[string]string{"secret": "of the owner"}))
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
 	e.eventually(prompt, func() error {
 		if err := e.hasCopiedConfig(nil); !apierrors.IsNotFound(err) {
@@ -69,7 +79,8 @@ func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
 	clouds := e.cloudsYAML(simulator.Clouds{})
 
 	before := e.workloads()
-	e.must(e.management.putSecret(e.ctx(), hostedNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": append(clouds, "# another\n"...)}))
+	e.must(e.management.putSecret(e.ctx(), hostedNamespace, credentialsSecret,
+		map[string][]byte{"clouds.yaml": append(clouds, "# another\n"...)}))
 	e.awaitRollout(before, []string{controllerName})
 	e.must(e.hasTranslation(want))
 
@@ -82,9 +93,12 @@ func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
 	e.within(prompt, func() error { return e.hasTranslation(want) })
 	e.awaitRollout(before, []string{nodeName})
 
-	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte("clouds: [")})
+	e.putSecret(operandNamespace, credentialsSecret,
+		map[string][]byte{"clouds.yaml": []byte("clouds: [")})
 	e.within(prompt, func() error {
-		return e.reports(secretSyncDegraded, "Secret "+operandNamespace+"/"+credentialsSecret+" of the guest cluster", hostedNamespace+"/"+credentialsSecret)
+		return e.reports(secretSyncDegraded,
+			"Secret "+operandNamespace+"/"+credentialsSecret+" of the guest cluster",
+			hostedNamespace+"/"+credentialsSecret)
 	})
 	e.must(e.hasTranslation(want))
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": clouds})
@@ -101,7 +115,10 @@ func TestHyperShiftCinderRepairsConfig(t *testing.T) {
 func TestHyperShiftCinderIgnoresConfigOfGuest(t *testing.T) {
 	t.Parallel()
 	e := newHostedCinder(t, options{Before: func(e *env) {
-		guests := map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n", topologyKey: "false"}
+		guests := map[string]string{
+			"config":    "[BlockStorage]\nrescan-on-resize = true\n",
+			topologyKey: "false",
+		}
 		e.putConfigMap(openshiftConfig, cinderUserConfig, guests)
 		e.putConfigMap(openshiftConfig, cloudProviderConfig, guests)
 		e.setCloudConfigKey("config")
@@ -124,8 +141,11 @@ func TestHyperShiftCinderIgnoresConfigOfGuest(t *testing.T) {
 func TestHyperShiftCinderKeepsConfigWhileUserConfigIsInvalid(t *testing.T) {
 	t.Parallel()
 	some := invalidConfigs()
-	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool { return name != "not a number" && name != "not a boolean" })
-	newHostedCinder(t, options{}).mustRejectAll("ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
+	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool {
+		return name != "not a number" && name != "not a boolean"
+	})
+	newHostedCinder(t, options{}).mustRejectAll(
+		"ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
 }
 
 func TestHyperShiftCinderUsesCAOfCredentialsBeforeConfigMap(t *testing.T) {

@@ -27,22 +27,30 @@ type controlPlaneChange struct {
 }
 
 func controlPlaneChanges() []controlPlaneChange {
-	storage := corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "storage", Effect: corev1.TaintEffectNoSchedule}
+	storage := corev1.Toleration{
+		Key: "dedicated", Operator: corev1.TolerationOpEqual,
+		Value: "storage", Effect: corev1.TaintEffectNoSchedule,
+	}
 	return []controlPlaneChange{
 		{
-			"nodeSelector", `{"nodeSelector":{"kubernetes.io/os":"linux","kubernetes.io/arch":"amd64"}}`, `{"nodeSelector":null}`,
+			"nodeSelector", `{"nodeSelector":{"kubernetes.io/os":"linux","kubernetes.io/arch":"amd64"}}`,
+			`{"nodeSelector":null}`,
 			func(_, after *appsv1.Deployment) error {
-				return checkEqual(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, after.Spec.Template.Spec.NodeSelector)
+				return checkEqual(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
+					after.Spec.Template.Spec.NodeSelector)
 			},
 		},
 		{
-			"tolerations", `{"tolerations":[{"key":"dedicated","operator":"Equal","value":"storage","effect":"NoSchedule"}]}`, `{"tolerations":null}`,
+			"tolerations", `{"tolerations":[{"key":"dedicated","operator":"Equal",` +
+				`"value":"storage","effect":"NoSchedule"}]}`, `{"tolerations":null}`,
 			func(before, after *appsv1.Deployment) error {
-				return checkEqual(append(slices.Clone(before.Spec.Template.Spec.Tolerations), storage), after.Spec.Template.Spec.Tolerations)
+				return checkEqual(append(slices.Clone(before.Spec.Template.Spec.Tolerations), storage),
+					after.Spec.Template.Spec.Tolerations)
 			},
 		},
 		{
-			"labels", `{"labels":{"team":"storage","app":"of-another","hypershift.openshift.io/hosted-control-plane":"of-another"}}`, `{"labels":null}`,
+			"labels", `{"labels":{"team":"storage","app":"of-another",` +
+				`"hypershift.openshift.io/hosted-control-plane":"of-another"}}`, `{"labels":null}`,
 			func(before, after *appsv1.Deployment) error {
 				want := map[string]string{"team": "storage"}
 				for key, value := range before.Spec.Template.Labels { // the operator does not overwrite labels
@@ -52,7 +60,8 @@ func controlPlaneChanges() []controlPlaneChange {
 			},
 		},
 		{
-			"availability", `{"controllerAvailabilityPolicy":"HighlyAvailable"}`, `{"controllerAvailabilityPolicy":"SingleReplica"}`,
+			"availability", `{"controllerAvailabilityPolicy":"HighlyAvailable"}`,
+			`{"controllerAvailabilityPolicy":"SingleReplica"}`,
 			func(_, after *appsv1.Deployment) error {
 				if *after.Spec.Replicas != 2 {
 					return fmt.Errorf("the Deployment has %d replicas, want 2", *after.Spec.Replicas)
@@ -67,7 +76,8 @@ func controlPlaneChanges() []controlPlaneChange {
 func hasAntiAffinity(d *appsv1.Deployment) error {
 	apart := d.Spec.Template.Spec.Affinity.PodAntiAffinity
 	want := []corev1.PodAffinityTerm{{
-		LabelSelector: &metav1.LabelSelector{MatchLabels: d.Spec.Selector.MatchLabels}, TopologyKey: "kubernetes.io/hostname",
+		LabelSelector: &metav1.LabelSelector{MatchLabels: d.Spec.Selector.MatchLabels},
+		TopologyKey:   "kubernetes.io/hostname",
 	}}
 	return checkEqual(want, apart.RequiredDuringSchedulingIgnoredDuringExecution)
 }
@@ -92,11 +102,14 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 				after, err := e.deployment()
 				e.must(err)
 				if after.Generation != before.Generation+1 {
-					t.Errorf("the Deployment has generation %d after %d, want one change", after.Generation, before.Generation)
+					t.Errorf("the Deployment has generation %d after %d, want one change", after.Generation,
+						before.Generation)
 				}
 				e.patchControlPlane(w.withdrawn)
 				e.within(prompt, func() error {
-					return e.deploymentHas(before, func(before, after *appsv1.Deployment) error { return checkEqual(before.Spec, after.Spec) })
+					return e.deploymentHas(before, func(before, after *appsv1.Deployment) error {
+						return checkEqual(before.Spec, after.Spec)
+					})
 				})
 				e.awaitAvailable()
 			})
@@ -104,7 +117,9 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 	})
 }
 
-func (e *env) deploymentHas(before *appsv1.Deployment, check func(before, after *appsv1.Deployment) error) error {
+func (e *env) deploymentHas(
+	before *appsv1.Deployment, check func(before, after *appsv1.Deployment) error,
+) error {
 	after, err := e.deployment()
 	if err != nil {
 		return err
@@ -114,7 +129,9 @@ func (e *env) deploymentHas(before *appsv1.Deployment, check func(before, after 
 
 func TestHyperShiftSpreadsReplicas(t *testing.T) {
 	t.Parallel()
-	e := newHosted(t, manila(), options{Before: func(e *env) { e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`) }})
+	e := newHosted(t, manila(), options{Before: func(e *env) {
+		e.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`)
+	}})
 	e.awaitAvailable()
 	e.eventually(soon, func() error {
 		pods, err := e.management.kube.CoreV1().Pods(hostedNamespace).List(e.ctx(), metav1.ListOptions{})
@@ -126,7 +143,8 @@ func TestHyperShiftSpreadsReplicas(t *testing.T) {
 			nodes[pod.Spec.NodeName] = true
 		}
 		if len(pods.Items) != 2 || len(nodes) != 2 {
-			return fmt.Errorf("%d pods run on the nodes %v, want two pods on two nodes", len(pods.Items), nodes)
+			return fmt.Errorf("%d pods run on the nodes %v, want two pods on two nodes", len(pods.Items),
+				nodes)
 		}
 		return nil
 	})
@@ -154,7 +172,9 @@ func TestHyperShiftChangesNothingWithoutHostedControlPlane(t *testing.T) {
 		p := e.operator
 		stays := func(texts ...string) {
 			t.Helper()
-			e.eventually(soon, func() error { return e.hasOneDegraded(append(texts, hostedNamespaceOfMessages)...) })
+			e.eventually(soon, func() error {
+				return e.hasOneDegraded(append(texts, hostedNamespaceOfMessages)...)
+			})
 			e.awaitNoWrites()
 			e.must(e.sameGenerations(before))
 		}
@@ -163,7 +183,8 @@ func TestHyperShiftChangesNothingWithoutHostedControlPlane(t *testing.T) {
 
 		e.deleteControlPlane("second")
 		e.eventually(soon, e.available)
-		e.patchBesideController(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":["example.com/slow"]}}`)
+		e.patchBesideController(hostedControlPlanes(), guestName,
+			`{"metadata":{"finalizers":["example.com/slow"]}}`)
 		e.deleteControlPlane(guestName)
 		stays("HostedControlPlane "+guestName, "is being deleted")
 		e.patchControlPlane(`{"labels":{"too":"late"}}`)
@@ -182,23 +203,27 @@ func TestHyperShiftChangesNothingWithoutHostedControlPlane(t *testing.T) {
 
 func TestHyperShiftWaitsForHostedControlPlane(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }}, func(_ *testing.T, e *hostedEnv) {
-		e.eventually(installed, func() error { return e.hasOneDegraded("no HostedControlPlane", hostedNamespaceOfMessages) })
-		_, err := e.deployment()
-		if ignoreNotFound(err) != nil || err == nil {
-			e.t.Errorf("the Deployment exists without a HostedControlPlane, or getting it failed (%v)", err)
-		}
-		e.addControlPlane(guestName)
-		e.patchControlPlane(`{"labels":{"team":"storage"}}`)
-		e.awaitAvailable()
-		e.eventually(prompt, func() error {
-			d, err := e.deployment()
-			if err == nil && d.Spec.Template.Labels["team"] != "storage" {
-				err = fmt.Errorf("the pods have the labels %v, want those of the control plane, too", d.Spec.Template.Labels)
+	eachHosted(t, options{Before: func(e *env) { e.deleteControlPlane(guestName) }},
+		func(_ *testing.T, e *hostedEnv) {
+			e.eventually(installed, func() error {
+				return e.hasOneDegraded("no HostedControlPlane", hostedNamespaceOfMessages)
+			})
+			_, err := e.deployment()
+			if ignoreNotFound(err) != nil || err == nil {
+				e.t.Errorf("the Deployment exists without a HostedControlPlane, or getting it failed (%v)", err)
 			}
-			return err
+			e.addControlPlane(guestName)
+			e.patchControlPlane(`{"labels":{"team":"storage"}}`)
+			e.awaitAvailable()
+			e.eventually(prompt, func() error {
+				d, err := e.deployment()
+				if err == nil && d.Spec.Template.Labels["team"] != "storage" {
+					err = fmt.Errorf("the pods have the labels %v, want those of the control plane, too",
+						d.Spec.Template.Labels)
+				}
+				return err
+			})
 		})
-	})
 }
 
 // TestHyperShiftReportsMissingRBAC checks that the operator does not create a Deployment until it
@@ -224,7 +249,8 @@ func TestHyperShiftReportsMissingRBAC(t *testing.T) {
 	e.allowed = func(r request) bool { return r.Resource == "hostedcontrolplanes" }
 	e.startOperator()
 	e.eventually(installed, func() error {
-		return e.hasOneDegraded("reading HostedControlPlanes in "+hostedNamespaceOfMessages, "is forbidden", "the operator's Role")
+		return e.hasOneDegraded("reading HostedControlPlanes in "+hostedNamespaceOfMessages,
+			"is forbidden", "the operator's Role")
 	})
 	if _, err := e.deployment(); ignoreNotFound(err) != nil || err == nil {
 		t.Errorf("the Deployment exists, or getting it failed (%v)", err)
@@ -235,16 +261,19 @@ func TestHyperShiftReportsMissingRBAC(t *testing.T) {
 
 // mayReadControlPlanes returns nil if RBAC grants or denies the operator access as wanted.
 func (e *env) mayReadControlPlanes(want bool) error {
-	review, err := e.management.kube.AuthorizationV1().SubjectAccessReviews().Create(e.ctx(), &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: e.management.user(e.subject.name),
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: hostedNamespace, Verb: "list", Group: hostedControlPlanes().Group, Resource: hostedControlPlanes().Resource,
+	review, err := e.management.kube.AuthorizationV1().SubjectAccessReviews().
+		Create(e.ctx(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: e.management.user(e.subject.name),
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: hostedNamespace, Verb: "list", Group: hostedControlPlanes().Group,
+					Resource: hostedControlPlanes().Resource,
+				},
 			},
-		},
-	}, metav1.CreateOptions{})
+		}, metav1.CreateOptions{})
 	if err == nil && review.Status.Allowed != want {
-		err = fmt.Errorf("the operator may list HostedControlPlanes: %t, want %t", review.Status.Allowed, want)
+		err = fmt.Errorf("the operator may list HostedControlPlanes: %t, want %t", review.Status.Allowed,
+			want)
 	}
 	return err
 }

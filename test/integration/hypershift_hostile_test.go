@@ -23,7 +23,9 @@ import (
 
 // injected is YAML that ends a quoted argument, adds fields to a container, and contains control
 // characters.
-const injected = "x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n        env: [{name: A, valueFrom: {secretKeyRef: {name: pull-secret, key: a}}}]\n        a: \"\x1b[2J"
+const injected = "x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n" +
+	"        env: [{name: A, valueFrom: {secretKeyRef: {name: pull-secret, key: a}}}]\n" +
+	"        a: \"\x1b[2J"
 
 func megabyte() string { return strings.Repeat("x", 1<<20) }
 
@@ -51,44 +53,88 @@ func nested(value any, path ...string) map[string]any {
 // invalid values.
 func hostileWrites(driver string) map[string]hostileWrite {
 	all := map[string]hostileWrite{}
-	infrastructures, apiServers, proxies := configResource("infrastructures"), configResource("apiservers"), configResource("proxies")
+	infrastructures, apiServers, proxies := configResource("infrastructures"),
+		configResource("apiservers"), configResource("proxies")
 	for name, value := range map[string]any{
-		"YAML": injected, "JSON": `{"a": ["b"]}`, "placeholder": "${TLS_MIN_VERSION}", "megabyte": megabyte(), "number": 5,
+		"YAML": injected, "JSON": `{"a": ["b"]}`, "placeholder": "${TLS_MIN_VERSION}",
+		"megabyte": megabyte(), "number": 5,
 	} {
-		all["cluster ID "+name] = hostileWrite{infrastructures, "cluster", true, nested(value, "status", "infrastructureName"), "status.infrastructureName"}
+		all["cluster ID "+name] = hostileWrite{
+			infrastructures, "cluster", true,
+			nested(value, "status", "infrastructureName"), "status.infrastructureName",
+		}
 		all["TLS version "+name] = hostileWrite{
 			apiServers, "cluster", false,
-			map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{"type": "Custom", "custom": map[string]any{"minTLSVersion": value}}}},
+			map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
+				"type":   "Custom",
+				"custom": map[string]any{"minTLSVersion": value},
+			}}},
 			"spec.tlsSecurityProfile.custom.minTLSVersion",
 		}
 		all["observed TLS version "+name] = hostileWrite{
-			clusterCSIDrivers(), driver, false, nested(value, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "minTLSVersion"), "",
+			clusterCSIDrivers(), driver, false,
+			nested(value, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "minTLSVersion"), "",
 		}
 	}
 	for name, value := range map[string]any{"YAML": injected, "object": map[string]any{"a": "b"}} {
 		all["observed cipher "+name] = hostileWrite{
-			clusterCSIDrivers(), driver, false, nested([]any{value}, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "cipherSuites"), "",
+			clusterCSIDrivers(), driver, false, nested([]any{value}, "spec", "observedConfig",
+				"targetcsiconfig", "servingInfo", "cipherSuites"), "",
 		}
-		all["log level "+name] = hostileWrite{clusterCSIDrivers(), driver, false, nested(value, "spec", "logLevel"), "spec.logLevel"}
+		all["log level "+name] = hostileWrite{
+			clusterCSIDrivers(), driver, false,
+			nested(value, "spec", "logLevel"), "spec.logLevel",
+		}
 	}
-	for name, value := range map[string]any{"YAML": injected, "megabyte": "http://" + megabyte(), "number": 5} {
-		all["proxy "+name] = hostileWrite{proxies, "cluster", true, nested(value, "status", "httpProxy"), "status.httpProxy"}
+	for name, value := range map[string]any{
+		"YAML": injected, "megabyte": "http://" + megabyte(),
+		"number": 5,
+	} {
+		all["proxy "+name] = hostileWrite{
+			proxies, "cluster", true, nested(value, "status", "httpProxy"),
+			"status.httpProxy",
+		}
 	}
-	all["topology"] = hostileWrite{infrastructures, "cluster", true, nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology"}
-	all["status of another type"] = hostileWrite{infrastructures, "cluster", true, nested("x", "status"), "field status of"}
+	all["topology"] = hostileWrite{
+		infrastructures, "cluster", true,
+		nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology",
+	}
+	all["status of another type"] = hostileWrite{
+		infrastructures, "cluster", true,
+		nested("x", "status"), "field status of",
+	}
 	all["many ciphers"] = hostileWrite{
-		apiServers, "cluster", false, map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
-			"type": "Custom", "custom": map[string]any{"ciphers": strings.Split(strings.Repeat("AES128-SHA ", 10000), " ")},
-		}}}, "spec.tlsSecurityProfile.custom.ciphers",
+		apiServers, "cluster", false,
+		map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
+			"type": "Custom", "custom": map[string]any{"ciphers": strings.Split(strings.Repeat("AES128-SHA ",
+				10000), " ")},
+		}}},
+		"spec.tlsSecurityProfile.custom.ciphers",
 	}
-	all["no observed configuration"] = hostileWrite{clusterCSIDrivers(), driver, false, nested(nil, "spec", "observedConfig"), ""}
+	all["no observed configuration"] = hostileWrite{
+		clusterCSIDrivers(), driver, false,
+		nested(nil, "spec", "observedConfig"), "",
+	}
 	all["observed variables"] = hostileWrite{
-		clusterCSIDrivers(), driver, false, nested("/tmp/evil.so", "spec", "observedConfig", "targetcsiconfig", "proxy", "LD_PRELOAD"), "",
+		clusterCSIDrivers(), driver, false,
+		nested("/tmp/evil.so", "spec", "observedConfig", "targetcsiconfig", "proxy", "LD_PRELOAD"), "",
 	}
-	all["observed list"] = hostileWrite{clusterCSIDrivers(), driver, false, nested([]any{injected}, "spec", "observedConfig"), ""}
-	all["spec of another type"] = hostileWrite{clusterCSIDrivers(), driver, false, nested("x", "spec"), "field spec of"}
-	all["management state"] = hostileWrite{clusterCSIDrivers(), driver, false, nested(injected, "spec", "managementState"), "managementState"}
-	all["classes"] = hostileWrite{clusterCSIDrivers(), driver, false, nested(injected, "spec", "storageClassState"), "spec.storageClassState"}
+	all["observed list"] = hostileWrite{
+		clusterCSIDrivers(), driver, false,
+		nested([]any{injected}, "spec", "observedConfig"), "",
+	}
+	all["spec of another type"] = hostileWrite{
+		clusterCSIDrivers(), driver, false, nested("x", "spec"),
+		"field spec of",
+	}
+	all["management state"] = hostileWrite{
+		clusterCSIDrivers(), driver, false,
+		nested(injected, "spec", "managementState"), "managementState",
+	}
+	all["classes"] = hostileWrite{
+		clusterCSIDrivers(), driver, false,
+		nested(injected, "spec", "storageClassState"), "spec.storageClassState",
+	}
 	return all
 }
 
@@ -99,7 +145,8 @@ func (e *env) controlPlaneObjects() map[string]string {
 	content := map[string]string{}
 	for _, resource := range resettableResources() {
 		objects, err := e.management.list(e.ctx(), collection{resource, hostedNamespace})
-		if apierrors.IsMethodNotSupported(err) || resource.Resource == "events" || resource.Resource == "pods" || resource.Resource == "replicasets" {
+		if apierrors.IsMethodNotSupported(err) || resource.Resource == "events" ||
+			resource.Resource == "pods" || resource.Resource == "replicasets" {
 			continue
 		}
 		e.must(err)
@@ -133,7 +180,8 @@ func (e *env) relaxSchema(crd string, fields ...string) {
 		delete(root, "x-kubernetes-validations")
 		delete(root, "required")
 		for _, field := range fields {
-			root["properties"].(map[string]any)[field] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+			properties, _ := root["properties"].(map[string]any)
+			properties[field] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
 		}
 	}
 	_, err = e.guest.dynamic.Resource(crds()).Update(e.ctx(), changed, metav1.UpdateOptions{})
@@ -159,7 +207,9 @@ func (e *env) merge(a hostileWrite) {
 		subresources = []string{"status"}
 	}
 	e.eventually(soon, func() error {
-		_, err := e.guest.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.MergePatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
+		_, err := e.guest.dynamic.Resource(a.resource).
+			Patch(e.ctx(), a.object, types.MergePatchType, text,
+				metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
 		return err
 	})
 }
@@ -172,9 +222,14 @@ func (e *env) undo(a hostileWrite, first map[string]any) {
 	if a.status {
 		part, subresources = "status", []string{"status"}
 	}
-	text, err := json.Marshal([]any{map[string]any{"op": "add", "path": "/" + part, "value": first[part]}})
+	text, err := json.Marshal([]any{map[string]any{
+		"op": "add", "path": "/" + part,
+		"value": first[part],
+	}})
 	e.must(err)
-	_, err = e.guest.dynamic.Resource(a.resource).Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
+	_, err = e.guest.dynamic.Resource(a.resource).
+		Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"},
+			subresources...)
 	e.must(err)
 }
 
@@ -195,7 +250,8 @@ func (e *env) mustReact(a hostileWrite, first map[string]any, unchanged func(str
 // conditionNames returns nil if a condition names the field and all messages are printable. It
 // decodes no types, because the spec may be invalid.
 func (e *env) conditionNames(field string) error {
-	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).
+		Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -210,8 +266,10 @@ func (e *env) conditionNames(field string) error {
 		if condition["type"] == planted {
 			continue
 		}
-		if len(message) > 5000 || strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
-			return fmt.Errorf("the message of %s is too long or not printable: %d bytes, %.200q", condition["type"], len(message), message)
+		if len(message) > 5000 ||
+			strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+			return fmt.Errorf("the message of %s is too long or not printable: %d bytes, %.200q",
+				condition["type"], len(message), message)
 		}
 		found = found || strings.Contains(message, field)
 	}
@@ -223,7 +281,8 @@ func (e *env) conditionNames(field string) error {
 
 // observedIs returns nil if the operator has repaired the observed configuration.
 func (e *env) observedIs(want any) error {
-	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).
+		Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -291,7 +350,10 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 
 		// A valid change is still applied and reverted.
 		level := func(l opv1.LogLevel) hostileWrite {
-			return hostileWrite{clusterCSIDrivers(), e.subject.driver, false, nested(string(l), "spec", "logLevel"), ""}
+			return hostileWrite{
+				clusterCSIDrivers(), e.subject.driver, false,
+				nested(string(l), "spec", "logLevel"), "",
+			}
 		}
 		e.merge(level(opv1.Debug))
 		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("4") })
@@ -310,7 +372,8 @@ func (e *env) hasDeploymentVerbosity(verbosity string) error {
 		return err
 	}
 	for _, c := range w.containers() {
-		if got, found := argument(c, "v"); found && got != verbosity && !strings.HasSuffix(c.Name, "kube-rbac-proxy") {
+		if got, found := argument(c, "v"); found && got != verbosity &&
+			!strings.HasSuffix(c.Name, "kube-rbac-proxy") {
 			return fmt.Errorf("container %s has --v=%s, want %s", c.Name, got, verbosity)
 		}
 	}
@@ -323,31 +386,49 @@ func (e *env) plantObjects() {
 	text := injected + megabyte()[:300<<10]
 	for i := range 5 {
 		class := &storagev1.StorageClass{
-			ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("planted-%d", i), Annotations: map[string]string{"a": text[:200<<10]}},
-			Provisioner: e.subject.driver, Parameters: map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        fmt.Sprintf("planted-%d", i),
+				Annotations: map[string]string{"a": text[:200<<10]},
+			},
+			Provisioner: e.subject.driver,
+			Parameters:  map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
 		}
 		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), class, metav1.CreateOptions{})
 		e.must(err)
 	}
 	e.putConfigMap(e.subject.operandNamespace, "planted", map[string]string{"a": text})
-	for _, name := range []string{e.subject.trustedCA, "cloud-conf", "cloud-provider-config", "cinder-csi-config", hostedCloudCA} {
-		e.putConfigMap(e.subject.operandNamespace, name, map[string]string{"ca-bundle.crt": text, "cloud.conf": text, "ca-bundle.pem": text, "enable_topology": injected})
+	for _, name := range []string{
+		e.subject.trustedCA, "cloud-conf", "cloud-provider-config",
+		"cinder-csi-config", hostedCloudCA,
+	} {
+		e.putConfigMap(e.subject.operandNamespace, name,
+			map[string]string{
+				"ca-bundle.crt": text, "cloud.conf": text, "ca-bundle.pem": text,
+				"enable_topology": injected,
+			})
 	}
 	for _, name := range e.subject.credentials {
-		e.putSecret(name[0], name[1], map[string][]byte{"clouds.yaml": []byte(text), "cacert": []byte(text)})
+		e.putSecret(name[0], name[1],
+			map[string][]byte{"clouds.yaml": []byte(text), "cacert": []byte(text)})
 	}
-	e.putSecret(e.subject.operandNamespace, driverSecret, map[string][]byte{"os-authURL": []byte(text)})
-	e.putSecret(e.subject.operandNamespace, e.subject.certificate, map[string][]byte{"tls.crt": []byte(text)})
+	e.putSecret(e.subject.operandNamespace, driverSecret,
+		map[string][]byte{"os-authURL": []byte(text)})
+	e.putSecret(e.subject.operandNamespace, e.subject.certificate,
+		map[string][]byte{"tls.crt": []byte(text)})
 	status := map[string]any{"status": map[string]any{
 		"generations": []any{map[string]any{
-			"group": "apps", "resource": "deployments", "namespace": hostedNamespace, "name": e.subject.workloads[0], "lastGeneration": 1 << 40, "hash": injected,
+			"group": "apps", "resource": "deployments", "namespace": hostedNamespace,
+			"name": e.subject.workloads[0], "lastGeneration": 1 << 40, "hash": injected,
 		}},
 		"conditions": []any{map[string]any{
-			"type": planted, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z", "reason": "Planted", "message": text,
+			"type": planted, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z",
+			"reason": "Planted", "message": text,
 		}},
 	}}
 	patch, err := json.Marshal(status)
 	e.must(err)
-	_, err = e.guest.dynamic.Resource(clusterCSIDrivers()).Patch(e.ctx(), e.subject.driver, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
+	_, err = e.guest.dynamic.Resource(clusterCSIDrivers()).
+		Patch(e.ctx(), e.subject.driver, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
 	e.must(err)
 }

@@ -87,7 +87,8 @@ func (e *env) mustBeInState(before steadyState) {
 	for name, was := range before.workloads {
 		now, err := e.workload(name)
 		e.must(err)
-		if diff := cmp.Diff(was.Pod, now.Pod) + cmp.Diff(was.TemplateHashes, now.TemplateHashes); diff != "" {
+		if diff := cmp.Diff(was.Pod, now.Pod) +
+			cmp.Diff(was.TemplateHashes, now.TemplateHashes); diff != "" {
 			e.t.Errorf("the pod template of %s changed:\n%s", name, diff)
 		}
 	}
@@ -103,7 +104,8 @@ func (e *env) mustBeInState(before steadyState) {
 func (e *env) mustReconcileBothSides() {
 	e.t.Helper()
 	e.patchControlPlane(`{"labels":{"after":"the-outage"}}`)
-	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), e.provisionerBinding(), metav1.DeleteOptions{}))
+	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().
+		Delete(e.ctx(), e.provisionerBinding(), metav1.DeleteOptions{}))
 	if e.subject.isManila() {
 		e.addType("after")
 	}
@@ -115,7 +117,9 @@ func (e *env) mustReconcileBothSides() {
 		if d.Spec.Template.Labels["after"] != "the-outage" {
 			return errors.New("the Deployment does not follow the HostedControlPlane")
 		}
-		if _, err := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), e.provisionerBinding(), metav1.GetOptions{}); err != nil {
+		_, err = e.guest.kube.RbacV1().ClusterRoleBindings().
+			Get(e.ctx(), e.provisionerBinding(), metav1.GetOptions{})
+		if err != nil {
 			return err
 		}
 		if e.subject.isManila() {
@@ -173,7 +177,8 @@ func TestHyperShiftLostLeaseEndsOperator(t *testing.T) {
 	code, err := p.wait(soon)
 	e.must(err)
 	if code == 0 || !strings.Contains(tail(e.log(), 5), "lost the lease") {
-		t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code, tail(e.log(), 5))
+		t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code,
+			tail(e.log(), 5))
 	}
 	e.startOperator()
 	e.mustKeepRunning(outage(t) / 3)

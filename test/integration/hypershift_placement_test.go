@@ -105,7 +105,10 @@ func cinderObjectsBySide() objectsBySide {
 func (e *env) createdOn(s *cluster) []string {
 	e.t.Helper()
 	var created []string
-	for _, r := range e.requests(e.began, onCluster(s), request.isWrite, successful, ofVerb("create"), notOfResource("events")) {
+	creations := []func(request) bool{
+		onCluster(s), request.isWrite, successful, ofVerb("create"), notOfResource("events"),
+	}
+	for _, r := range e.requests(e.began, creations...) {
 		created = append(created, r.Resource+" "+r.Namespace+"/"+r.Name)
 	}
 	slices.Sort(created)
@@ -120,11 +123,15 @@ func TestHyperShiftPutsObjectsOnTheirSide(t *testing.T) {
 		e.awaitAvailable()
 		e.awaitNoWrites()
 		want := objectsOf(e.subject)
-		for s, objects := range map[*cluster][]string{e.management: want.management, e.guest: want.guest} {
+		for s, objects := range map[*cluster][]string{
+			e.management: want.management,
+			e.guest:      want.guest,
+		} {
 			if diff := cmp.Diff(objects, e.createdOn(s)); diff != "" {
 				t.Errorf("objects in the %s cluster differ (-want +got):\n%s", s.name, diff)
 			}
-			for _, r := range e.requests(e.began, onCluster(s), request.isWrite, notOfResource("events", "clustercsidrivers")) {
+			others := notOfResource("events", "clustercsidrivers")
+			for _, r := range e.requests(e.began, onCluster(s), request.isWrite, others) {
 				if object := r.Resource + " " + r.Namespace + "/" + r.Name; !slices.Contains(objects, object) {
 					t.Errorf("the operator wrote to an object of others: %s", r)
 				}
@@ -132,7 +139,10 @@ func TestHyperShiftPutsObjectsOnTheirSide(t *testing.T) {
 		}
 		e.mustPullImages()
 		e.mustSelectController()
-		e.expectNone("the operator read other namespaces of the management cluster", e.requests(e.began, onCluster(e.management), func(r request) bool { return r.Namespace != hostedNamespace }))
+		e.expectNone("the operator read other namespaces of the management cluster",
+			e.requests(e.began, onCluster(e.management), func(r request) bool {
+				return r.Namespace != hostedNamespace
+			}))
 	})
 }
 
@@ -142,9 +152,11 @@ func (e *env) mustPullImages() {
 	e.t.Helper()
 	d, err := e.deployment()
 	e.must(err)
-	account, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).Get(e.ctx(), d.Spec.Template.Spec.ServiceAccountName, metav1.GetOptions{})
+	account, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).
+		Get(e.ctx(), d.Spec.Template.Spec.ServiceAccountName, metav1.GetOptions{})
 	e.must(err)
-	if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: "pull-secret"}}, account.ImagePullSecrets); diff != "" {
+	want := []corev1.LocalObjectReference{{Name: "pull-secret"}}
+	if diff := cmp.Diff(want, account.ImagePullSecrets); diff != "" {
 		e.t.Errorf("imagePullSecrets of %s differ (-want +got):\n%s", account.Name, diff)
 	}
 }
@@ -167,7 +179,8 @@ func (e *env) mustSelectController() {
 		got, _, err := unstructured.NestedStringMap(objects[0].Object, path...)
 		e.must(err)
 		if diff := cmp.Diff(d.Spec.Selector.MatchLabels, got); diff != "" {
-			e.t.Errorf("%s %s does not select the Deployment's pods (-want +got):\n%s", resource.Resource, objects[0].GetName(), diff)
+			e.t.Errorf("%s %s does not select the Deployment's pods (-want +got):\n%s", resource.Resource,
+				objects[0].GetName(), diff)
 		}
 	}
 }

@@ -26,10 +26,16 @@ const (
 // releaseImages returns the image variables that cluster-storage-operator passes for both releases.
 func releaseImages() []string {
 	var variables []string
-	for _, name := range []string{"DRIVER", "NFS_DRIVER", "LIVENESS_PROBE", "KUBE_RBAC_PROXY", "NODE_DRIVER_REGISTRAR"} {
+	for _, name := range []string{
+		"DRIVER", "NFS_DRIVER", "LIVENESS_PROBE", "KUBE_RBAC_PROXY",
+		"NODE_DRIVER_REGISTRAR",
+	} {
 		variables = append(variables, name+"_IMAGE="+guestRegistry+strings.ToLower(name))
 	}
-	for _, name := range []string{"PROVISIONER", "ATTACHER", "RESIZER", "SNAPSHOTTER", "DRIVER_CONTROL_PLANE", "LIVENESS_PROBE_CONTROL_PLANE"} {
+	for _, name := range []string{
+		"PROVISIONER", "ATTACHER", "RESIZER", "SNAPSHOTTER",
+		"DRIVER_CONTROL_PLANE", "LIVENESS_PROBE_CONTROL_PLANE",
+	} {
 		variables = append(variables, name+"_IMAGE="+controlPlaneRegistry+strings.ToLower(name))
 	}
 	return variables
@@ -61,37 +67,39 @@ func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 		warned []string
 	}{
 		"all passed": {more: []string{
-			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "proxy", "NFS_DRIVER_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "nfs",
+			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "proxy",
+			"NFS_DRIVER_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "nfs",
 		}},
 		"two missing": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachHosted(t, options{Env: append(releaseImages(), test.more...)}, func(t *testing.T, e *hostedEnv) {
-				e.awaitAvailable()
-				for i, name := range e.subject.workloads {
-					w, err := e.workload(name)
-					e.must(err)
-					registry, except := guestRegistry, func(string) bool { return false }
-					if i == 0 && test.except != nil {
-						registry, except = controlPlaneRegistry, test.except
-					} else if i == 0 {
-						registry = controlPlaneRegistry
+			eachHosted(t, options{Env: append(releaseImages(), test.more...)},
+				func(t *testing.T, e *hostedEnv) {
+					e.awaitAvailable()
+					for i, name := range e.subject.workloads {
+						w, err := e.workload(name)
+						e.must(err)
+						registry, except := guestRegistry, func(string) bool { return false }
+						if i == 0 && test.except != nil {
+							registry, except = controlPlaneRegistry, test.except
+						} else if i == 0 {
+							registry = controlPlaneRegistry
+						}
+						if err := imagesFrom(w, registry, except); err != nil {
+							t.Error(err)
+						}
 					}
-					if err := imagesFrom(w, registry, except); err != nil {
-						t.Error(err)
+					for _, image := range test.warned {
+						wanted := e.subject.isManila() || image != "NFS_DRIVER"
+						if found := strings.Contains(e.log(), image+warning); found != wanted {
+							t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
+						}
 					}
-				}
-				for _, image := range test.warned {
-					wanted := e.subject.isManila() || image != "NFS_DRIVER"
-					if found := strings.Contains(e.log(), image+warning); found != wanted {
-						t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
+					if len(test.warned) == 0 && strings.Contains(e.log(), warning) {
+						t.Error("the log contains a warning, although no image is missing")
 					}
-				}
-				if len(test.warned) == 0 && strings.Contains(e.log(), warning) {
-					t.Error("the log contains a warning, although no image is missing")
-				}
-			})
+				})
 		})
 	}
 }
@@ -104,18 +112,28 @@ func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 		for _, c := range []struct{ remove, add, message string }{
 			{remove: "PROVISIONER_IMAGE", message: "PROVISIONER_IMAGE is missing"},
 			{remove: "DRIVER_", message: "DRIVER_CONTROL_PLANE_IMAGE or DRIVER_IMAGE is missing"},
-			{remove: "LIVENESS_PROBE_", message: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE or LIVENESS_PROBE_IMAGE is missing"},
+			{
+				remove:  "LIVENESS_PROBE_",
+				message: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE or LIVENESS_PROBE_IMAGE is missing",
+			},
 			{add: "PROVISIONER_IMAGE=a b", message: "PROVISIONER_IMAGE is not the name of an image"},
 		} {
-			environment := slices.DeleteFunc(e.operatorEnv(), func(v string) bool { return c.remove != "" && strings.HasPrefix(v, c.remove) })
-			code, output := runProgram(t, e.subject.program, soon, append(environment, c.add), e.operatorArgs()...)
-			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 || !strings.Contains(output, c.message) {
-				t.Errorf("without %q and with %q the operator ended with code %d and the output\n%s\nwant one line with %q", c.remove, c.add, code, output, c.message)
+			environment := slices.DeleteFunc(e.operatorEnv(), func(v string) bool {
+				return c.remove != "" && strings.HasPrefix(v, c.remove)
+			})
+			code, output := runProgram(t, e.subject.program, soon, append(environment, c.add),
+				e.operatorArgs()...)
+			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 ||
+				!strings.Contains(output, c.message) {
+				t.Errorf("without %q and with %q the operator ended with code %d and the output\n%s\n"+
+					"want one line with %q", c.remove, c.add, code, output, c.message)
 			}
 		}
-		code, output := runProgram(t, e.subject.program, soon, e.operatorEnv(), append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath)...)
+		code, output := runProgram(t, e.subject.program, soon, e.operatorEnv(),
+			append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath)...)
 		if code == 0 || !strings.Contains(output, "--guest-kubeconfig") {
-			t.Errorf("with an invalid kubeconfig the operator ended with code %d and the output\n%s", code, output)
+			t.Errorf("with an invalid kubeconfig the operator ended with code %d and the output\n%s", code,
+				output)
 		}
 	})
 }
@@ -147,8 +165,14 @@ func podUser(w workload) int64 {
 // operator's own proxy variables once, and that the nodes get the guest cluster's proxy.
 func TestHyperShiftUsesProxyOfEachCluster(t *testing.T) {
 	t.Parallel()
-	own := map[string]string{"HTTP_PROXY": "http://management:3128", "HTTPS_PROXY": "http://management:3129", "NO_PROXY": ".svc,127.0.0.1"}
-	guests := map[string]string{"HTTP_PROXY": "http://guest:3128", "HTTPS_PROXY": "http://guest:3129", "NO_PROXY": ".guest"}
+	own := map[string]string{
+		"HTTP_PROXY":  "http://management:3128",
+		"HTTPS_PROXY": "http://management:3129", "NO_PROXY": ".svc,127.0.0.1",
+	}
+	guests := map[string]string{
+		"HTTP_PROXY": "http://guest:3128", "HTTPS_PROXY": "http://guest:3129",
+		"NO_PROXY": ".guest",
+	}
 	var environment []string
 	for name, value := range own {
 		environment = append(environment, name+"="+value)
@@ -159,7 +183,10 @@ func TestHyperShiftUsesProxyOfEachCluster(t *testing.T) {
 	e.awaitNoWrites()
 	before, err := e.deployment()
 	e.must(err)
-	e.setProxy(&configv1.ProxyStatus{HTTPProxy: guests["HTTP_PROXY"], HTTPSProxy: guests["HTTPS_PROXY"], NoProxy: guests["NO_PROXY"]})
+	e.setProxy(&configv1.ProxyStatus{
+		HTTPProxy:  guests["HTTP_PROXY"],
+		HTTPSProxy: guests["HTTPS_PROXY"], NoProxy: guests["NO_PROXY"],
+	})
 	e.within(prompt, func() error { return e.hasProxies(own, guests) })
 	e.awaitAvailable()
 	e.awaitNoWrites()
@@ -213,7 +240,9 @@ func (e *env) hasVersions(desired, present string) error {
 	}
 	for _, annotations := range all {
 		got := maps.Clone(annotations)
-		maps.DeleteFunc(got, func(key, _ string) bool { return key != desiredVersion && key != presentVersion })
+		maps.DeleteFunc(got, func(key, _ string) bool {
+			return key != desiredVersion && key != presentVersion
+		})
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("the versions differ (-want +got):\n%s", diff)
 		}
@@ -226,7 +255,8 @@ func (e *env) hasVersions(desired, present string) error {
 // removes it.
 func (e *env) setOperatorVersion(version string) {
 	e.t.Helper()
-	e.patchBesideController(resource("apps", "deployments"), e.subject.name, `{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
+	e.patchBesideController(resource("apps", "deployments"), e.subject.name,
+		`{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
 }
 
 // TestHyperShiftReportsVersionAfterRollout checks the variable of the operator, the annotation of
@@ -269,8 +299,10 @@ func TestHyperShiftReportsVersionAfterRollout(t *testing.T) {
 // isRollingOut returns nil while the Deployment waits for new pods.
 func (e *env) isRollingOut() error {
 	d, err := e.deployment()
-	if err == nil && (d.Status.ObservedGeneration != d.Generation || d.Status.UnavailableReplicas == 0) {
-		err = fmt.Errorf("the Deployment has %d unavailable pods at generation %d of %d", d.Status.UnavailableReplicas, d.Status.ObservedGeneration, d.Generation)
+	if err == nil && (d.Status.ObservedGeneration != d.Generation ||
+		d.Status.UnavailableReplicas == 0) {
+		err = fmt.Errorf("the Deployment has %d unavailable pods at generation %d of %d",
+			d.Status.UnavailableReplicas, d.Status.ObservedGeneration, d.Generation)
 	}
 	return err
 }
@@ -289,21 +321,35 @@ func TestHyperShiftSchedulesControllersBesideControlPlane(t *testing.T) {
 			t.Errorf("the node selector is %v, want none, as the control plane has none", pod.NodeSelector)
 		}
 		e.must(checkEqual([]corev1.Toleration{
-			{Key: "hypershift.openshift.io/control-plane", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule},
-			{Key: "hypershift.openshift.io/cluster", Operator: corev1.TolerationOpEqual, Value: hostedNamespace, Effect: corev1.TaintEffectNoSchedule},
+			{
+				Key: "hypershift.openshift.io/control-plane", Operator: corev1.TolerationOpEqual, Value: "true",
+				Effect: corev1.TaintEffectNoSchedule,
+			},
+			{
+				Key: "hypershift.openshift.io/cluster", Operator: corev1.TolerationOpEqual,
+				Value: hostedNamespace, Effect: corev1.TaintEffectNoSchedule,
+			},
 		}, pod.Tolerations))
 		node := func(weight int32, key, value string) corev1.PreferredSchedulingTerm {
 			return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: key, Operator: corev1.NodeSelectorOpIn,
+					Values: []string{value},
+				}},
 			}}
 		}
 		e.must(checkEqual([]corev1.PreferredSchedulingTerm{
-			node(50, "hypershift.openshift.io/control-plane", "true"), node(100, "hypershift.openshift.io/cluster", hostedNamespace),
+			node(50, "hypershift.openshift.io/control-plane", "true"),
+			node(100, "hypershift.openshift.io/cluster", hostedNamespace),
 		}, pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
 		beside := map[string]string{"hypershift.openshift.io/hosted-control-plane": hostedNamespace}
-		e.must(checkEqual([]corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: beside}, TopologyKey: "kubernetes.io/hostname",
-		}}}, pod.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
+		e.must(checkEqual([]corev1.WeightedPodAffinityTerm{{
+			Weight: 100,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				LabelSelector: &metav1.LabelSelector{MatchLabels: beside},
+				TopologyKey:   "kubernetes.io/hostname",
+			},
+		}}, pod.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution))
 		for key, value := range beside {
 			if got := d.Spec.Template.Labels[key]; got != value {
 				t.Errorf("label %s is %q, want %q", key, got, value)

@@ -23,7 +23,8 @@ func hostedPermissions(s subject) map[string][]string {
 	full := append([]string{"create", "update", "patch", "delete"}, read...)
 	verbs := map[string][]string{"hostedcontrolplanes": read}
 	for _, resource := range []string{
-		"pods", "services", "endpoints", "events", "configmaps", "secrets", "serviceaccounts", "deployments", "poddisruptionbudgets", "leases",
+		"pods", "services", "endpoints", "events", "configmaps", "secrets", "serviceaccounts",
+		"deployments", "poddisruptionbudgets", "leases",
 	} {
 		verbs[resource] = full
 	}
@@ -44,7 +45,8 @@ func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 		guest, err := clientcmd.BuildConfigFromFlags("", e.guestKubeconfig())
 		e.must(err)
 		e.mustBeRefused(&rest.Config{
-			Host: guest.Host, BearerToken: management.BearerToken, BearerTokenFile: management.BearerTokenFile,
+			Host: guest.Host, BearerToken: management.BearerToken,
+			BearerTokenFile: management.BearerTokenFile,
 			TLSClientConfig: rest.TLSClientConfig{CAData: guest.CAData},
 		})
 		e.mustBeRefused(&rest.Config{Host: management.Host, TLSClientConfig: rest.TLSClientConfig{
@@ -52,8 +54,10 @@ func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 		}})
 
 		e.awaitAvailable()
-		e.patchControlPlane(`{"labels":{"team":"storage"},"controllerAvailabilityPolicy":"HighlyAvailable"}`)
-		e.patchBesideController(secrets(), e.subject.credentials[0][1], `{"stringData":{"another":"key"}}`)
+		e.patchControlPlane(`{"labels":{"team":"storage"},` +
+			`"controllerAvailabilityPolicy":"HighlyAvailable"}`)
+		e.patchBesideController(secrets(), e.subject.credentials[0][1],
+			`{"stringData":{"another":"key"}}`)
 		for _, object := range objectsOf(e.subject).guest {
 			e.deleteIfRecreated(object)
 		}
@@ -71,9 +75,11 @@ func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 			switch {
 			case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
 				t.Errorf("the API server refused a request: %s", r)
-			case r.Cluster == e.management && (r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
+			case r.Cluster == e.management &&
+				(r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
 				t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
-			case r.Cluster == e.guest && (r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
+			case r.Cluster == e.guest &&
+				(r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
 				t.Errorf("the operator sent this request to the wrong cluster: %s", r)
 			case r.Resource == "secrets" && r.Name == foreign:
 				t.Errorf("the operator reads the credentials of another driver: %s", r)
@@ -85,7 +91,10 @@ func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 // managementResources returns resources of the management cluster that the operator must not look
 // for in the guest cluster.
 func managementResources() []string {
-	return []string{"deployments", "poddisruptionbudgets", "leases", "hostedcontrolplanes", "services", "replicasets"}
+	return []string{
+		"deployments", "poddisruptionbudgets", "leases", "hostedcontrolplanes", "services",
+		"replicasets",
+	}
 }
 
 // mustBeRefused checks that the API server returns 401.
@@ -95,7 +104,8 @@ func (e *env) mustBeRefused(config *rest.Config) {
 	client, err := kubernetes.NewForConfig(config)
 	e.must(err)
 	for _, namespace := range []string{hostedNamespace, operatorNamespace} {
-		if _, err := client.CoreV1().Secrets(namespace).List(e.ctx(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		_, err := client.CoreV1().Secrets(namespace).List(e.ctx(), metav1.ListOptions{})
+		if !apierrors.IsUnauthorized(err) {
 			e.t.Errorf("%s returned %v for credentials of the other cluster, want 401", config.Host, err)
 		}
 	}
@@ -104,10 +114,14 @@ func (e *env) mustBeRefused(config *rest.Config) {
 // deleteIfRecreated deletes the object if the operator recreates it without consequences.
 func (e *env) deleteIfRecreated(object string) {
 	e.t.Helper()
-	kinds := map[string]string{"clusterrolebindings": "rbac.authorization.k8s.io", "storageclasses": "storage.k8s.io", "csidrivers": "storage.k8s.io"}
+	kinds := map[string]string{
+		"clusterrolebindings": "rbac.authorization.k8s.io",
+		"storageclasses":      "storage.k8s.io", "csidrivers": "storage.k8s.io",
+	}
 	for prefix, group := range kinds {
 		if name, ok := strings.CutPrefix(object, prefix+" /"); ok {
-			e.must(e.guest.dynamic.Resource(resource(group, prefix)).Delete(e.ctx(), name, metav1.DeleteOptions{}))
+			e.must(e.guest.dynamic.Resource(resource(group, prefix)).
+				Delete(e.ctx(), name, metav1.DeleteOptions{}))
 		}
 	}
 }

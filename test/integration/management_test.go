@@ -38,12 +38,14 @@ func TestUnmanagedWritesNothing(t *testing.T) {
 	e.setManagementState(opv1.Unmanaged)
 	since := e.awaitNoWrites()
 
-	e.patch(resource("apps", "deployments"), operandNamespace, controllerName, `{"spec":{"replicas":1}}`)
-	e.patch(resource("apps", "daemonsets"), operandNamespace, nodeName, `{"spec":{"template":{"spec":{"priorityClassName":null}}}}`)
+	e.patch(resource("apps", "deployments"), operandNamespace, controllerName,
+		`{"spec":{"replicas":1}}`)
+	e.patch(resource("apps", "daemonsets"), operandNamespace, nodeName,
+		`{"spec":{"template":{"spec":{"priorityClassName":null}}}}`)
 	e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`)
-	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), provisionerBinding, metav1.DeleteOptions{}))
-	e.must(e.guest.kube.StorageV1().StorageClasses().Delete(e.ctx(), "csi-manila-default", metav1.DeleteOptions{}))
-	e.must(e.guest.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
+	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
+	e.delete(resource("storage.k8s.io", "storageclasses"), "", "csi-manila-default")
+	e.delete(resource("storage.k8s.io", "csidrivers"), "", driverName)
 	e.throughout(3*time.Second, func() error {
 		if writes := e.writes(since); len(writes) > 0 {
 			return fmt.Errorf("the operator wrote while Unmanaged:\n%s", list(writes))
@@ -61,12 +63,17 @@ func TestUnmanagedWritesNothing(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if replicas := *deployment.Spec.Replicas; replicas != 2 || node.Pod.PriorityClassName != "system-node-critical" {
-			return fmt.Errorf("the workloads have %d replicas and priority %q, want them reverted", replicas, node.Pod.PriorityClassName)
+		if replicas := *deployment.Spec.Replicas; replicas != 2 ||
+			node.Pod.PriorityClassName != "system-node-critical" {
+			return fmt.Errorf("the workloads have %d replicas and priority %q, want them reverted", replicas,
+				node.Pod.PriorityClassName)
 		}
-		_, bindingErr := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
-		_, driverErr := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
-		return errors.Join(e.hasTranslation(want), e.hasClasses("csi-manila-default"), bindingErr, driverErr)
+		_, bindingErr := e.guest.kube.RbacV1().ClusterRoleBindings().
+			Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
+		_, driverErr := e.guest.kube.StorageV1().CSIDrivers().
+			Get(e.ctx(), driverName, metav1.GetOptions{})
+		return errors.Join(e.hasTranslation(want), e.hasClasses("csi-manila-default"), bindingErr,
+			driverErr)
 	})
 	e.awaitAvailable()
 }
@@ -78,7 +85,9 @@ func TestRemovedIsRefused(t *testing.T) {
 	e.awaitAvailable()
 	since, before := e.awaitNoWrites(), e.workloads()
 	e.setManagementState(opv1.Removed)
-	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed") })
+	e.within(prompt, func() error {
+		return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed")
+	})
 	e.must(e.reports("ManagementStateDegraded", "Removed is not supported",
 		"Set spec.managementState of ClusterCSIDriver "+driverName+" to Managed"))
 	e.throughout(2*time.Second, func() error {
@@ -89,7 +98,9 @@ func TestRemovedIsRefused(t *testing.T) {
 	})
 	e.mustHaveWorkloads(before)
 	e.setManagementState(opv1.Managed)
-	e.within(prompt, func() error { return e.hasCondition("ManagementStateDegraded", opv1.ConditionFalse, "") })
+	e.within(prompt, func() error {
+		return e.hasCondition("ManagementStateDegraded", opv1.ConditionFalse, "")
+	})
 }
 
 func TestStaticObjectsAreRepaired(t *testing.T) {
@@ -102,13 +113,15 @@ func TestStaticObjectsAreRepaired(t *testing.T) {
 	}{
 		"ClusterRoleBinding deleted": {
 			func() error {
-				return e.guest.kube.RbacV1().ClusterRoleBindings().Delete(e.ctx(), provisionerBinding, metav1.DeleteOptions{})
+				e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
+				return nil
 			},
 			e.hasBinding,
 		},
 		"ClusterRoleBinding edited": {
 			func() error {
-				e.patch(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding, `{"subjects":[]}`)
+				e.patch(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding,
+					`{"subjects":[]}`)
 				return nil
 			},
 			e.hasBinding,
@@ -123,29 +136,34 @@ func TestStaticObjectsAreRepaired(t *testing.T) {
 		},
 		"Service deleted": {
 			func() error {
-				return e.guest.kube.CoreV1().Services(operandNamespace).Delete(e.ctx(), metricsService, metav1.DeleteOptions{})
+				e.delete(resource("", "services"), operandNamespace, metricsService)
+				return nil
 			},
 			e.hasService,
 		},
 		"PodDisruptionBudget edited": {
 			func() error {
-				e.patch(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget, `{"spec":{"maxUnavailable":2}}`)
+				e.patch(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget,
+					`{"spec":{"maxUnavailable":2}}`)
 				return nil
 			},
 			e.hasDisruptionBudget,
 		},
 		"PodDisruptionBudget deleted": {
 			func() error {
-				return e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Delete(e.ctx(), disruptionBudget, metav1.DeleteOptions{})
+				e.delete(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget)
+				return nil
 			},
 			e.hasDisruptionBudget,
 		},
 		"ServiceAccount deleted": {
 			func() error {
-				return e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).Delete(e.ctx(), nodeAccount, metav1.DeleteOptions{})
+				e.delete(resource("", "serviceaccounts"), operandNamespace, nodeAccount)
+				return nil
 			},
 			func() error {
-				_, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).Get(e.ctx(), nodeAccount, metav1.GetOptions{})
+				_, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
+					Get(e.ctx(), nodeAccount, metav1.GetOptions{})
 				return err
 			},
 		},
@@ -160,11 +178,15 @@ func TestStaticObjectsAreRepaired(t *testing.T) {
 }
 
 func (e *env) hasBinding() error {
-	binding, err := e.guest.kube.RbacV1().ClusterRoleBindings().Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
+	binding, err := e.guest.kube.RbacV1().ClusterRoleBindings().
+		Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	want := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operandNamespace, Name: "manila-csi-driver-controller-sa"}}
+	want := []rbacv1.Subject{{
+		Kind: "ServiceAccount", Namespace: operandNamespace,
+		Name: "manila-csi-driver-controller-sa",
+	}}
 	if diff := cmp.Diff(want, binding.Subjects); diff != "" {
 		return fmt.Errorf("the subjects of %s differ (-want +got):\n%s", provisionerBinding, diff)
 	}
@@ -172,7 +194,8 @@ func (e *env) hasBinding() error {
 }
 
 func (e *env) hasService() error {
-	service, err := e.guest.kube.CoreV1().Services(operandNamespace).Get(e.ctx(), metricsService, metav1.GetOptions{})
+	service, err := e.guest.kube.CoreV1().Services(operandNamespace).
+		Get(e.ctx(), metricsService, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -188,7 +211,8 @@ func (e *env) hasService() error {
 }
 
 func (e *env) hasDisruptionBudget() error {
-	budget, err := e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).Get(e.ctx(), disruptionBudget, metav1.GetOptions{})
+	budget, err := e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).
+		Get(e.ctx(), disruptionBudget, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -203,12 +227,16 @@ func TestRBACPrecedesWorkloads(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	created := func(resources ...string) []request {
-		return e.requests(e.began, ofVerb("create"), successful, func(r request) bool { return slices.Contains(resources, r.Resource) })
+		return e.requests(e.began, ofVerb("create"), successful, func(r request) bool {
+			return slices.Contains(resources, r.Resource)
+		})
 	}
-	rights := created("serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings")
+	rights := created("serviceaccounts", "roles", "rolebindings", "clusterroles",
+		"clusterrolebindings")
 	workloads := created("deployments", "daemonsets")
 	if len(rights) < 14 || len(workloads) != 3 {
-		t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rights), len(workloads))
+		t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rights),
+			len(workloads))
 	}
 	first := slices.MinFunc(workloads, func(a, b request) int { return a.Time.Compare(b.Time) })
 	for _, r := range rights {
@@ -234,10 +262,12 @@ func TestCSIDriverHasOneWriter(t *testing.T) {
 	now, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
 	if now.UID != created.UID || now.ResourceVersion != created.ResourceVersion {
-		t.Errorf("the CSIDriver has UID %s and version %s, had %s and %s", now.UID, now.ResourceVersion, created.UID, created.ResourceVersion)
+		t.Errorf("the CSIDriver has UID %s and version %s, had %s and %s", now.UID, now.ResourceVersion,
+			created.UID, created.ResourceVersion)
 	}
 	e.expectNone("the operator wrote", e.writes(since))
-	e.expectNone("the operator deleted", e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")))
+	e.expectNone("the operator deleted",
+		e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")))
 }
 
 func hasPolicy(driver *storagev1.CSIDriver) error {
@@ -254,18 +284,24 @@ func TestCSIDriverIsRepaired(t *testing.T) {
 	csiDrivers := resource("storage.k8s.io", "csidrivers")
 	for name, change := range map[string]func(){
 		"deleted": func() {
-			e.must(e.guest.kube.StorageV1().CSIDrivers().Delete(e.ctx(), driverName, metav1.DeleteOptions{}))
+			e.delete(resource("storage.k8s.io", "csidrivers"), "", driverName)
 		},
 		"annotation edited": func() {
-			e.patch(csiDrivers, "", driverName, `{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`)
+			e.patch(csiDrivers, "", driverName,
+				`{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`)
 		},
-		"policy edited": func() { e.patch(csiDrivers, "", driverName, `{"spec":{"fsGroupPolicy":"None"}}`) },
-		"field edited":  func() { e.patch(csiDrivers, "", driverName, `{"spec":{"podInfoOnMount":true}}`) },
+		"policy edited": func() {
+			e.patch(csiDrivers, "", driverName, `{"spec":{"fsGroupPolicy":"None"}}`)
+		},
+		"field edited": func() {
+			e.patch(csiDrivers, "", driverName, `{"spec":{"podInfoOnMount":true}}`)
+		},
 	} {
 		e.sub(name, func(*testing.T) {
 			change()
 			e.within(prompt, func() error {
-				driver, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+				driver, err := e.guest.kube.StorageV1().CSIDrivers().
+					Get(e.ctx(), driverName, metav1.GetOptions{})
 				if err != nil {
 					return err
 				}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
@@ -64,9 +63,13 @@ func TestDriversGetProxyOfCluster(t *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasProxy(map[string]string{}))
 
-	e.setProxy(&configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", HTTPSProxy: "http://proxy.example.com:3129", NoProxy: ".cluster.local,10.0.0.0/16"})
+	e.setProxy(&configv1.ProxyStatus{
+		HTTPProxy:  "http://proxy.example.com:3128",
+		HTTPSProxy: "http://proxy.example.com:3129", NoProxy: ".cluster.local,10.0.0.0/16",
+	})
 	want := map[string]string{
-		"HTTP_PROXY": "http://proxy.example.com:3128", "HTTPS_PROXY": "http://proxy.example.com:3129", "NO_PROXY": ".cluster.local,10.0.0.0/16",
+		"HTTP_PROXY": "http://proxy.example.com:3128", "HTTPS_PROXY": "http://proxy.example.com:3129",
+		"NO_PROXY": ".cluster.local,10.0.0.0/16",
 	}
 	e.within(prompt, func() error { return e.hasProxy(want) })
 	e.awaitAvailable()
@@ -141,17 +144,28 @@ func TestMetricsFollowTLSProfile(t *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasTLSSettings("VersionTLS12", ""))
 	for _, profile := range []struct{ name, text, version, ciphers string }{
-		{"modern", `{"type":"Modern","modern":{}}`, "VersionTLS13", "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"},
 		{
-			"custom", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11","ciphers":["ECDHE-RSA-AES128-GCM-SHA256"]}}`,
+			"modern", `{"type":"Modern","modern":{}}`, "VersionTLS13",
+			"TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256",
+		},
+		{
+			"custom", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11",` +
+				`"ciphers":["ECDHE-RSA-AES128-GCM-SHA256"]}}`,
 			"VersionTLS11", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
 		},
 		{
-			"custom without version", `{"type":"Custom","custom":{"ciphers":["ECDHE-RSA-AES256-GCM-SHA384"]}}`,
+			"custom without version",
+			`{"type":"Custom","custom":{"ciphers":["ECDHE-RSA-AES256-GCM-SHA384"]}}`,
 			"VersionTLS12", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
 		},
-		{"custom without ciphers", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11"}}`, "VersionTLS11", ""},
-		{"custom with empty ciphers", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS13","ciphers":[]}}`, "VersionTLS13", ""},
+		{
+			"custom without ciphers", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11"}}`,
+			"VersionTLS11", "",
+		},
+		{
+			"custom with empty ciphers",
+			`{"type":"Custom","custom":{"minTLSVersion":"VersionTLS13","ciphers":[]}}`, "VersionTLS13", "",
+		},
 		{"custom with nothing", `{"type":"Custom","custom":{}}`, "VersionTLS12", ""},
 		{"none", `null`, "VersionTLS12", ""},
 	} {
@@ -170,7 +184,10 @@ func TestContainersFollowLogLevel(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	for level, want := range map[opv1.LogLevel]string{opv1.Debug: "4", opv1.Trace: "6", opv1.TraceAll: "6", opv1.Normal: "2"} {
+	for level, want := range map[opv1.LogLevel]string{
+		opv1.Debug: "4", opv1.Trace: "6",
+		opv1.TraceAll: "6", opv1.Normal: "2",
+	} {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = level })
 		e.within(prompt, func() error { return e.hasVerbosity(want) })
 	}
@@ -214,11 +231,12 @@ func TestOperatorLogContainsNoBodies(t *testing.T) {
 			e.awaitAvailable()
 			e.eventually(soon, func() error {
 				if !strings.Contains(e.log(), c.changed) {
-					return fmt.Errorf("the operator's log does not contain %q: the level has not changed", c.changed)
+					return fmt.Errorf("the operator's log does not contain %q: the level has not changed",
+						c.changed)
 				}
 				return nil
 			})
-			e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
+			e.delete(secrets(), operandNamespace, driverSecret)
 			e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
 			for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
 				if strings.Contains(e.log(), body) {

@@ -48,7 +48,8 @@ func TestMissingImagesEndOperator(t *testing.T) {
 
 // leaseHolder returns the identity of the leader, or "".
 func (e *env) leaseHolder() (string, error) {
-	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).Get(e.ctx(), e.subject.component+"-lock", metav1.GetOptions{})
+	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).
+		Get(e.ctx(), e.subject.component+"-lock", metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +113,10 @@ func TestChangedConfigEndsOperator(t *testing.T) {
 
 // tlsVersion connects to the operator with at most this TLS version and returns the negotiated one.
 func (e *env) tlsVersion(highest uint16) (uint16, error) {
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: highest}} //nolint:gosec // self-signed.
+	dialer := &tls.Dialer{Config: &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // self-signed.
+		MaxVersion:         highest,
+	}}
 	address, err := e.address()
 	if err != nil {
 		return 0, err
@@ -145,7 +149,8 @@ func (e *env) mustServeEndpoints(more ...httpCheck) {
 	e.awaitAvailable()
 	prometheus, err := e.prometheusToken()
 	e.must(err)
-	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
+		CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
 	for _, c := range append([]httpCheck{
 		{"/healthz", "", http.StatusOK},
@@ -177,7 +182,7 @@ func (e *env) mustSettle() {
 	e.awaitPollTime(5)
 	e.expectNone("the operator wrote", e.requests(since, request.isWrite))
 	reads := map[string]int{}
-	for _, r := range e.requests(since, ofVerb("get"), func(r request) bool { return r.Resource != "leases" }) {
+	for _, r := range e.requests(since, ofVerb("get"), notOfResource("leases")) {
 		reads[r.Cluster.name+": "+r.Resource+" "+r.Namespace+"/"+r.Name]++
 	}
 	for object, n := range reads {
@@ -195,19 +200,22 @@ func (e *env) awaitPollTime(n int) {
 		e.awaitPolls(n)
 		return
 	}
-	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval) // Cinder's operator probes only after changes
+	// Cinder's operator probes only after changes.
+	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval)
 }
 
 // staleConditions returns conditions of earlier operators: csi-driver-manila-operator up to 4.17,
 // csi-operator from 4.18.
 func staleConditions() []string {
 	return []string{
-		"OpenStackManilaDeploymentVersionControllerDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
+		"OpenStackManilaDeploymentVersionControllerDegraded",
+		"OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
 		"CSIControllerDisabled", "StarterControllerDegraded", "VolumeSnapshotClassControllerDegraded",
 		"OpenStackManilaDriverConditionalStaticResourcesControllerDegraded",
 		"ManilaControllerDegraded", "SecretSyncDegraded", "ManilaDriverStaticResourcesDegraded",
 		"ManilaDriverConditionalStaticResourcesControllerDegraded",
-		"ManilaDriverControllerServiceControllerAvailable", "ManilaDriverControllerServiceControllerProgressing",
+		"ManilaDriverControllerServiceControllerAvailable",
+		"ManilaDriverControllerServiceControllerProgressing",
 		"ManilaDriverControllerServiceControllerDegraded", "ManilaDriverNodeServiceControllerAvailable",
 		"ManilaDriverNodeServiceControllerProgressing", "ManilaDriverNodeServiceControllerDegraded",
 		"ManilaDriverServiceMonitorControllerDegraded", "ManilaDriverCSIConfigObserverControllerDegraded",
@@ -252,7 +260,8 @@ func TestDocumentedCommandRemovesConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`oc patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`).FindStringSubmatch(string(text))
+	documented := `oc patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`
+	command := regexp.MustCompile(documented).FindStringSubmatch(string(text))
 	if command == nil || command[1] != driverName {
 		t.Fatalf("the documentation contains %q", command)
 	}

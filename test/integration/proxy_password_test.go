@@ -26,10 +26,13 @@ func TestProxyPasswordIsRedacted(t *testing.T) {
 			e.eventually(soon, func() error { return e.hasEvent("OperatorLogLevelChange") })
 		}
 		password := fmt.Sprintf("leaked-proxy-%d-$&'(,)=%%40", i)
-		passwords = append(passwords, password, strings.ReplaceAll(password, "&", `\u0026`), fmt.Sprintf("leaked-proxy-%d", i))
+		passwords = append(passwords, password, strings.ReplaceAll(password, "&", `\u0026`),
+			fmt.Sprintf("leaked-proxy-%d", i))
 		proxy := "http://user:" + password + "@proxy.example.com:3128"
 		e.setProxy(&configv1.ProxyStatus{HTTPProxy: proxy, HTTPSProxy: proxy})
-		e.eventually(soon, func() error { return e.hasProxy(map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy}) })
+		e.eventually(soon, func() error {
+			return e.hasProxy(map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy})
+		})
 	}
 	e.setProxy(nil)
 	e.eventually(soon, func() error { return e.hasProxy(map[string]string{}) })
@@ -42,12 +45,16 @@ func TestProxyPasswordIsRedacted(t *testing.T) {
 	e.must(err)
 	driver, err := e.driver()
 	e.must(err)
-	for what, object := range map[string]any{"the log": e.log(), "events": events, "conditions": driver.Status.Conditions} {
+	for what, object := range map[string]any{
+		"the log": e.log(), "events": events,
+		"conditions": driver.Status.Conditions,
+	} {
 		text := fmt.Sprint(object)
 		if encoded, err := json.Marshal(object); err == nil && what != "the log" {
 			text = string(encoded)
 		}
-		if slices.ContainsFunc(passwords, func(password string) bool { return strings.Contains(text, password) }) {
+		shown := func(password string) bool { return strings.Contains(text, password) }
+		if slices.ContainsFunc(passwords, shown) {
 			t.Errorf("the password of the proxy is in %s", what)
 		}
 		if what != "conditions" && !strings.Contains(text, "REDACTED@proxy.example.com") {

@@ -21,6 +21,8 @@ const (
 	trustedCABundle    = "manila-csi-driver-trusted-ca-bundle"
 	trustedCAKey       = "ca-bundle.crt"
 	servingCertificate = "manila-csi-driver-controller-metrics-serving-cert"
+	// injectLabel makes the cluster network operator fill a ConfigMap with the trusted CA bundle.
+	injectLabel = "config.openshift.io/inject-trusted-cabundle"
 	// rolloutPromptly bounds the time from a changed rollout input to the changed pod template.
 	rolloutPromptly = 2 * time.Second
 )
@@ -46,23 +48,27 @@ func inputs() map[string]input {
 			put: func(e *env, content string) {
 				authority, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
 				e.must(err)
-				e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: string(authority) + "# " + content + "\n"})
+				e.putConfigMap(openshiftConfig, cloudProviderConfig,
+					map[string]string{caKeyOfCloudProvider: string(authority) + "# " + content + "\n"})
 			},
 			rolls: []string{controllerName, nodeName},
 		},
 		"trusted CA bundle": {
 			put: func(e *env, content string) {
-				config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+				config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+					Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 				e.must(err)
 				config.Data = map[string]string{trustedCAKey: content}
-				_, err = e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Update(e.ctx(), config, metav1.UpdateOptions{})
+				_, err = e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+					Update(e.ctx(), config, metav1.UpdateOptions{})
 				e.must(err)
 			},
 			rolls: workloadNames(),
 		},
 		"metrics certificate": {
 			put: func(e *env, content string) {
-				e.putSecret(operandNamespace, servingCertificate, map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
+				e.putSecret(operandNamespace, servingCertificate,
+					map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
 			},
 			rolls: []string{controllerName, nodeName},
 		},
@@ -73,7 +79,8 @@ func inputs() map[string]input {
 // same in the workload and in its pod template.
 func rolledOnce(before, after workload) error {
 	if after.Generation != before.Generation+1 {
-		return fmt.Errorf("%s has generation %d after %d, want one more", after.Name, after.Generation, before.Generation)
+		return fmt.Errorf("%s has generation %d after %d, want one more", after.Name, after.Generation,
+			before.Generation)
 	}
 	if diff := cmp.Diff(after.Hashes, after.TemplateHashes); diff != "" {
 		return fmt.Errorf("the hashes of %s differ from those of its pods:\n%s", after.Name, diff)
@@ -85,7 +92,8 @@ func rolledOnce(before, after workload) error {
 		}
 	}
 	if len(changed) != 1 || len(after.Hashes) < len(before.Hashes) {
-		return fmt.Errorf("in %s the hashes %v changed, want one:\n%s", after.Name, changed, cmp.Diff(before.Hashes, after.Hashes))
+		return fmt.Errorf("in %s the hashes %v changed, want one:\n%s", after.Name, changed,
+			cmp.Diff(before.Hashes, after.Hashes))
 	}
 	return nil
 }
@@ -178,8 +186,8 @@ func TestChangedInputRollsOutOnce(t *testing.T) {
 func TestMissingInputsAreOptional(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
-		e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
-		e.must(e.guest.kube.CoreV1().ConfigMaps(openshiftConfig).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+		e.delete(secrets(), operandNamespace, credentialsSecret)
+		e.delete(configMaps(), openshiftConfig, cloudProviderConfig)
 	}})
 	e.eventually(installed, func() error {
 		for _, name := range workloadNames() {
@@ -197,7 +205,10 @@ func TestMissingInputsAreOptional(t *testing.T) {
 	}
 	all := inputs()
 	// The driver is degraded without credentials, so they come first.
-	for _, name := range []string{"credentials", "cloud CA", "trusted CA bundle", "metrics certificate"} {
+	for _, name := range []string{
+		"credentials", "cloud CA", "trusted CA bundle",
+		"metrics certificate",
+	} {
 		e.sub(name, func(*testing.T) {
 			before := e.workloads()
 			all[name].put(e, "at last")
@@ -216,7 +227,8 @@ func TestUnrelatedObjectsDoNotRollOut(t *testing.T) {
 		e.putSecret(namespace, "foreign", map[string][]byte{"clouds.yaml": []byte("x")})
 		e.putConfigMap(namespace, "foreign", map[string]string{trustedCAKey: "x"})
 	}
-	e.putSecret(operatorNamespace, "openstack-cloud-credentials", map[string][]byte{"clouds.yaml": []byte("that of another driver")})
+	e.putSecret(operatorNamespace, "openstack-cloud-credentials",
+		map[string][]byte{"clouds.yaml": []byte("that of another driver")})
 	e.awaitPolls(2)
 	e.mustHaveWorkloads(before)
 	e.expectNone("the operator wrote", e.writes(since))
@@ -228,9 +240,10 @@ func TestMountsTrustedCA(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
-	if got := config.Labels["config.openshift.io/inject-trusted-cabundle"]; got != "true" {
+	if got := config.Labels[injectLabel]; got != "true" {
 		t.Errorf("the label for the injection of the bundle is %q, want true", got)
 	}
 	for _, w := range e.workloads() {
@@ -248,7 +261,8 @@ func TestMountsTrustedCA(t *testing.T) {
 		return nil
 	})
 	e.awaitNoWrites()
-	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
+	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got.Data[trustedCAKey] != "a bundle" {
 		t.Errorf("the operator removed the bundle: %v", got.Data)
@@ -259,7 +273,8 @@ func TestMountsTrustedCA(t *testing.T) {
 // CAs.
 func mountsTrustedCA(w workload) error {
 	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	if got, want := mountedAt(w, path), "configMap "+trustedCABundle+" ca-bundle.crt->tls-ca-bundle.pem"; got != want {
+	want := "configMap " + trustedCABundle + " ca-bundle.crt->tls-ca-bundle.pem"
+	if got := mountedAt(w, path); got != want {
 		return fmt.Errorf("csi-driver of %s has %s at %s, want %s", w.Name, got, path, want)
 	}
 	return nil

@@ -33,24 +33,31 @@ func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.createRootCredentials()
-	for name, text := range map[string]string{"empty": "", "random": "\x00\x7f\x01\xff", "text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n"} {
+	for name, text := range map[string]string{
+		"empty": "", "random": "\x00\x7f\x01\xff",
+		"text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n",
+	} {
 		for _, program := range []string{filepath.Join(e.bin, e.subject.program), "/nowhere"} {
 			file := filepath.Join(e.dir, "nonsense.yaml")
 			e.must(writeFile(file, []byte(text)))
 			script := e.startScript(program, 5, file)
 			e.eventually(soon, script.ended)
-			if output := script.output(t); script.err == nil || !strings.Contains(output, "Nothing was changed") {
+			if output := script.output(t); script.err == nil ||
+				!strings.Contains(output, "Nothing was changed") {
 				t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program, script.err, output)
 			}
 		}
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
-	if _, err := e.guest.kube.CoreV1().Secrets(rootNamespace).Get(e.ctx(), rootBackup, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	_, err := e.guest.kube.CoreV1().Secrets(rootNamespace).
+		Get(e.ctx(), rootBackup, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("the backup exists: %v", err)
 	}
 	script := e.startScript("/nowhere", 5, "--undo")
 	e.eventually(soon, script.ended)
-	if output := script.output(t); script.err == nil || !strings.Contains(output, "nothing to go back to") {
+	if output := script.output(t); script.err == nil ||
+		!strings.Contains(output, "nothing to go back to") {
 		t.Errorf("undo ended with %v:\n%s", script.err, output)
 	}
 }
@@ -72,7 +79,9 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	e.must(writeFile(fresh, e.cloudsYAML(simulator.Clouds{})))
 	script := e.startScript(program, 2, fresh)
 	e.eventually(time.Minute, script.ended)
-	if output := script.output(t); script.err == nil || !strings.Contains(output, "Timed out after 2 s, waiting until the cloud credential operator has copied") {
+	if output := script.output(t); script.err == nil ||
+		!strings.Contains(output,
+			"Timed out after 2 s, waiting until the cloud credential operator has copied") {
 		t.Errorf("without copied credentials the script ended with %v:\n%s", script.err, output)
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
@@ -90,7 +99,11 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	}
 
 	given := e.options.Cloud.Credentials
-	_, err := e.cloud.RotateCredentials(e.ctx(), simulator.Rotation{Password: given.Password, ApplicationCredentialSecret: given.ApplicationCredentialSecret})
+	_, err := e.cloud.RotateCredentials(e.ctx(),
+		simulator.Rotation{
+			Password:                    given.Password,
+			ApplicationCredentialSecret: given.ApplicationCredentialSecret,
+		})
 	e.must(err)
 	script = e.startScript(program, 60, "--undo")
 	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
@@ -102,10 +115,12 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 // createRootCredentials creates the Secret that cloud-credential-operator copies.
 func (e *env) createRootCredentials() {
 	e.t.Helper()
-	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
+	e.putSecret(rootNamespace, rootCredentials,
+		map[string][]byte{"clouds.yaml": e.cloudsYAML(simulator.Clouds{})})
 	e.afterwards(func(ctx context.Context) error {
 		secrets := e.guest.kube.CoreV1().Secrets(rootNamespace)
-		if err := secrets.Delete(ctx, rootBackup, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := secrets.Delete(ctx, rootBackup, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return err
 		}
 		return secrets.Delete(ctx, rootCredentials, metav1.DeleteOptions{})
@@ -159,9 +174,13 @@ func (e *env) startScript(program string, timeout int, args ...string) *process 
 	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
 	e.must(err)
 	client := filepath.Join(e.dir, "kubectl")
-	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl, filepath.Join(e.testCluster.dir, "admin.kubeconfig"))
+	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl,
+		filepath.Join(e.testCluster.dir, "admin.kubeconfig"))
 	e.must(os.WriteFile(client, []byte(text), 0o700))
-	p := &process{done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"), started: startWatch()}
+	p := &process{
+		done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"),
+		started: startWatch(),
+	}
 	log, err := os.Create(p.logPath)
 	e.must(err)
 	defer log.Close()
@@ -174,7 +193,8 @@ func (e *env) startScript(program string, timeout int, args ...string) *process 
 		e.must(os.WriteFile(script, text, 0o700))
 	}
 	p.cmd = exec.CommandContext(e.ctx(), script, args...)
-	p.cmd.Env = append(os.Environ(), "KUBECTL="+client, fmt.Sprintf("TIMEOUT=%d", timeout), "CHECK="+program)
+	p.cmd.Env = append(os.Environ(), "KUBECTL="+client, fmt.Sprintf("TIMEOUT=%d", timeout),
+		"CHECK="+program)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	e.must(p.cmd.Start())
 	go func() {

@@ -55,7 +55,9 @@ func TestTranslatesPassword(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
-	e.eventually(soon, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "")
+	})
 }
 
 // TestTranslatesApplicationCredential checks that a change from password leaves none of the old
@@ -84,11 +86,17 @@ func TestTranslationIsRepaired(t *testing.T) {
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
 	for name, change := range map[string]func(){
-		"edited value": func() { e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`) },
-		"foreign key":  func() { e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-trustID":"mine"}}`) },
-		"removed key":  func() { e.patch(secrets(), operandNamespace, driverSecret, `{"data":{"os-password":null}}`) },
+		"edited value": func() {
+			e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`)
+		},
+		"foreign key": func() {
+			e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-trustID":"mine"}}`)
+		},
+		"removed key": func() {
+			e.patch(secrets(), operandNamespace, driverSecret, `{"data":{"os-password":null}}`)
+		},
 		"deleted": func() {
-			e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), driverSecret, metav1.DeleteOptions{}))
+			e.delete(secrets(), operandNamespace, driverSecret)
 		},
 	} {
 		e.sub(name, func(*testing.T) {
@@ -102,7 +110,8 @@ func TestRotatedCredentialsAreTranslated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
-	_, err := e.cloud.RotateCredentials(e.ctx(), simulator.Rotation{Password: "leaked-rotated-password-77aa"})
+	_, err := e.cloud.RotateCredentials(e.ctx(),
+		simulator.Rotation{Password: "leaked-rotated-password-77aa"})
 	e.must(err)
 	e.secrets = append(e.secrets, "leaked-rotated-password-77aa")
 	text, want := e.cloudsYAML(simulator.Clouds{}), e.passwordTranslation()
@@ -124,12 +133,16 @@ func TestInvalidCloudsYAMLKeepsTranslation(t *testing.T) {
 		"no YAML":        "clouds:\n  openstack:\n    auth: {password: " + malformed + "\n  ]",
 		"wrong type":     "clouds:\n  openstack:\n    auth: " + malformed + "\n",
 		"only a comment": "# " + malformed + "\n",
-		"no password":    "clouds:\n  openstack:\n    auth: {auth_url: https://keystone.example.com, username: " + malformed + "}\n",
-		"no URL":         "clouds:\n  openstack:\n    auth: {auth_url: '" + malformed + "', username: u, password: p}\n",
+		"no password": "clouds:\n  openstack:\n    auth: {auth_url: https://keystone.example.com, " +
+			"username: " + malformed + "}\n",
+		"no URL": "clouds:\n  openstack:\n    auth: {auth_url: '" + malformed +
+			"', username: u, password: p}\n",
 	} {
 		e.sub(name, func(t *testing.T) {
 			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte(text)})
-			e.within(prompt, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "") })
+			e.within(prompt, func() error {
+				return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "")
+			})
 			message := e.message(secretSyncDegraded)
 			e.must(e.reports(secretSyncDegraded,
 				"Secret "+operandNamespace+"/"+credentialsSecret, "clouds.yaml"))
@@ -140,7 +153,9 @@ func TestInvalidCloudsYAMLKeepsTranslation(t *testing.T) {
 				t.Errorf("the operator changed the translation: %v", err)
 			}
 			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": good})
-			e.within(soon, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "") })
+			e.within(soon, func() error {
+				return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "")
+			})
 		})
 	}
 }
@@ -148,9 +163,11 @@ func TestInvalidCloudsYAMLKeepsTranslation(t *testing.T) {
 func TestReportsMissingCredentialsSecret(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {
-		e.must(e.guest.kube.CoreV1().Secrets(operandNamespace).Delete(e.ctx(), credentialsSecret, metav1.DeleteOptions{}))
+		e.delete(secrets(), operandNamespace, credentialsSecret)
 	}})
-	e.eventually(installed, func() error { return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "") })
+	e.eventually(installed, func() error {
+		return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "")
+	})
 	e.must(e.reports(secretSyncDegraded, operandNamespace+"/"+credentialsSecret, "missing"))
 	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
 	e.within(soon, func() error { return e.hasTranslation(e.passwordTranslation()) })
@@ -172,10 +189,12 @@ func TestTranslatesCA(t *testing.T) {
 	e.eventually(installed, func() error { return e.hasTranslation(withCA(aCA)) })
 
 	text := e.cloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
-	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
+	e.putSecret(operandNamespace, credentialsSecret,
+		map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
 	e.within(prompt, func() error { return e.hasTranslation(withCA(aCA)) })
 
-	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
+	e.putConfigMap(openshiftConfig, cloudProviderConfig,
+		map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
 	e.eventually(soon, func() error { return e.hasCopiedCA(anotherCA) })
 	if err := e.hasTranslation(withCA(aCA)); err != nil {
 		t.Error(err)
@@ -184,7 +203,8 @@ func TestTranslatesCA(t *testing.T) {
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text})
 	e.within(prompt, func() error { return e.hasTranslation(withCA(anotherCA)) })
 
-	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": "nothing of a CA"})
+	e.putConfigMap(openshiftConfig, cloudProviderConfig,
+		map[string]string{"config": "nothing of a CA"})
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
 }
 
@@ -215,7 +235,8 @@ func TestCopiesCA(t *testing.T) {
 		w, err := e.workload(name)
 		e.must(err)
 		for path, source := range map[string]string{
-			caFromConfigMap:         "configMap " + cloudProviderConfig + " optional ca-bundle.pem->ca-bundle.pem",
+			caFromConfigMap: "configMap " + cloudProviderConfig +
+				" optional ca-bundle.pem->ca-bundle.pem",
 			"/etc/openstack/ca.crt": "secret " + credentialsSecret + " optional cacert->ca.crt",
 		} {
 			if got := mountedAt(w, path); got != source {
@@ -224,9 +245,10 @@ func TestCopiesCA(t *testing.T) {
 		}
 	}
 
-	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{caKeyOfCloudProvider: "a renewed CA"})
+	e.putConfigMap(openshiftConfig, cloudProviderConfig,
+		map[string]string{caKeyOfCloudProvider: "a renewed CA"})
 	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
-	e.must(e.guest.kube.CoreV1().ConfigMaps(operandNamespace).Delete(e.ctx(), cloudProviderConfig, metav1.DeleteOptions{}))
+	e.delete(configMaps(), operandNamespace, cloudProviderConfig)
 	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
 }
 

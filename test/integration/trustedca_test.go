@@ -26,9 +26,18 @@ func TestReachesCloudWithTrustedCA(t *testing.T) {
 			t.Run(s.program+" "+string(f), func(t *testing.T) {
 				t.Parallel()
 				reachable := ofSubject(s, reachable, cinderReachable)
-				e := newEnv(t, options{Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true, PollInterval: time.Minute})
-				unknown := outageCase{"without the CA", unreachableReason, simulator.Fault{}, "unknown authority"}
-				e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, unknown) })
+				e := newEnv(t, options{
+					Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true,
+					PollInterval: time.Minute,
+				})
+				unknown := outageCase{
+					"without the CA", unreachableReason,
+					simulator.Fault{},
+					"unknown authority",
+				}
+				e.eventually(soon, func() error {
+					return e.reportsOutage(reachable, opv1.ConditionFalse, unknown)
+				})
 				e.eventually(soon, e.hasTrustedCAConfigMap)
 
 				e.injectTrustedCAs(string(e.ca))
@@ -36,7 +45,9 @@ func TestReachesCloudWithTrustedCA(t *testing.T) {
 				e.awaitAvailable()
 
 				e.injectTrustedCAs("# another bundle\n")
-				e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, unknown) })
+				e.eventually(soon, func() error {
+					return e.reportsOutage(reachable, opv1.ConditionFalse, unknown)
+				})
 				e.injectTrustedCAs(string(e.ca))
 				e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 			})
@@ -47,8 +58,9 @@ func TestReachesCloudWithTrustedCA(t *testing.T) {
 // hasTrustedCAConfigMap returns nil if the ConfigMap exists with the label that makes the cluster
 // network operator fill it.
 func (e *env) hasTrustedCAConfigMap() error {
-	config, err := e.management.kube.CoreV1().ConfigMaps(e.subject.controllerNamespace).Get(e.ctx(), e.subject.trustedCA, metav1.GetOptions{})
-	if err == nil && config.Labels["config.openshift.io/inject-trusted-cabundle"] != "true" {
+	config, err := e.management.kube.CoreV1().ConfigMaps(e.subject.controllerNamespace).
+		Get(e.ctx(), e.subject.trustedCA, metav1.GetOptions{})
+	if err == nil && config.Labels[injectLabel] != "true" {
 		err = errors.New("the label for the injection of the bundle is missing")
 	}
 	return err
@@ -58,5 +70,6 @@ func (e *env) hasTrustedCAConfigMap() error {
 func (e *env) injectTrustedCAs(bundle string) {
 	e.t.Helper()
 	in := collection{configMaps(), e.subject.controllerNamespace}
-	e.must(e.management.patch(e.ctx(), in, e.subject.trustedCA, fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, bundle)))
+	e.must(e.management.patch(e.ctx(), in, e.subject.trustedCA,
+		fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, bundle)))
 }

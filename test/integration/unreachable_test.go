@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -38,14 +39,43 @@ func statusFault(service simulator.Service, code int) simulator.Fault {
 // outagesAtStart returns outages of each kind. Successive messages differ.
 func outagesAtStart() []outageCase {
 	return []outageCase{
-		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
-		{"connection reset at once", unreachableReason, simulator.Fault{Mode: simulator.ResetConnect}, "closes the connection"},
-		{"Keystone answers 503", unreachableReason, statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503"},
-		{"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized), "HTTP 401"},
-		{"Keystone answers garbage", unreachableReason, simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity}, notOpenStack},
-		{"certificate of another host", unreachableReason, simulator.Fault{Mode: simulator.BadCertificate}, "host name"},
-		{"Manila answers 500", unreachableReason, statusFault(simulator.Share, http.StatusInternalServerError), "HTTP 500"},
-		{"Manila resets requests", unreachableReason, simulator.Fault{Mode: simulator.Reset, Service: simulator.Share}, "closes the connection"},
+		{
+			"connection refused", unreachableReason,
+			simulator.Fault{Mode: simulator.Unreachable},
+			"refused",
+		},
+		{
+			"connection reset at once", unreachableReason,
+			simulator.Fault{Mode: simulator.ResetConnect},
+			"closes the connection",
+		},
+		{
+			"Keystone answers 503", unreachableReason,
+			statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503",
+		},
+		{
+			"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized),
+			"HTTP 401",
+		},
+		{
+			"Keystone answers garbage", unreachableReason,
+			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity},
+			notOpenStack,
+		},
+		{
+			"certificate of another host", unreachableReason,
+			simulator.Fault{Mode: simulator.BadCertificate},
+			"host name",
+		},
+		{
+			"Manila answers 500", unreachableReason,
+			statusFault(simulator.Share, http.StatusInternalServerError), "HTTP 500",
+		},
+		{
+			"Manila resets requests", unreachableReason,
+			simulator.Fault{Mode: simulator.Reset, Service: simulator.Share},
+			"closes the connection",
+		},
 	}
 }
 
@@ -55,13 +85,34 @@ func laterOutages() []outageCase {
 		return simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
 	}
 	return []outageCase{
-		{"connection refused", unreachableReason, simulator.Fault{Mode: simulator.Unreachable}, "refused"},
+		{
+			"connection refused", unreachableReason,
+			simulator.Fault{Mode: simulator.Unreachable},
+			"refused",
+		},
 		{"certificate expired", unreachableReason, certificate(simulator.Expired), "expired"},
-		{"certificate of an unknown CA", unreachableReason, certificate(simulator.OtherCA), "unknown authority"},
-		{"login forbidden", refusedReason, statusFault(simulator.Identity, http.StatusForbidden), "HTTP 403"},
-		{"Manila answers 502", unreachableReason, statusFault(simulator.Share, http.StatusBadGateway), "HTTP 502"},
-		{"Manila answers garbage", unreachableReason, simulator.Fault{Mode: simulator.Garbage, Service: simulator.Share}, notOpenStack},
-		{"Manila breaks off its answers", unreachableReason, simulator.Fault{Mode: simulator.Truncated, Service: simulator.Share}, "closes the connection"},
+		{
+			"certificate of an unknown CA", unreachableReason, certificate(simulator.OtherCA),
+			"unknown authority",
+		},
+		{
+			"login forbidden", refusedReason, statusFault(simulator.Identity, http.StatusForbidden),
+			"HTTP 403",
+		},
+		{
+			"Manila answers 502", unreachableReason, statusFault(simulator.Share, http.StatusBadGateway),
+			"HTTP 502",
+		},
+		{
+			"Manila answers garbage", unreachableReason,
+			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Share},
+			notOpenStack,
+		},
+		{
+			"Manila breaks off its answers", unreachableReason,
+			simulator.Fault{Mode: simulator.Truncated, Service: simulator.Share},
+			"closes the connection",
+		},
 	}
 }
 
@@ -92,7 +143,8 @@ func TestUnreachableCloudDisablesDriver(t *testing.T) {
 		e.must(err)
 		// A probe may have been under way at either end.
 		if most := 2 * (int(after-before) + 1); connections > most {
-			t.Errorf("%s: %d connections during %v probes, want at most two each", f.name, connections, after-before)
+			t.Errorf("%s: %d connections during %v probes, want at most two each", f.name, connections,
+				after-before)
 		}
 		e.mustNotBeDeployed()
 	}
@@ -118,9 +170,12 @@ func TestHangAtStartIsReportedWithinTwoSeconds(t *testing.T) {
 	end := e.fault(simulator.Fault{Mode: simulator.Hang})
 	const bound = 2 * time.Second
 	p := e.startOperator()
-	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason) })
+	e.eventually(soon, func() error {
+		return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason)
+	})
 	if took := p.started.elapsed(); took > bound {
-		t.Errorf("the first condition was set %v after the start of the process, want at most %v", took, bound)
+		t.Errorf("the first condition was set %v after the start of the process, want at most %v", took,
+			bound)
 	}
 	e.mustNotBeDeployed()
 	e.awaitNoWrites()
@@ -159,7 +214,8 @@ func TestOutageKeepsDriver(t *testing.T) {
 		e.eventually(soon, func() error { return e.isMetric("openstack_csi_cloud_reachable", 1) })
 	}
 	e.eventually(soon, func() error { return e.hasEvent("ManilaCloudUnreachable") })
-	e.expectNone("the operator wrote objects of the driver", e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
+	e.expectNone("the operator wrote objects of the driver",
+		e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
 }
 
 func (e *env) isMetric(name string, want float64) error {
@@ -177,10 +233,13 @@ func TestOutageIsOneWrite(t *testing.T) {
 	e.awaitNoWrites()
 	since := e.mark()
 	e.fault(statusFault("", http.StatusBadGateway))
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
+	e.eventually(soon, func() error {
+		return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason)
+	})
 	e.awaitNoWrites()
 	if writes := e.requests(since, statusWrites); len(writes) != 1 {
-		t.Errorf("the operator wrote the status %d times during an outage, want once:\n%s", len(writes), list(writes))
+		t.Errorf("the operator wrote the status %d times during an outage, want once:\n%s", len(writes),
+			list(writes))
 	}
 	e.expectNoWritesDuring(5)
 }
@@ -196,8 +255,11 @@ func TestRestartDuringOutageKeepsReconciling(t *testing.T) {
 	e.options.Env = append(e.options.Env, "DRIVER_IMAGE="+image)
 	since := e.mark()
 	e.startOperator()
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason) })
-	e.eventually(soon, func() error { return e.controllerHas(func(c corev1.Container) bool { return c.Image == image }) })
+	e.eventually(soon, func() error {
+		return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason)
+	})
+	updated := func(c corev1.Container) bool { return c.Image == image }
+	e.eventually(soon, func() error { return e.controllerHas(updated) })
 	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = opv1.Trace })
 	e.eventually(soon, func() error {
 		return e.controllerHas(func(c corev1.Container) bool {
@@ -205,7 +267,8 @@ func TestRestartDuringOutageKeepsReconciling(t *testing.T) {
 		})
 	})
 	e.awaitAvailable()
-	e.expectNone("the operator deleted objects after a restart during an outage", e.requests(since, deletions, notOfResource("events")))
+	e.expectNone("the operator deleted objects after a restart during an outage",
+		e.requests(since, deletions, notOfResource("events")))
 }
 
 // controllerHas returns nil if a container of the Deployment is as wanted.
