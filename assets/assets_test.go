@@ -1,5 +1,5 @@
-// Package assets_test proves what the checked-in assets promise: they are what the generator makes, Kubernetes
-// understands every field of them, and the objects which clusters already have keep their names.
+// Package assets_test checks the generated assets of all drivers: Kubernetes knows every field, and
+// the objects of existing clusters keep their names.
 package assets_test
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// drivers returns the asset folder of every driver there is, so that a new one is tested too.
+// drivers returns the asset folders of all drivers.
 func drivers(t *testing.T) map[string]fs.FS {
 	t.Helper()
 	manifests, err := filepath.Glob("drivers/*/driver.yaml")
@@ -59,8 +59,10 @@ func bundles(t *testing.T, f flavour.Flavour) map[string]*bundle.Bundle {
 	return all
 }
 
-// eachBundle runs a test for every driver in every flavour it has.
-func eachBundle(t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, b *bundle.Bundle)) {
+// eachBundle runs a test for each driver in each of its flavours.
+func eachBundle(
+	t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, b *bundle.Bundle),
+) {
 	t.Helper()
 	for _, f := range flavour.All() {
 		for driver, loaded := range bundles(t, f) {
@@ -72,7 +74,6 @@ func eachBundle(t *testing.T, test func(t *testing.T, driver string, f flavour.F
 	}
 }
 
-// TestEveryDriverIsCovered: a driver that these tests pass by is one that nobody checks.
 func TestEveryDriverIsCovered(t *testing.T) {
 	t.Parallel()
 	folders, err := os.ReadDir("drivers")
@@ -92,7 +93,7 @@ func TestEveryDriverIsCovered(t *testing.T) {
 	}
 }
 
-// sampleValues gives every early placeholder a value of the awkward sort: a number, were it not quoted.
+// sampleValues returns a value for each early placeholder that would be a number without quotes.
 func sampleValues() map[flavour.Side]map[string]string {
 	values := map[string]string{}
 	for _, name := range bundle.Early() {
@@ -104,7 +105,9 @@ func sampleValues() map[flavour.Side]map[string]string {
 func decode(t *testing.T, text []byte) runtime.Object {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, snapshotv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientscheme.AddToScheme, snapshotv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +130,8 @@ func TestEveryObjectDecodesStrictly(t *testing.T) {
 		for _, asset := range filled.Assets() {
 			if asset.Role == bundle.ServiceMonitor {
 				var object unstructured.Unstructured
-				if err := yaml.UnmarshalStrict(asset.Data, &object.Object); err != nil || object.GetKind() != "ServiceMonitor" {
+				if err := yaml.UnmarshalStrict(asset.Data, &object.Object); err != nil ||
+					object.GetKind() != "ServiceMonitor" {
 					t.Errorf("%s: kind %q, %v", asset.Name, object.GetKind(), err)
 				}
 				continue
@@ -154,8 +158,8 @@ func TestOnlyLatePlaceholdersRemain(t *testing.T) {
 	})
 }
 
-// TestAccountsAndRightsComeFirst: a pod whose ServiceAccount has no right to its SCC yet is refused.
-func TestAccountsAndRightsComeFirst(t *testing.T) {
+// The API server rejects a pod whose ServiceAccount may not use its SCC yet.
+func TestServiceAccountsAndRBACComeFirst(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
 		var others string
@@ -181,8 +185,8 @@ func kindOf(t *testing.T, asset bundle.Asset) string {
 	return object.GetKind()
 }
 
-// TestSingleWriter: no two drivers bring one object; Manila and NFS share a ServiceAccount, and only Manila's may bring it.
-func TestSingleWriter(t *testing.T) {
+// Manila and NFS share a ServiceAccount, which only the assets of Manila contain.
+func TestNoObjectBelongsToTwoDrivers(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		writers := map[string]string{}
@@ -194,7 +198,7 @@ func TestSingleWriter(t *testing.T) {
 				}
 				key := string(asset.Side) + object.GetKind() + object.GetNamespace() + "/" + object.GetName()
 				if other, taken := writers[key]; taken {
-					t.Errorf("%s: %s is written by %s and %s", f, key, other, driver)
+					t.Errorf("%s: %s belongs to %s and %s", f, key, other, driver)
 				}
 				writers[key] = driver
 			}
@@ -209,15 +213,15 @@ func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, co
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object appsv1.DaemonSet // a Deployment has all that is looked at in the same places
+	var object appsv1.DaemonSet // a Deployment has the same fields
 	if err := yaml.Unmarshal(text, &object); err != nil {
 		t.Fatal(err)
 	}
 	return object, object.Spec.Template.Spec
 }
 
-// TestNamesClustersAlreadyHave: selectors cannot change, and a renamed object would leave the old one behind.
-func TestNamesClustersAlreadyHave(t *testing.T) {
+// Selectors are immutable, and a rename leaves the old object behind.
+func TestNamesOfExistingClustersStay(t *testing.T) {
 	t.Parallel()
 	type workloadName struct {
 		name     string
@@ -226,7 +230,9 @@ func TestNamesClustersAlreadyHave(t *testing.T) {
 	component := func(name string) map[string]string {
 		return map[string]string{"app": "openstack-manila-csi", "component": name}
 	}
-	ownName := func(name string) workloadName { return workloadName{name, map[string]string{"app": name}} }
+	ownName := func(name string) workloadName {
+		return workloadName{name, map[string]string{"app": name}}
+	}
 	tests := map[string]map[string]workloadName{
 		"cinder": {
 			"controller.yaml": ownName("openstack-cinder-csi-driver-controller"),
@@ -241,15 +247,15 @@ func TestNamesClustersAlreadyHave(t *testing.T) {
 	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
 		for file, want := range tests[driver] {
 			object, _ := workload(t, b, file)
-			if diff := cmp.Diff(want.selector, object.Spec.Selector.MatchLabels); diff != "" || object.Name != want.name {
+			if diff := cmp.Diff(want.selector, object.Spec.Selector.MatchLabels); diff != "" ||
+				object.Name != want.name {
 				t.Errorf("%s: name %q, selector %s", file, object.Name, diff)
 			}
 		}
 	})
 }
 
-// TestWorkloads holds for each pod of each driver what earlier operators forgot for one or the other (1.11-5).
-func TestWorkloads(t *testing.T) {
+func TestPodsFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
 		for _, asset := range b.Assets() {
@@ -257,7 +263,9 @@ func TestWorkloads(t *testing.T) {
 				continue
 			}
 			object, pod := workload(t, b, asset.Name)
-			for _, annotation := range []string{"config.openshift.io/inject-proxy", "config.openshift.io/inject-proxy-cabundle"} {
+			for _, annotation := range []string{
+				"config.openshift.io/inject-proxy", "config.openshift.io/inject-proxy-cabundle",
+			} {
 				if object.Annotations[annotation] != "csi-driver" {
 					t.Errorf("%s: annotation %s is missing", asset.Name, annotation)
 				}
@@ -275,11 +283,12 @@ func TestWorkloads(t *testing.T) {
 
 func checkNode(t *testing.T, asset string, object appsv1.DaemonSet, pod corev1.PodSpec) {
 	t.Helper()
-	if object.Spec.Template.Annotations["cluster-autoscaler.kubernetes.io/enable-ds-eviction"] != "false" {
+	const eviction = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
+	if object.Spec.Template.Annotations[eviction] != "false" {
 		t.Errorf("%s: the autoscaler may evict it", asset)
 	}
 	if pod.NodeSelector["kubernetes.io/os"] != "linux" || pod.Containers[0].LivenessProbe == nil {
-		t.Errorf("%s: it is not bound to Linux, or not probed", asset)
+		t.Errorf("%s: it is not bound to Linux, or has no liveness probe", asset)
 	}
 	for _, container := range pod.Containers {
 		for _, arg := range container.Args {
@@ -290,7 +299,7 @@ func checkNode(t *testing.T, asset string, object appsv1.DaemonSet, pod corev1.P
 	}
 }
 
-// checkVolumes insists that every volume is mounted: one which is not may name a Secret that nobody makes.
+// checkVolumes reports unused volumes: such a volume may name a Secret that does not exist.
 func checkVolumes(t *testing.T, asset string, pod corev1.PodSpec) {
 	t.Helper()
 	mounted := map[string]bool{}
@@ -312,16 +321,19 @@ func checkVolumes(t *testing.T, asset string, pod corev1.PodSpec) {
 
 func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	t.Helper()
-	root := container.SecurityContext != nil && container.SecurityContext.ReadOnlyRootFilesystem != nil &&
+	root := container.SecurityContext != nil &&
+		container.SecurityContext.ReadOnlyRootFilesystem != nil &&
 		*container.SecurityContext.ReadOnlyRootFilesystem
 	_, memory := container.Resources.Requests[corev1.ResourceMemory]
 	good := root && memory && container.ImagePullPolicy == corev1.PullIfNotPresent &&
 		container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
 	if !good {
-		t.Errorf("%s: container %s lacks a read-only root, requests, pull or termination policy", asset, container.Name)
+		t.Errorf("%s: container %s lacks a read-only root, requests, pull or termination policy",
+			asset, container.Name)
 	}
 	logs := slices.Contains(container.Args, "--v=${LOG_LEVEL}")
-	if proxy := container.Image == "${KUBE_RBAC_PROXY_IMAGE}"; !proxy && container.Args != nil && !logs {
+	if proxy := container.Image == "${KUBE_RBAC_PROXY_IMAGE}"; !proxy && container.Args != nil &&
+		!logs {
 		t.Errorf("%s: container %s ignores the log level", asset, container.Name)
 	}
 	for _, arg := range container.Args {
@@ -331,9 +343,9 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	}
 }
 
-// TestDriverWaitsForNFS: the driver's containers start when the NFS driver answers on its socket, and not before. What finds that
-// out needs no program in the image of the NFS driver: that image may have no shell tools.
-func TestDriverWaitsForNFS(t *testing.T) {
+// The driver's containers start when the NFS driver serves its socket. The probe needs no program
+// in the image of the NFS driver, because that image may contain no shell tools.
+func TestDriverWaitsForTheSocketOfNFS(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		loaded, err := bundle.Load(manila.Assets(), f)
@@ -343,25 +355,28 @@ func TestDriverWaitsForNFS(t *testing.T) {
 		_, pod := workload(t, loaded, "controller.yaml")
 		for _, container := range pod.InitContainers {
 			if ptr.Deref(container.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
-				t.Errorf("%s: init container %q ends, or holds back the pod for ever", f, container.Name)
+				t.Errorf("%s: init container %q ends, or blocks the pod forever", f, container.Name)
 			}
 		}
 		nfsDriver, probe := pod.InitContainers[0], pod.InitContainers[len(pod.InitContainers)-1]
-		if nfsDriver.Name != "csi-driver-nfs" || !slices.Contains(nfsDriver.Args, "--endpoint=unix://plugin/csi-nfs.sock") {
+		if nfsDriver.Name != "csi-driver-nfs" ||
+			!slices.Contains(nfsDriver.Args, "--endpoint=unix://plugin/csi-nfs.sock") {
 			t.Errorf("%s: %s %q does not serve the socket", f, nfsDriver.Name, nfsDriver.Args)
 		}
-		if probe.Image != "${LIVENESS_PROBE_IMAGE}" || !slices.Contains(probe.Args, "--csi-address=/csi/csi-nfs.sock") {
+		if probe.Image != "${LIVENESS_PROBE_IMAGE}" ||
+			!slices.Contains(probe.Args, "--csi-address=/csi/csi-nfs.sock") {
 			t.Errorf("%s: %s %q does not probe the socket", f, probe.Name, probe.Args)
 		}
 		startup := probe.StartupProbe
-		if startup == nil || startup.HTTPGet == nil || !slices.Contains(probe.Args, "--health-port="+startup.HTTPGet.Port.String()) {
-			t.Errorf("%s: the startup probe of %s does not ask for what it serves", f, probe.Name)
+		if startup == nil || startup.HTTPGet == nil ||
+			!slices.Contains(probe.Args, "--health-port="+startup.HTTPGet.Port.String()) {
+			t.Errorf("%s: the startup probe of %s does not probe the port that it serves", f, probe.Name)
 		}
 	}
 }
 
-// TestProvisionerReadsSecrets: its right to do so must not be the snapshotter's.
-func TestProvisionerReadsSecrets(t *testing.T) {
+// The provisioner has its own binding, not only the one of the snapshotter.
+func TestProvisionerMayReadSecrets(t *testing.T) {
 	t.Parallel()
 	const role = "openshift-csi-provisioner-configmap-and-secret-reader-role"
 	for _, f := range flavour.All() {
@@ -369,9 +384,10 @@ func TestProvisionerReadsSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := slices.ContainsFunc(loaded.Select(bundle.Static, flavour.Guest), func(a bundle.Asset) bool {
-			return strings.Contains(string(a.Data), role)
-		})
+		bound := slices.ContainsFunc(loaded.Select(bundle.Static, flavour.Guest),
+			func(a bundle.Asset) bool {
+				return strings.Contains(string(a.Data), role)
+			})
 		if !bound {
 			t.Errorf("%s: %s is not bound", f, role)
 		}

@@ -37,7 +37,7 @@ func eachCinder(t *testing.T, test func(t *testing.T, f flavour.Flavour, b *bund
 	}
 }
 
-// read decodes one asset as the kind that it must have.
+// read decodes an asset into the type of its kind.
 func read[T runtime.Object](t *testing.T, b *bundle.Bundle, name string) T {
 	t.Helper()
 	text, err := b.Read(name)
@@ -51,30 +51,59 @@ func read[T runtime.Object](t *testing.T, b *bundle.Bundle, name string) T {
 	return object
 }
 
-// TestCinderArguments: flags, ports and paths that documents, dashboards and the files of the pods rely on. What is not listed
-// here, such as leader election, is the same for all drivers.
-func TestCinderArguments(t *testing.T) {
+// Documents, dashboards and the files of the pods rely on these flags, ports and paths. Flags that
+// are the same for all drivers, such as leader election, are not listed.
+func TestCinderContainersHaveTheirArguments(t *testing.T) {
 	t.Parallel()
-	driver := []string{"--endpoint=$(CSI_ENDPOINT)", "--cloud-config=$(CLOUD_CONFIG)", "--with-topology=$(ENABLE_TOPOLOGY)"}
+	driver := []string{
+		"--endpoint=$(CSI_ENDPOINT)", "--cloud-config=$(CLOUD_CONFIG)",
+		"--with-topology=$(ENABLE_TOPOLOGY)",
+	}
 	const socket = "--csi-address=/var/lib/csi/sockets/pluginproxy/csi.sock"
 	tests := map[string]map[string][]string{
 		"controller.yaml": {
-			"csi-driver": append(slices.Clone(driver), "--provide-controller-service=true", "--provide-node-service=false",
+			"csi-driver": append(slices.Clone(driver), "--provide-controller-service=true",
+				"--provide-node-service=false",
 				"--http-endpoint=localhost:8202", "--cluster=${CLUSTER_ID}"),
-			"kube-rbac-proxy-8202":        {"--secure-listen-address=0.0.0.0:9202", "--upstream=http://127.0.0.1:8202/"},
-			"csi-provisioner":             {socket, "--http-endpoint=localhost:8203", "--timeout=3m", "--default-fstype=ext4"},
-			"provisioner-kube-rbac-proxy": {"--secure-listen-address=0.0.0.0:9203", "--upstream=http://127.0.0.1:8203/"},
-			"csi-attacher":                {socket, "--http-endpoint=localhost:8204", "--timeout=3m"},
-			"attacher-kube-rbac-proxy":    {"--secure-listen-address=0.0.0.0:9204", "--upstream=http://127.0.0.1:8204/"},
-			"csi-resizer":                 {socket, "--http-endpoint=localhost:8205"},
-			"resizer-kube-rbac-proxy":     {"--secure-listen-address=0.0.0.0:9205", "--upstream=http://127.0.0.1:8205/"},
-			"csi-snapshotter":             {socket, "--metrics-address=localhost:8206"},
-			"snapshotter-kube-rbac-proxy": {"--secure-listen-address=0.0.0.0:9206", "--upstream=http://127.0.0.1:8206/"},
-			"csi-liveness-probe":          {"--csi-address=/csi/csi.sock", "--health-port=10301", "--probe-timeout=10s"},
+			"kube-rbac-proxy-8202": {
+				"--secure-listen-address=0.0.0.0:9202",
+				"--upstream=http://127.0.0.1:8202/",
+			},
+			"csi-provisioner": {
+				socket, "--http-endpoint=localhost:8203", "--timeout=3m",
+				"--default-fstype=ext4",
+			},
+			"provisioner-kube-rbac-proxy": {
+				"--secure-listen-address=0.0.0.0:9203",
+				"--upstream=http://127.0.0.1:8203/",
+			},
+			"csi-attacher": {socket, "--http-endpoint=localhost:8204", "--timeout=3m"},
+			"attacher-kube-rbac-proxy": {
+				"--secure-listen-address=0.0.0.0:9204",
+				"--upstream=http://127.0.0.1:8204/",
+			},
+			"csi-resizer": {socket, "--http-endpoint=localhost:8205"},
+			"resizer-kube-rbac-proxy": {
+				"--secure-listen-address=0.0.0.0:9205",
+				"--upstream=http://127.0.0.1:8205/",
+			},
+			"csi-snapshotter": {socket, "--metrics-address=localhost:8206"},
+			"snapshotter-kube-rbac-proxy": {
+				"--secure-listen-address=0.0.0.0:9206",
+				"--upstream=http://127.0.0.1:8206/",
+			},
+			"csi-liveness-probe": {
+				"--csi-address=/csi/csi.sock", "--health-port=10301",
+				"--probe-timeout=10s",
+			},
 		},
 		"node.yaml": {
-			"csi-driver":         append(slices.Clone(driver), "--provide-controller-service=false", "--provide-node-service=true"),
-			"csi-liveness-probe": {"--csi-address=/csi/csi.sock", "--http-endpoint=127.0.0.1:10300", "--probe-timeout=10s"},
+			"csi-driver": append(slices.Clone(driver), "--provide-controller-service=false",
+				"--provide-node-service=true"),
+			"csi-liveness-probe": {
+				"--csi-address=/csi/csi.sock", "--http-endpoint=127.0.0.1:10300",
+				"--probe-timeout=10s",
+			},
 			"csi-node-driver-registrar": {
 				"--http-endpoint=127.0.0.1:10304",
 				"--kubelet-registration-path=/var/lib/kubelet/plugins/cinder.csi.openstack.org/csi.sock",
@@ -94,7 +123,8 @@ func TestCinderArguments(t *testing.T) {
 				}
 			}
 			slices.Sort(names)
-			if diff := cmp.Diff(slices.Sorted(maps.Keys(containers)), names); diff != "" || len(pod.InitContainers) != 0 {
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(containers)), names); diff != "" ||
+				len(pod.InitContainers) != 0 {
 				t.Errorf("%s: containers (-want +got):\n%s", file, diff)
 			}
 			if program := pod.Containers[0].Args[0]; program != "/bin/cinder-csi-plugin" {
@@ -104,15 +134,17 @@ func TestCinderArguments(t *testing.T) {
 	})
 }
 
-// TestCinderFiles: the driver reads what the operator and the cloud credential operator write, in controller and node alike.
-func TestCinderFiles(t *testing.T) {
+// The driver reads the files that the operator and the cloud credential operator write.
+func TestCinderPodsMountTheConfiguration(t *testing.T) {
 	t.Parallel()
 	env := []corev1.EnvVar{
 		{Name: "CSI_ENDPOINT", Value: "unix://csi/csi.sock"},
 		{Name: "CLOUD_CONFIG", Value: "/etc/kubernetes/config/cloud.conf"},
-		{Name: "ENABLE_TOPOLOGY", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "cloud-conf"}, Key: "enable_topology",
-		}}},
+		{Name: "ENABLE_TOPOLOGY", ValueFrom: &corev1.EnvVarSource{
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "cloud-conf"}, Key: "enable_topology",
+			},
+		}},
 	}
 	mounts := map[string]string{
 		"secret-cinderplugin": "/etc/kubernetes/secret",
@@ -122,8 +154,12 @@ func TestCinderFiles(t *testing.T) {
 	items := func(key string) []corev1.KeyToPath { return []corev1.KeyToPath{{Key: key, Path: key}} }
 	cloudConf := corev1.LocalObjectReference{Name: "cloud-conf"}
 	volumes := map[string]corev1.VolumeSource{
-		"secret-cinderplugin": {Secret: &corev1.SecretVolumeSource{SecretName: "openstack-cloud-credentials", Items: items("clouds.yaml")}},
-		"config-cinderplugin": {ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: cloudConf, Items: items("cloud.conf")}},
+		"secret-cinderplugin": {Secret: &corev1.SecretVolumeSource{
+			SecretName: "openstack-cloud-credentials", Items: items("clouds.yaml"),
+		}},
+		"config-cinderplugin": {ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: cloudConf, Items: items("cloud.conf"),
+		}},
 		"cacert": {ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: cloudConf, Items: items("ca-bundle.pem"), Optional: ptr.To(true),
 		}},
@@ -137,12 +173,12 @@ func TestCinderFiles(t *testing.T) {
 			}
 			gotMounts, gotVolumes := map[string]string{}, map[string]corev1.VolumeSource{}
 			for _, mount := range driver.VolumeMounts {
-				if _, asked := mounts[mount.Name]; asked {
+				if _, wanted := mounts[mount.Name]; wanted {
 					gotMounts[mount.Name] = mount.MountPath
 				}
 			}
 			for _, volume := range pod.Volumes {
-				if _, asked := volumes[volume.Name]; asked {
+				if _, wanted := volumes[volume.Name]; wanted {
 					gotVolumes[volume.Name] = volume.VolumeSource
 				}
 			}
@@ -153,8 +189,7 @@ func TestCinderFiles(t *testing.T) {
 	})
 }
 
-// TestCinderNames: objects around the workloads, as clusters have them.
-func TestCinderNames(t *testing.T) {
+func TestCinderObjectsHaveTheNamesOfExistingClusters(t *testing.T) {
 	t.Parallel()
 	eachCinder(t, func(t *testing.T, f flavour.Flavour, b *bundle.Bundle) {
 		got := map[string]string{}
@@ -163,26 +198,36 @@ func TestCinderNames(t *testing.T) {
 			if err := yaml.Unmarshal(asset.Data, &object); err != nil {
 				t.Fatal(err)
 			}
-			if object.Kind != "ClusterRole" && object.Kind != "ClusterRoleBinding" && object.Kind != "Role" && object.Kind != "RoleBinding" {
-				got[asset.Name] = fmt.Sprintf("%s %s/%s %s", object.Kind, object.Namespace, object.Name, asset.Role)
+			if object.Kind != "ClusterRole" && object.Kind != "ClusterRoleBinding" &&
+				object.Kind != "Role" && object.Kind != "RoleBinding" {
+				got[asset.Name] = fmt.Sprintf("%s %s/%s %s", object.Kind, object.Namespace, object.Name,
+					asset.Role)
 			}
 		}
 		want := map[string]string{
-			"controller.yaml":          "Deployment ${NAMESPACE}/openstack-cinder-csi-driver-controller controllerWorkload",
-			"controller_sa.yaml":       "ServiceAccount ${NAMESPACE}/openstack-cinder-csi-driver-controller-sa static",
-			"controller_pdb.yaml":      "PodDisruptionBudget ${NAMESPACE}/openstack-cinder-csi-driver-controller-pdb static",
-			"service.yaml":             "Service ${NAMESPACE}/openstack-cinder-csi-driver-controller-metrics static",
-			"cabundle_cm.yaml":         "ConfigMap ${NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static",
-			"node.yaml":                "DaemonSet ${NODE_NAMESPACE}/openstack-cinder-csi-driver-node nodeWorkload",
-			"node_sa.yaml":             "ServiceAccount ${NODE_NAMESPACE}/openstack-cinder-csi-driver-node-sa static",
+			"controller.yaml": "Deployment ${NAMESPACE}/openstack-cinder-csi-driver-controller " +
+				"controllerWorkload",
+			"controller_sa.yaml": "ServiceAccount " +
+				"${NAMESPACE}/openstack-cinder-csi-driver-controller-sa static",
+			"controller_pdb.yaml": "PodDisruptionBudget " +
+				"${NAMESPACE}/openstack-cinder-csi-driver-controller-pdb static",
+			"service.yaml": "Service ${NAMESPACE}/openstack-cinder-csi-driver-controller-metrics static",
+			"cabundle_cm.yaml": "ConfigMap " +
+				"${NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static",
+			"node.yaml": "DaemonSet ${NODE_NAMESPACE}/openstack-cinder-csi-driver-node " +
+				"nodeWorkload",
+			"node_sa.yaml": "ServiceAccount " +
+				"${NODE_NAMESPACE}/openstack-cinder-csi-driver-node-sa static",
 			"csidriver.yaml":           "CSIDriver /cinder.csi.openstack.org csiDriver",
 			"storageclass.yaml":        "StorageClass /standard-csi storageClass",
 			"volumesnapshotclass.yaml": "VolumeSnapshotClass /standard-csi snapshotClass",
 		}
-		if f == flavour.Standalone { // the operator may not write ServiceMonitors into a management cluster
-			want["servicemonitor.yaml"] = "ServiceMonitor ${NAMESPACE}/openstack-cinder-csi-driver-controller-monitor serviceMonitor"
-		} else { // the nodes are of another cluster, which has trusted CAs of its own
-			want["node_cabundle_cm.yaml"] = "ConfigMap ${NODE_NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static"
+		if f == flavour.Standalone { // in a management cluster the operator may not write ServiceMonitors
+			want["servicemonitor.yaml"] = "ServiceMonitor " +
+				"${NAMESPACE}/openstack-cinder-csi-driver-controller-monitor serviceMonitor"
+		} else { // the nodes are in the guest cluster, which has its own trusted CAs
+			want["node_cabundle_cm.yaml"] = "ConfigMap " +
+				"${NODE_NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static"
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("objects (-want +got):\n%s", diff)
@@ -190,8 +235,7 @@ func TestCinderNames(t *testing.T) {
 	})
 }
 
-// TestCinderService: the ports are open to the cluster's monitoring, and pods of this driver only are behind them.
-func TestCinderService(t *testing.T) {
+func TestCinderServiceExposesTheMetricsPorts(t *testing.T) {
 	t.Parallel()
 	eachCinder(t, func(t *testing.T, _ flavour.Flavour, b *bundle.Bundle) {
 		app := map[string]string{"app": "openstack-cinder-csi-driver-controller"}
@@ -200,12 +244,16 @@ func TestCinderService(t *testing.T) {
 		for _, port := range service.Spec.Ports {
 			ports[port.TargetPort.StrVal] = port.Port
 		}
-		want := map[string]int32{"driver-m": 9202, "provisioner-m": 9203, "attacher-m": 9204, "resizer-m": 9205, "snapshotter-m": 9206}
+		want := map[string]int32{
+			"driver-m": 9202, "provisioner-m": 9203, "attacher-m": 9204,
+			"resizer-m": 9205, "snapshotter-m": 9206,
+		}
 		if diff := cmp.Diff(want, ports) + cmp.Diff(app, service.Spec.Selector); diff != "" {
 			t.Errorf("service (-want +got):\n%s", diff)
 		}
 		const secret = "openstack-cinder-csi-driver-controller-metrics-serving-cert"
-		if got := service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]; got != secret {
+		got := service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]
+		if got != secret {
 			t.Errorf("the certificate is in %q, want %q", got, secret)
 		}
 		budget := read[*policyv1.PodDisruptionBudget](t, b, "controller_pdb.yaml")
@@ -215,8 +263,8 @@ func TestCinderService(t *testing.T) {
 	})
 }
 
-// TestCinderClasses: what users see of the driver. Every field that the API server would default is written out.
-func TestCinderClasses(t *testing.T) {
+// Every field that the API server would default is set.
+func TestCinderClassesAreComplete(t *testing.T) {
 	t.Parallel()
 	const name = "cinder.csi.openstack.org"
 	eachCinder(t, func(t *testing.T, _ flavour.Flavour, b *bundle.Bundle) {
@@ -226,7 +274,8 @@ func TestCinderClasses(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "standard-csi", Annotations: map[string]string{
 				"storageclass.kubernetes.io/is-default-class": "true",
 			}},
-			Provisioner: name, AllowVolumeExpansion: ptr.To(true), ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
+			Provisioner: name, AllowVolumeExpansion: ptr.To(true),
+			ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimDelete),
 			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 		}
 		snapshots := read[*snapshotv1.VolumeSnapshotClass](t, b, "volumesnapshotclass.yaml")
@@ -235,28 +284,33 @@ func TestCinderClasses(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "standard-csi", Annotations: map[string]string{
 				"snapshot.storage.kubernetes.io/is-default-class": "true",
 			}},
-			Driver: name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, Parameters: map[string]string{"force-create": "false"},
+			Driver: name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+			Parameters: map[string]string{"force-create": "false"},
 		}
 		driver := read[*storagev1.CSIDriver](t, b, "csidriver.yaml")
 		wantDriver := &storagev1.CSIDriver{
-			TypeMeta:   driver.TypeMeta,
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"csi.openshift.io/managed": "true"}},
+			TypeMeta: driver.TypeMeta,
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        name,
+				Annotations: map[string]string{"csi.openshift.io/managed": "true"},
+			},
 			Spec: storagev1.CSIDriverSpec{
-				AttachRequired: ptr.To(true), PodInfoOnMount: ptr.To(true), FSGroupPolicy: ptr.To(storagev1.FileFSGroupPolicy),
-				SELinuxMount: ptr.To(true), RequiresRepublish: ptr.To(false), StorageCapacity: ptr.To(false),
+				AttachRequired: ptr.To(true), PodInfoOnMount: ptr.To(true),
+				FSGroupPolicy: ptr.To(storagev1.FileFSGroupPolicy),
+				SELinuxMount:  ptr.To(true), RequiresRepublish: ptr.To(false), StorageCapacity: ptr.To(false),
 				VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
 			},
 		}
-		diff := cmp.Diff(wantClass, class) + cmp.Diff(wantSnapshots, snapshots) + cmp.Diff(wantDriver, driver)
+		diff := cmp.Diff(wantClass, class) + cmp.Diff(wantSnapshots, snapshots) +
+			cmp.Diff(wantDriver, driver)
 		if diff != "" {
 			t.Errorf("classes (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestCinderRights: the cluster roles that the controller is bound to. None of them reads Secrets for the provisioner, because no
-// StorageClass of this driver names one.
-func TestCinderRights(t *testing.T) {
+// No binding lets the provisioner read Secrets, because no StorageClass of this driver names one.
+func TestCinderBindsTheControllerToTheseRoles(t *testing.T) {
 	t.Parallel()
 	eachCinder(t, func(t *testing.T, _ flavour.Flavour, b *bundle.Bundle) {
 		var bound []string
@@ -265,14 +319,19 @@ func TestCinderRights(t *testing.T) {
 				bound = append(bound, binding.Name+" "+binding.RoleRef.Name+" "+binding.Subjects[0].Name)
 			}
 		}
-		const controller, node = " openstack-cinder-csi-driver-controller-sa", " openstack-cinder-csi-driver-node-sa"
+		const (
+			controller = " openstack-cinder-csi-driver-controller-sa"
+			node       = " openstack-cinder-csi-driver-node-sa"
+		)
 		want := []string{
 			"openstack-cinder-csi-main-attacher-binding openshift-csi-main-attacher-role" + controller,
 			"openstack-cinder-csi-main-provisioner-binding openshift-csi-main-provisioner-role" + controller,
 			"openstack-cinder-csi-main-resizer-binding openshift-csi-main-resizer-role" + controller,
 			"openstack-cinder-csi-main-snapshotter-binding openshift-csi-main-snapshotter-role" + controller,
-			"openstack-cinder-csi-storageclass-reader-resizer-binding openshift-csi-resizer-storageclass-reader-role" + controller,
-			"openstack-cinder-csi-volumesnapshot-reader-provisioner-binding openshift-csi-provisioner-volumesnapshot-reader-role" + controller,
+			"openstack-cinder-csi-storageclass-reader-resizer-binding " +
+				"openshift-csi-resizer-storageclass-reader-role" + controller,
+			"openstack-cinder-csi-volumesnapshot-reader-provisioner-binding " +
+				"openshift-csi-provisioner-volumesnapshot-reader-role" + controller,
 			"openstack-cinder-kube-rbac-proxy-binding openstack-cinder-kube-rbac-proxy-role" + controller,
 			"openstack-cinder-node-privileged-binding openstack-cinder-privileged-role" + node,
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// eachPod runs a check for every workload of a role, of every driver in every flavour.
+// eachPod runs a check for each workload with a role, of all drivers in all flavours.
 func eachPod(t *testing.T, role bundle.Role, check func(t *testing.T, pod corev1.PodSpec)) {
 	t.Helper()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
@@ -25,26 +25,27 @@ func eachPod(t *testing.T, role bundle.Role, check func(t *testing.T, pod corev1
 	})
 }
 
-// takenHostPorts are ports that other components open on nodes of a cluster on OpenStack. 10302 and 10303 are not among them:
-// only drivers of AWS, Azure and Google Cloud open them.
+// takenHostPorts returns the ports that other components use on nodes of a cluster on OpenStack.
+// 10302 and 10303 are free there: only drivers of AWS, Azure and Google Cloud use them.
 func takenHostPorts() map[int32]string {
 	return map[int32]string{
-		6443: "kube-apiserver", 9001: "machine-config-daemon", 9100: "node-exporter", 9101: "network operator",
-		9102: "ovn-kubernetes", 9103: "ovn-kubernetes", 9537: "crio", 9637: "crio",
-		10010: "crio", 10248: "kubelet", 10250: "kubelet", 10251: "kube-scheduler", 10255: "kubelet", 10256: "ovn-kubernetes",
-		10257: "kube-controller-manager", 10258: "cloud-controller-manager", 10259: "kube-scheduler", 10260: "cloud-controller-manager",
-		10263: "cloud-node-manager", 10306: "SMB CSI driver", 10308: "SMB CSI driver", 10357: "cluster-policy-controller",
-		29101: "network operator", 29102: "ovn-kubernetes", 29103: "ovn-kubernetes", 29652: "upstream NFS CSI driver",
-		29653: "upstream NFS CSI driver",
+		6443: "kube-apiserver", 9001: "machine-config-daemon", 9100: "node-exporter",
+		9101: "network operator", 9102: "ovn-kubernetes", 9103: "ovn-kubernetes", 9537: "crio",
+		9637: "crio", 10010: "crio", 10248: "kubelet", 10250: "kubelet", 10251: "kube-scheduler",
+		10255: "kubelet", 10256: "ovn-kubernetes", 10257: "kube-controller-manager",
+		10258: "cloud-controller-manager", 10259: "kube-scheduler", 10260: "cloud-controller-manager",
+		10263: "cloud-node-manager", 10306: "SMB CSI driver", 10308: "SMB CSI driver",
+		10357: "cluster-policy-controller", 29101: "network operator", 29102: "ovn-kubernetes",
+		29103: "ovn-kubernetes", 29652: "upstream NFS CSI driver", 29653: "upstream NFS CSI driver",
 	}
 }
 
-// TestHostPortsAreFree: of two pods that want one port of a node, one stays Pending.
+// If two pods use one port of a node, one of them stays Pending.
 func TestHostPortsAreFree(t *testing.T) {
 	t.Parallel()
 	eachPod(t, bundle.NodeWorkload, func(t *testing.T, pod corev1.PodSpec) {
 		if !pod.HostNetwork {
-			t.Error("the pod is not on the host's network: this test looks at nothing")
+			t.Error("the pod is not on the host's network: this test checks nothing")
 		}
 		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			for _, port := range container.Ports {
@@ -56,17 +57,17 @@ func TestHostPortsAreFree(t *testing.T) {
 	})
 }
 
-// TestControllersAreRestricted: pods of controllers meet the Pod Security level "restricted" by what is in the manifest, where no
-// SCC adds anything.
+// The pods comply with the Pod Security level "restricted" without defaults of an SCC.
 func TestControllersAreRestricted(t *testing.T) {
 	t.Parallel()
 	eachPod(t, bundle.ControllerWorkload, func(t *testing.T, pod corev1.PodSpec) {
 		s := ptr.Deref(pod.SecurityContext, corev1.PodSecurityContext{})
-		if !ptr.Deref(s.RunAsNonRoot, false) || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("pod: runAsNonRoot and the seccomp profile RuntimeDefault are wanted: %v", s)
+		if !ptr.Deref(s.RunAsNonRoot, false) || s.SeccompProfile == nil ||
+			s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("pod: runAsNonRoot or the seccomp profile RuntimeDefault is missing: %v", s)
 		}
 		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-			t.Error("pod: it shares namespaces with the host")
+			t.Error("pod: it uses namespaces of the host")
 		}
 		for _, volume := range pod.Volumes {
 			if volume.HostPath != nil {
@@ -85,7 +86,8 @@ func checkRestricted(t *testing.T, container corev1.Container) {
 	if ptr.Deref(s.Privileged, false) || ptr.Deref(s.AllowPrivilegeEscalation, true) {
 		t.Errorf("%s may gain privileges", container.Name)
 	}
-	if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") || len(s.Capabilities.Add) > 0 {
+	if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") ||
+		len(s.Capabilities.Add) > 0 {
 		t.Errorf("%s keeps capabilities: %v", container.Name, s.Capabilities)
 	}
 	if s.RunAsUser != nil || s.RunAsNonRoot != nil || s.SeccompProfile != nil {
@@ -93,13 +95,14 @@ func checkRestricted(t *testing.T, container corev1.Container) {
 	}
 }
 
-// TestNoDeprecatedNodeID: the Manila driver ignores --nodeid and will remove it, and an unknown flag ends a driver.
-func TestNoDeprecatedNodeID(t *testing.T) {
+// The Manila driver ignores --nodeid and will remove it. Then the flag would stop the driver.
+func TestDriversDoNotUseTheDeprecatedNodeID(t *testing.T) {
 	t.Parallel()
 	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
 		eachPod(t, role, func(t *testing.T, pod corev1.PodSpec) {
 			for _, container := range pod.Containers {
-				deprecated := slices.ContainsFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--nodeid=") })
+				deprecated := slices.ContainsFunc(container.Args,
+					func(arg string) bool { return strings.HasPrefix(arg, "--nodeid=") })
 				if deprecated && container.Image == "${DRIVER_IMAGE}" {
 					t.Errorf("%s has --nodeid", container.Name)
 				}

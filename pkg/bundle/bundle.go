@@ -1,6 +1,6 @@
-// Package bundle holds the generated assets of one driver in one flavour: what each is for (role), which cluster it
-// belongs to (side), the order to apply them in, and the placeholders which the operator fills. The asset generator
-// saves bundles; the operator core loads and fills them, and never guesses from an object's kind what to do with it.
+// Package bundle contains the generated assets of one driver in one flavour: the role and the side
+// of each, the order to apply them in, and the placeholders that the operator fills. The asset
+// generator saves bundles; the operator core loads and fills them.
 package bundle
 
 import (
@@ -14,39 +14,42 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Role says which controller of the operator writes an asset into the cluster.
+// Role determines which controller of the operator applies an asset.
 type Role string
 
-// The roles. Every object has exactly one, hence exactly one writer.
+// The roles. Each object has exactly one, and so exactly one writer.
 const (
-	Static             Role = "static"             // applied as it is, and kept so
-	ControllerWorkload Role = "controllerWorkload" // the Deployment with the driver's controller service
-	NodeWorkload       Role = "nodeWorkload"       // the DaemonSet with the driver's node service
-	StorageClass       Role = "storageClass"       // obeys the administrator's storageClassState
+	Static             Role = "static"             // applied as it is
+	ControllerWorkload Role = "controllerWorkload" // the driver's Deployment
+	NodeWorkload       Role = "nodeWorkload"       // the driver's DaemonSet
+	StorageClass       Role = "storageClass"       // subject to storageClassState
 	SnapshotClass      Role = "snapshotClass"      // applied only while its CRD exists
 	ServiceMonitor     Role = "serviceMonitor"     // applied only while its CRD exists
-	CSIDriver          Role = "csiDriver"          // recreated when an immutable field changes
+	CSIDriver          Role = "csiDriver"          // recreated if an immutable field changes
 )
 
 // Roles returns every role, in a stable order.
 func Roles() []Role {
-	return []Role{Static, ControllerWorkload, NodeWorkload, StorageClass, SnapshotClass, ServiceMonitor, CSIDriver}
+	return []Role{
+		Static, ControllerWorkload, NodeWorkload, StorageClass, SnapshotClass, ServiceMonitor, CSIDriver,
+	}
 }
 
-// Asset is one object, in YAML. Its Data is shared: whoever changes it copies it first.
+// Asset is one object. Bundles share its Data, so callers copy it before they change it.
 type Asset struct {
-	Name string       `json:"name"` // the file's name, unique in its bundle
+	Name string       `json:"name"` // of the file, unique in the bundle
 	Role Role         `json:"role"`
 	Side flavour.Side `json:"side"`
 	Data []byte       `json:"-"`
 }
 
-// Bundle is the assets of one driver in one flavour, in the order they are to be applied. It is immutable.
+// Bundle contains the assets of one driver in one flavour, in the order to apply them. It is
+// immutable.
 type Bundle struct {
 	assets []Asset
 }
 
-// New makes a bundle of assets, in the order given.
+// New returns a bundle of assets in the given order.
 func New(assets []Asset) (*Bundle, error) {
 	seen := map[string]bool{}
 	for _, asset := range assets {
@@ -54,7 +57,7 @@ func New(assets []Asset) (*Bundle, error) {
 			return nil, fmt.Errorf("asset %q: %w", asset.Name, err)
 		}
 		if seen[asset.Name] {
-			return nil, fmt.Errorf("asset %q is there twice", asset.Name)
+			return nil, fmt.Errorf("asset %q is listed twice", asset.Name)
 		}
 		seen[asset.Name] = true
 	}
@@ -64,7 +67,7 @@ func New(assets []Asset) (*Bundle, error) {
 func (a Asset) validate() error {
 	switch {
 	case a.Name == "" || a.Name != path.Base(a.Name) || a.Name == indexName:
-		return fmt.Errorf("not the name of an asset's file")
+		return fmt.Errorf("not a file name of an asset")
 	case !slices.Contains(Roles(), a.Role):
 		return fmt.Errorf("unknown role %q: want one of %q", a.Role, Roles())
 	case !slices.Contains(flavour.Sides(), a.Side):
@@ -78,8 +81,8 @@ func Folder(f flavour.Flavour) string {
 	return path.Join(generatedFolder, string(f))
 }
 
-// Load reads the bundle of a flavour from a driver's asset folder. Files which the index does not name, and names
-// without a file, are errors.
+// Load reads the bundle of a flavour from a driver's asset folder. A file that the index does not
+// list, and a listed file that does not exist, are errors.
 func Load(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
 	folder := Folder(f)
 	text, err := fs.ReadFile(fsys, path.Join(folder, indexName))
@@ -106,12 +109,12 @@ func Load(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
 	return loaded, nil
 }
 
-// Assets returns all assets in the order they are to be applied.
+// Assets returns all assets in the order to apply them.
 func (b *Bundle) Assets() []Asset {
 	return slices.Clone(b.assets)
 }
 
-// Select returns the assets of one role on one side, in the order they are to be applied.
+// Select returns the assets with a role on a side, in the order to apply them.
 func (b *Bundle) Select(role Role, side flavour.Side) []Asset {
 	var selected []Asset
 	for _, asset := range b.assets {
@@ -132,7 +135,7 @@ func (b *Bundle) Get(name string) (Asset, error) {
 	return Asset{}, fmt.Errorf("no asset %q in the bundle: %w", name, fs.ErrNotExist)
 }
 
-// Read returns the text of the asset called name. It has the form in which library-go asks for manifests.
+// Read returns the text of the asset called name. Its signature is library-go's AssetFunc.
 func (b *Bundle) Read(name string) ([]byte, error) {
 	asset, err := b.Get(name)
 	return asset.Data, err

@@ -38,23 +38,26 @@ func names(assets []bundle.Asset) []string {
 	return all
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadKeepsTheOrderOfTheIndex(t *testing.T) {
 	t.Parallel()
 	loaded, err := bundle.Load(sample(), flavour.Standalone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"sa.yaml", "role.yaml", "node.yaml"}, names(loaded.Assets())); diff != "" {
+	if diff := cmp.Diff([]string{"sa.yaml", "role.yaml", "node.yaml"},
+		names(loaded.Assets())); diff != "" {
 		t.Errorf("order of the index is lost: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"sa.yaml"}, names(loaded.Select(bundle.Static, flavour.Guest))); diff != "" {
+	if diff := cmp.Diff([]string{"sa.yaml"}, names(loaded.Select(bundle.Static,
+		flavour.Guest))); diff != "" {
 		t.Errorf("static assets of the guest: %s", diff)
 	}
 	if got := loaded.Select(bundle.StorageClass, flavour.Guest); got != nil {
 		t.Errorf("storage classes: %v", got)
 	}
 	want := bundle.Asset{
-		Name: "node.yaml", Role: bundle.NodeWorkload, Side: flavour.Guest, Data: []byte("kind: DaemonSet\n"),
+		Name: "node.yaml", Role: bundle.NodeWorkload, Side: flavour.Guest,
+		Data: []byte("kind: DaemonSet\n"),
 	}
 	got, err := loaded.Get("node.yaml")
 	if err != nil {
@@ -63,20 +66,36 @@ func TestLoad(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := loaded.Read("absent.yaml"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "absent.yaml") {
+	if _, err := loaded.Read("absent.yaml"); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("Read of an absent asset: %v", err)
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRejectsInvalidFolders(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ index, stray, want string }{
-		"unknown key":        {index: "assets: []\nother: 1\n", want: `"other"`},
-		"missing file":       {index: sampleIndex + "- {name: x.yaml, role: static, side: guest}\n", want: `names "x.yaml"`},
-		"file not in index":  {index: sampleIndex, stray: "stray.yaml", want: `"stray.yaml" is not in the index`},
-		"unknown role":       {index: strings.Replace(sampleIndex, "nodeWorkload", "statc", 1), want: `unknown role "statc"`},
-		"unknown side":       {index: strings.Replace(sampleIndex, "side: guest", "side: host", 1), want: `unknown side "host"`},
-		"asset listed twice": {index: sampleIndex + "- {name: sa.yaml, role: static, side: guest}\n", want: "twice"},
+		"unknown key": {index: "assets: []\nother: 1\n", want: `"other"`},
+		"missing file": {
+			index: sampleIndex + "- {name: x.yaml, role: static, side: guest}\n",
+			want:  `lists "x.yaml"`,
+		},
+		"file not in index": {
+			index: sampleIndex, stray: "stray.yaml",
+			want: `"stray.yaml" is not in the index`,
+		},
+		"unknown role": {
+			index: strings.Replace(sampleIndex, "nodeWorkload", "statc", 1),
+			want:  `unknown role "statc"`,
+		},
+		"unknown side": {
+			index: strings.Replace(sampleIndex, "side: guest", "side: host", 1),
+			want:  `unknown side "host"`,
+		},
+		"asset listed twice": {
+			index: sampleIndex + "- {name: sa.yaml, role: static, side: guest}\n",
+			want:  "twice",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,11 +112,11 @@ func TestLoadRefuses(t *testing.T) {
 		})
 	}
 	if _, err := bundle.Load(sample(), flavour.HyperShift); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a flavour which was not generated: %v", err)
+		t.Errorf("a flavour without bundle: %v", err)
 	}
 }
 
-func TestSave(t *testing.T) {
+func TestSaveReplacesTheFolder(t *testing.T) {
 	t.Parallel()
 	loaded, err := bundle.Load(sample(), flavour.Standalone)
 	if err != nil {
@@ -107,7 +126,8 @@ func TestSave(t *testing.T) {
 	dir := filepath.Join(root, filepath.FromSlash(bundle.Folder(flavour.Standalone)))
 	for _, stale := range []string{"stale.yaml", "folder/stale.yaml", "sa.yaml/in-the-way"} {
 		file := filepath.Join(dir, filepath.FromSlash(stale))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +143,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-func TestSaveLeavesRightFilesAlone(t *testing.T) {
+func TestSaveKeepsFilesThatAreUpToDate(t *testing.T) {
 	t.Parallel()
 	loaded, err := bundle.Load(sample(), flavour.Standalone)
 	if err != nil {

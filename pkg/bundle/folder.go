@@ -14,7 +14,8 @@ import (
 const (
 	generatedFolder = "generated"
 	indexName       = "index.yaml"
-	indexHeader     = "# Generated; do not edit, run `make update`. The order is the order to apply the assets in.\n"
+	indexHeader     = "# Generated; do not edit, run `make update`. " +
+		"The order is the order to apply the assets in.\n"
 )
 
 // index is the content of index.yaml.
@@ -22,30 +23,33 @@ type index struct {
 	Assets []Asset `json:"assets"`
 }
 
-// compareWithFiles tells whether an index names exactly the files beside it.
+// compareWithFiles reports differences between an index and the files beside it.
 func compareWithFiles(fsys fs.FS, folder string, listed []Asset) error {
 	entries, err := fs.ReadDir(fsys, folder)
 	if err != nil {
 		return fmt.Errorf("listing assets: %w", err)
 	}
-	var faults []error
+	var errs []error
 	for _, entry := range entries {
-		named := slices.ContainsFunc(listed, func(a Asset) bool { return a.Name == entry.Name() })
-		if !named && entry.Name() != indexName {
-			faults = append(faults, fmt.Errorf("%s: file %q is not in the index", folder, entry.Name()))
+		inIndex := slices.ContainsFunc(listed, func(a Asset) bool { return a.Name == entry.Name() })
+		if !inIndex && entry.Name() != indexName {
+			errs = append(errs, fmt.Errorf("%s: file %q is not in the index", folder, entry.Name()))
 		}
 	}
 	for _, asset := range listed {
-		there := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == asset.Name && !e.IsDir() })
-		if !there {
-			faults = append(faults, fmt.Errorf("%s: the index names %q, there is no such file", folder, asset.Name))
+		exists := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			return e.Name() == asset.Name && !e.IsDir()
+		})
+		if !exists {
+			errs = append(errs, fmt.Errorf("%s: the index lists %q, which does not exist", folder,
+				asset.Name))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// Save makes dir hold exactly the bundle: its index and assets, nothing else. Files which are right already are not
-// written again.
+// Save writes the index and the assets to dir and removes all other files there. It does not write
+// files that are up to date.
 func (b *Bundle) Save(dir string) error {
 	text, err := yaml.Marshal(index{Assets: b.assets})
 	if err != nil {
@@ -56,7 +60,7 @@ func (b *Bundle) Save(dir string) error {
 		files[asset.Name] = asset.Data
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making folder of the bundle: %w", err)
+		return fmt.Errorf("creating folder of the bundle: %w", err)
 	}
 	if err := removeOthers(dir, files); err != nil {
 		return err

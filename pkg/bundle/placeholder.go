@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// The early placeholders: the operator knows their values when it starts, and Fill replaces them.
+// The early placeholders: the operator knows their values at its start, and Fill replaces them.
 const (
 	Namespace                = "NAMESPACE"      // of the driver's controllers
 	NodeNamespace            = "NODE_NAMESPACE" // of the driver's node plugins
@@ -28,8 +28,8 @@ const (
 	ReleaseVersion           = "RELEASE_VERSION"
 )
 
-// The late placeholders: they depend on what the cluster's configuration says at the moment, and library-go's
-// controllers replace them at each sync.
+// The late placeholders: their values depend on the configuration of the cluster, and library-go's
+// controllers replace them in each sync.
 const (
 	LogLevel                    = "LOG_LEVEL"
 	LeaderElectionLeaseDuration = "LEADER_ELECTION_LEASE_DURATION"
@@ -40,23 +40,24 @@ const (
 	TLSMinVersion               = "TLS_MIN_VERSION"
 )
 
-// Early returns the names of the placeholders which Fill replaces.
+// Early returns the names of the placeholders that Fill replaces.
 func Early() []string {
 	return []string{
-		Namespace, NodeNamespace, DriverImage, NFSDriverImage, ProvisionerImage, AttacherImage, ResizerImage,
-		SnapshotterImage, NodeDriverRegistrarImage, LivenessProbeImage, KubeRBACProxyImage, ReleaseVersion,
+		Namespace, NodeNamespace, DriverImage, NFSDriverImage, ProvisionerImage, AttacherImage,
+		ResizerImage, SnapshotterImage, NodeDriverRegistrarImage, LivenessProbeImage,
+		KubeRBACProxyImage, ReleaseVersion,
 	}
 }
 
-// Late returns the names of the placeholders which remain after Fill.
+// Late returns the names of the placeholders that remain after Fill.
 func Late() []string {
 	return []string{
-		LogLevel, LeaderElectionLeaseDuration, LeaderElectionRenewDeadline, LeaderElectionRetryPeriod, ClusterID,
-		TLSCipherSuites, TLSMinVersion,
+		LogLevel, LeaderElectionLeaseDuration, LeaderElectionRenewDeadline,
+		LeaderElectionRetryPeriod, ClusterID, TLSCipherSuites, TLSMinVersion,
 	}
 }
 
-// Placeholders returns the names of the placeholders in text, sorted, each once.
+// Placeholders returns the sorted names of the placeholders in text, without duplicates.
 func Placeholders(text []byte) []string {
 	found := map[string]bool{}
 	for rest := text; ; {
@@ -70,42 +71,43 @@ func Placeholders(text []byte) []string {
 	}
 }
 
-// Fill returns the bundle with its early placeholders replaced by the values of each asset's side. It is an error when a value is
-// empty or could be anything but plain text in YAML, when an asset holds a placeholder which then is neither filled nor late, and
-// when values names a placeholder which Fill does not know. One error lists every fault, and no value.
+// Fill returns a bundle in which the values of each asset's side replace the early placeholders. It
+// returns one error that lists every problem but no value: a value that is empty or not plain text
+// in YAML, a placeholder without value that is not late, a value for an unknown placeholder.
 func (b *Bundle) Fill(values map[flavour.Side]map[string]string) (*Bundle, error) {
-	var faults []error
+	var errs []error
 	for _, side := range flavour.Sides() {
-		faults = append(faults, checkNames(values[side])...)
+		errs = append(errs, checkNames(values[side])...)
 	}
 	filled := make([]Asset, 0, len(b.assets))
 	for _, asset := range b.assets {
 		text, missing := fillText(asset.Data, values[asset.Side])
-		for _, fault := range missing {
-			faults = append(faults, fmt.Errorf("asset %q: %w", asset.Name, fault))
+		for _, err := range missing {
+			errs = append(errs, fmt.Errorf("asset %q: %w", asset.Name, err))
 		}
 		asset.Data = text
 		filled = append(filled, asset)
 	}
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("filling placeholders: %w", errors.Join(faults...))
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("filling placeholders: %w", errors.Join(errs...))
 	}
 	return &Bundle{assets: filled}, nil
 }
 
 func checkNames(values map[string]string) []error {
-	var faults []error
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(Early(), name) {
-			faults = append(faults, fmt.Errorf("${%s} is not a placeholder to fill", name))
+			errs = append(errs, fmt.Errorf("${%s} is not a placeholder to fill", name))
 		}
 	}
-	return faults
+	return errs
 }
 
-// fillText replaces what it can and returns a fault for every placeholder it cannot.
+// fillText returns the text with its placeholders replaced, and an error for each that has no valid
+// value.
 func fillText(text []byte, values map[string]string) ([]byte, []error) {
-	var faults []error
+	var errs []error
 	var pairs []string
 	plain := regexp.MustCompile(`^[A-Za-z0-9._:/@+~-]+$`)
 	for _, name := range Placeholders(text) {
@@ -113,14 +115,14 @@ func fillText(text []byte, values map[string]string) ([]byte, []error) {
 		switch {
 		case slices.Contains(Late(), name):
 		case !given:
-			faults = append(faults, fmt.Errorf("${%s} has no value", name))
+			errs = append(errs, fmt.Errorf("${%s} has no value", name))
 		case value == "":
-			faults = append(faults, fmt.Errorf("${%s} has an empty value", name))
+			errs = append(errs, fmt.Errorf("${%s} has an empty value", name))
 		case !plain.MatchString(value):
-			faults = append(faults, fmt.Errorf("the value of ${%s} is not plain text", name))
+			errs = append(errs, fmt.Errorf("the value of ${%s} is not plain text", name))
 		default:
 			pairs = append(pairs, "${"+name+"}", value)
 		}
 	}
-	return []byte(strings.NewReplacer(pairs...).Replace(string(text))), faults
+	return []byte(strings.NewReplacer(pairs...).Replace(string(text))), errs
 }

@@ -16,7 +16,10 @@ func withText(t *testing.T, texts ...string) *bundle.Bundle {
 	var assets []bundle.Asset
 	for i, text := range texts {
 		name := string(rune('a'+i)) + ".yaml"
-		assets = append(assets, bundle.Asset{Name: name, Role: bundle.Static, Side: flavour.Guest, Data: []byte(text)})
+		assets = append(assets, bundle.Asset{
+			Name: name, Role: bundle.Static, Side: flavour.Guest,
+			Data: []byte(text),
+		})
 	}
 	made, err := bundle.New(assets)
 	if err != nil {
@@ -29,17 +32,21 @@ func onBothSides(values map[string]string) map[flavour.Side]map[string]string {
 	return map[flavour.Side]map[string]string{flavour.ControlPlane: values, flavour.Guest: values}
 }
 
-func TestFillBySide(t *testing.T) {
+func TestFillUsesTheValuesOfTheSide(t *testing.T) {
 	t.Parallel()
 	original, err := bundle.New([]bundle.Asset{
-		{Name: "a.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte("${DRIVER_IMAGE}")},
+		{
+			Name: "a.yaml", Role: bundle.Static, Side: flavour.ControlPlane,
+			Data: []byte("${DRIVER_IMAGE}"),
+		},
 		{Name: "b.yaml", Role: bundle.Static, Side: flavour.Guest, Data: []byte("${DRIVER_IMAGE}")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	filled, err := original.Fill(map[flavour.Side]map[string]string{
-		flavour.ControlPlane: {bundle.DriverImage: "control-plane"}, flavour.Guest: {bundle.DriverImage: "guest"},
+		flavour.ControlPlane: {bundle.DriverImage: "control-plane"},
+		flavour.Guest:        {bundle.DriverImage: "guest"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,14 +58,15 @@ func TestFillBySide(t *testing.T) {
 	}
 }
 
-func TestFill(t *testing.T) {
+func TestFillReplacesEarlyPlaceholdersOnly(t *testing.T) {
 	t.Parallel()
-	original := withText(t, "ns: ${NAMESPACE}.${NAMESPACE} ${NODE_NAMESPACE} $(NODE_ID)\nv: ${LOG_LEVEL}\n", "plain: text\n")
+	original := withText(t, "ns: ${NAMESPACE}.${NAMESPACE} ${NODE_NAMESPACE} $(NODE_ID)\nv: "+
+		"${LOG_LEVEL}\n", "plain: text\n")
 	filled, err := original.Fill(onBothSides(map[string]string{
 		bundle.Namespace: "one", bundle.NodeNamespace: "two", bundle.DriverImage: "",
 	}))
 	if err != nil {
-		t.Fatalf("a value which no asset uses must not matter: %v", err)
+		t.Fatalf("a value that no asset uses is an error: %v", err)
 	}
 	text, err := filled.Read("a.yaml")
 	if err != nil {
@@ -73,7 +81,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-func TestFillListsEveryFault(t *testing.T) {
+func TestFillListsEveryProblem(t *testing.T) {
 	t.Parallel()
 	assets := withText(t,
 		"a: ${NAMESPACE} ${DRIVER_IMAGE}",
@@ -103,7 +111,7 @@ func TestFillListsEveryFault(t *testing.T) {
 	}
 }
 
-func TestPlaceholders(t *testing.T) {
+func TestPlaceholdersAreSortedAndUnique(t *testing.T) {
 	t.Parallel()
 	got := bundle.Placeholders([]byte("${B} ${A}${B} $C $(D) {E} ${"))
 	if diff := cmp.Diff([]string{"A", "B"}, got); diff != "" {

@@ -19,14 +19,17 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 		{
 			"standalone", flavour.Standalone, "openshift-cluster-csi-drivers", "openshift-manila-csi-driver",
 			flavour.Namespaces{
-				Operator: "openshift-cluster-csi-drivers", ControlPlane: "openshift-manila-csi-driver", Guest: "openshift-manila-csi-driver",
-				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config", Events: "openshift-cluster-csi-drivers",
+				Operator: "openshift-cluster-csi-drivers", ControlPlane: "openshift-manila-csi-driver",
+				Guest:      "openshift-manila-csi-driver",
+				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config",
+				Events: "openshift-cluster-csi-drivers",
 			},
 		},
 		{
 			"standalone, no namespace of its own", flavour.Standalone, "op", "",
 			flavour.Namespaces{
-				Operator: "op", ControlPlane: "openshift-cluster-csi-drivers", Guest: "openshift-cluster-csi-drivers",
+				Operator: "op", ControlPlane: "openshift-cluster-csi-drivers",
+				Guest:      "openshift-cluster-csi-drivers",
 				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config", Events: "op",
 			},
 		},
@@ -34,14 +37,16 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 			"hypershift", flavour.HyperShift, "clusters-a", "openshift-manila-csi-driver",
 			flavour.Namespaces{
 				Operator: "clusters-a", ControlPlane: "clusters-a", Guest: "openshift-manila-csi-driver",
-				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config", Events: "openshift-cluster-csi-drivers",
+				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config",
+				Events: "openshift-cluster-csi-drivers",
 			},
 		},
 		{
 			"hypershift, no namespace of its own", flavour.HyperShift, "clusters-a", "",
 			flavour.Namespaces{
 				Operator: "clusters-a", ControlPlane: "clusters-a", Guest: "openshift-cluster-csi-drivers",
-				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config", Events: "openshift-cluster-csi-drivers",
+				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config",
+				Events: "openshift-cluster-csi-drivers",
 			},
 		},
 	} {
@@ -51,7 +56,8 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("namespaces (-want +got):\n%s", diff)
 			}
-			if got.On(flavour.ControlPlane) != test.want.ControlPlane || got.On(flavour.Guest) != test.want.Guest {
+			if got.On(flavour.ControlPlane) != test.want.ControlPlane ||
+				got.On(flavour.Guest) != test.want.Guest {
 				t.Errorf("sides are in %s and %s", got.On(flavour.ControlPlane), got.On(flavour.Guest))
 			}
 		})

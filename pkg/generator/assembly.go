@@ -57,10 +57,8 @@ func buildValues(d driver) map[string]string {
 		values[part+".name"] = p.Name
 		selector, _ := json.Marshal(p.Selector) // a map of strings cannot fail
 		values[part+".selector"] = string(selector)
-		for name, number := range map[string]int{"liveness": p.Ports.Liveness, "registrar": p.Ports.Registrar} {
-			if number != 0 {
-				values[part+"."+name] = strconv.Itoa(number)
-			}
+		for name, number := range p.Ports.byName() {
+			values[part+"."+name] = strconv.Itoa(number)
 		}
 	}
 	return values

@@ -55,7 +55,8 @@ func (a *asset) kind() string {
 // object.
 func (a *asset) withHeader(manifest string) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Generated; do not edit, run `make update`. Made with the values of %s from\n", manifest)
+	fmt.Fprintf(&out, "# Generated; do not edit, run `make update`. "+
+		"Made with the values of %s from\n", manifest)
 	listed := map[string]bool{}
 	for _, layer := range a.layers {
 		if !listed[layer.file] {
@@ -67,8 +68,8 @@ func (a *asset) withHeader(manifest string) []byte {
 	return out.Bytes()
 }
 
-// fill replaces the build-time placeholders of a layer. A placeholder that neither the build nor the
-// operator knows is an error.
+// fill replaces the build-time placeholders of a layer. A placeholder that neither the build nor
+// the operator knows is an error.
 func fill(file string, text []byte, values map[string]string) ([]byte, error) {
 	placeholder := regexp.MustCompile(`\$\{([^}]*)\}?`)
 	bare := regexp.MustCompile(`(\$+)([A-Za-z_][\w.]*)`)

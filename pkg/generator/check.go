@@ -77,11 +77,12 @@ func checkRole(asset *asset) error {
 		want, side = bundle.CSIDriver, flavour.Guest
 	}
 	if asset.Role != want {
-		return errorAt(asset.at, "%q is a %s: its role is %q, not %q", asset.Name, asset.kind(), want, asset.Role)
+		return errorAt(asset.at, "%q is a %s: its role is %q, not %q",
+			asset.Name, asset.kind(), want, asset.Role)
 	}
 	if asset.Side != side {
-		return errorAt(asset.at, "%q is a %s: its side is %q, not %q; the operator would not create it there",
-			asset.Name, asset.kind(), side, asset.Side)
+		return errorAt(asset.at, "%q is a %s: its side is %q, not %q; "+
+			"the operator would not create it there", asset.Name, asset.kind(), side, asset.Side)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ func (l *layers) checkNames() error {
 	for folder, m := range l.drivers {
 		leader, known := l.drivers[m.content.CompanionOf]
 		if m.content.CompanionOf != "" && (!known || leader.content.CompanionOf != "") {
-			errs = append(errs, m.errorf("companionOf", "companionOf: %q is not a driver, or is itself a companion",
-				m.content.CompanionOf))
+			errs = append(errs, m.errorf("companionOf",
+				"companionOf: %q is not a driver, or is itself a companion", m.content.CompanionOf))
 		}
 		for other, otherDriver := range l.drivers {
 			if cmp.Or(m.content.CompanionOf, folder) == cmp.Or(otherDriver.content.CompanionOf, other) {
@@ -43,8 +43,8 @@ func (d driver) names() map[string]string {
 	return map[string]string{"name": d.Name, "prefix": d.Prefix, "clusterPrefix": d.ClusterPrefix}
 }
 
-// checkConflicts reports objects that two drivers define in one flavour, and pods that two workloads
-// select.
+// checkConflicts reports objects that two drivers define in one flavour, and pods that two
+// workloads select.
 func checkConflicts(assemblies []*assembly) error {
 	defined := map[string]Position{}
 	var errs []error

@@ -83,7 +83,8 @@ func (d *document) fieldError(object string, err error) error {
 		var located []error
 		for _, problem := range strict.Errors() {
 			path := ""
-			if unknown, ok := problem.(kjson.FieldError); ok {
+			var unknown kjson.FieldError
+			if errors.As(problem, &unknown) {
 				path = unknown.FieldPath()
 			}
 			located = append(located, d.errorf(path, "%q: %w", object, problem))

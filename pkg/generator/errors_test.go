@@ -21,13 +21,13 @@ const (
 	volumes = "  - {target: controller.yaml, merge: patches/volume.yaml}\n"
 )
 
-// mistake is a change which breaks the valid tree, and the whole report it must lead to.
+// mistake is a change that breaks the valid tree, and the expected error.
 type mistake struct {
 	edits []edit
 	want  string
 }
 
-// manifestMistakes are in a driver.yaml, a sidecar.yaml or a layer.yaml.
+// manifestMistakes returns mistakes in a driver.yaml, a sidecar.yaml or a layer.yaml.
 func manifestMistakes() map[string]mistake {
 	return map[string]mistake{
 		"unknown key in driver.yaml": {
@@ -53,31 +53,33 @@ func manifestMistakes() map[string]mistake {
 		},
 		"flavour that does not exist": {
 			edits: []edit{{two, "[standalone]", "[standalon]"}},
-			want:  two + `:4: flavours[0]: Unsupported value: "standalon": supported values: "standalone", "hypershift"`,
+			want: two + `:4: flavours[0]: Unsupported value: "standalon": supported values: ` +
+				`"standalone", "hypershift"`,
 		},
 	}
 }
 
-// patchMistakes are patches and removals which miss.
+// patchMistakes returns patches and removals without target or effect.
 func patchMistakes() map[string]mistake {
 	return map[string]mistake{
 		"patch without target": {
 			edits: []edit{{one, volumes, strings.Replace(volumes, "controller.yaml", "controler.yaml", 1)}},
-			want: one + `:13: patch "patches/volume.yaml" has no target: there is no "controler.yaml", only ` +
+			want: one + `:13: patch "patches/volume.yaml" has no target: there is no "controler.yaml", ` +
+				`only ` +
 				all + "\n" +
 				one + `:13: patch "patches/volume.yaml" has no target: there is no "controler.yaml", only ` +
 				withoutBudget,
 		},
-		"patch for a container that is not there": {
+		"patch for a container that does not exist": {
 			edits: []edit{{one, "container: csi-driver", "container: csi-drive"}},
 			want:  one + `:14: "controller.yaml" has no container "csi-drive"`,
 		},
-		"flavour drops what is not there": {
+		"flavour drops an asset that does not exist": {
 			edits: []edit{{"flavours/hypershift/layer.yaml", "- pdb.yaml", "- budget.yaml"}},
 			want: `flavours/hypershift/layer.yaml:5: nothing to drop: there is no "budget.yaml", only ` +
 				all,
 		},
-		"driver declines what the base does not have": {
+		"driver leaves out a file that the base does not have": {
 			edits: []edit{{two, "[node_sa.yaml]", "[node_sa.yaml, sa.yaml]"}},
 			want:  two + `:10: the base has no "sa.yaml"`,
 		},
@@ -86,13 +88,18 @@ func patchMistakes() map[string]mistake {
 			want:  one + `:13: patch "patches/volume.yaml" changes nothing in "controller.yaml"`,
 		},
 		"operations that change nothing": {
-			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: test, path: /name, value: csi-driver}"}},
-			want:  one + `:14: patch "patches/args.yaml" changes nothing in "controller.yaml"`,
+			edits: []edit{{
+				"drivers/one/patches/args.yaml", "",
+				"- {op: test, path: /name, value: csi-driver}",
+			}},
+			want: one + `:14: patch "patches/args.yaml" changes nothing in "controller.yaml"`,
 		},
-		"operation without a place": {
+		"operation without target": {
 			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: remove, path: /nowhere}"}},
-			want: "drivers/one/patches/args.yaml:1: patching \"controller.yaml\": applying patch: error in remove for path: " +
-				"'/spec/template/spec/containers/0/nowhere': unable to remove nonexistent key: nowhere: missing value",
+			want: "drivers/one/patches/args.yaml:1: patching \"controller.yaml\": applying patch: error " +
+				"in remove for path: " +
+				"'/spec/template/spec/containers/0/nowhere': unable to remove nonexistent key: nowhere: " +
+				"missing value",
 		},
 		"layer is not YAML": {
 			edits: []edit{{"base/pdb.yaml", "metadata:\n", "metadata: [\n"}},
@@ -101,10 +108,10 @@ func patchMistakes() map[string]mistake {
 	}
 }
 
-// outputMistakes are files and outputs too many or too few.
+// outputMistakes returns files and outputs that are missing or superfluous.
 func outputMistakes() map[string]mistake {
 	return map[string]mistake{
-		"file nobody uses": {
+		"unused file": {
 			edits: []edit{
 				{"base/stray.yaml", "", "a: b"},
 				{"drivers/one/patches/stray.yaml", "", "a: b"},
@@ -120,47 +127,67 @@ func outputMistakes() map[string]mistake {
 			edits: []edit{{"drivers/one/patches/args.yaml", "", ""}},
 			want:  one + `:14: controller.patches[1].json6902: Not found: "drivers/one/patches/args.yaml"`,
 		},
-		"two outputs of one name": {
+		"two outputs with one name": {
 			edits: []edit{
 				{one, csidriver, csidriver + "  - {file: patches/service.yaml, side: guest}\n"},
 				{"drivers/one/patches/service.yaml", "", "kind: Service"},
 			},
-			want: one + `:22: two outputs with one name: "service.yaml" is already made for base/layer.yaml:4`,
+			want: one + `:22: two outputs with one name: "service.yaml" is already made for ` +
+				`base/layer.yaml:4`,
 		},
-		"two containers of one name": {
-			edits: []edit{{one, "  - {use: liveness-probe}\n", "  - {use: liveness-probe}\n  - {use: liveness-probe}\n"}},
-			want:  one + `:24: two containers with one name: "csi-liveness-probe" is already in "node.yaml"`,
+		"two containers with one name": {
+			edits: []edit{{
+				one, "  - {use: liveness-probe}\n",
+				"  - {use: liveness-probe}\n  - {use: liveness-probe}\n",
+			}},
+			want: one + `:24: two containers with one name: "csi-liveness-probe" is already in "node.yaml"`,
 		},
 	}
 }
 
-// portMistakes are ports which clash or lead nowhere.
+// portMistakes returns ports that clash or that no container serves.
 func portMistakes() map[string]mistake {
 	return map[string]mistake{
 		"port clash inside a pod, both allocated": {
 			edits: []edit{{one, "exposedFrom: 9201", "exposedFrom: 8201"}},
-			want: one + ":11: port clash inside a pod: 8201 (provisioner-m exposed) is taken by provisioner-m metrics at " +
+			want: one + ":11: port clash inside a pod: 8201 (provisioner-m exposed) is taken by " +
+				"provisioner-m metrics at " +
 				one + ":11",
 		},
 		"port clash inside a pod, both written": {
-			edits: []edit{{"drivers/one/patches/node.yaml", "dnsPolicy", "containers: [{name: other, image: x, args: [':10301'], ports: [{containerPort: 10301}]}], dnsPolicy"}},
-			want:  `sidecars/liveness-probe/container.yaml:3: port clash inside a pod: "csi-driver" and "other" both declare port 10301`,
+			edits: []edit{{
+				"drivers/one/patches/node.yaml", "dnsPolicy",
+				"containers: [{name: other, image: x, args: [':10301'], ports: [{containerPort: 10301}]}], " +
+					"dnsPolicy",
+			}},
+			want: `sidecars/liveness-probe/container.yaml:3: port clash inside a pod: "csi-driver" and ` +
+				`"other" both declare port 10301`,
 		},
 		"host port clash between drivers": {
 			edits: []edit{{two, "10302", "10301"}},
 			want:  two + ":8: host port clash: 10301 (liveness) is taken by liveness at " + one + ":18",
 		},
 		"host port clash with a port written in a patch": {
-			edits: []edit{{"drivers/two/patches/node.yaml", "dnsPolicy", "containers: [{name: csi-driver, args: ['--port=10301'], ports: [{name: x, containerPort: 10301}]}], dnsPolicy"}},
-			want:  `drivers/two/patches/node.yaml:1: host port clash: 10301 (container port "x") is taken by liveness at ` + one + ":18",
+			edits: []edit{{
+				"drivers/two/patches/node.yaml", "dnsPolicy",
+				"containers: [{name: csi-driver, args: ['--port=10301'], ports: [{name: x, containerPort: " +
+					"10301}]}], dnsPolicy",
+			}},
+			want: `drivers/two/patches/node.yaml:1: host port clash: 10301 (container port "x") is taken ` +
+				`by liveness at ` + one + ":18",
 		},
 		"Service port without container port": {
-			edits: []edit{{"sidecars/kube-rbac-proxy/port.yaml", "targetPort: ${metrics.port}", "targetPort: other"}},
-			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9201) of service "service.yaml": no container serves it`,
+			edits: []edit{{
+				"sidecars/kube-rbac-proxy/port.yaml", "targetPort: ${metrics.port}",
+				"targetPort: other",
+			}},
+			want: `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9201) of service ` +
+				`"service.yaml": no container serves it`,
 		},
 		"Service port under another number": {
 			edits: []edit{{"sidecars/kube-rbac-proxy/port.yaml", "port: ${metrics.exposed}", "port: 9999"}},
-			want:  `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9999) of service "service.yaml": no container serves it`,
+			want: `sidecars/kube-rbac-proxy/port.yaml:5: port "provisioner-m" (9999) of service ` +
+				`"service.yaml": no container serves it`,
 		},
 		"Service without pods": {
 			edits: []edit{{"base/service.yaml", "${controller.selector}", "{app: other}"}},
@@ -170,18 +197,22 @@ func portMistakes() map[string]mistake {
 			edits: []edit{{"base/pdb.yaml", "${controller.selector}", "{app: other}"}},
 			want:  `base/pdb.yaml:6: budget "pdb.yaml": selector "app=other" matches no pods`,
 		},
-		"container port nobody serves": {
+		"container port that no container serves": {
 			edits: []edit{{two, "  sidecars:\n  - {use: liveness-probe}\n", ""}},
 			want:  `base/node.yaml:16: container port "healthz" (10302): no container serves it`,
 		},
-		"metrics nobody serves": {
-			edits: []edit{{"sidecars/provisioner/container.yaml", "- --http-endpoint=localhost:${metrics.local}", "- --x"}},
-			want:  `sidecars/kube-rbac-proxy/container.yaml:4: upstream 8201 of "provisioner-proxy": no container serves it`,
+		"metrics that no container serves": {
+			edits: []edit{{
+				"sidecars/provisioner/container.yaml",
+				"- --http-endpoint=localhost:${metrics.local}", "- --x",
+			}},
+			want: `sidecars/kube-rbac-proxy/container.yaml:4: upstream 8201 of "provisioner-proxy": no ` +
+				`container serves it`,
 		},
 	}
 }
 
-// nameMistakes are placeholders, sidecars and options which nobody knows.
+// nameMistakes returns unknown placeholders, sidecars and options.
 func nameMistakes() map[string]mistake {
 	return map[string]mistake{
 		"unknown placeholder of build time": {
@@ -189,14 +220,17 @@ func nameMistakes() map[string]mistake {
 			want:  "base/pdb.yaml:4: unknown placeholder ${controler.name}",
 		},
 		"placeholder of a part the driver lacks": {
-			edits: []edit{{"drivers/two/patches/node.yaml", "ClusterFirstWithHostNet", "\"${controller.name}\""}},
-			want:  "drivers/two/patches/node.yaml:1: unknown placeholder ${controller.name}",
+			edits: []edit{{
+				"drivers/two/patches/node.yaml", "ClusterFirstWithHostNet",
+				"\"${controller.name}\"",
+			}},
+			want: "drivers/two/patches/node.yaml:1: unknown placeholder ${controller.name}",
 		},
 		"unknown placeholder of run time": {
 			edits: []edit{{"base/node.yaml", "${DRIVER_IMAGE}", "${DRIVERS_IMAGE}"}},
 			want:  "base/node.yaml:13: unknown placeholder ${DRIVERS_IMAGE}",
 		},
-		"placeholder that does not end": {
+		"placeholder without closing brace": {
 			edits: []edit{{"base/node.yaml", "${DRIVER_IMAGE}", "${DRIVER_IMAGE"}},
 			want:  "base/node.yaml:13: unknown placeholder ${DRIVER_IMAGE",
 		},
@@ -205,30 +239,38 @@ func nameMistakes() map[string]mistake {
 			want:  two + `:12: unknown sidecar "livenes-probe"`,
 		},
 		"sidecar of the other part": {
-			edits: []edit{{two, "use: liveness-probe", "use: provisioner"}, {two, "liveness: 10302", "metricsFrom: 1, exposedFrom: 2"}, {"base/node.yaml", "${node.liveness}", "1"}},
-			want:  two + `:12: sidecar "provisioner" has no container for the node part`,
+			edits: []edit{
+				{two, "use: liveness-probe", "use: provisioner"},
+				{two, "liveness: 10302", "metricsFrom: 1, exposedFrom: 2"},
+				{"base/node.yaml", "${node.liveness}", "1"},
+			},
+			want: two + `:12: sidecar "provisioner" has no container for the node part`,
 		},
 		"unknown option of a sidecar": {
-			edits: []edit{{one, "[snapshots]", "[snapshot]"}, {one, volumes, ""}, {"drivers/one/patches/volume.yaml", "", ""}},
-			want:  one + `:11: sidecar "provisioner" has no option "snapshot", only ["snapshots"]`,
+			edits: []edit{
+				{one, "[snapshots]", "[snapshot]"},
+				{one, volumes, ""},
+				{"drivers/one/patches/volume.yaml", "", ""},
+			},
+			want: one + `:11: sidecar "provisioner" has no option "snapshot", only ["snapshots"]`,
 		},
 		"sidecar with metrics and no ports": {
 			edits: []edit{{one, "metricsFrom: 8201, ", ""}},
-			want:  one + `:11: sidecar "provisioner" serves metrics: ports needs metricsFrom and exposedFrom`,
+			want: one + `:11: sidecar "provisioner" serves metrics: ports needs metricsFrom and ` +
+				`exposedFrom`,
 		},
-		"kind with a writer of its own made static": {
+		"kind with its own role made static": {
 			edits: []edit{{one, ", role: csiDriver", ""}},
 			want:  one + `:21: "csidriver.yaml" is a CSIDriver: its role is "csiDriver", not "static"`,
 		},
 	}
 }
 
-// TestErrors makes one mistake at a time and expects the place to mend and what is wrong there.
-func TestErrors(t *testing.T) {
+func TestMistakesAreReportedWithTheirPosition(t *testing.T) {
 	t.Parallel()
 	groups := []map[string]mistake{
 		manifestMistakes(), patchMistakes(), outputMistakes(), portMistakes(), nameMistakes(),
-		fieldMistakes(), serviceMistakes(), neighbourMistakes(),
+		fieldMistakes(), serviceMistakes(), conflictMistakes(),
 	}
 	for _, mistakes := range groups {
 		for name, made := range mistakes {
@@ -255,19 +297,19 @@ func checkMistake(t *testing.T, made mistake) {
 	}
 	var located *generator.Error
 	if !errors.As(err, &located) || located.File == "" || located.Line == 0 {
-		t.Errorf("the error has no place: %#v", err)
+		t.Errorf("the error has no position: %#v", err)
 	}
 }
 
-// TestValues covers the mistakes which a manifest can hold by itself.
-func TestValues(t *testing.T) {
+func TestValidationReportsAllInvalidValues(t *testing.T) {
 	t.Parallel()
 	tree := validTree(t)
 	for _, change := range []edit{
 		{two, "name: two.csi.example.com\n", ""},
 		{two, "flavours: [standalone]\n", ""},
 		{two, "  selector: {app: two}\n", ""},
-		{one, volumes, "  - {target: controller.yaml, merge: patches/volume.yaml, json6902: patches/volume.yaml}\n" +
+		{one, volumes, "  - {target: controller.yaml, merge: patches/volume.yaml, json6902: " +
+			"patches/volume.yaml}\n" +
 			"  - {target: controller.yaml}\n  - {merge: patches/volume.yaml, container: x}\n" +
 			"  - {target: controller.yaml, json6902: patches/args.yaml, container: x, trait: y}\n"},
 		{one, "flavours: [standalone, hypershift]", "flavours: [standalone]"},
@@ -290,7 +332,8 @@ func TestValues(t *testing.T) {
 		one + `:17: controller.patches[4].only[0]: Unsupported value: "hypershift": ` +
 			`supported values: "standalone"`,
 		one + `:24: node.add[0].role: Unsupported value: "driver": supported values: "static", ` +
-			`"controllerWorkload", "nodeWorkload", "storageClass", "snapshotClass", "serviceMonitor", "csiDriver"`,
+			`"controllerWorkload", "nodeWorkload", "storageClass", "snapshotClass", "serviceMonitor", ` +
+			`"csiDriver"`,
 		one + `:24: node.add[0].side: Unsupported value: "gest": supported values: "controller", "guest"`,
 		two + ":1: flavours: Required value",
 		two + ":1: name: Required value",
@@ -301,7 +344,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestValidTree(t *testing.T) {
+func TestTreeWithoutMistakesIsAccepted(t *testing.T) {
 	t.Parallel()
 	if _, err := generator.Generate(validTree(t)); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ type Output struct {
 	Bundle  *bundle.Bundle
 }
 
-// Generate returns the bundles of all drivers in an assets folder, sorted by driver and flavour. Its
-// error joins every error that it finds, sorted; those in a layer are of type *Error.
+// Generate returns the bundles of all drivers in an assets folder, sorted by driver and flavour.
+// Its error joins every error that it finds, sorted; those in a layer are of type *Error.
 func Generate(assets fs.FS) ([]Output, error) {
 	l, err := readLayers(assets)
 	if err != nil {
@@ -101,7 +101,8 @@ func Update(root string) error {
 	}
 	written := map[string]bool{}
 	for _, output := range outputs {
-		dir := filepath.Join(root, "drivers", output.Driver, filepath.FromSlash(bundle.Folder(output.Flavour)))
+		folder := filepath.FromSlash(bundle.Folder(output.Flavour))
+		dir := filepath.Join(root, "drivers", output.Driver, folder)
 		if err := output.Bundle.Save(dir); err != nil {
 			return fmt.Errorf("saving %s for %s: %w", output.Driver, output.Flavour, err)
 		}

@@ -27,5 +27,6 @@ func newKinds() (runtime.Decoder, error) {
 		}
 	}
 	options := serializer.SerializerOptions{Yaml: true, Strict: true}
-	return serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, options), nil
+	meta := serializer.DefaultMetaFactory
+	return serializer.NewSerializerWithOptions(meta, scheme, scheme, options), nil
 }

@@ -3,17 +3,20 @@ package generator
 import (
 	"cmp"
 	"iter"
+	"maps"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// driver is the content of a driver.yaml.
+// driver is the content of a driver.yaml. Its names are the CSI name of the driver and the prefixes
+// of objects in a namespace and outside namespaces. A companion shares the names of a driver, which
+// CompanionOf gives by its folder.
 type driver struct {
-	Name          string            `json:"name"`          // of the CSI driver
-	Prefix        string            `json:"prefix"`        // of the names of objects in a namespace
-	ClusterPrefix string            `json:"clusterPrefix"` // of the names of objects outside namespaces
-	CompanionOf   string            `json:"companionOf"`   // the folder of the driver with the same prefixes
+	Name          string            `json:"name"`
+	Prefix        string            `json:"prefix"`
+	ClusterPrefix string            `json:"clusterPrefix"`
+	CompanionOf   string            `json:"companionOf"`
 	Flavours      []flavour.Flavour `json:"flavours"`
 	Controller    *driverPart       `json:"controller"`
 	Node          *driverPart       `json:"node"`
@@ -65,6 +68,13 @@ type ports struct {
 	Registrar   int `json:"registrar"`
 	MetricsFrom int `json:"metricsFrom"` // inside the pod
 	ExposedFrom int `json:"exposedFrom"` // on the pod's address, behind kube-rbac-proxy
+}
+
+// byName returns the ports that are allocated by name.
+func (p ports) byName() map[string]int {
+	byName := map[string]int{"liveness": p.Liveness, "registrar": p.Registrar}
+	maps.DeleteFunc(byName, func(_ string, number int) bool { return number == 0 })
+	return byName
 }
 
 // metricsPort is a port with metrics and the kube-rbac-proxy in front of it.
@@ -126,10 +136,11 @@ type layerPart struct {
 	Drop     []string     `json:"drop"`
 }
 
-// sidecar is the content of sidecars/<name>/sidecar.yaml.
+// sidecar is the content of sidecars/<name>/sidecar.yaml. Controller and Node are the files of its
+// container in a workload, if any.
 type sidecar struct {
-	Controller string                `json:"controller"` // its container in a controller workload, if any
-	Node       string                `json:"node"`       // its container in a node workload, if any
+	Controller string                `json:"controller"`
+	Node       string                `json:"node"`
 	Traits     []string              `json:"traits"`
 	Metrics    *metricsName          `json:"metrics"`
 	Volumes    string                `json:"volumes"` // a list of pod volumes

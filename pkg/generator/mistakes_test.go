@@ -1,51 +1,70 @@
 package generator_test
 
-// The mistakes in this file deploy well and then do not work, or silently do something else than what is written.
+import "k8s.io/apimachinery/pkg/util/validation"
+
+// An operator would deploy the mistakes in this file without an error, and the driver would not
+// work.
 
 const (
 	csidriverLayer  = "drivers/one/base/csidriver.yaml"
 	controllerPatch = "drivers/one/patches/controller.yaml"
-	classEntry      = "  - {file: base/csidriver.yaml, side: guest, role: csiDriver}\n  - {file: base/class.yaml, side: guest, role: storageClass}\n"
-	class           = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: a}\nprovisioner: ${name}\n"
+	classEntry      = csidriver + "  - {file: base/class.yaml, side: guest, role: storageClass}\n"
+	class           = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\n" +
+		"metadata: {name: a}\nprovisioner: ${name}\n"
 )
 
-// fieldMistakes are fields that a kind does not have, or has elsewhere.
+// fieldMistakes returns unknown fields and documents.
 func fieldMistakes() map[string]mistake {
 	return map[string]mistake{
-		"field misspelt in an object": {
+		"misspelt field in an object": {
 			edits: []edit{{csidriverLayer, "attachRequired", "attachRequird"}},
 			want:  csidriverLayer + `:4: "csidriver.yaml": unknown field "spec.attachRequird"`,
 		},
-		"field misspelt in a merge": {
-			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    spec:\n      containers:\n      - name: csi-driver\n        volumeMount: []\n"}},
-			want:  `drivers/one/patches/node.yaml:6: "node.yaml": unknown field "spec.template.spec.containers[0].volumeMount"`,
+		"misspelt field in a merge": {
+			edits: []edit{{
+				"drivers/one/patches/node.yaml", "",
+				"spec:\n  template:\n    spec:\n      containers:\n" +
+					"      - name: csi-driver\n        volumeMount: []\n",
+			}},
+			want: `drivers/one/patches/node.yaml:6: "node.yaml": unknown field ` +
+				`"spec.template.spec.containers[0].volumeMount"`,
 		},
 		"field at the wrong level": {
-			edits: []edit{{"drivers/one/patches/node.yaml", "", "spec:\n  template:\n    dnsPolicy: Default\n    spec:\n      dnsPolicy: Default\n"}},
-			want:  `drivers/one/patches/node.yaml:3: "node.yaml": unknown field "spec.template.dnsPolicy"`,
+			edits: []edit{{
+				"drivers/one/patches/node.yaml", "",
+				"spec:\n  template:\n    dnsPolicy: Default\n    spec:\n      dnsPolicy: Default\n",
+			}},
+			want: `drivers/one/patches/node.yaml:3: "node.yaml": unknown field "spec.template.dnsPolicy"`,
 		},
-		"field misspelt in an operation": {
-			edits: []edit{{"drivers/one/patches/args.yaml", "", "- {op: add, path: /args/-, value: --hosted}\n- {op: add, path: /arg, value: [x]}\n"}},
-			want:  `drivers/one/patches/args.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[0].arg"`,
+		"misspelt field in an operation": {
+			edits: []edit{{
+				"drivers/one/patches/args.yaml", "",
+				"- {op: add, path: /args/-, value: --hosted}\n- {op: add, path: /arg, value: [x]}\n",
+			}},
+			want: `drivers/one/patches/args.yaml:2: "controller.yaml": unknown field ` +
+				`"spec.template.spec.containers[0].arg"`,
 		},
-		"field misspelt in a sidecar": {
+		"misspelt field in a sidecar": {
 			edits: []edit{{"sidecars/provisioner/container.yaml", "args:", "arg:"}},
-			want:  `sidecars/provisioner/container.yaml:2: "controller.yaml": unknown field "spec.template.spec.containers[1].arg"`,
+			want: `sidecars/provisioner/container.yaml:2: "controller.yaml": unknown field ` +
+				`"spec.template.spec.containers[1].arg"`,
 		},
 		"value of another type": {
 			edits: []edit{{csidriverLayer, "false", `"no"`}},
-			want:  csidriverLayer + `:4: "csidriver.yaml": field spec.attachRequired is a bool, not a string`,
+			want: csidriverLayer +
+				`:4: "csidriver.yaml": field spec.attachRequired is a bool, not a string`,
 		},
-		"key that is there twice": {
+		"duplicate key": {
 			edits: []edit{{controllerPatch, "", "spec: {replicas: 1}\nspec: {replicas: 2}\n"}},
 			want:  controllerPatch + `:2: mapping key "spec" already defined at line 1`,
 		},
-		"kind misspelt": {
+		"misspelt kind": {
 			edits: []edit{{csidriverLayer, "kind: CSIDriver", "kind: CSIdriver"}},
-			want: csidriverLayer + `:2: "csidriver.yaml": unknown apiVersion and kind: correct a misspelt kind, ` +
+			want: csidriverLayer +
+				`:2: "csidriver.yaml": unknown apiVersion and kind: correct a misspelt kind, ` +
 				"or add a new one to pkg/generator/kinds.go",
 		},
-		"kind missing": {
+		"missing kind": {
 			edits: []edit{{csidriverLayer, "kind: CSIDriver\n", ""}},
 			want:  csidriverLayer + `:1: "csidriver.yaml" has no apiVersion or no kind`,
 		},
@@ -64,30 +83,49 @@ func fieldMistakes() map[string]mistake {
 	}
 }
 
-// serviceMistakes are drivers that are installed and do not serve.
+// serviceMistakes returns drivers that are installed and do not work.
 func serviceMistakes() map[string]mistake {
+	invalidLabel := validation.IsDNS1123Label("Demo_CSI")[0]
 	return map[string]mistake{
-		"container misspelt in a merge": {
-			edits: []edit{{controllerPatch, "name: csi-driver", "name: csi-drivr"}, {one, "container: csi-driver", "container: csi-drivr"}},
-			want: controllerPatch + `:1: container "csi-drivr" of "controller.yaml" has no image: is the name misspelt? ` +
+		"misspelt container in a merge": {
+			edits: []edit{
+				{controllerPatch, "name: csi-driver", "name: csi-drivr"},
+				{one, "container: csi-driver", "container: csi-drivr"},
+			},
+			want: controllerPatch +
+				`:1: container "csi-drivr" of "controller.yaml" has no image: is the name misspelt? ` +
 				`There are ["csi-driver" "csi-drivr" "csi-provisioner" "provisioner-proxy"]`,
 		},
 		"StorageClass on the control plane side": {
-			edits: []edit{{one, csidriver, "  - {file: base/csidriver.yaml, side: guest, role: csiDriver}\n  - {file: base/class.yaml, side: controller, role: storageClass}\n"}, {"drivers/one/base/class.yaml", "", class}},
-			want:  one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controller"; the operator would not create it there`,
+			edits: []edit{
+				{
+					one, csidriver,
+					csidriver + "  - {file: base/class.yaml, side: controller, role: storageClass}\n",
+				},
+				{"drivers/one/base/class.yaml", "", class},
+			},
+			want: one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controller"; the ` +
+				`operator would not create it there`,
 		},
 		"StorageClass of another driver's volumes": {
-			edits: []edit{{one, csidriver, classEntry}, {"drivers/one/base/class.yaml", "", class + "# provisioner: x\n"}, {"drivers/one/base/class.yaml", "${name}", "two.csi.example.com"}},
-			want: `drivers/one/base/class.yaml:4: "class.yaml": provisioner is "two.csi.example.com", but this driver is ` +
+			edits: []edit{
+				{one, csidriver, classEntry},
+				{"drivers/one/base/class.yaml", "", class + "# provisioner: x\n"},
+				{"drivers/one/base/class.yaml", "${name}", "two.csi.example.com"},
+			},
+			want: `drivers/one/base/class.yaml:4: "class.yaml": provisioner is "two.csi.example.com", but ` +
+				`this driver is ` +
 				`"one.csi.example.com": write ${name}`,
 		},
 		"driver that kubelet does not know": {
 			edits: []edit{{one, "  - {use: node-driver-registrar}\n", ""}},
-			want:  one + `:15: the node part has no sidecar "node-driver-registrar": kubelet would not know the driver`,
+			want: one + `:15: the node part has no sidecar "node-driver-registrar": kubelet would not ` +
+				`know the driver`,
 		},
 		"volumes that nobody attaches": {
 			edits: []edit{{csidriverLayer, "{attachRequired: false}", "{podInfoOnMount: true}"}},
-			want: one + `:21: "csidriver.yaml": attachRequired is true, which is the default, but the controller part has no sidecar "attacher": ` +
+			want: one + `:21: "csidriver.yaml": attachRequired is true, which is the default, but the ` +
+				`controller part has no sidecar "attacher": ` +
 				"no volume would be attached",
 		},
 		"port out of range": {
@@ -99,42 +137,61 @@ func serviceMistakes() map[string]mistake {
 			want:  one + ":11: port 92010 (provisioner-m exposed): must be between 1 and 65535, inclusive",
 		},
 		"placeholder without braces": {
-			edits: []edit{{"base/pdb.yaml", "${controller.name}-pdb", "$controller.name-pdb # ${name} $$name $(NAME)"}},
-			want:  "base/pdb.yaml:4: $controller.name is not a placeholder: write ${controller.name}; $$ is a plain dollar sign",
+			edits: []edit{{
+				"base/pdb.yaml", "${controller.name}-pdb",
+				"$controller.name-pdb # ${name} $$name $(NAME)",
+			}},
+			want: "base/pdb.yaml:4: $controller.name is not a placeholder: write ${controller.name}; $$ " +
+				"is a plain dollar sign",
 		},
-		"prefix that names cannot have": {
-			edits: []edit{{one, "prefix: one\n", "prefix: Demo_CSI\n"}, {two, "prefix: one\n", "prefix: Demo_CSI\n"}},
-			want: one + `:2: prefix: Invalid value: "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')` + "\n" +
-				two + `:2: prefix: Invalid value: "Demo_CSI": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
+		"invalid prefix": {
+			edits: []edit{
+				{one, "prefix: one\n", "prefix: Demo_CSI\n"},
+				{two, "prefix: one\n", "prefix: Demo_CSI\n"},
+			},
+			want: one + `:2: prefix: Invalid value: "Demo_CSI": ` + invalidLabel + "\n" +
+				two + `:2: prefix: Invalid value: "Demo_CSI": ` + invalidLabel,
 		},
 	}
 }
 
-// neighbourMistakes are names and objects of another driver.
-func neighbourMistakes() map[string]mistake {
+// conflictMistakes returns names and objects of another driver.
+func conflictMistakes() map[string]mistake {
 	const sameObject = " also defines: its name needs ${prefix} or ${clusterPrefix}"
 	return map[string]mistake{
 		"prefixes of another driver": {
 			edits: []edit{{two, "\ncompanionOf: one", ""}},
-			want: one + `:2: prefix "one" is also the prefix of driver "two"` + "\n" + one + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "two"` + "\n" +
-				two + `:2: prefix "one" is also the prefix of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "one"`,
+			want: one + `:2: prefix "one" is also the prefix of driver "two"` + "\n" +
+				one + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "two"` + "\n" +
+				two + `:2: prefix "one" is also the prefix of driver "one"` + "\n" +
+				two + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "one"`,
 		},
 		"CSI name of another driver": {
-			edits: []edit{{two, "\ncompanionOf: one", ""}, {two, "name: two.csi", "name: one.csi"}, {two, "prefix: one", "prefix: two"}, {two, "example-one", "example-two"}},
+			edits: []edit{
+				{two, "\ncompanionOf: one", ""},
+				{two, "name: two.csi", "name: one.csi"},
+				{two, "prefix: one", "prefix: two"},
+				{two, "example-one", "example-two"},
+			},
 			want: one + `:1: name "one.csi.example.com" is also the name of driver "two"` + "\n" +
 				two + `:1: name "one.csi.example.com" is also the name of driver "one"`,
 		},
-		"companion of nobody": {
+		"companion of a companion": {
 			edits: []edit{{two, "companionOf: one", "companionOf: two"}},
-			want: one + `:2: prefix "one" is also the prefix of driver "two"` + "\n" + one + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "two"` + "\n" +
-				two + `:2: prefix "one" is also the prefix of driver "one"` + "\n" + two + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "one"` + "\n" +
+			want: one + `:2: prefix "one" is also the prefix of driver "two"` + "\n" +
+				one + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "two"` + "\n" +
+				two + `:2: prefix "one" is also the prefix of driver "one"` + "\n" +
+				two + `:3: clusterPrefix "example-one" is also the clusterPrefix of driver "one"` + "\n" +
 				two + `:13: companionOf: "two" is not a driver, or is itself a companion`,
 		},
 		"class of another driver": {
 			edits: []edit{
 				{one, csidriver, classEntry},
 				{"drivers/one/base/class.yaml", "", class},
-				{two, "[node_sa.yaml]\n", "[node_sa.yaml]\n  add: [{file: class.yaml, side: guest, role: storageClass}]\n"},
+				{
+					two, "[node_sa.yaml]\n",
+					"[node_sa.yaml]\n  add: [{file: class.yaml, side: guest, role: storageClass}]\n",
+				},
 				{"drivers/two/class.yaml", "", class},
 			},
 			want: two + `:11: "class.yaml" is an object that ` + one + ":22" + sameObject,

@@ -3,6 +3,7 @@ package generator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -23,13 +24,9 @@ type usedPort struct {
 
 // usePorts records the ports that driver.yaml allocates by name.
 func (a *assembly) usePorts(part string, p ports) {
-	if p.Liveness != 0 {
-		from := a.driver.source(part, "ports", "liveness")
-		a.usePort(part, p.Liveness, "liveness", from.position())
-	}
-	if p.Registrar != 0 {
-		from := a.driver.source(part, "ports", "registrar")
-		a.usePort(part, p.Registrar, "registrar", from.position())
+	byName := p.byName()
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		a.usePort(part, byName[name], name, a.driver.source(part, "ports", name).position())
 	}
 }
 

@@ -51,7 +51,9 @@ func (a *assembly) addSidecars(part string, p *driverPart) error {
 }
 
 // addSidecarWithMetrics adds a sidecar and the proxy for its metrics.
-func (a *assembly) addSidecarWithMetrics(from source, part string, use sidecarUse, metrics metricsPort) error {
+func (a *assembly) addSidecarWithMetrics(
+	from source, part string, use sidecarUse, metrics metricsPort,
+) error {
 	if !a.has(use.Only) {
 		return nil
 	}
@@ -78,7 +80,9 @@ func (a *assembly) metricsValues(metrics metricsPort) map[string]string {
 }
 
 // addSidecar adds a sidecar's container to a workload, and the objects that the container needs.
-func (a *assembly) addSidecar(from source, part string, use sidecarUse, values map[string]string) error {
+func (a *assembly) addSidecar(
+	from source, part string, use sidecarUse, values map[string]string,
+) error {
 	if !a.has(use.Only) {
 		return nil
 	}
@@ -129,7 +133,7 @@ func (a *assembly) addContainer(
 	if err := appendArgs(container, args); err != nil {
 		return from.errorf("sidecar container %q: %w", name, err)
 	}
-	a.containers = append(a.containers, sidecarContainer{part: part, name: name, traits: added.content.Traits})
+	a.containers = append(a.containers, sidecarContainer{part, name, added.content.Traits})
 	return a.appendTo(workload, layer, "/spec/template/spec/containers/-", container)
 }
 
@@ -178,7 +182,9 @@ func (a *assembly) completeSidecar(
 	return errors.Join(errs...)
 }
 
-func (a *assembly) addVolumes(part string, added manifest[sidecar], values map[string]string) error {
+func (a *assembly) addVolumes(
+	part string, added manifest[sidecar], values map[string]string,
+) error {
 	if added.content.Volumes == "" {
 		return nil
 	}
@@ -191,7 +197,8 @@ func (a *assembly) addVolumes(part string, added manifest[sidecar], values map[s
 		return err
 	}
 	for _, volume := range volumes {
-		if err := a.appendTo(a.workload(part), layer, "/spec/template/spec/volumes/-", volume); err != nil {
+		err := a.appendTo(a.workload(part), layer, "/spec/template/spec/volumes/-", volume)
+		if err != nil {
 			return err
 		}
 	}
@@ -207,7 +214,8 @@ func (a *assembly) addOptions(
 		files, known := added.content.With[option]
 		if !known {
 			options := slices.Sorted(maps.Keys(added.content.With))
-			errs = append(errs, from.errorf("sidecar %q has no option %q, only %q", use.Use, option, options))
+			errs = append(errs,
+				from.errorf("sidecar %q has no option %q, only %q", use.Use, option, options))
 		}
 		for i, file := range files {
 			errs = append(errs, a.add(added.source("with", option).index(i), file, values))

@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 )
 
-// validTree reads testdata/valid.txt: a small assets folder with two drivers, in which nothing is wrong. Each file
-// follows a line with its name between dashes.
+// validTree reads testdata/valid.txt: a small assets folder with two drivers and without mistakes.
+// Each file follows a line with its name between dashes.
 func validTree(t *testing.T) fstest.MapFS {
 	t.Helper()
 	text, err := os.ReadFile("testdata/valid.txt")
@@ -23,8 +23,8 @@ func validTree(t *testing.T) fstest.MapFS {
 	return tree
 }
 
-// edit is a change of one file of a tree: text replaced once, or with old == "" the whole file. An empty file and no
-// replacement removes it.
+// edit changes one file of a tree: it replaces old, which occurs once, or the whole file if old is
+// empty. If new is empty too, it removes the file.
 type edit struct {
 	file, old, new string
 }
@@ -39,7 +39,7 @@ func (e edit) apply(t *testing.T, tree fstest.MapFS) {
 	default:
 		before := string(tree[e.file].Data)
 		if strings.Count(before, e.old) != 1 {
-			t.Fatalf("%q is %d times in %s", e.old, strings.Count(before, e.old), e.file)
+			t.Fatalf("%q occurs %d times in %s", e.old, strings.Count(before, e.old), e.file)
 		}
 		tree[e.file] = &fstest.MapFile{Data: []byte(strings.Replace(before, e.old, e.new, 1))}
 	}

@@ -49,7 +49,7 @@ func TestCheckedInAssetsAreUpToDate(t *testing.T) {
 	t.Parallel()
 	root := writeTree(t, os.DirFS(checkedIn))
 	want := files(t, os.DirFS(root))
-	for range 2 { // what is there already must not matter
+	for range 2 { // existing output has no effect
 		if err := generator.Update(root); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestCheckedInAssetsAreUpToDate(t *testing.T) {
 	}
 }
 
-func TestUpdateFromNothingAndAgain(t *testing.T) {
+func TestUpdateCreatesAllFilesOnce(t *testing.T) {
 	t.Parallel()
 	root := writeTree(t, validTree(t))
 	if err := generator.Update(root); err != nil {
@@ -70,7 +70,7 @@ func TestUpdateFromNothingAndAgain(t *testing.T) {
 		"drivers/one/generated/hypershift/controller.yaml", "drivers/two/generated/standalone/index.yaml",
 	} {
 		if first[file] == "" {
-			t.Errorf("%s was not made", file)
+			t.Errorf("%s does not exist", file)
 		}
 	}
 	if err := generator.Update(root); err != nil {
@@ -81,7 +81,7 @@ func TestUpdateFromNothingAndAgain(t *testing.T) {
 	}
 }
 
-func TestUpdateRemovesWhatIsStale(t *testing.T) {
+func TestUpdateRemovesStaleFiles(t *testing.T) {
 	t.Parallel()
 	root := writeTree(t, validTree(t))
 	if err := generator.Update(root); err != nil {
@@ -93,7 +93,8 @@ func TestUpdateRemovesWhatIsStale(t *testing.T) {
 		"drivers/two/generated/index.yaml", "drivers/gone/generated/standalone/node.yaml",
 	} {
 		file := filepath.Join(root, filepath.FromSlash(stale))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +106,7 @@ func TestUpdateRemovesWhatIsStale(t *testing.T) {
 	}
 }
 
-func TestUpdateWritesNothingWhenSomethingIsWrong(t *testing.T) {
+func TestUpdateWritesNothingOnError(t *testing.T) {
 	t.Parallel()
 	tree := validTree(t)
 	edit{two, "10302", "10301"}.apply(t, tree)
@@ -119,7 +120,7 @@ func TestUpdateWritesNothingWhenSomethingIsWrong(t *testing.T) {
 	}
 }
 
-func TestCommand(t *testing.T) {
+func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
 	t.Parallel()
 	broken := validTree(t)
 	edit{two, "prefix: one", "prefx: one"}.apply(t, broken)
@@ -129,8 +130,10 @@ func TestCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		"fine":            {tree: validTree(t)},
-		"mistake":         {tree: broken, code: 1, want: two + `:2: "driver.yaml": unknown field "prefx"`},
+		"fine": {tree: validTree(t)},
+		"mistake": {
+			tree: broken, code: 1, want: two + `:2: "driver.yaml": unknown field "prefx"`,
+		},
 		"unknown flag":    {args: []string{"--asets=x"}, code: 2, want: "asets"},
 		"stray argument":  {args: []string{"x"}, code: 2, want: `unexpected arguments ["x"]`},
 		"folder is empty": {tree: fstest.MapFS{}, code: 1, want: "base/layer.yaml"},
@@ -142,9 +145,10 @@ func TestCommand(t *testing.T) {
 			if test.tree != nil {
 				args = []string{"--assets", writeTree(t, test.tree)}
 			}
-			var said strings.Builder
-			if code := generator.Main(args, io.Writer(&said)); code != test.code || !strings.Contains(said.String(), test.want) {
-				t.Errorf("exit code %d, %q", code, said.String())
+			var stderr strings.Builder
+			if code := generator.Main(args, io.Writer(&stderr)); code != test.code ||
+				!strings.Contains(stderr.String(), test.want) {
+				t.Errorf("exit code %d, %q", code, stderr.String())
 			}
 		})
 	}

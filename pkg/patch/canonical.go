@@ -8,15 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Canonical writes a YAML or JSON object in the one form of generated files: block style, sorted keys, merge keys
-// expanded, no comments. Text with a placeholder is quoted, so that whatever fills it stays text.
+// Canonical returns a YAML or JSON object in the form of generated files: block style, sorted keys,
+// expanded merge keys, no comments. It quotes text with a placeholder, so that every value is text.
 func Canonical(object []byte) ([]byte, error) {
 	var value map[string]any
 	if err := yaml.Unmarshal(object, &value); err != nil {
 		return nil, fmt.Errorf("parsing object: %w", err)
 	}
 	if value == nil {
-		return nil, fmt.Errorf("parsing object: it is empty")
+		return nil, fmt.Errorf("parsing object: the file is empty")
 	}
 	var node yaml.Node
 	if err := node.Encode(value); err != nil {
@@ -34,7 +34,8 @@ func Canonical(object []byte) ([]byte, error) {
 }
 
 func quotePlaceholders(node *yaml.Node) {
-	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" && strings.Contains(node.Value, "${") {
+	isText := node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str"
+	if isText && strings.Contains(node.Value, "${") {
 		node.Style = yaml.DoubleQuotedStyle
 	}
 	for _, child := range node.Content {

@@ -1,6 +1,6 @@
-// Package patch changes Kubernetes objects written in YAML: strategic merge patches, JSON 6902 patches, and one
-// canonical way to write the result. The asset generator is its only caller; it is the only package which imports kyaml,
-// so that no operator binary links it.
+// Package patch applies strategic merge patches and JSON 6902 patches to Kubernetes objects in
+// YAML, and writes the result in a canonical form. Only the asset generator calls it, so that no
+// operator links kyaml.
 package patch
 
 import (
@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml/merge2"
 )
 
-// Merge applies a strategic merge patch to an object. The patch needs no apiVersion and kind of its own; where it has
-// them they must be the object's. Lists merge by the keys which Kubernetes declares for the object's kind, and new
-// elements go last; lists without such a key, and every list of a kind unknown to Kubernetes, are replaced.
+// Merge applies a strategic merge patch to an object. The patch may omit apiVersion and kind. Lists
+// merge by the keys that Kubernetes declares for the object's kind, with new elements at the end. A
+// list without such a key, or of a kind that Kubernetes does not know, is replaced.
 func Merge(object, patch []byte) ([]byte, error) {
 	target, err := kyaml.Parse(string(object))
 	if err != nil {
@@ -29,7 +29,8 @@ func Merge(object, patch []byte) ([]byte, error) {
 	if err := adoptType(target, change); err != nil {
 		return nil, err
 	}
-	merged, err := merge2.Merge(change, target, kyaml.MergeOptions{ListIncreaseDirection: kyaml.MergeOptionsListAppend})
+	options := kyaml.MergeOptions{ListIncreaseDirection: kyaml.MergeOptionsListAppend}
+	merged, err := merge2.Merge(change, target, options)
 	if err != nil {
 		return nil, fmt.Errorf("merging: %w", err)
 	}
@@ -40,7 +41,7 @@ func Merge(object, patch []byte) ([]byte, error) {
 	return Canonical([]byte(text))
 }
 
-// adoptType gives the patch the object's apiVersion and kind: kyaml looks up list keys by them.
+// adoptType sets the patch's apiVersion and kind to the object's: kyaml looks up list keys by them.
 func adoptType(target, change *kyaml.RNode) error {
 	if change.YNode().Kind != kyaml.MappingNode {
 		return fmt.Errorf("a strategic merge patch is a mapping")
@@ -56,8 +57,8 @@ func adoptType(target, change *kyaml.RNode) error {
 	return nil
 }
 
-// JSON6902 applies a JSON 6902 patch, written in YAML or JSON, to an object. Its paths are relative to the place which
-// the JSON pointer at names; the empty pointer is the whole object.
+// JSON6902 applies a JSON 6902 patch in YAML or JSON to an object. Its paths are relative to the
+// JSON pointer at; an empty pointer means the whole object.
 func JSON6902(object, patch []byte, at string) ([]byte, error) {
 	operations, err := rebase(patch, at)
 	if err != nil {
@@ -78,7 +79,7 @@ func JSON6902(object, patch []byte, at string) ([]byte, error) {
 	return Canonical(patched)
 }
 
-// operation is one step of a JSON 6902 patch; Value stays raw, for null is a value.
+// operation is one step of a JSON 6902 patch. Value stays raw, because null is a value.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
@@ -111,7 +112,7 @@ func rebase(patch []byte, at string) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// toJSON reads YAML by the same rules as Canonical, so that a text is the same value wherever it is written.
+// toJSON converts YAML by the same rules as Canonical.
 func toJSON(text []byte) ([]byte, error) {
 	var value any
 	if err := yaml.Unmarshal(text, &value); err != nil {

@@ -24,12 +24,13 @@ spec:
       - {name: v, emptyDir: {}}
 `
 
-func TestMerge(t *testing.T) {
+func TestMergeUsesTheKeysOfLists(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ object, patch, want string }{
 		"containers merge by name, new ones go last": {
 			object: deployment,
-			patch:  "spec: {template: {spec: {containers: [{name: three, image: new}, {name: one, image: new}]}}}",
+			patch: "spec: {template: {spec: {containers: [{name: three, image: new}, {name: one, image: " +
+				"new}]}}}",
 			want: `apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -56,7 +57,8 @@ spec:
 		"lists without key are replaced, elements and fields are deleted": {
 			object: deployment,
 			patch: `{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [{key: b}],
-volumes: [{name: v, $patch: delete}], containers: [{name: two, $patch: delete}, {name: one, args: null}]}}}}`,
+volumes: [{name: v, $patch: delete}],
+containers: [{name: two, $patch: delete}, {name: one, args: null}]}}}}`,
 			want: `apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -87,8 +89,8 @@ spec:
 	}
 }
 
-// TestMergeUnknownKind: without a schema there are no keys to merge lists by.
-func TestMergeUnknownKind(t *testing.T) {
+// Without a schema there are no keys to merge lists by.
+func TestMergeReplacesListsOfAnUnknownKind(t *testing.T) {
 	t.Parallel()
 	const object = "{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a}]}}"
 	got, err := patch.Merge([]byte(object), []byte("spec: {list: [{name: b}]}"))
@@ -101,7 +103,7 @@ func TestMergeUnknownKind(t *testing.T) {
 	}
 }
 
-func TestJSON6902(t *testing.T) {
+func TestJSON6902AppliesPathsRelativeToAPointer(t *testing.T) {
 	t.Parallel()
 	const object = "{kind: A, list: [{args: [x]}, {args: [y], n: 1000000}]}"
 	tests := map[string]struct{ patch, at, want string }{
@@ -110,9 +112,10 @@ func TestJSON6902(t *testing.T) {
 			want:  "kind: A\nlist:\n- args:\n  - \"y\"\n  \"n\": 1000000\n\"null\": null\n",
 		},
 		"relative to a pointer, from included": {
-			patch: "[{op: add, path: /args/-, value: z}, {op: move, from: /n, path: /m}, {op: test, path: /m, value: 1000000}]",
-			at:    "/list/1",
-			want:  "kind: A\nlist:\n- args:\n  - x\n- args:\n  - \"y\"\n  - z\n  m: 1000000\n",
+			patch: "[{op: add, path: /args/-, value: z}, {op: move, from: /n, path: /m}, {op: test, path: " +
+				"/m, value: 1000000}]",
+			at:   "/list/1",
+			want: "kind: A\nlist:\n- args:\n  - x\n- args:\n  - \"y\"\n  - z\n  m: 1000000\n",
 		},
 	}
 	for name, test := range tests {
@@ -129,10 +132,14 @@ func TestJSON6902(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestMistakesInPatchesAreReported(t *testing.T) {
 	t.Parallel()
 	merge := func(p string) error { _, err := patch.Merge([]byte(deployment), []byte(p)); return err }
-	apply := func(p string) error { _, err := patch.JSON6902([]byte(deployment), []byte(p), ""); return err }
+	apply := func(p string) error {
+		_, err := patch.JSON6902([]byte(deployment), []byte(p),
+			"")
+		return err
+	}
 	tests := map[string]struct {
 		err  error
 		want string
@@ -155,7 +162,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestCanonical(t *testing.T) {
+func TestCanonicalIsStableAndSorted(t *testing.T) {
 	t.Parallel()
 	got, err := patch.Canonical([]byte(`# comment
 b: ${RELEASE_VERSION}

@@ -1,6 +1,7 @@
-// Package golden_test shows each feature of the asset generator by an example: testdata/common is a small assets folder
-// without drivers, each other folder of testdata is a case with what it adds to that (assets/) and what the generator
-// makes of both (want/). Refresh what is wanted with `go test ./test/golden -update`, and read the difference.
+// Package golden_test shows each feature of the asset generator in an example. testdata/common is
+// an assets folder without drivers; each other folder is a case with the files that it adds
+// (assets/) and the expected output (want/). Update the output with `go test ./test/golden
+// -update`, and read the difference.
 package golden_test
 
 import (
@@ -17,9 +18,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/generator"
 )
 
-var update = flag.Bool("update", false, "write what the generator makes to testdata/*/want")
+var update = flag.Bool("update", false, "write the output to testdata/*/want")
 
-func TestGolden(t *testing.T) {
+func TestGeneratorOutputMatchesGoldenFiles(t *testing.T) {
 	t.Parallel()
 	cases, err := filepath.Glob("testdata/*/assets")
 	if err != nil || len(cases) == 0 {
@@ -41,7 +42,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// generate runs the generator on the common folder with a case's files laid over it, and returns the files it adds.
+// generate runs the generator on the common folder with a case's files laid over it, and returns
+// the files it adds.
 func generate(t *testing.T, added string) map[string]string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "assets")
@@ -61,7 +63,8 @@ func generate(t *testing.T, added string) map[string]string {
 	return generated
 }
 
-// read returns the files below root, by their paths relative to it. A root which is not there has none.
+// read returns the files below root, by their paths relative to it. A root which is not there has
+// none.
 func read(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -91,7 +94,8 @@ func write(t *testing.T, root string, files map[string]string) {
 	}
 	for name, text := range files {
 		file := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package nfs embeds the generated assets of the NFS CSI node plugin. Its only caller is the driver's plugin of the same name; what
-// the folders hold is written by `make update`, never by hand.
+// Package nfs embeds the generated assets of the NFS CSI node plugin. Only the driver plugin with the
+// same name calls it; `make update` writes its content.
 package nfs
 
 import (
@@ -10,7 +10,7 @@ import (
 //go:embed all:generated
 var generated embed.FS
 
-// Assets returns the folder which holds generated/, with one bundle for each flavour.
+// Assets returns the folder that contains generated/, with one bundle per flavour.
 func Assets() fs.FS {
 	return generated
 }

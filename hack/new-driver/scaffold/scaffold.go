@@ -1,4 +1,4 @@
-// Package scaffold makes the folders of a new driver from templates. hack/new-driver is its only caller.
+// Package scaffold creates the files of a new driver from templates. Only hack/new-driver calls it.
 package scaffold
 
 import (
@@ -23,8 +23,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// templates has the new files by their paths in the repository. NAME in a path is the driver's name. Placeholders are in
-// double square brackets: curly ones belong to the files.
+// templates contains the new files by their paths in the repository. NAME in a path is the driver's
+// name. Placeholders have double square brackets, because the files use curly ones.
 //
 //go:embed all:template
 var templates embed.FS
@@ -32,11 +32,13 @@ var templates embed.FS
 // values fill the templates.
 type values struct {
 	Name  string // of the driver's folders, in lower case
-	Title string // the same with a capital letter, in names of conditions
-	Ports []int  // free on every node: liveness of the controller, liveness and registrar of the node plugin
+	Title string // the same with a capital letter, for names of conditions
+	// Ports are free on every node: liveness of the controller, liveness and registrar of the node
+	// plugin.
+	Ports []int
 }
 
-// Main makes the driver that the arguments name, and returns the exit code.
+// Main creates the driver that the arguments name, and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("new-driver", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -77,7 +79,8 @@ func scaffold(root, name string) (map[string][]byte, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		target := strings.TrimPrefix(strings.TrimSuffix(strings.ReplaceAll(file, "NAME", name), ".tmpl"), "template/")
+		target := strings.ReplaceAll(strings.TrimPrefix(file, "template/"), "NAME", name)
+		target = strings.TrimSuffix(target, ".tmpl")
 		files[target], err = render(file, target, filling)
 		return err
 	})
@@ -87,17 +90,21 @@ func scaffold(root, name string) (map[string][]byte, error) {
 // checkName reports a name that cannot be a Go package and a part of the names of objects.
 func checkName(name string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9]{1,19}$`).MatchString(name) {
-		return fmt.Errorf("NAME %q must be 2 to 20 lower-case letters and digits, and start with a letter", name)
+		return fmt.Errorf("NAME %q must consist of 2 to 20 lower-case letters and digits "+
+			"and start with a letter", name)
 	}
-	taken := []string{"assets", "bundle", "cli", "context", "hook", "internal", "main", "operator", "os", "plugin", "testdata", "vendor"}
+	taken := []string{
+		"assets", "bundle", "cli", "context", "hook", "internal", "main", "operator", "os", "plugin",
+		"testdata", "vendor",
+	}
 	if token.IsKeyword(name) || slices.Contains(taken, name) {
-		return fmt.Errorf("NAME %q means something else in the code: choose another", name)
+		return fmt.Errorf("NAME %q has another meaning in the code: choose another name", name)
 	}
 	return nil
 }
 
 func render(file, target string, filling values) ([]byte, error) {
-	parsed, err := template.New(path.Base(file)).Delims("[[", "]]").Option("missingkey=error").ParseFS(templates, file)
+	parsed, err := template.New(path.Base(file)).Delims("[[", "]]").ParseFS(templates, file)
 	if err != nil {
 		return nil, fmt.Errorf("parsing template: %w", err)
 	}
@@ -115,11 +122,12 @@ func render(file, target string, filling values) ([]byte, error) {
 	return formatted, nil
 }
 
-// freePorts returns ports of the drivers' range that no driver.yaml gives to anything.
+// freePorts returns ports of the drivers' range that no driver.yaml allocates.
 func freePorts(root string, count int) ([]int, error) {
 	manifests, err := filepath.Glob(filepath.Join(root, "assets", "drivers", "*", "driver.yaml"))
 	if err != nil || len(manifests) == 0 {
-		return nil, errors.Join(fmt.Errorf("%s is not the root of the repository: it has no assets/drivers", root), err)
+		err = errors.Join(fmt.Errorf("there are no drivers in assets/drivers"), err)
+		return nil, fmt.Errorf("%s is not the root of the repository: %w", root, err)
 	}
 	taken := map[int]bool{}
 	for _, manifest := range manifests {
@@ -149,20 +157,21 @@ func freePorts(root string, count int) ([]int, error) {
 	return free, nil
 }
 
-// write creates the files, or none if one of them is there.
+// write creates the files, or none if one of them exists.
 func write(root string, files map[string][]byte) error {
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		if _, err := os.Lstat(filepath.Join(root, file)); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%s is there already: choose another NAME, or remove that driver", file), err)
+			err = errors.Join(fmt.Errorf("choose another NAME, or remove that driver"), err)
+			return fmt.Errorf("%s already exists: %w", file, err)
 		}
 	}
 	for file, content := range files {
 		place := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-			return fmt.Errorf("making a folder: %w", err)
+			return fmt.Errorf("creating folder: %w", err)
 		}
 		if err := os.WriteFile(place, content, 0o644); err != nil {
-			return fmt.Errorf("writing a file: %w", err)
+			return fmt.Errorf("writing file: %w", err)
 		}
 	}
 	return nil

@@ -18,7 +18,8 @@ const repository = "../../.."
 func copyOfAssets(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "assets"), os.DirFS(filepath.Join(repository, "assets"))); err != nil {
+	if err := os.CopyFS(filepath.Join(root, "assets"),
+		os.DirFS(filepath.Join(repository, "assets"))); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -31,9 +32,9 @@ func newDriver(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), complaint.String()
 }
 
-// TestAssetsGenerate: the generator, which compares all drivers, accepts two new ones, under names that no driver has. The tests of
-// test/devcluster run one.
-func TestAssetsGenerate(t *testing.T) {
+// TestAssetsGenerate: the generator, which compares all drivers, accepts two new ones, under names
+// that no driver has. The tests of test/devcluster run one.
+func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 	t.Parallel()
 	root := copyOfAssets(t)
 	for _, name := range []string{"scaffoldtest", "z9scaffoldtest"} {
@@ -42,8 +43,10 @@ func TestAssetsGenerate(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		for _, file := range []string{
-			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go", "Dockerfile.%s",
-			"test/devcluster/fixtures/operators/%s.yaml", "test/devcluster/fixtures/manifests/%s-csi-driver-operator/cluster/20-rbac.yaml",
+			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go",
+			"Dockerfile.%s",
+			"test/devcluster/fixtures/operators/%s.yaml",
+			"test/devcluster/fixtures/manifests/%s-csi-driver-operator/cluster/20-rbac.yaml",
 		} {
 			if file = fmt.Sprintf(file, name); !slices.Contains(strings.Fields(stdout), file) {
 				t.Errorf("%s was not made", file)
@@ -55,7 +58,7 @@ func TestAssetsGenerate(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftToFill(t *testing.T) {
+func TestTemplatesAreFilledCompletely(t *testing.T) {
 	t.Parallel()
 	files, err := scaffold(repository, "demo")
 	if err != nil {
@@ -64,14 +67,15 @@ func TestNothingIsLeftToFill(t *testing.T) {
 	for file, text := range files {
 		for _, left := range []string{"[[", "]]", "NAME", ".tmpl"} {
 			// RBAC and the Dockerfile have placeholders of their own, which have no such names.
-			if strings.Contains(file, left) || strings.Contains(strings.ReplaceAll(string(text), "${NAME", ""), left) {
+			if strings.Contains(file, left) || strings.Contains(strings.ReplaceAll(string(text), "${NAME",
+				""), left) {
 				t.Errorf("%s: %q is left", file, left)
 			}
 		}
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidArgumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	root := copyOfAssets(t)
 	for name, test := range map[string]struct {
@@ -79,16 +83,40 @@ func TestRefusals(t *testing.T) {
 		code int
 		want string
 	}{
-		"no name":              {args: []string{"--root=" + root}, code: 2, want: "give one name"},
-		"empty name":           {args: []string{"--root=" + root, ""}, code: 1, want: `NAME "" must be`},
-		"upper case":           {args: []string{"--root=" + root, "Demo"}, code: 1, want: `NAME "Demo" must be`},
-		"dash":                 {args: []string{"--root=" + root, "de-mo"}, code: 1, want: `NAME "de-mo" must be`},
-		"path":                 {args: []string{"--root=" + root, "../x"}, code: 1, want: `NAME "../x" must be`},
-		"keyword":              {args: []string{"--root=" + root, "select"}, code: 1, want: "choose another"},
-		"package of the code":  {args: []string{"--root=" + root, "operator"}, code: 1, want: "choose another"},
-		"driver that is there": {args: []string{"--root=" + root, "cinder"}, code: 1, want: "is there already"},
-		"another folder":       {args: []string{"--root=" + t.TempDir(), "demo"}, code: 1, want: "is not the root"},
-		"unknown flag":         {args: []string{"--rot=x"}, code: 2, want: "rot"},
+		"no name": {args: []string{"--root=" + root}, code: 2, want: "give one name"},
+		"empty name": {
+			args: []string{"--root=" + root, ""}, code: 1,
+			want: `NAME "" must consist`,
+		},
+		"upper case": {
+			args: []string{"--root=" + root, "Demo"}, code: 1,
+			want: `NAME "Demo" must consist`,
+		},
+		"dash": {
+			args: []string{"--root=" + root, "de-mo"}, code: 1,
+			want: `NAME "de-mo" must consist`,
+		},
+		"path": {
+			args: []string{"--root=" + root, "../x"}, code: 1,
+			want: `NAME "../x" must consist`,
+		},
+		"keyword": {
+			args: []string{"--root=" + root, "select"}, code: 1,
+			want: "choose another",
+		},
+		"package of the code": {
+			args: []string{"--root=" + root, "operator"}, code: 1,
+			want: "choose another",
+		},
+		"driver that is there": {
+			args: []string{"--root=" + root, "cinder"}, code: 1,
+			want: "already exists",
+		},
+		"another folder": {
+			args: []string{"--root=" + t.TempDir(), "demo"}, code: 1,
+			want: "is not the root",
+		},
+		"unknown flag": {args: []string{"--rot=x"}, code: 2, want: "rot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
