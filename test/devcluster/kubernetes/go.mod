@@ -1,7 +1,5 @@
 // The versions of the programs that the devcluster runs: etcd, Kubernetes and kwok. They are in a
 // module of their own, so that they do not choose the versions of the operators' libraries.
-module of its own, because k8s.io/kubernetes
-// would choose versions for the operators.
 module github.com/openstack-csi/csi-operator/test/devcluster/kubernetes
 
 go 1.26.0
