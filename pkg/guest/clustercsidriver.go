@@ -11,9 +11,11 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// StorageClassState returns the field spec.storageClassState of a ClusterCSIDriver in a cache; one that is not there counts as
-// Managed. place is what messages add to its name.
-func StorageClassState(store cache.Store, driver, place string) (opv1.StorageClassStateName, error) {
+// StorageClassState returns spec.storageClassState of a ClusterCSIDriver in a cache, and Managed if
+// it is not in the cache. Messages append suffix to its name.
+func StorageClassState(store cache.Store, driver, suffix string) (opv1.StorageClassStateName,
+	error,
+) {
 	obj, found, err := store.GetByKey(driver)
 	if err != nil || !found {
 		return opv1.ManagedStorageClass, err
@@ -24,7 +26,8 @@ func StorageClassState(store cache.Store, driver, place string) (opv1.StorageCla
 	}
 	const field = "spec.storageClassState"
 	fault := &FieldError{
-		Object: "ClusterCSIDriver " + driver + place, Field: field, Problem: "is no text", Fix: "set it to Managed, Unmanaged or Removed",
+		Object: "ClusterCSIDriver " + driver + suffix, Field: field, Problem: "is not a string",
+		Fix: "set it to Managed, Unmanaged or Removed",
 	}
 	value, found, err := unstructured.NestedString(object.Object, "spec", "storageClassState")
 	if err != nil {
@@ -34,16 +37,18 @@ func StorageClassState(store cache.Store, driver, place string) (opv1.StorageCla
 	if !found || state == "" {
 		return opv1.ManagedStorageClass, nil
 	}
-	if !slices.Contains([]opv1.StorageClassStateName{opv1.ManagedStorageClass, opv1.UnmanagedStorageClass, opv1.RemovedStorageClass}, state) {
+	switch state {
+	case opv1.ManagedStorageClass, opv1.UnmanagedStorageClass, opv1.RemovedStorageClass:
+		return state, nil
+	default:
 		fault.Problem = "is " + quote(value)
 		return "", fault
 	}
-	return state, nil
 }
 
-// OnlyDriver returns the transform of an informer of ClusterCSIDrivers. Of those with other names it keeps the name. Of the driver's
-// own it removes what cannot be decoded from the status: it is the operator that writes there, and what others put in the way must
-// not keep its conditions from the API server.
+// OnlyDriver returns the transform of an informer of ClusterCSIDrivers. It keeps only the names of
+// other drivers. From the driver's own status it removes all that cannot be decoded, because writes
+// of others must not prevent the operator from writing its conditions.
 func OnlyDriver(name string) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, ok := obj.(*unstructured.Unstructured)

@@ -22,7 +22,7 @@ func clusterCSIDriver(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-func TestStorageClassState(t *testing.T) {
+func TestStorageClassStateIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spec  string
@@ -39,7 +39,8 @@ func TestStorageClassState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-			if err := store.Add(clusterCSIDriver(t, `{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)); err != nil {
+			if err := store.Add(clusterCSIDriver(t,
+				`{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)); err != nil {
 				t.Fatal(err)
 			}
 			got, err := guest.StorageClassState(store, "x", " of the guest cluster")
@@ -52,21 +53,28 @@ func TestStorageClassState(t *testing.T) {
 	}
 }
 
-// TestOnlyDriver keeps the names of others, and of the own status what can be decoded.
-func TestOnlyDriver(t *testing.T) {
+// The transform keeps the names of other drivers, and the decodable part of the own status.
+func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ given, want string }{
 		"another": {
-			`{"metadata": {"name": "y", "resourceVersion": "7", "annotations": {"a": "b"}}, "spec": {"a": "b"}}`,
+			`{"metadata": {"name": "y", "resourceVersion": "7", "annotations": {"a": "b"}},
+				"spec": {"a": "b"}}`,
 			`{"metadata": {"name": "y", "resourceVersion": "7"}, "apiVersion": "", "kind": ""}`,
 		},
 		"own": {
-			`{"metadata": {"name": "x"}, "spec": {"a": "b"}, "status": {"version": "1", "conditions": [{"type": "A"}]}}`,
-			`{"metadata": {"name": "x"}, "spec": {"a": "b"}, "status": {"version": "1", "conditions": [{"type": "A"}]}}`,
+			`{"metadata": {"name": "x"}, "spec": {"a": "b"},
+				"status": {"version": "1", "conditions": [{"type": "A"}]}}`,
+			`{"metadata": {"name": "x"}, "spec": {"a": "b"},
+				"status": {"version": "1", "conditions": [{"type": "A"}]}}`,
 		},
-		"a status that is none": {`{"metadata": {"name": "x"}, "status": "x"}`, `{"metadata": {"name": "x"}}`},
+		"a status that is none": {
+			`{"metadata": {"name": "x"}, "status": "x"}`,
+			`{"metadata": {"name": "x"}}`,
+		},
 		"fields and entries": {
-			`{"metadata": {"name": "x"}, "status": {"version": 1, "readyReplicas": 2, "conditions": [{"type": 5}, {"type": "A"}], "generations": 5}}`,
+			`{"metadata": {"name": "x"}, "status": {"version": 1, "readyReplicas": 2,
+				"conditions": [{"type": 5}, {"type": "A"}], "generations": 5}}`,
 			`{"metadata": {"name": "x"}, "status": {"readyReplicas": 2, "conditions": [{"type": "A"}]}}`,
 		},
 	} {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -19,22 +21,23 @@ import (
 	"github.com/openshift/library-go/pkg/crypto"
 )
 
-// ConfigName is the name of all objects of config.openshift.io that operators read.
+// ConfigName is the name of all config.openshift.io objects that operators read.
 const ConfigName = "cluster"
 
-// Config informs of the guest's objects of config.openshift.io, each checked at each read.
+// Config contains listers of config.openshift.io objects of the guest side. Each read is checked.
 type Config struct {
 	Infrastructures *Lister[configv1.Infrastructure]
 	APIServers      *Lister[configv1.APIServer]
 	Proxies         *Lister[configv1.Proxy]
 }
 
-// NewConfig makes the informers. place is what messages add to the name of an object. Nothing runs before Start.
-func NewConfig(client dynamic.Interface, place string) *Config {
+// NewConfig creates the informers. Messages append suffix to the name of an object. Nothing runs
+// before Start.
+func NewConfig(client dynamic.Interface, suffix string) *Config {
 	return &Config{
-		Infrastructures: newLister(client, "infrastructures", "Infrastructure", place, checkInfrastructure),
-		APIServers:      newLister(client, "apiservers", "APIServer", place, checkAPIServer),
-		Proxies:         newLister(client, "proxies", "Proxy", place, checkProxy),
+		Infrastructures: newLister(client, "Infrastructure", suffix, checkInfrastructure),
+		APIServers:      newLister(client, "APIServer", suffix, checkAPIServer),
+		Proxies:         newLister(client, "Proxy", suffix, checkProxy),
 	}
 }
 
@@ -45,7 +48,7 @@ func (c *Config) Start(stop <-chan struct{}) {
 	}
 }
 
-// HasSynced tells whether all informers have what the API server has.
+// HasSynced returns true if all informers have synced.
 func (c *Config) HasSynced() bool {
 	for _, informer := range c.informers() {
 		if !informer.HasSynced() {
@@ -56,23 +59,32 @@ func (c *Config) HasSynced() bool {
 }
 
 func (c *Config) informers() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{c.Infrastructures.informer, c.APIServers.informer, c.Proxies.informer}
+	return []cache.SharedIndexInformer{
+		c.Infrastructures.informer, c.APIServers.informer, c.Proxies.informer,
+	}
 }
 
-// Lister is the lister of one object. It returns only the fields that operators use, and an error if one of them is invalid.
+// Lister lists the single object of a kind. It returns only the fields that operators use, and an
+// error if one of them is invalid.
 type Lister[T any] struct {
-	informer              cache.SharedIndexInformer
-	resource, kind, place string
-	check                 func(*checks, *T) *T
+	informer     cache.SharedIndexInformer
+	resource     schema.GroupVersionResource
+	kind, suffix string
+	check        func(*checks, *T) *T
 }
 
-func newLister[T any](client dynamic.Interface, resource, kind, place string, check func(*checks, *T) *T) *Lister[T] {
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, configv1.GroupVersion.WithResource(resource), "", 0, cache.Indexers{},
-		func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
-		}).Informer()
-	_ = informer.SetTransform(OnlyObject(ConfigName, withoutManagedFields)) // it fails only for an informer that runs already
-	return &Lister[T]{informer: informer, resource: resource, kind: kind, place: place, check: check}
+func newLister[T any](
+	client dynamic.Interface, kind, suffix string, check func(*checks, *T) *T,
+) *Lister[T] {
+	resource, _ := meta.UnsafeGuessKindToResource(configv1.GroupVersion.WithKind(kind))
+	selectName := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, "", 0, cache.Indexers{},
+		selectName).Informer()
+	// Returns an error only for a running informer.
+	_ = informer.SetTransform(OnlyObject(ConfigName, withoutManagedFields))
+	return &Lister[T]{informer: informer, resource: resource, kind: kind, suffix: suffix, check: check}
 }
 
 func withoutManagedFields(obj any) (any, error) {
@@ -82,7 +94,7 @@ func withoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// Informer tells of changes. It is no way to the object.
+// Informer returns an informer that triggers syncs. It does not give access to the object.
 func (k *Lister[T]) Informer() factory.Informer { return k.informer }
 
 // Get returns the object, decoded and checked.
@@ -92,7 +104,7 @@ func (k *Lister[T]) Get(name string) (*T, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, apierrors.NewNotFound(configv1.Resource(k.resource), name)
+		return nil, apierrors.NewNotFound(k.resource.GroupResource(), name)
 	}
 	return k.decode(obj)
 }
@@ -109,9 +121,9 @@ func (k *Lister[T]) List(labels.Selector) ([]*T, error) {
 func (k *Lister[T]) decode(obj any) (*T, error) {
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("the cache of %s contains a %T", k.resource, obj)
+		return nil, fmt.Errorf("the cache of %s contains a %T", k.resource.Resource, obj)
 	}
-	c := &checks{object: k.kind + " " + object.GetName() + k.place}
+	c := &checks{object: k.kind + " " + object.GetName() + k.suffix}
 	content := map[string]any{"spec": object.Object["spec"], "status": object.Object["status"]}
 	text, err := json.Marshal(content)
 	decoded := new(T)
@@ -130,7 +142,8 @@ func (k *Lister[T]) decode(obj any) (*T, error) {
 
 const clusterIDField = "status.infrastructureName"
 
-// ClusterID returns the field status.infrastructureName of Infrastructure, which must not be empty.
+// ClusterID returns status.infrastructureName of Infrastructure. It returns an error if it is
+// empty.
 func (c *Config) ClusterID() (string, error) {
 	infrastructure, err := c.Infrastructures.Get(ConfigName)
 	if err != nil {
@@ -138,8 +151,8 @@ func (c *Config) ClusterID() (string, error) {
 	}
 	if infrastructure.Status.InfrastructureName == "" {
 		return "", &FieldError{
-			Object: "Infrastructure " + ConfigName + c.Infrastructures.place, Field: clusterIDField, Problem: "is missing",
-			Fix: "set it to the infrastructure ID of the cluster",
+			Object: "Infrastructure " + ConfigName + c.Infrastructures.suffix, Field: clusterIDField,
+			Problem: "is missing", Fix: "set it to the infrastructure ID of the cluster",
 		}
 	}
 	return infrastructure.Status.InfrastructureName, nil
@@ -149,10 +162,12 @@ func checkInfrastructure(c *checks, given *configv1.Infrastructure) *configv1.In
 	if given.Status.InfrastructureName != "" {
 		c.clusterID(clusterIDField, given.Status.InfrastructureName)
 	}
-	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxQuoted, topology, "use HighlyAvailable, SingleReplica or External")
+	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxQuoted,
+		topology, "use HighlyAvailable, SingleReplica or External")
 	config := given.Spec.CloudConfig
 	if config.Name != "" {
-		c.pattern("spec.cloudConfig.name", config.Name, maxClusterID, objectName, "use the name of a ConfigMap")
+		c.pattern("spec.cloudConfig.name", config.Name, maxClusterID, objectName,
+			"use the name of a ConfigMap")
 	}
 	if config.Key != "" {
 		c.pattern("spec.cloudConfig.key", config.Key, maxClusterID, dataKey, "use a key of the ConfigMap")
@@ -180,7 +195,8 @@ func checkAPIServer(c *checks, given *configv1.APIServer) *configv1.APIServer {
 	const field = "spec.tlsSecurityProfile."
 	if profile.Type != configv1.TLSProfileCustomType {
 		if configv1.TLSProfiles[profile.Type] == nil && profile.Type != "" {
-			c.fault(field+"type", "is "+quote(string(profile.Type)), "use Old, Intermediate, Modern or Custom")
+			c.fault(field+"type", "is "+quote(string(profile.Type)),
+				"use Old, Intermediate, Modern or Custom")
 		}
 		checked.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: profile.Type}
 		return checked
@@ -191,14 +207,18 @@ func checkAPIServer(c *checks, given *configv1.APIServer) *configv1.APIServer {
 	}
 	c.tlsVersion(field+"custom.minTLSVersion", string(custom.MinTLSVersion))
 	if len(custom.Ciphers) > maxCiphers {
-		c.fault(field+"custom.ciphers", fmt.Sprintf("has %d entries", len(custom.Ciphers)), fmt.Sprintf("list at most %d ciphers", maxCiphers))
+		c.fault(field+"custom.ciphers", fmt.Sprintf("has %d entries", len(custom.Ciphers)),
+			fmt.Sprintf("list at most %d ciphers", maxCiphers))
 	}
-	checked.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: profile.Type, Custom: withoutGaps(custom)}
+	checked.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{
+		Type: profile.Type, Custom: withDefaults(custom),
+	}
 	return checked
 }
 
-// withoutGaps gives a custom profile what it leaves open, from the default profile: a list without a cipher that Go knows is none.
-func withoutGaps(custom *configv1.CustomTLSProfile) *configv1.CustomTLSProfile {
+// withDefaults adds missing values of the default profile to a custom profile. A list without any
+// cipher that Go knows counts as missing.
+func withDefaults(custom *configv1.CustomTLSProfile) *configv1.CustomTLSProfile {
 	standard := configv1.TLSProfiles[crypto.DefaultTLSProfileType]
 	if custom.MinTLSVersion == "" {
 		custom.MinTLSVersion = standard.MinTLSVersion

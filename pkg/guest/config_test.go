@@ -11,7 +11,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-func TestClusterID(t *testing.T) {
+func TestClusterIDMustNotBeEmpty(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{
 		"of an installer":   "mycluster-x7k2p",
@@ -30,24 +30,48 @@ func TestClusterID(t *testing.T) {
 	}
 }
 
-func TestInvalidInfrastructure(t *testing.T) {
+func TestInvalidInfrastructureIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ content, field string }{
-		"no ID":            {`{"status": {}}`, "status.infrastructureName"},
-		"YAML":             {`{"status": {"infrastructureName": "x\"\n        command: [\"/bin/sh\"]"}}`, "status.infrastructureName"},
-		"a quote":          {`{"status": {"infrastructureName": "x\""}}`, "status.infrastructureName"},
-		"a placeholder":    {`{"status": {"infrastructureName": "${TLS_MIN_VERSION}"}}`, "status.infrastructureName"},
-		"an argument":      {`{"status": {"infrastructureName": "x --kubeconfig=/x"}}`, "status.infrastructureName"},
-		"control":          {`{"status": {"infrastructureName": "x\u0000\u001b[2J\u2028"}}`, "status.infrastructureName"},
-		"a dash first":     {`{"status": {"infrastructureName": "-x"}}`, "status.infrastructureName"},
-		"megabytes":        {`{"status": {"infrastructureName": "` + strings.Repeat("a", 1<<20) + `"}}`, "status.infrastructureName"},
-		"a line end":       {`{"status": {"infrastructureName": "abc\n"}}`, "status.infrastructureName"},
-		"a number":         {`{"status": {"infrastructureName": 5}}`, "status.infrastructureName"},
-		"a list":           {`{"status": {"infrastructureName": ["x"]}}`, "status.infrastructureName"},
-		"status a string":  {`{"status": "x"}`, "status"},
-		"topology":         {`{"status": {"infrastructureName": "x", "controlPlaneTopology": "a b"}}`, "status.controlPlaneTopology"},
-		"a ConfigMap path": {`{"spec": {"cloudConfig": {"name": "../x"}}, "status": {"infrastructureName": "x"}}`, "spec.cloudConfig.name"},
-		"a key path":       {`{"spec": {"cloudConfig": {"key": "../x"}}, "status": {"infrastructureName": "x"}}`, "spec.cloudConfig.key"},
+		"no ID": {`{"status": {}}`, "status.infrastructureName"},
+		"YAML": {
+			`{"status": {"infrastructureName": "x\"\n        command: [\"/bin/sh\"]"}}`,
+			"status.infrastructureName",
+		},
+		"a quote": {`{"status": {"infrastructureName": "x\""}}`, "status.infrastructureName"},
+		"a placeholder": {
+			`{"status": {"infrastructureName": "${TLS_MIN_VERSION}"}}`,
+			"status.infrastructureName",
+		},
+		"an argument": {
+			`{"status": {"infrastructureName": "x --kubeconfig=/x"}}`,
+			"status.infrastructureName",
+		},
+		"control": {
+			`{"status": {"infrastructureName": "x\u0000\u001b[2J\u2028"}}`,
+			"status.infrastructureName",
+		},
+		"a dash first": {`{"status": {"infrastructureName": "-x"}}`, "status.infrastructureName"},
+		"megabytes": {
+			`{"status": {"infrastructureName": "` + strings.Repeat("a", 1<<20) + `"}}`,
+			"status.infrastructureName",
+		},
+		"a line end":      {`{"status": {"infrastructureName": "abc\n"}}`, "status.infrastructureName"},
+		"a number":        {`{"status": {"infrastructureName": 5}}`, "status.infrastructureName"},
+		"a list":          {`{"status": {"infrastructureName": ["x"]}}`, "status.infrastructureName"},
+		"status a string": {`{"status": "x"}`, "status"},
+		"topology": {
+			`{"status": {"infrastructureName": "x", "controlPlaneTopology": "a b"}}`,
+			"status.controlPlaneTopology",
+		},
+		"a ConfigMap path": {
+			`{"spec": {"cloudConfig": {"name": "../x"}}, "status": {"infrastructureName": "x"}}`,
+			"spec.cloudConfig.name",
+		},
+		"a key path": {
+			`{"spec": {"cloudConfig": {"key": "../x"}}, "status": {"infrastructureName": "x"}}`,
+			"spec.cloudConfig.key",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,12 +81,13 @@ func TestInvalidInfrastructure(t *testing.T) {
 	}
 }
 
-func TestOnlyNeededFieldsOfInfrastructure(t *testing.T) {
+func TestInfrastructureHasOnlyUsedFields(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t, "Infrastructure", `{
 		"metadata": {"annotations": {"a": "b"}},
 		"spec": {"cloudConfig": {"name": "c", "key": "k"}, "platformSpec": {"type": "AWS"}},
-		"status": {"infrastructureName": "x", "apiServerURL": "https://x", "controlPlaneTopology": "External"}}`)
+		"status": {"infrastructureName": "x", "apiServerURL": "https://x",
+			"controlPlaneTopology": "External"}}`)
 	got, err := config.Infrastructures.Get("cluster")
 	if err != nil {
 		t.Fatal(err)
@@ -70,13 +95,14 @@ func TestOnlyNeededFieldsOfInfrastructure(t *testing.T) {
 	want := &configv1.Infrastructure{}
 	want.Name = "cluster"
 	want.Spec.CloudConfig = configv1.ConfigMapFileReference{Name: "c", Key: "k"}
-	want.Status.InfrastructureName, want.Status.ControlPlaneTopology = "x", configv1.ExternalTopologyMode
+	want.Status.InfrastructureName = "x"
+	want.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Infrastructure (-want +got):\n%s", diff)
 	}
 }
 
-func TestMissingConfig(t *testing.T) {
+func TestMissingConfigIsNotFound(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t, "", "")
 	if _, err := config.Infrastructures.Get("cluster"); !apierrors.IsNotFound(err) {
@@ -87,16 +113,20 @@ func TestMissingConfig(t *testing.T) {
 	}
 }
 
-func TestProxy(t *testing.T) {
+func TestProxyIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ content, field string }{
-		"URLs":              {`{"httpProxy": "http://user:pass@proxy.example.com:3128", "httpsProxy": "https://proxy:1", "noProxy": ".cluster.local,10.0.0.0/8"}`, ""},
-		"without a scheme":  {`{"httpProxy": "10.0.0.1:3128"}`, ""},
-		"nothing":           {`{}`, ""},
-		"a long list":       {`{"noProxy": "` + strings.Repeat("10.0.0.1,", 2000) + `"}`, ""},
-		"a line end":        {`{"httpProxy": "http://proxy\nX: y"}`, "status.httpProxy"},
-		"a space":           {`{"httpsProxy": "http://proxy --x"}`, "status.httpsProxy"},
-		"megabytes":         {`{"httpsProxy": "http://` + strings.Repeat("a", 1<<20) + `"}`, "status.httpsProxy"},
+		"URLs": {`{"httpProxy": "http://user:pass@proxy.example.com:3128",
+			"httpsProxy": "https://proxy:1", "noProxy": ".cluster.local,10.0.0.0/8"}`, ""},
+		"without a scheme": {`{"httpProxy": "10.0.0.1:3128"}`, ""},
+		"nothing":          {`{}`, ""},
+		"a long list":      {`{"noProxy": "` + strings.Repeat("10.0.0.1,", 2000) + `"}`, ""},
+		"a line end":       {`{"httpProxy": "http://proxy\nX: y"}`, "status.httpProxy"},
+		"a space":          {`{"httpsProxy": "http://proxy --x"}`, "status.httpsProxy"},
+		"megabytes": {
+			`{"httpsProxy": "http://` + strings.Repeat("a", 1<<20) + `"}`,
+			"status.httpsProxy",
+		},
 		"no URL":            {`{"httpProxy": "http://[::1"}`, "status.httpProxy"},
 		"megabytes of list": {`{"noProxy": "` + strings.Repeat("a,", 1<<19) + `"}`, "status.noProxy"},
 		"a list with NUL":   {`{"noProxy": "a\u0000b"}`, "status.noProxy"},
@@ -123,9 +153,12 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-func TestProxyPasswordIsNotShown(t *testing.T) {
+func TestErrorDoesNotContainProxyPassword(t *testing.T) {
 	t.Parallel()
-	for _, proxy := range []string{"http://user:secret@[::1", "user:secret@proxy.example.com:3128", "//user:secret@proxy", "http:user:secret@proxy"} {
+	for _, proxy := range []string{
+		"http://user:secret@[::1", "user:secret@proxy.example.com:3128",
+		"//user:secret@proxy", "http:user:secret@proxy",
+	} {
 		_, err := newConfig(t, "Proxy", `{"status": {"httpProxy": "`+proxy+`"}}`).Proxies.Get("cluster")
 		wantFault(t, err, "Proxy cluster", "status.httpProxy")
 		if strings.Contains(err.Error(), "secret") {
@@ -134,17 +167,32 @@ func TestProxyPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-func TestTLSProfile(t *testing.T) {
+func TestTLSProfileIsCompleted(t *testing.T) {
 	t.Parallel()
 	intermediate := configv1.TLSProfiles[configv1.TLSProfileIntermediateType]
-	standard := configv1.TLSProfileSpec{MinTLSVersion: intermediate.MinTLSVersion, Ciphers: intermediate.Ciphers}
+	standard := configv1.TLSProfileSpec{
+		MinTLSVersion: intermediate.MinTLSVersion,
+		Ciphers:       intermediate.Ciphers,
+	}
 	ciphers := []string{"ECDHE-RSA-AES128-GCM-SHA256"}
 	for name, tt := range map[string]struct{ given, want configv1.TLSProfileSpec }{
-		"complete":        {configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS11", Ciphers: ciphers}, configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS11", Ciphers: ciphers}},
-		"no version":      {configv1.TLSProfileSpec{Ciphers: ciphers}, configv1.TLSProfileSpec{MinTLSVersion: standard.MinTLSVersion, Ciphers: ciphers}},
-		"no ciphers":      {configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS13"}, configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS13", Ciphers: standard.Ciphers}},
-		"unknown ciphers": {configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS12", Ciphers: []string{"ROT13"}}, standard},
-		"nothing":         {configv1.TLSProfileSpec{}, standard},
+		"complete": {
+			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS11", Ciphers: ciphers},
+			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS11", Ciphers: ciphers},
+		},
+		"no version": {
+			configv1.TLSProfileSpec{Ciphers: ciphers},
+			configv1.TLSProfileSpec{MinTLSVersion: standard.MinTLSVersion, Ciphers: ciphers},
+		},
+		"no ciphers": {
+			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS13"},
+			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS13", Ciphers: standard.Ciphers},
+		},
+		"unknown ciphers": {configv1.TLSProfileSpec{
+			MinTLSVersion: "VersionTLS12",
+			Ciphers:       []string{"ROT13"},
+		}, standard},
+		"nothing": {configv1.TLSProfileSpec{}, standard},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +200,9 @@ func TestTLSProfile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := newConfig(t, "APIServer", `{"spec": {"tlsSecurityProfile": {"type": "Custom", "custom": `+string(text)+`}}}`).APIServers.Get("cluster")
+			got, err := newConfig(t, "APIServer",
+				`{"spec": {"tlsSecurityProfile": {"type": "Custom", "custom": `+string(text)+`}}}`).
+				APIServers.Get("cluster")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,18 +213,26 @@ func TestTLSProfile(t *testing.T) {
 	}
 }
 
-func TestInvalidTLSProfile(t *testing.T) {
+func TestInvalidTLSProfileIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ content, field string }{
-		"version":        {`{"type": "Custom", "custom": {"minTLSVersion": "x\"\n"}}`, "spec.tlsSecurityProfile.custom.minTLSVersion"},
-		"type":           {`{"type": "Best"}`, "spec.tlsSecurityProfile.type"},
-		"many ciphers":   {`{"type": "Custom", "custom": {"ciphers": [` + strings.Repeat(`"AES128-SHA",`, 1<<17) + `"x"]}}`, "spec.tlsSecurityProfile.custom.ciphers"},
-		"a number":       {`{"type": "Custom", "custom": {"minTLSVersion": 5}}`, "spec.tlsSecurityProfile.custom.minTLSVersion"},
+		"version": {
+			`{"type": "Custom", "custom": {"minTLSVersion": "x\"\n"}}`,
+			"spec.tlsSecurityProfile.custom.minTLSVersion",
+		},
+		"type": {`{"type": "Best"}`, "spec.tlsSecurityProfile.type"},
+		"many ciphers": {`{"type": "Custom", "custom": {"ciphers": [` +
+			strings.Repeat(`"AES128-SHA",`, 1<<17) + `"x"]}}`, "spec.tlsSecurityProfile.custom.ciphers"},
+		"a number": {
+			`{"type": "Custom", "custom": {"minTLSVersion": 5}}`,
+			"spec.tlsSecurityProfile.custom.minTLSVersion",
+		},
 		"type of a type": {`{"type": {}}`, "spec.tlsSecurityProfile.type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := newConfig(t, "APIServer", `{"spec": {"tlsSecurityProfile": `+tt.content+`}}`).APIServers.Get("cluster")
+			_, err := newConfig(t, "APIServer",
+				`{"spec": {"tlsSecurityProfile": `+tt.content+`}}`).APIServers.Get("cluster")
 			wantFault(t, err, "APIServer cluster of the guest cluster", tt.field)
 		})
 	}

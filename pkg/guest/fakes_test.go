@@ -17,7 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// newConfig returns the guest's configuration with one object, of which kind and content are given.
+// newConfig returns a Config with one object.
 func newConfig(t *testing.T, kind, content string) *guest.Config {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{
@@ -35,7 +35,9 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 		object.SetName("cluster")
 		objects = append(objects, object)
 	}
-	config := guest.NewConfig(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), " of the guest cluster")
+	scheme := runtime.NewScheme()
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, kinds, objects...)
+	config := guest.NewConfig(client, " of the guest cluster")
 	config.Start(t.Context().Done())
 	if !cache.WaitForCacheSync(t.Context().Done(), config.HasSynced) {
 		t.Fatal("the informers have not synced")
@@ -43,7 +45,7 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 	return config
 }
 
-// wantFault fails the test unless err names object and field in a message that can be shown.
+// wantFault expects a printable error that names object and field.
 func wantFault(t *testing.T, err error, object, field string) {
 	t.Helper()
 	if err == nil {

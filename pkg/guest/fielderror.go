@@ -1,7 +1,9 @@
-// Package guest is the only door for values that cross from the cluster that an operator serves to the objects that it writes.
-// On HyperShift the administrator of the hosted cluster may write anything into that cluster, and the operator writes Deployments
-// of the management cluster. So everything is decoded into types and compared with lists of what is allowed before a hook or a
-// library sees it, and what it costs in memory is limited (decision 0015). Its callers are pkg/cluster and the core.
+// Package guest checks all values that operators read from the guest side before hooks and
+// libraries use them. Its callers are pkg/cluster, pkg/operator and the Cinder driver.
+//
+// On HyperShift the administrator of the guest cluster may write anything into that cluster, and
+// the operator writes Deployments of the management cluster. So the package decodes everything into
+// types, accepts only allowed values, and limits the use of memory (decision 0015).
 package guest
 
 import (
@@ -15,25 +17,27 @@ import (
 	"unicode/utf8"
 )
 
-// FieldError is an invalid value in an object of the guest. Its text is short and printable whatever the value is.
+// FieldError reports an invalid value in an object of the guest side. Its message is always short
+// and printable.
 type FieldError struct {
-	// Object and Field say where the value is.
+	// Object and Field contain the value.
 	Object, Field string
-	// Problem says what is wrong, and Fix what to do.
+	// Problem describes what is wrong, and Fix what to do.
 	Problem, Fix string
 }
 
 func (f *FieldError) Error() string {
-	return Printable(fmt.Sprintf("field %s of %s %s: %s", f.Field, f.Object, f.Problem, f.Fix), maxMessage)
+	return Printable(fmt.Sprintf("field %s of %s %s: %s", f.Field, f.Object, f.Problem, f.Fix),
+		maxMessage)
 }
 
-// The limits of what is shown of a guest's text.
+// The limits of untrusted text in messages.
 const (
 	maxQuoted  = 40
 	maxMessage = 4096
 )
 
-// quote returns a value for a message: quoted, in ASCII, and not much longer than maxQuoted.
+// quote returns a quoted value for a message, in ASCII and not much longer than maxQuoted.
 func quote(value string) string {
 	if len(value) <= maxQuoted {
 		return strconv.QuoteToASCII(value)
@@ -41,7 +45,7 @@ func quote(value string) string {
 	return fmt.Sprintf("%s... (%d bytes)", strconv.QuoteToASCII(value[:maxQuoted]), len(value))
 }
 
-// Printable returns text without control characters, line ends excepted, and at most limit bytes of it.
+// Printable returns at most limit bytes of text, without control characters except newlines.
 func Printable(text string, limit int) string {
 	const more = "... (truncated)"
 	if len(text) > limit {
@@ -59,20 +63,23 @@ func Printable(text string, limit int) string {
 	}, text)
 }
 
-// jsonPath returns the path of a field without the names of embedded Go types, which encoding/json adds.
+// jsonPath removes the names of embedded Go types, which encoding/json adds, from the path of a
+// field.
 func jsonPath(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(path, "."), func(name string) bool {
 		return name != "" && unicode.IsUpper(rune(name[0])) && strings.ToUpper(name) != name
 	}), ".")
 }
 
-// undecodable is the fault of an object, or of its field, whose JSON does not fit the type.
+// undecodable returns the error for an object, or for its field, whose JSON does not match the
+// type.
 func undecodable(object, field string, err error) *FieldError {
 	problem := "cannot be decoded: " + Printable(err.Error(), 4*maxQuoted)
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		problem = fmt.Sprintf("has type %s instead of %s", Printable(mismatch.Value, maxQuoted), mismatch.Type)
+		problem = fmt.Sprintf("has type %s instead of %s", Printable(mismatch.Value, maxQuoted),
+			mismatch.Type)
 		field = strings.Trim(field+"."+Printable(jsonPath(mismatch.Field), 4*maxQuoted), ".")
 	}
-	return &FieldError{Object: object, Field: field, Problem: problem, Fix: "correct or remove it"}
+	return &FieldError{Object: object, Field: field, Problem: problem, Fix: "fix or remove it"}
 }

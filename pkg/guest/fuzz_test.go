@@ -14,8 +14,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// FuzzObserved proves that no observed configuration brings more into a manifest than text that is safe there, and that every error
-// can be shown.
+// FuzzObserved proves that an observed configuration adds only safe text to a manifest, and that
+// every error is printable.
 func FuzzObserved(f *testing.F) {
 	f.Add(observed)
 	f.Add("")
@@ -46,7 +46,8 @@ func FuzzObserved(f *testing.F) {
 			t.Fatal(err)
 		}
 		info := config.TargetCSIConfig.ServingInfo
-		if text := info.MinTLSVersion + strings.Join(info.CipherSuites, ","); !safe.MatchString(text) || len(text) > 8192 || info.MinTLSVersion == "" {
+		if text := info.MinTLSVersion + strings.Join(info.CipherSuites, ","); !safe.MatchString(text) ||
+			len(text) > 8192 || info.MinTLSVersion == "" {
 			t.Errorf("got %q", text)
 		}
 		for name := range config.TargetCSIConfig.Proxy {
@@ -57,14 +58,17 @@ func FuzzObserved(f *testing.F) {
 	})
 }
 
-// FuzzClusterCSIDriver proves that the content of a ClusterCSIDriver leaves nothing in the cache that cannot be decoded, and that its
-// fields are known values or errors.
+// FuzzClusterCSIDriver proves that the cache contains only decodable ClusterCSIDrivers, and that
+// their fields are known values or errors.
 func FuzzClusterCSIDriver(f *testing.F) {
 	for _, text := range []string{
-		`{"spec": {"storageClassState": "Managed"}, "status": {"conditions": [{"type": "A", "status": "True"}]}}`,
+		`{"spec": {"storageClassState": "Managed"},
+			"status": {"conditions": [{"type": "A", "status": "True"}]}}`,
 		`{"spec": 5, "status": "x"}`,
-		`{"spec": {"storageClassState": 5}, "status": {"conditions": "x", "generations": [5, {"lastGeneration": "x"}]}}`,
-		`{"spec": {"storageClassState": "x\u0000"}, "status": {"conditions": [{"lastTransitionTime": "never"}, {"type": "A"}]}}`,
+		`{"spec": {"storageClassState": 5},
+			"status": {"conditions": "x", "generations": [5, {"lastGeneration": "x"}]}}`,
+		`{"spec": {"storageClassState": "x\u0000"},
+			"status": {"conditions": [{"lastTransitionTime": "never"}, {"type": "A"}]}}`,
 		`{"metadata": {"name": 5}, "status": {"version": {}}}`,
 	} {
 		f.Add(text)
@@ -93,7 +97,8 @@ func FuzzClusterCSIDriver(f *testing.F) {
 		state, err := guest.StorageClassState(store, "x", "")
 		if err != nil {
 			wantPrintable(t, err.Error())
-		} else if state != opv1.ManagedStorageClass && state != opv1.UnmanagedStorageClass && state != opv1.RemovedStorageClass {
+		} else if state != opv1.ManagedStorageClass && state != opv1.UnmanagedStorageClass &&
+			state != opv1.RemovedStorageClass {
 			t.Errorf("the state is %q", state)
 		}
 	})

@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// maxBody bounds an answer, and maxEvent one event of a watch. Both are far above what an API server with sound objects sends.
+	// maxBody limits a response, and maxEvent one event of a watch. Both are far above real sizes.
 	maxBody  = 64 << 20
 	maxEvent = 16 << 20
-	// maxValues bounds the JSON values of either: a value takes many times the memory of its text.
+	// maxValues limits the JSON values of both. A value takes many times the memory of its text.
 	maxValues = 500_000
-	// maxClass bounds what is kept of a StorageClass; those of operators take less than 1 KiB.
+	// maxClass limits a StorageClass in the cache. The operators' StorageClasses have less than 1 KiB.
 	maxClass = 4 << 10
 )
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// DropUnused returns the transform of informers of the guest's objects: what nobody reads does not stay in memory. Of RBAC objects and
-// CSIDrivers it keeps the name. Of a StorageClass of another driver, or a big one, it keeps whose it is and whether it is the
-// default; who writes a StorageClass reads it from the API server first.
+// DropUnused returns a transform for informers of the guest side that removes unused content from
+// memory. It keeps only the names of RBAC objects and CSIDrivers. From a large StorageClass, or a
+// StorageClass of another driver, it keeps the provisioner and whether it is the default; writers
+// of StorageClasses read them from the API server first.
 func DropUnused(driver string) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		switch object := obj.(type) {
@@ -54,8 +55,8 @@ func DropUnused(driver string) cache.TransformFunc {
 	}
 }
 
-// OnlyObject returns the transform of an informer of one object. An API server that ignores field selectors sends others too: of those it
-// keeps the name.
+// OnlyObject returns the transform for an informer of one object. It keeps only the names of other
+// objects, which an API server that ignores field selectors returns too.
 func OnlyObject(name string, next cache.TransformFunc) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)
@@ -76,24 +77,30 @@ func OnlyObject(name string, next cache.TransformFunc) cache.TransformFunc {
 }
 
 func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+	}
 }
 
 func bareClass(class *storagev1.StorageClass) *storagev1.StorageClass {
-	bare := &storagev1.StorageClass{ObjectMeta: identity(&class.ObjectMeta), Provisioner: class.Provisioner}
+	bare := &storagev1.StorageClass{
+		ObjectMeta: identity(&class.ObjectMeta), Provisioner: class.Provisioner,
+	}
 	if class.Annotations[defaultClass] == "true" {
 		bare.Annotations = map[string]string{defaultClass: "true"}
 	}
 	return bare
 }
 
-// LimitResponses wraps the transport to the guest's API server so that no answer is read without end, and no redirect sends the token to
-// another server. The guest's administrator can have the API server pass requests for a group on to a server of theirs.
+// LimitResponses wraps the transport to the API server of the guest side. It limits responses and
+// refuses redirects, which would send the token to another server. The administrator of the guest
+// cluster can make the API server forward requests of an API group to any server.
 func LimitResponses(next http.RoundTripper) http.RoundTripper { return limited{next} }
 
 var (
-	errTooLong    = errors.New("the answer of the API server is too long")
-	errRedirected = errors.New("the API server redirects the request, which no API server does: check the APIServices")
+	errTooLong    = errors.New("the response of the API server is too long")
+	errRedirected = errors.New("the API server redirects the request, which is not allowed: " +
+		"check the APIServices")
 )
 
 type limited struct{ next http.RoundTripper }
@@ -119,11 +126,11 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport.
+// WrappedRoundTripper returns the transport for client-go.
 func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-// limitedBody returns an error after limit bytes or maxValues values: of the whole body, or of one event, which is an object of the
-// stream. In protobuf, which is framed, it counts no values.
+// limitedBody returns an error after limit bytes or maxValues values: of the whole body, or of one
+// object of a stream of events. It does not count values in protobuf, which is framed.
 type limitedBody struct {
 	io.ReadCloser
 	limit, read, values, depth    int
@@ -140,7 +147,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count starts again where a JSON object of the stream ends. Brackets and commas within texts count for nothing.
+// count resets the counters after each JSON object of a stream. It ignores brackets and commas
+// within strings.
 func (b *limitedBody) count(c byte) {
 	b.read++
 	switch {

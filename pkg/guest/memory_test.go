@@ -20,9 +20,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-func TestSlim(t *testing.T) {
+func TestDropUnusedRemovesContent(t *testing.T) {
 	t.Parallel()
-	class := func(provisioner, parameter string, annotations map[string]string) *storagev1.StorageClass {
+	class := func(provisioner, parameter string,
+		annotations map[string]string,
+	) *storagev1.StorageClass {
 		return &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "c", UID: "u", ResourceVersion: "7", Annotations: annotations,
@@ -33,7 +35,10 @@ func TestSlim(t *testing.T) {
 	}
 	bare := func(provisioner string, annotations map[string]string) *storagev1.StorageClass {
 		return &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u", ResourceVersion: "7", Annotations: annotations}, Provisioner: provisioner,
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "c", UID: "u", ResourceVersion: "7",
+				Annotations: annotations,
+			}, Provisioner: provisioner,
 		}
 	}
 	own := class("driver", "fast", map[string]string{"a": "b"})
@@ -41,11 +46,17 @@ func TestSlim(t *testing.T) {
 	isDefault := map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 	both := map[string]string{"storageclass.kubernetes.io/is-default-class": "true", "a": "b"}
 	for name, tt := range map[string]struct{ given, want any }{
-		"own class":      {class("driver", "fast", map[string]string{"a": "b"}), own},
-		"another's":      {class("other", "fast", map[string]string{"a": "b"}), bare("other", nil)},
-		"the default":    {class("other", "fast", both), bare("other", isDefault)},
-		"a big own":      {class("driver", strings.Repeat("x", 5000), both), bare("driver", isDefault)},
-		"a ClusterRole":  {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r", Annotations: both}, Rules: []rbacv1.PolicyRule{{}}}, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}}},
+		"own class":   {class("driver", "fast", map[string]string{"a": "b"}), own},
+		"another's":   {class("other", "fast", map[string]string{"a": "b"}), bare("other", nil)},
+		"the default": {class("other", "fast", both), bare("other", isDefault)},
+		"a big own":   {class("driver", strings.Repeat("x", 5000), both), bare("driver", isDefault)},
+		"a ClusterRole": {
+			&rbacv1.ClusterRole{
+				ObjectMeta: metav1.ObjectMeta{Name: "r", Annotations: both},
+				Rules:      []rbacv1.PolicyRule{{}},
+			},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}},
+		},
 		"what is no API": {"tombstone", "tombstone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,11 +77,13 @@ func TestSlim(t *testing.T) {
 	}
 }
 
-// TestOnly keeps the name of objects that nobody asked for.
-func TestOnly(t *testing.T) {
+func TestOnlyObjectKeepsNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 100)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: "n", ResourceVersion: "7", Annotations: map[string]string{"a": text}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: "own", Namespace: "n",
+		ResourceVersion: "7", Annotations: map[string]string{"a": text},
+	}}
 	other := secret.DeepCopy()
 	other.Name, other.Data = "other", map[string][]byte{"a": []byte(text)}
 	unknown := func(content map[string]any) *unstructured.Unstructured {
@@ -79,8 +92,11 @@ func TestOnly(t *testing.T) {
 		return &unstructured.Unstructured{Object: content}
 	}
 	for name, tt := range map[string]struct{ given, want any }{
-		"the object":     {secret, secret},
-		"another":        {other, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "n", ResourceVersion: "7"}}},
+		"the object": {secret, secret},
+		"another": {other, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name:      "other",
+			Namespace: "n", ResourceVersion: "7",
+		}}},
 		"unstructured":   {unknown(map[string]any{"spec": text}), unknown(map[string]any{})},
 		"what is no API": {"tombstone", "tombstone"},
 	} {
@@ -97,7 +113,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-func TestLimit(t *testing.T) {
+func TestResponsesAreLimited(t *testing.T) {
 	t.Parallel()
 	const watch, protobuf = "?watch=true", "application/vnd.kubernetes.protobuf;stream=watch"
 	text := strings.Repeat("x", 1<<20)
@@ -107,23 +123,55 @@ func TestLimit(t *testing.T) {
 		status, mebibytes                   int
 		tooLong                             bool
 	}{
-		"an answer":                    {mebibyte: text, mebibytes: 63},
-		"a long answer":                {mebibyte: event, mebibytes: 66, tooLong: true},
-		"an event":                     {query: watch, start: "{", mebibyte: text, mebibytes: 15},
-		"a long event":                 {query: watch, start: "{", mebibyte: text, mebibytes: 17, tooLong: true},
-		"a long event, asked with 1":   {query: "?watch=1", start: "{", mebibyte: text, mebibytes: 17, tooLong: true},
-		"a long event of many lines":   {query: watch, start: "[", mebibyte: event + ",", mebibytes: 17, tooLong: true},
-		"a long text with brackets":    {query: watch, start: `{"`, mebibyte: "{}" + text + "\n", mebibytes: 17, tooLong: true},
-		"an answer of many values":     {mebibyte: "[" + strings.Repeat("{},", 250_001) + "0]", mebibytes: 1, tooLong: true},
-		"an event of many values":      {query: watch, mebibyte: "[" + strings.Repeat("{},", 250_001) + "0]", mebibytes: 1, tooLong: true},
-		"events of few values":         {query: watch, mebibyte: "[" + strings.Repeat("{},", 200_000) + "0]", mebibytes: 3},
-		"a text of many commas":        {mebibyte: `"` + strings.Repeat(",", 1<<20) + `"`, mebibytes: 1},
-		"frames that look like values": {contentType: protobuf, mebibyte: strings.Repeat("{", 1<<20), mebibytes: 1},
-		"many events":                  {query: watch, mebibyte: event, mebibytes: 70},
-		"many frames":                  {query: watch, contentType: protobuf, mebibyte: text, mebibytes: 70},
-		"an error instead of events":   {query: watch, status: 500, mebibyte: event, mebibytes: 66, tooLong: true},
-		"an error instead of frames":   {query: watch, status: 500, contentType: protobuf, mebibyte: text, mebibytes: 66, tooLong: true},
-		"a long answer that is framed": {contentType: protobuf, mebibyte: text, mebibytes: 66, tooLong: true},
+		"an answer":     {mebibyte: text, mebibytes: 63},
+		"a long answer": {mebibyte: event, mebibytes: 66, tooLong: true},
+		"an event":      {query: watch, start: "{", mebibyte: text, mebibytes: 15},
+		"a long event": {
+			query: watch, start: "{", mebibyte: text, mebibytes: 17,
+			tooLong: true,
+		},
+		"a long event, asked with 1": {
+			query: "?watch=1", start: "{", mebibyte: text, mebibytes: 17,
+			tooLong: true,
+		},
+		"a long event of many lines": {
+			query: watch, start: "[", mebibyte: event + ",", mebibytes: 17,
+			tooLong: true,
+		},
+		"a long text with brackets": {
+			query: watch, start: `{"`, mebibyte: "{}" + text + "\n",
+			mebibytes: 17, tooLong: true,
+		},
+		"an answer of many values": {
+			mebibyte:  "[" + strings.Repeat("{},", 250_001) + "0]",
+			mebibytes: 1, tooLong: true,
+		},
+		"an event of many values": {query: watch, mebibyte: "[" + strings.Repeat("{},", 250_001) +
+			"0]", mebibytes: 1, tooLong: true},
+		"events of few values": {query: watch, mebibyte: "[" + strings.Repeat("{},", 200_000) +
+			"0]", mebibytes: 3},
+		"a text of many commas": {mebibyte: `"` + strings.Repeat(",", 1<<20) + `"`, mebibytes: 1},
+		"frames that look like values": {
+			contentType: protobuf, mebibyte: strings.Repeat("{", 1<<20),
+			mebibytes: 1,
+		},
+		"many events": {query: watch, mebibyte: event, mebibytes: 70},
+		"many frames": {
+			query: watch, contentType: protobuf, mebibyte: text,
+			mebibytes: 70,
+		},
+		"an error instead of events": {
+			query: watch, status: 500, mebibyte: event, mebibytes: 66,
+			tooLong: true,
+		},
+		"an error instead of frames": {
+			query: watch, status: 500, contentType: protobuf, mebibyte: text,
+			mebibytes: 66, tooLong: true,
+		},
+		"a long answer that is framed": {
+			contentType: protobuf, mebibyte: text, mebibytes: 66,
+			tooLong: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +179,7 @@ func TestLimit(t *testing.T) {
 				w.Header().Set("Content-Type", cmp.Or(tt.contentType, "application/json"))
 				w.WriteHeader(cmp.Or(tt.status, http.StatusOK))
 				_, err := io.WriteString(w, tt.start)
-				for i := 0; i < tt.mebibytes && err == nil; i++ { // an error: the client has read enough
+				for i := 0; i < tt.mebibytes && err == nil; i++ { // the client disconnects
 					_, err = io.WriteString(w, tt.mebibyte)
 				}
 			}))
@@ -149,7 +197,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-func TestLimitFollowsNoRedirect(t *testing.T) {
+func TestRedirectsAreRefused(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

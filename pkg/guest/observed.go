@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// observed is all that the field spec.observedConfig of a ClusterCSIDriver may contain. The paths are those of library-go's
-// csiconfigobservercontroller.
+// observed contains all fields that spec.observedConfig of a ClusterCSIDriver may contain.
+// library-go's csiconfigobservercontroller defines the paths.
 type observed struct {
 	Target *target `json:"targetcsiconfig,omitempty"`
 }
@@ -22,14 +22,14 @@ type servingInfo struct {
 	CipherSuites  []string `json:"cipherSuites,omitempty"`
 }
 
-// proxyVariables become environment variables of containers: there are three and no others.
+// proxyVariables contains all variables that become environment variables of containers.
 type proxyVariables struct {
 	HTTP    string `json:"HTTP_PROXY,omitempty"`
 	HTTPS   string `json:"HTTPS_PROXY,omitempty"`
 	NoProxy string `json:"NO_PROXY,omitempty"`
 }
 
-// The places of the values, for messages.
+// The paths of the fields for messages.
 const (
 	observedField = "spec.observedConfig"
 	versionField  = observedField + ".targetcsiconfig.servingInfo.minTLSVersion"
@@ -37,7 +37,8 @@ const (
 	proxyField    = observedField + ".targetcsiconfig.proxy."
 )
 
-// decodeObserved decodes and checks the observed configuration. Fields that are not in the type are a fault.
+// decodeObserved decodes and checks the observed configuration. It returns an error for unknown
+// fields.
 func decodeObserved(object string, raw []byte) (*observed, error) {
 	o := &observed{}
 	if len(raw) == 0 {
@@ -61,10 +62,11 @@ func decodeObserved(object string, raw []byte) (*observed, error) {
 	return o, errors.Join(c.faults...)
 }
 
-// complete returns an error where the TLS settings that workloads need are not there yet.
+// complete returns an error if TLS settings that workloads need are missing.
 func (o *observed) complete(object string) error {
 	c := &checks{object: object}
-	const fix = "the operator observes it from APIServer/cluster and writes it; if this stays, read the condition ConfigObservationDegraded"
+	const fix = "the operator copies it from APIServer/cluster; " +
+		"if it stays missing, read the condition ConfigObservationDegraded"
 	info := &servingInfo{}
 	if o.Target != nil && o.Target.ServingInfo != nil {
 		info = o.Target.ServingInfo
@@ -78,5 +80,5 @@ func (o *observed) complete(object string) error {
 	return errors.Join(c.faults...)
 }
 
-// encode returns the JSON that was checked, whatever spelling the guest chose.
+// encode returns the checked values as JSON, without the original spelling.
 func (o *observed) encode() ([]byte, error) { return json.Marshal(o) }

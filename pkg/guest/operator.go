@@ -15,20 +15,21 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// Operator is the client of a driver's ClusterCSIDriver that shows nothing unchecked: an observed configuration that is invalid
-// counts as none, so that its observer writes it anew. What the operator writes there is printable and short.
+// Operator is a client of a driver's ClusterCSIDriver that returns only checked values. It returns
+// no observed configuration if it is invalid, so that its observer writes it again. It writes only
+// short, printable messages.
 type Operator struct {
 	v1helpers.OperatorClientWithFinalizers
-	name, place string
+	name, suffix string
 }
 
-// NewOperator returns a client that checks what the other one reads. name is that of the ClusterCSIDriver, and place is what
-// messages add to it.
-func NewOperator(client v1helpers.OperatorClientWithFinalizers, name, place string) *Operator {
-	return &Operator{OperatorClientWithFinalizers: client, name: name, place: place}
+// NewOperator returns a client that checks the values that client reads. name is the name of the
+// ClusterCSIDriver. Messages append suffix to it.
+func NewOperator(client v1helpers.OperatorClientWithFinalizers, name, suffix string) *Operator {
+	return &Operator{OperatorClientWithFinalizers: client, name: name, suffix: suffix}
 }
 
-func (o *Operator) object() string { return "ClusterCSIDriver " + o.name + o.place }
+func (o *Operator) object() string { return "ClusterCSIDriver " + o.name + o.suffix }
 
 // GetOperatorState returns the state in the cache.
 func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
@@ -45,8 +46,10 @@ func (o *Operator) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus,
 	return withCheckedConfig(o.object(), spec), status, version, nil
 }
 
-// GetOperatorStateWithQuorum asks the API server for the state.
-func (o *Operator) GetOperatorStateWithQuorum(ctx context.Context) (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+// GetOperatorStateWithQuorum reads the state from the API server.
+func (o *Operator) GetOperatorStateWithQuorum(
+	ctx context.Context,
+) (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	spec, status, version, err := o.OperatorClientWithFinalizers.GetOperatorStateWithQuorum(ctx)
 	if err != nil {
 		return nil, nil, "", err
@@ -54,7 +57,8 @@ func (o *Operator) GetOperatorStateWithQuorum(ctx context.Context) (*opv1.Operat
 	return withCheckedConfig(o.object(), spec), status, version, nil
 }
 
-// withCheckedConfig returns the spec with the observed configuration as it was checked, or without it.
+// withCheckedConfig returns the spec with the checked observed configuration, or without it if it
+// is invalid.
 func withCheckedConfig(object string, spec *opv1.OperatorSpec) *opv1.OperatorSpec {
 	checked := spec.DeepCopy()
 	config, err := decodeObserved(object, spec.ObservedConfig.Raw)
@@ -68,8 +72,8 @@ func withCheckedConfig(object string, spec *opv1.OperatorSpec) *opv1.OperatorSpe
 	return checked
 }
 
-// undecodable returns an error that names the field of the cached spec that cannot be decoded, if there is one. library-go takes a spec
-// that is no object for an empty one, and its errors name no field.
+// undecodable returns an error if the cached spec cannot be decoded. The error names the field,
+// unlike the errors of library-go, which treats a spec that is not an object as empty.
 func (o *Operator) undecodable() error {
 	obj, found, err := o.Informer().GetStore().GetByKey(o.name)
 	object, ok := obj.(*unstructured.Unstructured)
@@ -86,8 +90,10 @@ func (o *Operator) undecodable() error {
 	return nil
 }
 
-// ApplyOperatorStatus applies the status with messages that are printable and short.
-func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+// ApplyOperatorStatus applies the status with short, printable messages.
+func (o *Operator) ApplyOperatorStatus(
+	ctx context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
 	if status != nil {
 		for i := range status.Conditions {
 			if message := status.Conditions[i].Message; message != nil {
@@ -99,15 +105,21 @@ func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, stat
 	return o.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, manager, status)
 }
 
-// Managed tells whether the operator reconciles. It does so in the state Managed only, like library-go's controllers of
-// Deployments and DaemonSets; in every other state, the driver stays as it is.
+// Managed returns true if the operator reconciles: only in the state Managed, like library-go's
+// controllers of Deployments and DaemonSets. In every other state, the driver stays unchanged.
 func Managed(spec *opv1.OperatorSpec) bool { return spec.ManagementState == opv1.Managed }
 
-// Workloads is the client for the controllers of a driver's workloads. It shows a log level no higher than Trace: above it, client-go
-// in the sidecars logs the bodies of answers, with the Secrets of StorageClasses. Where a value that workloads are made of is invalid or not
-// there yet, it returns an error and nothing else, so that the workloads stay as they are.
-func Workloads(client v1helpers.OperatorClientWithFinalizers, name, place string) v1helpers.OperatorClientWithFinalizers {
-	return &workloads{OperatorClientWithFinalizers: client, object: "ClusterCSIDriver " + name + place}
+// Workloads returns the client for workload controllers. Its highest log level is Trace: above it,
+// client-go in the sidecars logs the bodies of responses, with the Secrets of StorageClasses. The
+// client returns only an error while a value that workloads need is invalid or missing, so that
+// workloads stay unchanged.
+func Workloads(
+	client v1helpers.OperatorClientWithFinalizers, name, suffix string,
+) v1helpers.OperatorClientWithFinalizers {
+	return &workloads{
+		OperatorClientWithFinalizers: client,
+		object:                       "ClusterCSIDriver " + name + suffix,
+	}
 }
 
 type workloads struct {
@@ -121,7 +133,7 @@ func (w *workloads) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus
 		return spec, status, version, err
 	}
 	if err := w.check(spec); err != nil {
-		return nil, nil, "", fmt.Errorf("%w. The workloads stay as they are until then", err)
+		return nil, nil, "", fmt.Errorf("%w. The workloads stay unchanged until then", err)
 	}
 	if spec.LogLevel == opv1.TraceAll {
 		spec = spec.DeepCopy()

@@ -15,8 +15,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// observed is an observed configuration as its observer writes it.
-const observed = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_AES_128_GCM_SHA256"]},` +
+// observed is an observed configuration like the one its observer writes.
+const observed = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12",` +
+	`"cipherSuites":["TLS_AES_128_GCM_SHA256"]},` +
 	`"proxy":{"HTTPS_PROXY":"http://proxy:1"}}}`
 
 func clientWith(level opv1.LogLevel, observed string) v1helpers.OperatorClientWithFinalizers {
@@ -28,7 +29,7 @@ func clientWith(level opv1.LogLevel, observed string) v1helpers.OperatorClientWi
 	return guest.NewOperator(cached{fake, nil, cache.NewStore(cache.MetaNamespaceKeyFunc)}, "x", "")
 }
 
-func TestObservedConfigThatIsValid(t *testing.T) {
+func TestValidObservedConfigIsReturned(t *testing.T) {
 	t.Parallel()
 	client := guest.Workloads(clientWith(opv1.Debug, observed), "x", "")
 	spec, _, _, err := client.GetOperatorState()
@@ -40,12 +41,15 @@ func TestObservedConfigThatIsValid(t *testing.T) {
 	}
 }
 
-// hostile are observed configurations that nobody may see.
+// hostile returns observed configurations that must not be returned.
 func hostile() map[string]string {
 	version := func(value string) string {
 		return strings.Replace(observed, "VersionTLS12", value, 1)
 	}
-	cipher := func(value string) string { return strings.Replace(observed, "TLS_AES_128_GCM_SHA256", value, 1) }
+	cipher := func(value string) string {
+		return strings.Replace(observed, "TLS_AES_128_GCM_SHA256",
+			value, 1)
+	}
 	return map[string]string{
 		"YAML in the version":   version(`x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n        x: \"`),
 		"a quote":               version(`\"`),
@@ -55,19 +59,20 @@ func hostile() map[string]string {
 		"YAML in a cipher":      cipher(`TLS_X\"\n- evil: \"`),
 		"a comma in a cipher":   cipher("TLS_A,TLS_B"),
 		"megabytes of a cipher": cipher("TLS_" + strings.Repeat("A", 1<<20)),
-		"many ciphers":          strings.Replace(observed, `"TLS_AES_128_GCM_SHA256"`, strings.Repeat(`"TLS_A",`, 1<<17)+`"TLS_A"`, 1),
-		"other variables":       strings.Replace(observed, "HTTPS_PROXY", "LD_PRELOAD", 1),
-		"other fields":          strings.Replace(observed, "servingInfo", "other", 1),
-		"a proxy of two lines":  strings.Replace(observed, "http://proxy:1", `http://proxy\n:1`, 1),
-		"a number":              strings.Replace(observed, `"VersionTLS12"`, "12", 1),
-		"no object":             `"x"`,
-		"no JSON":               `{"targetcsiconfig"`,
-		"deep":                  strings.Repeat(`{"targetcsiconfig":`, 20000) + "1",
+		"many ciphers": strings.Replace(observed, `"TLS_AES_128_GCM_SHA256"`,
+			strings.Repeat(`"TLS_A",`, 1<<17)+`"TLS_A"`, 1),
+		"other variables":      strings.Replace(observed, "HTTPS_PROXY", "LD_PRELOAD", 1),
+		"other fields":         strings.Replace(observed, "servingInfo", "other", 1),
+		"a proxy of two lines": strings.Replace(observed, "http://proxy:1", `http://proxy\n:1`, 1),
+		"a number":             strings.Replace(observed, `"VersionTLS12"`, "12", 1),
+		"no object":            `"x"`,
+		"no JSON":              `{"targetcsiconfig"`,
+		"deep":                 strings.Repeat(`{"targetcsiconfig":`, 20000) + "1",
 	}
 }
 
-// TestObservedConfigThatIsInvalid has invalid values count as missing, so that the observer writes them anew and workloads wait.
-func TestObservedConfigThatIsInvalid(t *testing.T) {
+// The observer writes the missing values again; until then, workloads wait.
+func TestInvalidObservedConfigCountsAsMissing(t *testing.T) {
 	t.Parallel()
 	for name, raw := range hostile() {
 		t.Run(name, func(t *testing.T) {
@@ -78,16 +83,18 @@ func TestObservedConfigThatIsInvalid(t *testing.T) {
 				t.Errorf("got %.100q, %v; want no observed configuration", spec.ObservedConfig.Raw, err)
 			}
 			_, _, _, err = guest.Workloads(client, "x", "").GetOperatorState()
-			wantFault(t, err, "ClusterCSIDriver x", "spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion")
+			wantFault(t, err, "ClusterCSIDriver x",
+				"spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion")
 		})
 	}
 }
 
-// TestOtherSpellings proves that what was checked is what others read: keys that differ in case are one field to a decoder and two
-// to a map.
-func TestOtherSpellings(t *testing.T) {
+// Callers read the values that were checked: keys that differ in case are one field for a decoder
+// and two for a map.
+func TestObservedConfigIsReencoded(t *testing.T) {
 	t.Parallel()
-	raw := `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"evil\"","MinTLSVersion":"VersionTLS12","cipherSuites":["TLS_A"]}}}`
+	raw := `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"evil\"","MinTLSVersion":"VersionTLS12",
+		"cipherSuites":["TLS_A"]}}}`
 	spec, _, _, err := clientWith("", raw).GetOperatorState()
 	if err != nil {
 		t.Fatal(err)
@@ -97,17 +104,31 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-func TestIncompleteWorkloads(t *testing.T) {
+func TestWorkloadsNeedCompleteConfig(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		level           opv1.LogLevel
 		observed, field string
 	}{
-		"no observed configuration": {"", "", "spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion"},
-		"no ciphers":                {"", `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12"}}}`, "spec.observedConfig.targetcsiconfig.servingInfo.cipherSuites"},
-		"no version":                {"", `{"targetcsiconfig":{"servingInfo":{"cipherSuites":["TLS_A"]}}}`, "spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion"},
-		"only a proxy":              {"", `{"targetcsiconfig":{"proxy":{"NO_PROXY":"a"}}}`, "spec.observedConfig.targetcsiconfig.servingInfo.cipherSuites"},
-		"a log level":               {"Loud\n", observed, "spec.logLevel"},
+		"no observed configuration": {
+			"", "",
+			"spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion",
+		},
+		"no ciphers": {
+			"",
+			`{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS12"}}}`,
+			"spec.observedConfig.targetcsiconfig.servingInfo.cipherSuites",
+		},
+		"no version": {
+			"",
+			`{"targetcsiconfig":{"servingInfo":{"cipherSuites":["TLS_A"]}}}`,
+			"spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion",
+		},
+		"only a proxy": {
+			"", `{"targetcsiconfig":{"proxy":{"NO_PROXY":"a"}}}`,
+			"spec.observedConfig.targetcsiconfig.servingInfo.cipherSuites",
+		},
+		"a log level": {"Loud\n", observed, "spec.logLevel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,11 +138,12 @@ func TestIncompleteWorkloads(t *testing.T) {
 	}
 }
 
-// TestWorkloadsLogNoBodies: above Trace, client-go in the sidecars logs Secrets.
-func TestWorkloadsLogNoBodies(t *testing.T) {
+// Above Trace, client-go in the sidecars logs Secrets.
+func TestLogLevelOfWorkloadsIsLimited(t *testing.T) {
 	t.Parallel()
 	client := clientWith(opv1.TraceAll, observed)
-	for reader, want := range map[v1helpers.OperatorClient]opv1.LogLevel{guest.Workloads(client, "x", ""): opv1.Trace, client: opv1.TraceAll} {
+	for reader, want := range map[v1helpers.OperatorClient]opv1.LogLevel{guest.Workloads(client, "x",
+		""): opv1.Trace, client: opv1.TraceAll} {
 		spec, _, _, err := reader.GetOperatorState()
 		if err != nil {
 			t.Fatal(err)
@@ -132,20 +154,22 @@ func TestWorkloadsLogNoBodies(t *testing.T) {
 	}
 }
 
-func TestUnmanagedWorkloadsNeedNothing(t *testing.T) {
+func TestUnmanagedWorkloadsAreNotChecked(t *testing.T) {
 	t.Parallel()
-	inner := v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{ManagementState: opv1.Unmanaged}, &opv1.OperatorStatus{}, nil)
+	inner := v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{ManagementState: opv1.Unmanaged},
+		&opv1.OperatorStatus{}, nil)
 	if _, _, _, err := guest.Workloads(inner, "x", "").GetOperatorState(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestConditionsAreShort(t *testing.T) {
+func TestConditionMessagesAreShort(t *testing.T) {
 	t.Parallel()
 	client := clientWith("", "")
 	condition := applyopv1.OperatorCondition().WithType("A").WithStatus(opv1.ConditionTrue).
 		WithMessage("a\x00b\x1b[2J\nc\u0085" + strings.Repeat("é", 1<<20))
-	if err := client.ApplyOperatorStatus(t.Context(), "test", applyopv1.OperatorStatus().WithConditions(condition)); err != nil {
+	if err := client.ApplyOperatorStatus(t.Context(), "test",
+		applyopv1.OperatorStatus().WithConditions(condition)); err != nil {
 		t.Fatal(err)
 	}
 	_, status, _, err := client.GetOperatorState()
@@ -159,7 +183,7 @@ func TestConditionsAreShort(t *testing.T) {
 	}
 }
 
-// cached is a client whose cache has an object that the client does not know.
+// cached is a client whose cache contains an object that the client does not return.
 type cached struct {
 	v1helpers.OperatorClientWithFinalizers
 	cache.SharedIndexInformer
@@ -170,16 +194,19 @@ func (c cached) Informer() cache.SharedIndexInformer { return c }
 
 func (c cached) GetStore() cache.Store { return c.store }
 
-func TestSpecThatCannotBeDecoded(t *testing.T) {
+func TestUndecodableSpecIsAnError(t *testing.T) {
 	t.Parallel()
 	for spec, field := range map[string]string{
-		`"x"`: "field spec of", `{"logLevel": 5}`: "spec.logLevel", `{"managementState": []}`: "spec.managementState",
+		`"x"`: "field spec of", `{"logLevel": 5}`: "spec.logLevel",
+		`{"managementState": []}`: "spec.managementState",
 	} {
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		if err := store.Add(clusterCSIDriver(t, `{"metadata": {"name": "x"}, "spec": `+spec+`}`)); err != nil {
+		if err := store.Add(clusterCSIDriver(t,
+			`{"metadata": {"name": "x"}, "spec": `+spec+`}`)); err != nil {
 			t.Fatal(err)
 		}
-		_, _, _, err := guest.NewOperator(cached{v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{}, &opv1.OperatorStatus{}, nil), nil, store}, "x", "").GetOperatorState()
+		_, _, _, err := guest.NewOperator(cached{v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{},
+			&opv1.OperatorStatus{}, nil), nil, store}, "x", "").GetOperatorState()
 		wantFault(t, err, "ClusterCSIDriver x", field)
 	}
 }

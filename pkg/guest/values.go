@@ -12,9 +12,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// The limits of sizes. Each is far above what a cluster that works needs.
+// The maximum sizes. Each is far above the needs of real clusters.
 const (
-	maxClusterID = 253 // of infraID in HyperShift; installers make 27
+	maxClusterID = 253 // of infraID in HyperShift; installers create 27 characters
 	maxCiphers   = 64
 	maxURL       = 4096
 	maxNoProxy   = 64 << 10
@@ -35,56 +35,67 @@ type checks struct {
 }
 
 func (c *checks) fault(field, problem, fix string) {
-	c.faults = append(c.faults, &FieldError{Object: c.object, Field: field, Problem: problem, Fix: fix})
+	c.faults = append(c.faults, &FieldError{
+		Object: c.object, Field: field, Problem: problem,
+		Fix: fix,
+	})
 }
 
-// pattern wants a value that matches, of at most limit bytes.
+// pattern expects a matching value of at most limit bytes.
 func (c *checks) pattern(field, value string, limit int, allowed *regexp.Regexp, fix string) {
 	if len(value) > limit || !allowed.MatchString(value) {
 		c.fault(field, "is "+quote(value), fix)
 	}
 }
 
-// clusterID wants what the installer and HyperShift name clusters.
+// clusterID expects a cluster ID of the installer or of HyperShift.
 func (c *checks) clusterID(field, value string) {
 	c.pattern(field, value, maxClusterID, clusterID,
 		"set it to the infrastructure ID of the cluster: letters, digits, '-', '_' and '.', at most 253")
 }
 
-// tlsVersion wants a version that Go knows; empty leaves the choice to the default.
+// tlsVersion expects a version that Go knows; empty means the default.
 func (c *checks) tlsVersion(field, value string) {
-	known := []configv1.TLSProtocolVersion{"", configv1.VersionTLS10, configv1.VersionTLS11, configv1.VersionTLS12, configv1.VersionTLS13}
-	if !slices.Contains(known, configv1.TLSProtocolVersion(value)) {
+	switch configv1.TLSProtocolVersion(value) {
+	case "", configv1.VersionTLS10, configv1.VersionTLS11, configv1.VersionTLS12,
+		configv1.VersionTLS13:
+	default:
 		c.fault(field, "is "+quote(value), "use VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13")
 	}
 }
 
-// cipherSuites wants IANA names.
+// cipherSuites expects IANA names.
 func (c *checks) cipherSuites(field string, values []string) {
 	if len(values) > maxCiphers {
-		c.fault(field, fmt.Sprintf("has %d entries", len(values)), fmt.Sprintf("list at most %d cipher suites", maxCiphers))
+		c.fault(field, fmt.Sprintf("has %d entries", len(values)),
+			fmt.Sprintf("list at most %d cipher suites", maxCiphers))
 		return
 	}
 	for i, value := range values {
-		c.pattern(fmt.Sprintf("%s[%d]", field, i), value, maxQuoted*2, cipherSuite, "use the IANA name of a cipher suite")
+		c.pattern(fmt.Sprintf("%s[%d]", field, i), value, maxQuoted*2, cipherSuite,
+			"use the IANA name of a cipher suite")
 	}
 }
 
-// logLevel wants a level of the API.
+// logLevel expects a level of the API.
 func (c *checks) logLevel(field string, value opv1.LogLevel) {
-	if !slices.Contains([]opv1.LogLevel{"", opv1.Normal, opv1.Debug, opv1.Trace, opv1.TraceAll}, value) {
+	if !slices.Contains([]opv1.LogLevel{"", opv1.Normal, opv1.Debug, opv1.Trace, opv1.TraceAll},
+		value) {
 		c.fault(field, "is "+quote(string(value)), "use Normal, Debug, Trace or TraceAll")
 	}
 }
 
-// proxyURL wants the address of a proxy, or nothing. The value is not quoted: it may contain a password.
+// proxyURL expects the address of a proxy, or nothing. It does not quote the value, which may
+// contain a password.
 func (c *checks) proxyURL(field, value string) {
-	if len(value) > maxURL || strings.ContainsFunc(value, unprintable) || strings.Contains(value, " ") {
-		c.fault(field, "is no address of a proxy", "use the URL of a proxy without spaces and control characters, at most 4096 bytes")
+	if len(value) > maxURL || strings.ContainsFunc(value, unprintable) ||
+		strings.Contains(value, " ") {
+		c.fault(field, "is not the address of a proxy",
+			"use the URL of a proxy without spaces and control characters, at most 4096 bytes")
 		return
 	}
 	scheme := strings.Contains(value, "://")
-	if !scheme && strings.Contains(value, "@") { // log and events would show the password
+	if !scheme && strings.Contains(value, "@") { // logs and events would contain the password
 		c.fault(field, "has a user name but no scheme", "add the scheme, such as http://, in front of it")
 		return
 	}
@@ -93,11 +104,11 @@ func (c *checks) proxyURL(field, value string) {
 		_, err = url.Parse("http://" + value)
 	}
 	if err != nil {
-		c.fault(field, "is no address of a proxy", "use a URL such as http://proxy.example.com:3128")
+		c.fault(field, "is not the address of a proxy", "use a URL such as http://proxy.example.com:3128")
 	}
 }
 
-// noProxy wants a list of hosts and networks, or nothing.
+// noProxy expects a list of hosts and networks, or nothing.
 func (c *checks) noProxy(field, value string) {
 	if len(value) > maxNoProxy || strings.ContainsFunc(value, unprintable) {
 		c.fault(field, fmt.Sprintf("of %d bytes is too long or has control characters", len(value)),
