@@ -349,7 +349,7 @@ func TestRefusedRepairKeepsStorageClass(t *testing.T) {
 	e.eventually(soon, func() error {
 		return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError")
 	})
-	if message := e.message(degraded); !strings.Contains(message, "the existing one stays as it is") ||
+	if message := e.message(degraded); !strings.Contains(message, "keeps the existing one") ||
 		!strings.Contains(message, "not today") {
 		t.Errorf("the message is %q", message)
 	}
