@@ -3,14 +3,20 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,11 +48,6 @@ func programs() map[string]string {
 	}
 }
 
-// programOrder builds what the others share first, so that progress is even.
-func programOrder() []string {
-	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "etcd", "kwok"}
-}
-
 // Ensure fills the cache with everything that is missing or comes from another version.
 func (b Builder) Ensure(ctx context.Context) error {
 	if err := os.MkdirAll(b.Out, 0o755); err != nil {
@@ -71,22 +72,41 @@ func (b Builder) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// buildPrograms writes the key last, so that an interrupted build is repeated.
+// buildPrograms builds all programs, which appear under their names only when they are complete. It
+// writes the key last, so that an interrupted build is repeated.
 func (b Builder) buildPrograms(ctx context.Context) error {
 	key, err := b.programsKey()
 	if err != nil {
 		return err
 	}
-	version, err := b.goList(ctx, "-m", "-f", "{{.Version}}", kubernetesModule)
+	version, err := b.goCommand(ctx, programsFolder, "list", "-m", "-f", "{{.Version}}", kubernetesModule)
 	if err != nil {
 		return err
 	}
-	for _, name := range programOrder() {
-		if err := b.buildProgram(ctx, name, version); err != nil {
-			return err
+	folder, err := os.MkdirTemp(b.Out, "build")
+	if err != nil {
+		return fmt.Errorf("creating the folder of the build: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	args := append([]string{"build", "-o", folder + "/"}, buildFlags(strings.TrimSpace(version))...)
+	if _, err := b.goCommand(ctx, programsFolder, append(args, slices.Sorted(maps.Values(programs()))...)...); err != nil {
+		return err
+	}
+	for name, pkg := range programs() {
+		if err := os.Rename(filepath.Join(folder, binary(pkg)), filepath.Join(b.Out, name)); err != nil {
+			return fmt.Errorf("moving %s into the cache: %w", name, err)
 		}
 	}
 	return writeKey(b.programsKeyFile(), key)
+}
+
+// binary returns the name that go build gives to a package: the last element of the path that is no
+// version.
+func binary(pkg string) string {
+	if name := path.Base(pkg); name != "v3" {
+		return name
+	}
+	return path.Base(path.Dir(pkg))
 }
 
 func (b Builder) say(format string, args ...any) {
@@ -134,4 +154,45 @@ func writeKey(file, key string) error {
 		return fmt.Errorf("marking the cache complete: %w", err)
 	}
 	return nil
+}
+
+// versionPackage contains the version that a Kubernetes component reports.
+const versionPackage = "k8s.io/component-base/version"
+
+func buildFlags(version string) []string {
+	major, minor := majorMinor(version)
+	variables := []string{
+		"gitVersion=" + version,
+		"gitMajor=" + major,
+		"gitMinor=" + minor,
+		"gitTreeState=archive",
+	}
+	flags := "-s -w"
+	for _, v := range variables {
+		flags += " -X " + versionPackage + "." + v
+	}
+	return []string{"-trimpath", "-buildvcs=false", "-ldflags=" + flags}
+}
+
+func majorMinor(version string) (string, string) {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return "", ""
+	}
+	return parts[0], parts[1]
+}
+
+// goCommand runs the go tool in a folder of the repository and returns its output. The binaries are
+// static, so that they do not depend on the C library of this machine.
+func (b Builder) goCommand(ctx context.Context, folder string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(b.Repository, folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("running go %s: %w\n%s%s", strings.Join(args[:2], " "), err, out, stderr.Bytes())
+	}
+	return string(out), nil
 }

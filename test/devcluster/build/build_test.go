@@ -83,23 +83,14 @@ func TestBuilderNoticesOutdatedCache(t *testing.T) {
 	}
 }
 
-func TestEnsureLeavesACompleteCacheAlone(t *testing.T) {
+func TestEnsureKeepsCompleteCache(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	if err := b.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if out, ok := b.Progress.(*bytes.Buffer); !ok || out.Len() > 0 {
-		t.Errorf("it said %q", out)
-	}
-}
-
-func TestFollowKeepsTheEnd(t *testing.T) {
-	t.Parallel()
-	b := Builder{Progress: &bytes.Buffer{}}
-	tail := b.follow(strings.NewReader(strings.Repeat("a/package\n", 50)+"x.go:1: undefined: y\n"), "etcd", 60)
-	if lines := strings.Split(tail, "\n"); len(lines) != 20 || lines[19] != "x.go:1: undefined: y" {
-		t.Errorf("tail is %q", tail)
+		t.Errorf("progress is %q, want none", out)
 	}
 }
 
@@ -117,14 +108,13 @@ func TestKwokStagesCoverNodesAndPods(t *testing.T) {
 	}
 }
 
-func TestEveryProgramHasItsTurn(t *testing.T) {
+func TestBinaryIsNamedLikePackage(t *testing.T) {
 	t.Parallel()
-	if len(programOrder()) != len(programs()) {
-		t.Fatalf("%d programs have a turn, there are %d", len(programOrder()), len(programs()))
-	}
-	for _, name := range programOrder() {
-		if programs()[name] == "" {
-			t.Errorf("program %q has no package", name)
+	for pkg, want := range map[string]string{
+		"go.etcd.io/etcd/server/v3": "server", "sigs.k8s.io/kwok/cmd/kwok": "kwok",
+	} {
+		if got := binary(pkg); got != want {
+			t.Errorf("the binary of %s is %s, want %s", pkg, got, want)
 		}
 	}
 }
@@ -134,7 +124,7 @@ func TestBuildFlagsCarryTheVersion(t *testing.T) {
 	flags := strings.Join(buildFlags("v1.36.2"), " ")
 	for _, want := range []string{".gitVersion=v1.36.2", ".gitMajor=1", ".gitMinor=36", "-trimpath"} {
 		if !strings.Contains(flags, want) {
-			t.Errorf("flags %q lack %q", flags, want)
+			t.Errorf("flags %q do not contain %q", flags, want)
 		}
 	}
 }

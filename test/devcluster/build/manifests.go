@@ -139,13 +139,13 @@ func (b Builder) copySource(ctx context.Context, s source) error {
 
 // download returns the folder of a module in the module cache.
 func (b Builder) download(ctx context.Context, s source) (string, error) {
-	out, err := b.goCommand(ctx, s.in, "mod", "download", "-json", s.module).Output()
-	var answer struct{ Dir, Error string }
-	if decodeErr := json.Unmarshal(out, &answer); err == nil {
-		err = decodeErr
+	out, err := b.goCommand(ctx, s.in, "mod", "download", "-json", s.module)
+	var module struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &module)
 	}
 	if err != nil {
-		return "", fmt.Errorf("downloading module %q: %w %s", s.module, err, answer.Error)
+		return "", fmt.Errorf("downloading module %q: %w", s.module, err)
 	}
-	return answer.Dir, nil
+	return module.Dir, nil
 }

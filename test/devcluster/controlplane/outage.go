@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +15,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/openstack/port"
+)
+
+const (
+	pollInterval  = 20 * time.Millisecond
+	answerTimeout = 5 * time.Second
 )
 
 // How an API server is away.
@@ -37,7 +42,7 @@ type outage struct {
 	how How
 	// frozen is the process that hangs, port the reserved port of one that is gone.
 	frozen int
-	port   reservation
+	port   port.Reservation
 }
 
 // Suspend takes the API server away. The other components are stopped meanwhile, as
@@ -57,7 +62,7 @@ func (c *ControlPlane) Suspend(ctx context.Context, how How) error {
 		return fmt.Errorf("found %d processes of kube-apiserver instead of one", len(found))
 	}
 	c.stopComponents()
-	c.outage = &outage{how: how, frozen: found[0], port: none}
+	c.outage = &outage{how: how, frozen: found[0]}
 	if how == Refuse {
 		return c.refuse(ctx, found[0])
 	}
@@ -80,7 +85,7 @@ func (c *ControlPlane) refuse(ctx context.Context, pid int) error {
 		return fmt.Errorf("waiting for the end of kube-apiserver: %w", err)
 	}
 	serving := c.plane.APIServer.SecureServing
-	c.outage.port, err = reserve(serving.Address, serving.Port)
+	c.outage.port, err = port.Reserve(net.JoinHostPort(serving.Address, serving.Port))
 	return err
 }
 
@@ -115,7 +120,7 @@ func (c *ControlPlane) Resume(ctx context.Context) error {
 
 func (o *outage) end() error {
 	if o.how == Refuse {
-		return o.port.free()
+		return o.port.Release()
 	}
 	if err := syscall.Kill(o.frozen, syscall.SIGCONT); err != nil {
 		return fmt.Errorf("thawing kube-apiserver: %w", err)
@@ -154,54 +159,6 @@ func freeNodes(ctx context.Context, client kubernetes.Interface) error {
 	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("removing the leases of nodes: %w", err)
-	}
-	return nil
-}
-
-// reservation is a socket that is bound but does not listen: connections are
-// refused, and nobody else gets the port by chance.
-type reservation int
-
-const (
-	// none is no socket.
-	none          = -1
-	pollInterval  = 20 * time.Millisecond
-	answerTimeout = 5 * time.Second
-)
-
-func reserve(host, port string) (reservation, error) {
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return none, fmt.Errorf("decoding port %q: %w", port, err)
-	}
-	ip := net.ParseIP(host).To4()
-	if ip == nil {
-		return none, fmt.Errorf("the API server's host %q is no IPv4 address", host)
-	}
-	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return none, fmt.Errorf("making a socket: %w", err)
-	}
-	// Connections of the API server that has ended may linger.
-	err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
-	if err == nil {
-		err = syscall.Bind(socket, &syscall.SockaddrInet4{Port: number, Addr: [4]byte(ip)})
-	}
-	if err != nil {
-		return none, errors.Join(fmt.Errorf("reserving port %s: %w", port, err), syscall.Close(socket))
-	}
-	return reservation(socket), nil
-}
-
-// free does nothing to what is free already.
-func (r *reservation) free() error {
-	socket := int(*r)
-	if socket == none {
-		return nil
-	}
-	*r = none
-	if err := syscall.Close(socket); err != nil {
-		return fmt.Errorf("freeing the API server's port: %w", err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package simulator
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/port"
 )
 
 // frontend is one listener with the services behind it, and the faults about connections.
@@ -25,7 +28,7 @@ type frontend struct {
 	switching   sync.Mutex // serialises open and shut
 	address     *net.TCPAddr
 	listener    net.Listener // nil while unreachable
-	reservation *reservation
+	reservation port.Reservation
 
 	mu          sync.Mutex // makes "is there a fault" and "note the connection" one step
 	connections map[*connection]struct{}
@@ -122,12 +125,8 @@ func (f *frontend) open(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w", f.name, err)
 	}
-	if f.reservation != nil {
-		f.reservation.release()
-		f.reservation = nil
-	}
 	f.listener = listener
-	return nil
+	return f.reservation.Release()
 }
 
 // attend serves until the listener is closed. The caller holds the switching lock.
@@ -146,7 +145,7 @@ func (f *frontend) shut() error {
 	}
 	f.listener = nil
 	var err error
-	f.reservation, err = reserve(f.address)
+	f.reservation, err = port.Reserve(f.address.String())
 	return err
 }
 
@@ -167,11 +166,7 @@ func (f *frontend) drop() {
 func (f *frontend) close() error {
 	f.switching.Lock()
 	defer f.switching.Unlock()
-	if f.reservation != nil {
-		f.reservation.release()
-		f.reservation = nil
-	}
-	return f.server.Close()
+	return errors.Join(f.reservation.Release(), f.server.Close())
 }
 
 // tlsConfig presents the certificate of the moment. Session tickets would let clients skip looking at it.

@@ -1,0 +1,53 @@
+//go:build linux
+
+// Package port reserves TCP ports. The OpenStack simulator and the devcluster's control plane use it
+// for servers that are unreachable for a while.
+package port
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// Reservation is a socket that is bound but does not listen: the kernel refuses connections, and no
+// other process gets the port by chance. A listener can bind beside it. The zero value reserves
+// nothing.
+type Reservation struct{ socket *int }
+
+// Reserve reserves an IPv4 address and port. Connections of an earlier server may still exist.
+func Reserve(address string) (Reservation, error) {
+	parsed, err := netip.ParseAddrPort(address)
+	if err == nil && !parsed.Addr().Is4() {
+		err = errors.New("not an IPv4 address")
+	}
+	if err != nil {
+		return Reservation{}, fmt.Errorf("reserving %q: %w", address, err)
+	}
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return Reservation{}, fmt.Errorf("reserving %s: %w", address, err)
+	}
+	err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	if err == nil {
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{Port: int(parsed.Port()), Addr: parsed.Addr().As4()})
+	}
+	if err != nil {
+		return Reservation{}, errors.Join(fmt.Errorf("reserving %s: %w", address, err), syscall.Close(socket))
+	}
+	return Reservation{socket: &socket}, nil
+}
+
+// Release frees the port. It does nothing if the port is free already.
+func (r *Reservation) Release() error {
+	if r.socket == nil {
+		return nil
+	}
+	socket := *r.socket
+	r.socket = nil
+	if err := syscall.Close(socket); err != nil {
+		return fmt.Errorf("releasing a port: %w", err)
+	}
+	return nil
+}
