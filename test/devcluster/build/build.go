@@ -1,5 +1,5 @@
-// Package build fills a cache with what the devcluster takes from Go modules: the binaries of Kubernetes, CRDs, and the
-// stages of kwok. The commands build, up and run call it.
+// Package build fills a cache with what the devcluster takes from Go modules: the binaries of
+// Kubernetes, CRDs, and the stages of kwok. The commands build, up and run call it.
 package build
 
 import (
@@ -115,9 +115,10 @@ func (b Builder) say(format string, args ...any) {
 
 func (b Builder) goMod(folder string) string { return filepath.Join(b.Repository, folder, "go.mod") }
 
-func (b Builder) programsKeyFile() string { return filepath.Join(b.Out, "programs.key") }
+func (b Builder) programsKeyFile() string { return filepath.Join(b.Out, "kubernetes.key") }
 
-// programsKey changes with everything that the programs depend on: versions, compiler and build flags.
+// programsKey changes with everything that the programs depend on: versions, compiler and build
+// flags.
 func (b Builder) programsKey() (string, error) {
 	versions, err := os.ReadFile(b.goMod(programsFolder))
 	if err != nil {

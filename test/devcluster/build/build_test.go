@@ -64,7 +64,7 @@ func TestBuilderNoticesOutdatedCache(t *testing.T) {
 		"other version of one CRD":     {change: change("test/devcluster/crd", "require github.com/prometheus-operator/prometheus-operator v9.0.0\n"), programs: true},
 		"other version of a library":   {change: change("", "require example.com/a v9.0.0\n"), programs: true, manifests: true},
 		"a program is missing":         {change: remove("etcd"), manifests: true},
-		"build was interrupted":        {change: remove("programs.key"), manifests: true},
+		"build was interrupted":        {change: remove("kubernetes.key"), manifests: true},
 		"manifests were not completed": {change: remove("manifests/key"), programs: true},
 	} {
 		t.Run(name, func(t *testing.T) {

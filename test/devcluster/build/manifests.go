@@ -60,8 +60,8 @@ func sources() []source {
 			files:  []string{"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
 		},
 		{
-			// The fast stages: nodes are ready at once, pods run as soon as they are scheduled and are removed as soon as they
-			// are deleted.
+			// The fast stages: nodes are ready at once, pods run as soon as they are scheduled and are
+			// removed as soon as they are deleted.
 			module: "sigs.k8s.io/kwok",
 			in:     programsFolder,
 			to:     Stages,

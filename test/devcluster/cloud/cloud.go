@@ -1,5 +1,5 @@
-// Package cloud gives a devcluster its OpenStack, the simulator, and drives it by
-// hand. Packages cluster and command use it.
+// Package cloud runs the OpenStack of a devcluster, the simulator, and saves its address. Packages
+// cluster and command call it.
 package cloud
 
 import (
@@ -15,13 +15,13 @@ import (
 
 // Kinds of cloud.
 const (
-	// None leaves OpenStack out: no credentials are seeded.
+	// None means no OpenStack: no credentials are created.
 	None = "none"
 	// Simulator runs the simulator inside this process.
 	Simulator = "simulator"
 )
 
-// Start starts a simulator with two share types. It ends with ctx, or with Close.
+// Start starts a simulator with two share types. It stops when ctx ends or Close is called.
 func Start(ctx context.Context, tls bool) (*simulator.Simulator, error) {
 	s, err := simulator.New(simulator.Config{
 		TLS: tls,
@@ -39,15 +39,15 @@ func Start(ctx context.Context, tls bool) (*simulator.Simulator, error) {
 	return s, nil
 }
 
-// Describe asks the simulator for what a cluster must know about it, with the
-// credentials that are valid now.
+// Describe returns the data of the simulator for manifests, with the credentials that are valid
+// now.
 func Describe(ctx context.Context, client *simulator.Client) (fixtures.Cloud, error) {
 	info, err := client.Info(ctx)
 	if err != nil {
 		return fixtures.Cloud{}, err
 	}
-	// The CA is not named inside of clouds.yaml: it comes as a key of its own,
-	// since no path is right both for the operator and for the driver.
+	// clouds.yaml does not name the CA, because no path is right for both the operator and the driver.
+	// The CA is a key of its own.
 	clouds, err := client.CloudsYAML(ctx, simulator.Clouds{})
 	if err != nil {
 		return fixtures.Cloud{}, err
@@ -63,7 +63,7 @@ func Describe(ctx context.Context, client *simulator.Client) (fixtures.Cloud, er
 	return described, nil
 }
 
-// Save remembers in a file where the simulator is.
+// Save writes the address of the simulator to a file.
 func Save(path string, info simulator.Info) error {
 	content, err := json.MarshalIndent(info, "", "  ")
 	if err != nil {
@@ -72,7 +72,7 @@ func Save(path string, info simulator.Info) error {
 	return paths.WriteFile(path, append(content, '\n'))
 }
 
-// Connect returns a client of the simulator that Save wrote down.
+// Connect returns a client of the simulator whose address Save wrote.
 func Connect(path string) (*simulator.Client, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package cluster puts a devcluster together: control planes, OpenStack, seeded
-// objects, and the files an operator needs. Package command runs it, in the
-// foreground or under the supervisor.
+// Package cluster runs a devcluster: control planes, OpenStack, the objects of OpenShift, and the
+// files of operators. Package command runs it in the foreground or under the supervisor.
 package cluster
 
 import (
@@ -21,19 +20,19 @@ import (
 
 // Options describes a devcluster.
 type Options struct {
-	// Dir receives all state.
+	// Dir contains all state.
 	Dir paths.Dir
 	// Binaries is the cache that package build filled.
 	Binaries string
-	// Cloud is a kind of package cloud. TLS makes it serve HTTPS with a private CA.
+	// Cloud is a kind of package cloud. With TLS it serves HTTPS with a private CA.
 	Cloud string
 	TLS   bool
-	// Operators that will run, one at least.
+	// Operators are the operators of the cluster, at least one.
 	Operators []fixtures.Operator
-	// Guests is how many hosted clusters there are, each with operators of its own.
-	// Without any, the operators work for the cluster that they run in.
+	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
+	// standalone.
 	Guests int
-	// Progress receives lines for people.
+	// Progress receives messages for the user.
 	Progress io.Writer
 }
 
@@ -43,15 +42,15 @@ type Cluster struct {
 	management   *controlPlane
 	environments []*Environment
 	cloud        *simulator.Simulator // nil without a cloud
-	openstack    *fixtures.Cloud      // what is said of it
+	openstack    *fixtures.Cloud      // the data for manifests
 	failed       chan error
 	cancel       context.CancelFunc // stops the volumes
 	stopped      chan struct{}
 	start        time.Time
 }
 
-// Start starts everything. When it fails, what was started is stopped again. The
-// cluster then runs until Stop is called, whatever happens to ctx.
+// Start starts everything. If it fails, it stops what it has started. The cluster then runs until
+// Stop is called, even after the end of ctx.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{opts: o, failed: make(chan error, 1), stopped: make(chan struct{}), start: time.Now()}
 	steps := []struct {
@@ -79,10 +78,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Environments are where operators are to run, in the order of the hosted clusters.
+// Environments returns the places in which operators run, in the order of the guest clusters.
 func (c *Cluster) Environments() []*Environment { return c.environments }
 
-// Cloud drives the simulator. It is nil without a cloud.
+// Cloud returns a client of the simulator, or nil without a cloud.
 func (c *Cluster) Cloud() *simulator.Client {
 	if c.cloud == nil {
 		return nil
@@ -100,7 +99,7 @@ func (c *Cluster) Wait(ctx context.Context) error {
 	}
 }
 
-// fail keeps the first failure; what follows is mostly its consequence.
+// fail keeps the first failure. Later failures are mostly its consequences.
 func (c *Cluster) fail(err error) {
 	select {
 	case c.failed <- err:
@@ -108,7 +107,7 @@ func (c *Cluster) fail(err error) {
 	}
 }
 
-// Stop stops everything. It must be called once.
+// Stop stops everything. Call it once.
 func (c *Cluster) Stop() {
 	close(c.stopped)
 	if c.cancel != nil {
@@ -120,14 +119,14 @@ func (c *Cluster) Stop() {
 	}
 	ending.Wait()
 	if c.cloud != nil {
-		// It closes listeners that are gone with this process anyway.
+		// It closes listeners, which end with this process anyway.
 		_ = c.cloud.Close()
 	}
-	// Whoever reads this file wants a simulator that is there.
+	// Readers of this file expect a running simulator.
 	_ = os.Remove(c.opts.Dir.CloudControl())
 }
 
-// controlPlanes are all that run, the hosted ones first.
+// controlPlanes returns all running control planes, those of guest clusters first.
 func (c *Cluster) controlPlanes() []*controlPlane {
 	var all []*controlPlane
 	for _, s := range c.environments {
@@ -195,7 +194,7 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 	return nil
 }
 
-// watch passes on the failure of a control plane.
+// watch reports the failure of a control plane.
 func (c *Cluster) watch(p *controlPlane) {
 	select {
 	case err := <-p.Failed():

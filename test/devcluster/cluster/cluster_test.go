@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// planned is a cluster of which nothing runs yet.
+// planned returns a cluster that is not started.
 func planned(t *testing.T, guests int) *Cluster {
 	t.Helper()
 	operators, err := fixtures.Operators([]string{"manila", "cinder"})
@@ -71,7 +71,7 @@ func TestEnvironmentsHaveTheirOwn(t *testing.T) {
 	}
 }
 
-// Each file of an operator comes from the namespace in which it runs.
+// Each file of an operator comes from its namespace.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -121,8 +121,8 @@ func TestOrdersNameWhatThereIsNot(t *testing.T) {
 		guest, want string
 	}{
 		"unknown side":   {side: "dark", want: `side "dark" is not known`},
-		"nothing hosted": {side: Guest, guest: "guest-1", want: "there are no hosted clusters"},
-		"unknown guest":  {guests: 1, side: Guest, guest: "guest-2", want: `there is no hosted cluster "guest-2"`},
+		"nothing hosted": {side: Guest, guest: "guest-1", want: "there are no guest clusters"},
+		"unknown guest":  {guests: 1, side: Guest, guest: "guest-2", want: `there is no guest cluster "guest-2"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

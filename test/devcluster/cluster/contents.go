@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// startsAtOnce limits how many control planes start side by side: more would only
-	// make each too slow for its time limit.
+	// startsAtOnce is the number of control planes that start in parallel. More would exceed their
+	// time limits.
 	startsAtOnce = 3
 	nodesTimeout = time.Minute
 )
 
-// startingGuests tells of startEnvironments, if it takes time.
+// startingGuests returns the name of the step startEnvironments if there are guest clusters.
 func (c *Cluster) startingGuests() string {
 	if c.opts.Guests == 0 {
 		return ""
 	}
-	return fmt.Sprintf("starting the control planes of hosted clusters (%d)", c.opts.Guests)
+	return fmt.Sprintf("starting the control planes of guest clusters (%d)", c.opts.Guests)
 }
 
-// startEnvironments starts the hosted clusters, and prepares what operators will run where.
+// startEnvironments starts the guest clusters.
 func (c *Cluster) startEnvironments(ctx context.Context) error {
 	c.planEnvironments()
 	return c.everyEnvironment(func(s *Environment) error {
@@ -51,7 +51,7 @@ func (c *Cluster) startEnvironments(ctx context.Context) error {
 	})
 }
 
-// planEnvironments gives each operator its place.
+// planEnvironments assigns each operator to an environment.
 func (c *Cluster) planEnvironments() {
 	if c.opts.Guests == 0 {
 		c.environments = []*Environment{{Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management}}
@@ -67,8 +67,8 @@ func (c *Cluster) planEnvironments() {
 	}
 }
 
-// assignAddresses comes after all control planes have started, which might take an
-// address that is free before.
+// assignAddresses runs after the start of all control planes, which might take a free address
+// before.
 func (c *Cluster) assignAddresses(ctx context.Context) error {
 	free, err := freeAddresses(ctx, len(c.environments)*len(c.opts.Operators))
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Cluster) assignAddresses(ctx context.Context) error {
 	return nil
 }
 
-// everyEnvironment works on some environments at a time.
+// everyEnvironment calls work for all environments, some in parallel.
 func (c *Cluster) everyEnvironment(work func(*Environment) error) error {
 	var (
 		all   sync.WaitGroup
@@ -100,13 +100,13 @@ func (c *Cluster) everyEnvironment(work func(*Environment) error) error {
 	return errors.Join(errs...)
 }
 
-// freeAddresses are on loopback, so that operators serve nobody else. No port is
-// freed before all are found: no two operators must get the same.
+// freeAddresses returns addresses on loopback. It closes the listeners only after it has found all,
+// so that no address is returned twice.
 func freeAddresses(ctx context.Context, count int) ([]string, error) {
 	var taken []net.Listener
 	defer func() {
 		for _, l := range taken {
-			// A listener that nobody connected to has nothing to lose.
+			// A listener without connections can be closed at any time.
 			_ = l.Close()
 		}
 	}()
@@ -133,7 +133,7 @@ func (c *Cluster) createFixtures(ctx context.Context) error {
 	return c.everyEnvironment(func(s *Environment) error { return s.populate(ctx, c.openstack) })
 }
 
-// writeFiles writes all that the operators find in their pods.
+// writeFiles writes the files of the operators' pods.
 func (c *Cluster) writeFiles(ctx context.Context) error {
 	if err := c.everyEnvironment(func(s *Environment) error { return s.writeFiles(ctx) }); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 	return kubeletvolumes.Run(ctx, c.management.client, volumes, c.fail)
 }
 
-// waitForNodes proves that kwok and the controller manager work everywhere.
+// waitForNodes checks that kwok and the controller manager work in all clusters.
 func (c *Cluster) waitForNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout, fmt.Errorf("not ready within %s", nodesTimeout))
 	defer cancel()

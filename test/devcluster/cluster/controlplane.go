@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// controlPlane is a running control plane with all that is needed to fill it.
+// controlPlane is a running control plane with the clients that create its objects.
 type controlPlane struct {
 	*controlplane.ControlPlane
 
@@ -21,8 +21,8 @@ type controlPlane struct {
 	writer fixtures.Writer
 }
 
-// startControlPlane starts the control plane that has its files in dir. The definitions are
-// folders of CRDs beside those of every cluster.
+// startControlPlane starts a control plane with its files in dir. The definitions are folders of
+// additional CRDs.
 func startControlPlane(ctx context.Context, o Options, dir paths.Dir, definitions ...string) (*controlPlane, error) {
 	var drivers []string
 	for _, operator := range o.Operators {

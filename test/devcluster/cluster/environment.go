@@ -14,32 +14,33 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// Environment is where operators are at work: the cluster itself, or the control plane of a
-// hosted cluster.
+// Environment is the place in which operators run: a standalone cluster, or the control plane
+// namespace of a guest cluster.
 type Environment struct {
-	// Guest is the hosted cluster. It is empty if nothing is hosted.
+	// Guest is the guest cluster. It is empty in a standalone cluster.
 	Guest string
-	// Dir has the files that the operators would find in their pods.
+	// Dir contains the files of the operators' pods.
 	Dir paths.Dir
-	// Operators are those that run here, with their namespace and address.
+	// Operators are the operators of this environment, with their namespace and address.
 	Operators []fixtures.Operator
 
-	// control is where the operators run, target has the nodes that the drivers serve.
-	// They are the same if nothing is hosted.
+	// control is the cluster in which the operators run, target the cluster with the nodes of the
+	// drivers. They are the same in a standalone cluster.
 	control, target *controlPlane
 }
 
-// userOfOperators has another name than the user of people and tests, so that audit
-// logs tell them apart.
+// userOfOperators differs from the user of people and tests, so that audit logs distinguish them.
 const userOfOperators = "system:admin"
 
-// Config is that of an administrator of the cluster that the drivers serve.
+// Config returns the configuration of an administrator of the cluster with the nodes of the
+// drivers.
 func (s *Environment) Config() *rest.Config { return s.target.Config() }
 
-// ControlConfig is that of an administrator of the cluster that the operators run in.
+// ControlConfig returns the configuration of an administrator of the cluster in which the operators
+// run.
 func (s *Environment) ControlConfig() *rest.Config { return s.control.Config() }
 
-// OperatorEnv is the environment of an operator.
+// OperatorEnv returns the environment of an operator.
 func (s *Environment) OperatorEnv(o fixtures.Operator) []string {
 	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+s.Dir.OpenStackClouds())
 }
@@ -60,7 +61,7 @@ func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) e
 	return s.renewGuestKubeconfig(ctx)
 }
 
-// populate fills one side. The cloud may be missing.
+// populate creates the objects of one side. openstack is nil without a cloud.
 func populate(ctx context.Context, p *controlPlane, side fixtures.Side, openstack *fixtures.Cloud) error {
 	if openstack != nil {
 		side.Values.Cloud = *openstack
@@ -68,8 +69,7 @@ func populate(ctx context.Context, p *controlPlane, side fixtures.Side, openstac
 	return side.Populate(ctx, p.writer, openstack != nil)
 }
 
-// renewGuestKubeconfig gives the hosted control plane a new certificate for its
-// cluster.
+// renewGuestKubeconfig issues a new certificate for the kubeconfig in the control plane namespace.
 func (s *Environment) renewGuestKubeconfig(ctx context.Context) error {
 	config, err := s.target.Issue(userOfOperators)
 	if err != nil {
@@ -84,8 +84,7 @@ func (s *Environment) renewGuestKubeconfig(ctx context.Context) error {
 	return side.WriteGuestKubeconfig(ctx, s.control.writer)
 }
 
-// writeFiles writes what the operators would have in their pods and what does not
-// change.
+// writeFiles writes the files of the operators' pods that do not change.
 func (s *Environment) writeFiles(ctx context.Context) error {
 	for _, o := range s.Operators {
 		kubeconfig, err := fixtures.ServiceAccountKubeconfig(ctx, s.control.Config(), o)
@@ -107,8 +106,8 @@ func (s *Environment) writeFiles(ctx context.Context) error {
 	return nil
 }
 
-// volumes are those of the operators' Deployments. All of them mount the same
-// credentials, and the same ConfigMap with the CA.
+// volumes returns the volumes of the operators' Deployments. All mount the same credentials and the
+// same ConfigMap with the CA.
 func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
 	var volumes []kubeletvolumes.Volume
 	for _, o := range s.Operators {
@@ -140,7 +139,7 @@ func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
 	})
 }
 
-// operandNamespaces are where the drivers' pods run in the target cluster.
+// operandNamespaces returns the namespaces of the drivers' pods in the target cluster.
 func (s *Environment) operandNamespaces() []string {
 	var names []string
 	for _, o := range s.Operators {
@@ -149,8 +148,8 @@ func (s *Environment) operandNamespaces() []string {
 	return names
 }
 
-// clearFiles removes what an earlier cluster, of other operators perhaps, left in a
-// folder, but nothing of which it does not know that it is its own.
+// clearFiles removes the files of an earlier cluster, perhaps of other operators. It keeps all
+// other files.
 func clearFiles(d paths.Dir) []error {
 	operators, err := fixtures.AllOperators()
 	if err != nil {

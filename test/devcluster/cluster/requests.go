@@ -9,7 +9,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
 
-// Side is a cluster in the eyes of a hosted control plane.
+// Side is one of the two clusters of a control plane.
 type Side string
 
 // The sides.
@@ -18,8 +18,7 @@ const (
 	Guest      Side = "guest"
 )
 
-// StopAPI takes the API server of a side away. The guest matters only to the side of
-// guests.
+// StopAPI makes the API server of a side unavailable. The guest is used for side guest only.
 func (c *Cluster) StopAPI(ctx context.Context, side Side, guest string, how controlplane.How) error {
 	p, err := c.find(side, guest)
 	if err != nil {
@@ -28,7 +27,7 @@ func (c *Cluster) StopAPI(ctx context.Context, side Side, guest string, how cont
 	return p.Suspend(ctx, how)
 }
 
-// StartAPI brings it back. It returns when the API server answers.
+// StartAPI starts it again. It returns when the API server answers.
 func (c *Cluster) StartAPI(ctx context.Context, side Side, guest string) error {
 	p, err := c.find(side, guest)
 	if err != nil {
@@ -37,8 +36,7 @@ func (c *Cluster) StartAPI(ctx context.Context, side Side, guest string) error {
 	return p.Resume(ctx)
 }
 
-// RotateGuestKubeconfig gives a hosted control plane another certificate for its
-// cluster.
+// RotateGuestKubeconfig issues a new certificate for the kubeconfig of a guest cluster.
 func (c *Cluster) RotateGuestKubeconfig(ctx context.Context, guest string) error {
 	s, err := c.environment(guest)
 	if err != nil {
@@ -63,11 +61,11 @@ func (c *Cluster) find(side Side, guest string) (*controlPlane, error) {
 
 func (c *Cluster) environment(guest string) (*Environment, error) {
 	if c.opts.Guests == 0 {
-		return nil, errors.New("there are no hosted clusters")
+		return nil, errors.New("there are no guest clusters")
 	}
 	i := slices.IndexFunc(c.environments, func(s *Environment) bool { return s.Guest == guest })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no hosted cluster %q", guest)
+		return nil, fmt.Errorf("there is no guest cluster %q", guest)
 	}
 	return c.environments[i], nil
 }

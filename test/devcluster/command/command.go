@@ -27,16 +27,15 @@ import (
 )
 
 const (
-	// stopGrace is how long a cluster may take to stop, and stopGraceOfGuest how much
-	// longer with each hosted one.
+	// stopGrace is the time limit for stopping a cluster, and stopGraceOfGuest the extra time for each
+	// guest cluster.
 	stopGrace        = 45 * time.Second
 	stopGraceOfGuest = 5 * time.Second
 )
 
-// Main runs the command and returns its exit code. SIGINT, SIGTERM and
-// SIGHUP end it in an orderly way.
+// Main runs the command and returns its exit code. SIGINT, SIGTERM and SIGHUP stop it gracefully.
 func Main(args []string, stdout, stderr io.Writer) int {
-	log.SetLogger(logr.Discard()) // envtest's own messages repeat our errors
+	log.SetLogger(logr.Discard()) // envtest's messages repeat our errors
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	root := newRoot()
@@ -89,11 +88,11 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
 	cmd.Flags().StringVar(&f.flavour, "flavour", standalone,
 		standalone+": the operators run in the cluster that they serve; "+hypershift+": they run in a management cluster")
-	cmd.Flags().IntVar(&f.guests, "guests", 1, "how many hosted clusters flavour "+hypershift+" has, each with operators of its own")
+	cmd.Flags().IntVar(&f.guests, "guests", 1, "how many guest clusters flavour "+hypershift+" has, each with operators of its own")
 	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"}, "drivers whose operators run, such as manila,cinder")
 }
 
-// places is the outcome of the flags that name folders.
+// places are the folders that the flags name.
 type places struct {
 	repository paths.Repository
 	dir        paths.Dir
@@ -131,8 +130,7 @@ func (p places) builder(progress io.Writer) build.Builder {
 	return build.Builder{Repository: string(p.repository), Out: p.binaries, Progress: progress}
 }
 
-// killLeftovers removes what a killed devcluster could not stop. It must run only
-// while no devcluster runs in the folder.
+// killLeftovers kills the processes of a killed devcluster. No devcluster may run in the folder.
 func (p places) killLeftovers(progress io.Writer) {
 	if n := process.KillLeftovers(string(p.dir), p.binaries, p.bin); n > 0 {
 		fmt.Fprintf(progress, "killed %d leftover processes\n", n)
@@ -157,7 +155,7 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 	}, nil
 }
 
-// hosted is the number of hosted clusters, which only one flavour has.
+// hosted returns the number of guest clusters, which only flavour hypershift has.
 func (f *flags) hosted() (int, error) {
 	switch {
 	case f.flavour == standalone && f.guests == 1:
@@ -172,7 +170,7 @@ func (f *flags) hosted() (int, error) {
 	return f.guests, nil
 }
 
-// start starts a cluster that takes orders. The function it returns ends both.
+// start starts a cluster that handles requests. The returned function stops both.
 func start(ctx context.Context, o cluster.Options) (*cluster.Cluster, func(), error) {
 	c, err := cluster.Start(ctx, o)
 	if err != nil {

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// devcluster runs the command line and returns all it printed. Like make, it finds
-// the Kubernetes binaries in the folder that K8S_BIN_DIR names.
+// devcluster runs the command line and returns its output. Like make, it finds the Kubernetes
+// binaries in the folder of K8S_BIN_DIR.
 func devcluster(dir paths.Dir, args ...string) (string, int) {
 	var out bytes.Buffer
 	args = append(args, "--dir="+string(dir), "--binaries="+os.Getenv("K8S_BIN_DIR"))
@@ -66,8 +66,7 @@ func newDir(t *testing.T) paths.Dir {
 	return dir
 }
 
-// processes returns the ids of processes with an argument inside of dir, by the
-// name of their program.
+// processes returns the IDs of processes with an argument below dir, by the name of their program.
 func processes(t *testing.T, dir paths.Dir) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -135,8 +134,7 @@ func TestUpAndDown(t *testing.T) {
 	}
 }
 
-// checkNodes proves that nodes have leases, without which they would not stay
-// ready.
+// checkNodes checks that nodes have leases. Without leases they would become not ready.
 func checkNodes(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
 	eventually(t, "all nodes hold their leases", func(ctx context.Context) (bool, error) {
@@ -154,8 +152,8 @@ func checkNodes(t *testing.T, admin kubernetes.Interface) {
 	})
 }
 
-// checkOperators proves that the kubeconfig of an operator is that of its service
-// account, and that the audit log sees it; and that each has files of its own.
+// checkOperators checks that each operator has its own files, the kubeconfig of its ServiceAccount,
+// and entries in the audit log.
 func checkOperators(t *testing.T, dir paths.Dir) {
 	t.Helper()
 	images := map[string]string{
@@ -239,7 +237,7 @@ func checkCloud(t *testing.T, dir paths.Dir) {
 	}
 }
 
-// checkDeath proves that nothing stays when one component ends.
+// checkDeath checks that no process is left when one component ends.
 func checkDeath(t *testing.T, dir paths.Dir) {
 	t.Helper()
 	pid, found := processes(t, dir)["kube-scheduler"]
@@ -327,7 +325,7 @@ func TestUsageErrors(t *testing.T) {
 		"guests of nobody":   {"up", "--guests=2"},
 		"no guest":           {"up", "--flavour=hypershift", "--guests=0"},
 		"no API server":      {"api", "stop"},
-		"no hosted cluster":  {"guest", "rotate-kubeconfig"},
+		"no guest cluster":   {"guest", "rotate-kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ import (
 
 const hostedNamespace = "clusters-guest-1"
 
-// hosted is a running management cluster with one hosted cluster.
+// hosted is a running management cluster with one guest cluster.
 type hosted struct {
 	dir, guestDir     paths.Dir
 	management, guest kubernetes.Interface
@@ -39,7 +39,7 @@ func TestHypershift(t *testing.T) {
 		}
 	}
 	if status := mustRun(t, dir, "status"); !strings.Contains(status, h.guestDir.AdminKubeconfig()) {
-		t.Errorf("status does not name the hosted cluster:\n%s", status)
+		t.Errorf("status does not name the guest cluster:\n%s", status)
 	}
 	h.management, h.guest = client(t, h.dir.AdminKubeconfig()), client(t, h.guestDir.AdminKubeconfig())
 	h.checkNodes(t)
@@ -52,7 +52,7 @@ func TestHypershift(t *testing.T) {
 			h.checkOutage(t, side, how, isAway)
 		}
 	}
-	// A cluster that hangs can be ended.
+	// A cluster that hangs can be stopped.
 	mustRun(t, dir, "api", "stop", "--side=guest", "--how=hang")
 	mustRun(t, dir, "down")
 }
@@ -80,8 +80,7 @@ func (h hosted) checkNodes(t *testing.T) {
 	}
 }
 
-// checkUsers proves that each kubeconfig is what it seems, and is of use on its side
-// alone.
+// checkUsers checks the user of each kubeconfig, and that its permissions end at its side.
 func (h hosted) checkUsers(t *testing.T) {
 	t.Helper()
 	for kubeconfig, want := range map[string]string{
@@ -109,7 +108,7 @@ func (h hosted) checkUsers(t *testing.T) {
 	}
 }
 
-// checkFiles proves that the operators' files are there.
+// checkFiles checks the operators' files.
 func (h hosted) checkFiles(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]string{
@@ -151,7 +150,7 @@ func (h hosted) checkGuestKubeconfig(t *testing.T) {
 	}
 }
 
-// checkCredentials proves that both sides follow OpenStack.
+// checkCredentials checks that both sides get new credentials.
 func (h hosted) checkCredentials(t *testing.T) {
 	t.Helper()
 	clouds := func() string { return read(t, h.guestDir.OpenStackClouds()) }
@@ -178,8 +177,8 @@ func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 func isHanging(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// checkOutage proves that one API server goes away and comes back with its data, and
-// that the other stays.
+// checkOutage checks that one API server stops and starts again with its data, and that the other
+// keeps running.
 func (h hosted) checkOutage(t *testing.T, side, how string, isAway func(error) bool) {
 	t.Helper()
 	stopped, other := h.management, h.guest
@@ -215,8 +214,8 @@ func (h hosted) checkOutage(t *testing.T, side, how string, isAway func(error) b
 	}
 }
 
-// checkAwake proves that the rest of a control plane is back: a pod runs, which needs
-// a service account, a node and a kubelet.
+// checkAwake checks that the other components run again: a pod needs a service account, a node and
+// a kubelet.
 func checkAwake(t *testing.T, c kubernetes.Interface, how string) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "after-" + how}}

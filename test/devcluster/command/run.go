@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
 )
 
-// readyLimit is how long --exit-when-ready waits unless told otherwise.
+// readyLimit is the default of --timeout.
 const readyLimit = 3 * time.Minute
 
 func newRun(f *flags) *cobra.Command {
@@ -32,7 +32,7 @@ func newRun(f *flags) *cobra.Command {
 	return cmd
 }
 
-// runFlags are those of run alone, and the others.
+// runFlags are the flags of run, and the global flags.
 type runFlags struct {
 	*flags
 	exitWhenReady bool
@@ -75,7 +75,7 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// stopped makes Ctrl-C a success: the user wanted it.
+// stopped ignores errors after Ctrl-C.
 func stopped(ctx context.Context, out io.Writer, err error) error {
 	if ctx.Err() == nil {
 		return err

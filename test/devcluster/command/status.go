@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
 )
 
-// showStatus fails unless the cluster is ready, so that scripts can ask.
+// showStatus fails unless the cluster is ready, so that scripts can use the exit status.
 func showStatus(cmd *cobra.Command, p places, state supervisor.State) error {
 	cmd.Printf("devcluster %s in %s\n", state.Phase, p.dir)
 	if state.Phase == supervisor.Failed {
@@ -34,7 +34,7 @@ func showStatus(cmd *cobra.Command, p places, state supervisor.State) error {
 	return p.showAccess(cmd.OutOrStdout())
 }
 
-// showAccess says how to reach the cluster, and each hosted cluster.
+// showAccess prints the kubeconfig of each cluster.
 func (p places) showAccess(out io.Writer) error {
 	guests, err := p.dir.Guests()
 	if err != nil {
@@ -46,7 +46,7 @@ func (p places) showAccess(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "export KUBECONFIG=%s%s\n", p.dir.AdminKubeconfig(), management)
 	for _, guest := range guests {
-		fmt.Fprintf(out, "export KUBECONFIG=%s  # hosted cluster %s\n", p.dir.Guest(guest).AdminKubeconfig(), guest)
+		fmt.Fprintf(out, "export KUBECONFIG=%s  # guest cluster %s\n", p.dir.Guest(guest).AdminKubeconfig(), guest)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func newUp(f *flags) *cobra.Command {
 			if _, err := f.clusterOptions(p, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			// Look before a long build.
+			// Check this before a long build.
 			if state, err := supervisor.Read(p.dir); err != nil {
 				return err
 			} else if state.Phase == supervisor.Ready {
@@ -49,7 +49,7 @@ func newUp(f *flags) *cobra.Command {
 	return cmd
 }
 
-// newSupervise is what `up` leaves in the background.
+// newSupervise returns the command that `up` starts in the background.
 func newSupervise(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    superviseCommand,

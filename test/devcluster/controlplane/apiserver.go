@@ -13,7 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
-// A local API server has no reason to be slow with its own tools.
+// The clients of the devcluster need no throttling.
 const (
 	clientQPS   = 200
 	clientBurst = 400
@@ -52,8 +52,8 @@ func (c *ControlPlane) startAPIServer(context.Context) error {
 	return c.addAdmin()
 }
 
-// startError shows the log of the component that failed: the API server has one
-// only if etcd came up.
+// startError adds the log of the component that failed. kube-apiserver has a log only if etcd has
+// started.
 func (c *ControlPlane) startError(err error) error {
 	log := c.opts.log("kube-apiserver")
 	if process.Tail(log) == "" {
@@ -92,8 +92,8 @@ func (c *ControlPlane) addAdmin() error {
 	return nil
 }
 
-// watchAPIServer reports an API server that no longer answers; envtest does not
-// tell when its processes end.
+// watchAPIServer reports an API server that does not answer any more, because envtest does not
+// report the end of its processes.
 func (c *ControlPlane) watchAPIServer(ctx context.Context) {
 	const (
 		interval = 10 * time.Second
@@ -126,7 +126,7 @@ func (c *ControlPlane) watchAPIServer(ctx context.Context) {
 	}
 }
 
-// report keeps the first failure; what follows is mostly its consequence.
+// report keeps the first failure. Later failures are mostly its consequences.
 func (c *ControlPlane) report(err error) {
 	select {
 	case c.failed <- err:

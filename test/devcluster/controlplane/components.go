@@ -13,15 +13,14 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
-// kwok renews a node's lease after a quarter of its duration, unless the machine
-// is busy; a node without renewal for the grace period is taken for dead. Both
-// are longer than usual, for quiet and for peace.
+// kwok renews the lease of a node after a quarter of its duration. A node without a renewal for the
+// grace period is not ready. Both are longer than the defaults, for a busy machine.
 const (
 	nodeLease = "160"
 	nodeGrace = "5m"
 )
 
-// component is a client of the API server with a process and a user of its own.
+// component is a client of the API server with its own process and user.
 type component struct {
 	name   string
 	user   string
@@ -50,7 +49,7 @@ func (c *ControlPlane) components() []component {
 			args: []string{leader, noPort, "--profiling=false"},
 		},
 		{
-			// kwok plays all kubelets, so it needs the rights of all nodes.
+			// kwok acts for all kubelets, so it needs the permissions of all nodes.
 			name:   "kwok",
 			user:   "kwok",
 			groups: []string{"system:masters"},
@@ -63,8 +62,7 @@ func (c *ControlPlane) components() []component {
 	}
 }
 
-// startWatched starts the components, and reports from then on whatever ends by
-// itself.
+// startWatched starts the components, and reports those that end.
 func (c *ControlPlane) startWatched(ctx context.Context) error {
 	var watch context.Context
 	watch, c.expected = context.WithCancel(context.WithoutCancel(ctx))
@@ -80,8 +78,7 @@ func (c *ControlPlane) startWatched(ctx context.Context) error {
 	return nil
 }
 
-// stopComponents ends all clients of the API server that belong to the control
-// plane, together.
+// stopComponents stops all components at the same time.
 func (c *ControlPlane) stopComponents() {
 	if c.expected != nil {
 		c.expected()

@@ -32,17 +32,15 @@ type ControlPlane struct {
 	admin  *envtest.AuthenticatedUser
 	failed chan error
 
-	mu       sync.Mutex // for what changes with an outage
+	mu       sync.Mutex // guards the fields below, which change with an outage
 	children []*process.Process
-	// expected ends the watch over children and API server: what happens to them from
-	// then on is wanted.
+	// expected stops the monitoring of children and API server before they are stopped on purpose.
 	expected context.CancelFunc
 	outage   *outage // nil while the API server is there
 }
 
-// Start starts all components and installs the CRDs. When it fails, what was
-// started is stopped again. The control plane then runs until Stop is called,
-// whatever happens to ctx.
+// Start starts all components and installs the CRDs. If it fails, it stops what it has started. The
+// control plane then runs until Stop is called, even after the end of ctx.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{opts: o, failed: make(chan error, 1)}
 	steps := []func(context.Context) error{
@@ -61,14 +59,14 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Config is the client configuration of a member of system:masters.
+// Config returns the client configuration of a member of system:masters.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin.Config()) }
 
 // Failed delivers the first unexpected end of a component.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
-// Issue returns a client configuration of a member of system:masters, with a new
-// certificate each time.
+// Issue returns a client configuration of a member of system:masters, with a new certificate each
+// time.
 func (c *ControlPlane) Issue(user string) (*rest.Config, error) {
 	issued, err := c.plane.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
@@ -83,11 +81,11 @@ func (c *ControlPlane) Stop() {
 	defer c.mu.Unlock()
 	c.stopComponents()
 	if c.outage != nil {
-		// What is frozen would not listen. What is gone stays so.
+		// A frozen process does not handle signals. A process that has ended stays so.
 		_ = c.outage.end()
 	}
 	if c.plane != nil {
-		// envtest kills what does not stop in time, and reports only that.
+		// envtest kills a process that does not stop in time, and returns only that error.
 		_ = c.plane.Stop()
 	}
 }
@@ -105,9 +103,8 @@ func (c *ControlPlane) writeFiles(context.Context) error {
 	return c.writeFrontProxyCA()
 }
 
-// writeFrontProxyCA makes the API server publish a request header CA, which
-// servers with delegated authentication look for. Its key is thrown away:
-// nothing is aggregated here.
+// writeFrontProxyCA makes the API server publish a request header CA, which servers with delegated
+// authentication require. Its key is not kept, because nothing is aggregated.
 func (c *ControlPlane) writeFrontProxyCA() error {
 	pem, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// clusterCSIDrivers is the CRD that lists the names its objects may have.
+// clusterCSIDrivers is the CRD that lists the names of its objects.
 const clusterCSIDrivers = "clustercsidrivers.operator.openshift.io"
 
 func (c *ControlPlane) installCRDs(context.Context) error {
@@ -31,8 +31,8 @@ func (c *ControlPlane) installCRDs(context.Context) error {
 	return nil
 }
 
-// admit adds names to those that a ClusterCSIDriver may have. OpenShift's list has a new driver only after a change of
-// openshift/api; here its operator must run before.
+// admit adds names to the list of the CRD of ClusterCSIDrivers. OpenShift's list contains a new
+// driver only after a change of openshift/api, but its operator must run before that.
 func admit(options *envtest.CRDInstallOptions, names []string) error {
 	for _, crd := range options.CRDs {
 		if crd.Name != clusterCSIDrivers {
@@ -51,7 +51,7 @@ func admit(options *envtest.CRDInstallOptions, names []string) error {
 			for _, name := range names {
 				if quoted := strconv.Quote(name); !admitted[quoted] {
 					admitted[quoted] = true
-					added := schema.Enum[0] // a copy: its type is in a module that is no direct dependency
+					added := schema.Enum[0] // a copy, because its type is not in a direct dependency
 					added.Raw = []byte(quoted)
 					schema.Enum = append(schema.Enum, added)
 				}

@@ -1,26 +1,25 @@
-// Package controlplane runs a Kubernetes control plane on loopback: etcd and
-// kube-apiserver through envtest, kube-controller-manager, kube-scheduler and
-// kwok as further processes. Several can run side by side. Package cluster uses
-// it.
+// Package controlplane runs a Kubernetes control plane on loopback: etcd and kube-apiserver through
+// envtest, and kube-controller-manager, kube-scheduler and kwok as further processes. Package
+// cluster calls it, once for each cluster.
 package controlplane
 
 import "path/filepath"
 
-// Options says where a control plane keeps its files. All are needed.
+// Options are the files and folders of a control plane. All are required.
 type Options struct {
-	// Binaries is the folder that package build filled.
+	// Binaries is the cache that package build filled.
 	Binaries string
-	// Dir holds certificates, kubeconfigs and data. It is emptied at start.
+	// Dir contains certificates, kubeconfigs and data. Start removes it first.
 	Dir string
 	// Logs is the folder of the log files.
 	Logs string
-	// AuditLog is the file that names every request.
+	// AuditLog is the audit log of all requests.
 	AuditLog string
 	// Stages is the folder of the stages that kwok plays.
 	Stages string
 	// CRDs are folders of CustomResourceDefinitions to install.
 	CRDs []string
-	// DriverNames are names that ClusterCSIDrivers may have beside those of their CRD.
+	// DriverNames are names of ClusterCSIDrivers that the CRD does not list.
 	DriverNames []string
 }
 

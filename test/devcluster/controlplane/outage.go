@@ -23,31 +23,30 @@ const (
 	answerTimeout = 5 * time.Second
 )
 
-// How an API server is away.
+// How is the way in which an API server is unavailable.
 type How string
 
 // The ways.
 const (
 	// Refuse ends the API server, so that connections are refused.
 	Refuse How = "refuse"
-	// Hang stops the API server in its tracks, so that nothing is answered.
+	// Hang suspends the process of the API server, so that requests hang.
 	Hang How = "hang"
 )
 
-// Ways lists them for people.
+// Ways lists the ways for help texts.
 func Ways() string { return strings.Join([]string{string(Refuse), string(Hang)}, "|") }
 
-// outage is an API server that is away.
+// outage is an API server that is unavailable.
 type outage struct {
 	how How
-	// frozen is the process that hangs, port the reserved port of one that is gone.
+	// frozen is the process that hangs. port is the reserved port of a process that has ended.
 	frozen int
 	port   port.Reservation
 }
 
-// Suspend takes the API server away. The other components are stopped meanwhile, as
-// if the whole control plane was away: they would take the silence of nodes for
-// their death.
+// Suspend makes the API server unavailable. It also stops the other components, because they would
+// mark all nodes as not ready.
 func (c *ControlPlane) Suspend(ctx context.Context, how How) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,12 +71,12 @@ func (c *ControlPlane) Suspend(ctx context.Context, how How) error {
 	return nil
 }
 
-// refuse kills the API server. In an orderly end it would wait for its clients.
+// refuse kills the API server. On SIGTERM it would wait for its clients.
 func (c *ControlPlane) refuse(ctx context.Context, pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("killing kube-apiserver: %w", err)
 	}
-	// envtest cannot stop what has ended until it knows that it has.
+	// envtest can start the API server again only after it has noticed the end of the process.
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, stopTimeout, true, func(context.Context) (bool, error) {
 		return c.plane.APIServer.Stop() == nil, nil
 	})
@@ -89,7 +88,7 @@ func (c *ControlPlane) refuse(ctx context.Context, pid int) error {
 	return err
 }
 
-// Resume brings the API server back, on the same address and with the same data.
+// Resume starts the API server again, on the same address and with the same data.
 func (c *ControlPlane) Resume(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +152,8 @@ func waitForAnswer(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// freeNodes removes the leases of nodes: another kwok would not touch the nodes and
-// their pods before those of its predecessor have run out.
+// freeNodes removes the leases of nodes. Otherwise the new kwok would wait until the leases of the
+// old one expire.
 func freeNodes(ctx context.Context, client kubernetes.Interface) error {
 	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {

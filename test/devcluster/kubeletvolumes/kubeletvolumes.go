@@ -1,6 +1,5 @@
-// Package kubeletvolumes keeps files on this machine in step with Secrets and
-// ConfigMaps, as the kubelet does for the volumes of a pod. An operator that runs
-// as a process reads those files. Package cluster uses it.
+// Package kubeletvolumes copies Secrets and ConfigMaps to files of this machine, as the kubelet
+// does for the volumes of a pod. Package cluster calls it for operators that run as processes.
 package kubeletvolumes
 
 import (
@@ -19,27 +18,26 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// Kind of object that a volume shows.
+// Kind is the kind of the object in a volume.
 type Kind string
 
-// The two kinds there are.
+// The kinds.
 const (
 	Secret    Kind = "Secret"
 	ConfigMap Kind = "ConfigMap"
 )
 
-// Volume shows keys of one object as files.
+// Volume copies keys of one object to files.
 type Volume struct {
 	Kind      Kind
 	Namespace string
 	Name      string
-	// Files has the path of a file by key. A key the object lacks has no file.
+	// Files maps keys to paths. A key that the object does not contain has no file.
 	Files map[string]string
 }
 
-// Run shows the volumes until ctx ends. It returns once the objects that exist
-// are on disk; failed is called, from any goroutine, if a file cannot be written
-// later on.
+// Run updates the files until ctx ends. It returns once the objects that exist are on disk. Later
+// it calls failed, from any goroutine, if a file cannot be written.
 func Run(ctx context.Context, client kubernetes.Interface, volumes []Volume, failed func(error)) error {
 	const noResync = time.Duration(0)
 	for _, v := range volumes {
@@ -68,7 +66,7 @@ func (v Volume) informer(f informers.SharedInformerFactory) cache.SharedIndexInf
 	return f.Core().V1().ConfigMaps().Informer()
 }
 
-// handler leaves the files alone when the object is deleted, as the kubelet does.
+// handler keeps the files of a deleted object, as the kubelet does.
 func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
 	show := func(object any) {
 		if err := v.write(contents(object)); err != nil {

@@ -1,7 +1,8 @@
 //go:build integration
 
-// Package newdriver_test makes a new driver in a copy of the repository, with one command and nothing by hand, and runs it in
-// a devcluster until it is available. Then it makes the mistakes that people make with the files of a driver.
+// Package newdriver_test makes a new driver in a copy of the repository, with one command and
+// nothing by hand, and runs it in a devcluster until it is available. Then it makes the mistakes
+// that people make with the files of a driver.
 package newdriver_test
 
 import (
@@ -39,7 +40,8 @@ func TestNewDriver(t *testing.T) {
 	}
 }
 
-// copyRepository copies what belongs to the source tree. Times of files are kept, so that Go's cache knows their tests.
+// copyRepository copies the source tree. It keeps file times, so that Go can use cached test
+// results.
 func copyRepository(t *testing.T) string {
 	t.Helper()
 	repository, err := paths.FindRepository()
@@ -61,7 +63,7 @@ func copyRepository(t *testing.T) string {
 	return root
 }
 
-// run runs a program in a folder, in an environment without what the make that runs this test was told.
+// run runs a program in a folder, without the variables that make set for this test.
 func run(t *testing.T, dir, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -80,7 +82,7 @@ func run(t *testing.T, dir, program string, args ...string) {
 	t.Logf("%s %s took %v", program, args[0], time.Since(start).Round(time.Second))
 }
 
-// mistake is a change in the demo driver's assets, and what the generator must say about it.
+// mistake is a change in the demo driver's assets, and the error that the generator must report.
 type mistake struct {
 	file, old, new string // file is relative to assets/; an old text of "" is the end of the file
 	// at is the text in the line that the error must name, of atFile or else of the same file.
@@ -120,7 +122,7 @@ func (m mistake) edit(t *testing.T, assets string) {
 	}
 }
 
-// position is what the error must start with.
+// position returns the file and line at the start of the error.
 func (m mistake) position(t *testing.T, assets string) string {
 	t.Helper()
 	file := m.file

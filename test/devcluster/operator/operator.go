@@ -1,5 +1,5 @@
-// Package operator runs an operator as a process of this machine, as a kubelet
-// would run its pod. Package command uses it.
+// Package operator runs an operator as a process of this machine, as a kubelet would run its pod.
+// Package command calls it.
 package operator
 
 import (
@@ -18,20 +18,19 @@ import (
 const (
 	// stopGrace is the termination grace period of a pod.
 	stopGrace = 30 * time.Second
-	// An operator that fails sooner than healthyAfter crashes. It gets crashLimit
-	// attempts, restartDelay apart.
+	// An operator that fails sooner than healthyAfter has crashed. It is started crashLimit times,
+	// restartDelay apart.
 	healthyAfter = 10 * time.Second
 	crashLimit   = 3
 	restartDelay = time.Second
-	// One that ends without failure is no crash, but waits twice as long each time, up
-	// to delayLimit, while it ends soon after its start.
+	// The delay doubles, up to delayLimit, while the operator succeeds but ends soon after its start.
 	delayLimit = 16 * time.Second
 )
 
 // Runner runs one operator.
 type Runner struct {
 	Operator fixtures.Operator
-	// Guest is the hosted cluster it works for, empty if it works for its own.
+	// Guest is the guest cluster of the operator. It is empty in a standalone cluster.
 	Guest string
 	// Bin is the folder of its program.
 	Bin string
@@ -42,8 +41,7 @@ type Runner struct {
 	Progress io.Writer
 }
 
-// Args are the arguments of the operator's Deployment, with files of this
-// machine.
+// Args returns the arguments of the operator's Deployment, with files of this machine.
 func (r Runner) Args() []string {
 	args := []string{
 		"start", "-v=2",
@@ -59,7 +57,7 @@ func (r Runner) Args() []string {
 	)
 }
 
-// Name is for people.
+// Name returns the name in messages.
 func (r Runner) Name() string {
 	if r.Guest == "" {
 		return r.Operator.Program
@@ -67,10 +65,10 @@ func (r Runner) Name() string {
 	return r.Operator.Program + " of " + r.Guest
 }
 
-// Path is the operator's program.
+// Path returns the operator's program.
 func (r Runner) Path() string { return r.Bin + string(os.PathSeparator) + r.Operator.Program }
 
-// Check says what is missing before Run can be called.
+// Check returns an error if the program does not exist.
 func (r Runner) Check() error {
 	if _, err := os.Stat(r.Path()); err != nil {
 		return fmt.Errorf("looking for the operator, which `make` builds: %w", err)
@@ -78,9 +76,8 @@ func (r Runner) Check() error {
 	return nil
 }
 
-// Run starts the operator, and again whenever it ends by itself: it does so to
-// take over a new configuration. It returns nil when ctx ends, and an error when
-// the operator keeps failing at once.
+// Run starts the operator, and restarts it whenever it ends: an operator ends to read a new
+// configuration. Run returns nil when ctx ends, and an error when the operator crashes repeatedly.
 func (r Runner) Run(ctx context.Context) error {
 	crashes, delay := 0, restartDelay
 	for {
@@ -114,7 +111,7 @@ func (r Runner) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce returns the ended process, which it stops when ctx ends.
+// runOnce returns the process when it has ended. It stops the process when ctx ends.
 func (r Runner) runOnce(ctx context.Context) (*process.Process, error) {
 	p, err := process.Start(process.Options{
 		Name: r.Name(), Path: r.Path(), Args: r.Args(), Env: r.environment(), Log: r.log(),
@@ -130,9 +127,8 @@ func (r Runner) runOnce(ctx context.Context) (*process.Process, error) {
 	return p, nil
 }
 
-// environment is as small as in a pod: OS_CLOUD or KUBECONFIG of the user's shell
-// must not reach the operator. What a program needs to run at all, a proxy and
-// the switches of the Go runtime do.
+// environment returns the environment of the Deployment, and the variables that any program needs:
+// OS_CLOUD or KUBECONFIG of the user must not reach the operator.
 func (r Runner) environment() []string {
 	inherited := []string{"PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG", "GOCOVERDIR"}
 	env := slices.Clone(r.Env)

@@ -1,6 +1,5 @@
-// Package paths knows where everything is: the repository with its binaries,
-// and the folder that holds all state of one devcluster. Nobody else spells
-// these paths.
+// Package paths defines where files are: in the repository, and in the folder with the state of a
+// devcluster. All other packages of the devcluster use it.
 package paths
 
 import (
@@ -15,8 +14,8 @@ import (
 // Repository is the root of the source tree.
 type Repository string
 
-// FindRepository looks for the source tree upwards from the working folder and
-// then from this program.
+// FindRepository searches for the source tree from the working folder upwards, and then from this
+// program.
 func FindRepository() (Repository, error) {
 	var starts []string
 	if wd, err := os.Getwd(); err == nil {
@@ -38,21 +37,20 @@ func FindRepository() (Repository, error) {
 	return "", errors.New("the csi-operator source tree was not found: run devcluster inside of it")
 }
 
-// Bin holds the operators.
+// Bin contains the operators.
 func (r Repository) Bin() string { return filepath.Join(string(r), "bin") }
 
-// Kubernetes is the cache of Kubernetes binaries and CRDs.
+// Kubernetes is the cache of Kubernetes binaries and manifests.
 func (r Repository) Kubernetes() string { return filepath.Join(r.Bin(), "k8s") }
 
-// DefaultDir is where a devcluster keeps its state unless told otherwise.
+// DefaultDir is the default folder for the state of a devcluster.
 func (r Repository) DefaultDir() Dir { return Dir(filepath.Join(string(r), ".devcluster")) }
 
-// Dir is the folder with all state of one devcluster. A hosted cluster has a
-// folder of the same kind inside of it, with the files of its API server and of the
-// operators that work for it.
+// Dir is the folder with the state of one devcluster. It contains such a folder for each guest
+// cluster, with the files of its API server and of its operators.
 type Dir string
 
-// NewDir makes a folder name absolute, as the processes started with it need.
+// NewDir returns an absolute path, which processes with other working folders need.
 func NewDir(path string) (Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -65,19 +63,19 @@ func (d Dir) in(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
-// AdminKubeconfig belongs to a member of system:masters.
+// AdminKubeconfig is the kubeconfig of a member of system:masters.
 func (d Dir) AdminKubeconfig() string { return d.in("admin.kubeconfig") }
 
-// Kubeconfig belongs to the service account of an operator.
+// Kubeconfig is the kubeconfig of the ServiceAccount of an operator.
 func (d Dir) Kubeconfig(operator string) string { return d.in(operator + ".kubeconfig") }
 
 // AuditLog is the audit log of the API server.
 func (d Dir) AuditLog() string { return d.in("audit.log") }
 
-// Logs holds the logs of the Kubernetes components.
+// Logs contains the logs of the Kubernetes components.
 func (d Dir) Logs() string { return d.in("logs") }
 
-// ControlPlanes holds certificates and data of each control plane.
+// ControlPlanes contains the certificates and data of each control plane.
 func (d Dir) ControlPlanes() string { return d.in("controlplane") }
 
 // OperatorLog is the log of an operator that `devcluster run` started.
@@ -86,30 +84,28 @@ func (d Dir) OperatorLog(program string) string { return d.in(program + ".log") 
 // OperatorEnv is a file of KEY=VALUE lines, the environment of an operator.
 func (d Dir) OperatorEnv(operator string) string { return d.in(operator + ".env") }
 
-// FirstOperatorEnv leads to the environment of the first operator, for who runs only
-// one.
+// FirstOperatorEnv is a link to the environment of the first operator.
 func (d Dir) FirstOperatorEnv() string { return d.in("operator.env") }
 
 // OperatorConfig is the mounted configuration file of an operator.
 func (d Dir) OperatorConfig(operator string) string { return d.in(operator+"-config", "config.yaml") }
 
-// OpenStack stands for /etc/openstack, which is the same for all operators.
+// OpenStack is the folder that operators mount at /etc/openstack. All operators have the same.
 func (d Dir) OpenStack() string { return d.in("openstack") }
 
 // OpenStackClouds is the clouds.yaml of the operators.
 func (d Dir) OpenStackClouds() string { return d.in("openstack", "clouds.yaml") }
 
-// OpenStackCA stands for where an operator mounts ConfigMap cloud-provider-config.
+// OpenStackCA is the folder at which operators mount ConfigMap cloud-provider-config.
 func (d Dir) OpenStackCA() string { return d.in("openstack-ca") }
 
-// GuestKubeconfig stands for where a hosted cluster's operators mount the admin
-// kubeconfig of that cluster.
+// GuestKubeconfig is the admin kubeconfig of the guest cluster, which its operators mount.
 func (d Dir) GuestKubeconfig() string { return d.in("guest-kubeconfig", "kubeconfig") }
 
-// Definitions holds CustomResourceDefinitions that are in no module.
+// Definitions contains CustomResourceDefinitions that are in no module.
 func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
 
-// WriteFile replaces a file in one step, so that nobody reads half of it, and creates its folder.
+// WriteFile replaces a file atomically, and creates its folder.
 func WriteFile(path string, content []byte) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
@@ -124,17 +120,17 @@ func WriteFile(path string, content []byte) error {
 	return nil
 }
 
-// Guest is the folder of a hosted cluster.
+// Guest is the folder of a guest cluster.
 func (d Dir) Guest(name string) Dir { return Dir(d.in("guests", name)) }
 
-// Guests are the names of the hosted clusters that have a folder, sorted by number.
+// Guests returns the names of the guest clusters that have a folder, sorted by number.
 func (d Dir) Guests() ([]string, error) {
 	entries, err := os.ReadDir(d.in("guests"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for hosted clusters: %w", err)
+		return nil, fmt.Errorf("looking for guest clusters: %w", err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -148,19 +144,19 @@ func (d Dir) Guests() ([]string, error) {
 	return names, nil
 }
 
-// Control is a file with the address at which the running devcluster takes orders.
+// Control is a file with the URL at which the running devcluster takes requests.
 func (d Dir) Control() string { return d.in("control.url") }
 
-// CloudControl is a file with the address of the simulator's control interface.
+// CloudControl is a file with the address of the simulator's control API.
 func (d Dir) CloudControl() string { return d.in("cloud.json") }
 
 // State describes the running cluster.
 func (d Dir) State() string { return d.in("state.json") }
 
-// Lock is held by the process that runs the cluster, PID is its number.
+// Lock is held by the process that runs the cluster.
 func (d Dir) Lock() string { return d.in("lock") }
 
-// PID is the file with the process id of the supervisor.
+// PID is a file with the ID of that process.
 func (d Dir) PID() string { return d.in("devcluster.pid") }
 
 // Log is the output of the supervisor.

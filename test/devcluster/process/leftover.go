@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// KillLeftovers kills processes of programs in one of the folders bins that have
-// an argument inside of dir, and returns how many there were. Such processes
-// remain when their parent was killed without a chance to stop them. Where there
-// is no /proc it finds none.
+// KillLeftovers kills processes of programs in the folders bins that have an argument below dir,
+// and returns their number. Such processes remain if their parent was killed. Without /proc it
+// finds none.
 func KillLeftovers(dir string, bins ...string) int {
 	killed := 0
 	for _, pid := range find(dir, func(exe string) bool { return isIn(filepath.Dir(exe), bins) }) {
@@ -23,8 +22,8 @@ func KillLeftovers(dir string, bins ...string) int {
 	return killed
 }
 
-// Find returns the ids of processes of a program that have an argument inside of
-// dir. Where there is no /proc it finds none.
+// Find returns the IDs of processes of a program that have an argument below dir. Without /proc it
+// finds none.
 func Find(dir, program string) []int {
 	resolved, err := filepath.EvalSymlinks(program)
 	if err != nil {
@@ -46,7 +45,7 @@ func find(dir string, isWanted func(exe string) bool) []int {
 		}
 		proc := filepath.Join("/proc", e.Name())
 		exe, err := os.Readlink(filepath.Join(proc, "exe"))
-		// The kernel adds this to the name of a program that was rebuilt meanwhile.
+		// The kernel adds this to the name of a program that was rebuilt.
 		if err != nil || !isWanted(strings.TrimSuffix(exe, " (deleted)")) {
 			continue
 		}

@@ -1,5 +1,5 @@
-// Package process runs one child program with its output in a log file. The
-// packages controlplane and cluster start what envtest does not with it.
+// Package process runs a child program and writes its output to a log file. Packages controlplane
+// and operator start with it what envtest does not start.
 package process
 
 import (
@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Options says what to run.
+// Options describes the program to run.
 type Options struct {
 	// Name names the process in errors.
 	Name string
 	// Path is the program, Args its arguments.
 	Path string
 	Args []string
-	// Env is the environment; nil is that of this process.
+	// Env is the environment. Nil means the environment of this process.
 	Env []string
 	// Log is the file that receives the output. It is appended to.
 	Log string
@@ -34,8 +34,8 @@ type Process struct {
 	err  error // valid once done is closed
 }
 
-// Start starts the program in a process group of its own, so that Ctrl-C in a
-// terminal reaches only the parent, which then stops its children in order.
+// Start starts the program in a process group of its own, so that Ctrl-C in a terminal reaches only
+// the parent, which then stops its children in order.
 func Start(o Options) (*Process, error) {
 	out, err := OpenLog(o.Log)
 	if err != nil {
@@ -69,21 +69,19 @@ func OpenLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Name is the name given in Options.
+// Name returns the name in Options.
 func (p *Process) Name() string { return p.name }
 
-// PID is the process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Succeeded tells whether the process ended with status 0. It must be called only
-// after Done is closed.
+// Succeeded returns whether the process ended with status 0. Call it only after Done is closed.
 func (p *Process) Succeeded() bool { return p.err == nil }
 
-// ExitError says how the process ended, with the end of its log. It must be
-// called only after Done is closed.
+// ExitError returns the exit status, with the end of the log. Call it only after Done is closed.
 func (p *Process) ExitError() error {
 	how := errors.New("exit status 0")
 	if p.err != nil {
@@ -92,15 +90,15 @@ func (p *Process) ExitError() error {
 	return WithLog(fmt.Errorf("%s ended: %w", p.name, how), p.log)
 }
 
-// Stop asks the process to end and kills it after the grace period. Stopping an
-// ended process does nothing.
+// Stop sends SIGTERM to the process, and kills it after the grace period. It does nothing if the
+// process has ended.
 func (p *Process) Stop(grace time.Duration) {
 	select {
 	case <-p.done:
 		return
 	default:
 	}
-	// An error here means that it has just ended, which is what we want.
+	// An error means that the process has just ended.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

@@ -21,8 +21,8 @@ func WithLog(err error, log string) error {
 	return fmt.Errorf("%w\n--- the end of %s:\n%s", err, log, tail)
 }
 
-// Tail returns the last lines of a file, or nothing if it cannot be read: it
-// only decorates an error that is already there.
+// Tail returns the last lines of a file. It returns nothing if the file cannot be read, because it
+// only adds to another error.
 func Tail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

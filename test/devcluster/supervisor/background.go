@@ -13,8 +13,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// Background starts this program again with other arguments, detached from the
-// terminal, and follows its output until the cluster is ready or has failed.
+// Background starts this program again with other arguments, detached from the terminal, and
+// follows its output until the cluster is ready or has failed.
 func Background(ctx context.Context, dir paths.Dir, args []string, progress io.Writer) error {
 	if err := os.MkdirAll(string(dir), 0o755); err != nil {
 		return fmt.Errorf("making the state folder: %w", err)
@@ -26,7 +26,7 @@ func Background(ctx context.Context, dir paths.Dir, args []string, progress io.W
 	if err != nil {
 		return err
 	}
-	// What an earlier process wrote must not be taken for the new one's word.
+	// The state of an earlier process must not be read as the state of the new one.
 	if err := os.RemoveAll(dir.State()); err != nil {
 		return fmt.Errorf("removing the old state: %w", err)
 	}
@@ -36,15 +36,15 @@ func Background(ctx context.Context, dir paths.Dir, args []string, progress io.W
 	}
 	err = follow(ctx, dir, ended, progress)
 	if ctx.Err() != nil {
-		// The user gave up waiting, so nothing shall be left. That the process has
-		// ended already is the only error there can be.
+		// The user stopped waiting, so nothing may be left. The only possible error is that the process
+		// has ended.
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 	}
 	return err
 }
 
-// spawn truncates the log: it is about this process only.
+// spawn truncates the log.
 func spawn(dir paths.Dir, args []string) (<-chan struct{}, *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +63,7 @@ func spawn(dir paths.Dir, args []string) (<-chan struct{}, *exec.Cmd, error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the log says why
+		_ = cmd.Wait() // the log has the reason
 		close(ended)
 	}()
 	return ended, cmd, nil

@@ -1,6 +1,5 @@
-// Package supervisor makes sure that one process at most runs the devcluster of
-// a folder, lets that process work in the background, and finds and ends it.
-// Package command uses it.
+// Package supervisor runs the devcluster of a folder in one process only, in the background if
+// required, and finds and ends that process. Package command calls it.
 package supervisor
 
 import (
@@ -27,7 +26,7 @@ const (
 	Failed   Phase = "failed"
 )
 
-// State is what the running process tells the others.
+// State describes the running process.
 type State struct {
 	Phase   Phase     `json:"phase"`
 	PID     int       `json:"pid,omitempty"`
@@ -39,8 +38,8 @@ type State struct {
 // ErrRunning is returned when another process runs the cluster of the folder.
 var ErrRunning = errors.New("a devcluster is running here already")
 
-// Serve runs work while holding the folder, and writes down how it goes. Work
-// calls ready once the cluster can be used.
+// Serve runs work while it holds the lock of the folder, and writes the state to a file. Work calls
+// ready once the cluster can be used.
 func Serve(dir paths.Dir, work func(ready func() error) error) error {
 	lock, err := acquire(dir)
 	if err != nil {
@@ -65,8 +64,8 @@ func Serve(dir paths.Dir, work func(ready func() error) error) error {
 	return errors.Join(err, write(dir, state), os.Remove(dir.PID()))
 }
 
-// acquire takes the lock. It is a POSIX record lock: the kernel tells others who
-// holds it, and frees it however the holder ends.
+// acquire takes the lock. It is a POSIX record lock: the kernel knows the process that holds it,
+// and releases it when that process ends.
 func acquire(dir paths.Dir) (*os.File, error) {
 	if err := os.MkdirAll(string(dir), 0o755); err != nil {
 		return nil, fmt.Errorf("making the state folder: %w", err)
@@ -105,8 +104,7 @@ func holder(dir paths.Dir) (int, error) {
 	return int(probe.Pid), nil
 }
 
-// Read returns the state of the cluster in a folder. What a killed process left
-// behind counts as down.
+// Read returns the state of the cluster in a folder. The state that a killed process left is Down.
 func Read(dir paths.Dir) (State, error) {
 	content, err := os.ReadFile(dir.State())
 	if errors.Is(err, os.ErrNotExist) {
@@ -135,8 +133,8 @@ func write(dir paths.Dir, state State) error {
 	return paths.WriteFile(dir.State(), append(content, '\n'))
 }
 
-// Stop ends the process that runs the cluster of a folder and waits for it. It
-// says whether there was one.
+// Stop ends the process that runs the cluster of a folder, waits for it, and returns whether there
+// was one.
 func Stop(ctx context.Context, dir paths.Dir, grace time.Duration) (bool, error) {
 	pid, err := holder(dir)
 	if err != nil || pid == 0 {

@@ -24,8 +24,8 @@ type Driver struct {
 	Title, Name string
 	// Namespace contains the workloads of this driver only.
 	Namespace string
-	// Controller is the name of its Deployment in the management cluster, and
-	// ControlPlaneNamespace the namespace. Both are empty in a standalone cluster.
+	// Controller is the name of its Deployment in the management cluster, and ControlPlaneNamespace
+	// the namespace. Both are empty in a standalone cluster.
 	Controller, ControlPlaneNamespace string
 	// Classes are required, and one class for each share type if PerShareType is set.
 	Classes      []string

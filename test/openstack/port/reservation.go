@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package port reserves TCP ports. The OpenStack simulator and the devcluster's control plane use it
-// for servers that are unreachable for a while.
+// Package port reserves TCP ports. The OpenStack simulator and the devcluster's control plane use
+// it for servers that are unreachable for a while.
 package port
 
 import (

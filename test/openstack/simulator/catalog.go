@@ -11,12 +11,13 @@ type CatalogEntry struct {
 	Type string `json:"type"`
 	// Service behind it.
 	Service Service `json:"service"`
-	// Removed tells that tokens issued now come without it.
+	// Removed means that tokens issued now do not list it.
 	Removed bool `json:"removed"`
 }
 
-// catalogEntries lists the entries as a cloud is delivered. The types are what real clouds register; gophercloud finds
-// sharev2 and volumev3 as aliases of shared-file-system and block-storage.
+// catalogEntries lists the entries as a cloud is delivered. The types are what real clouds
+// register; gophercloud finds sharev2 and volumev3 as aliases of shared-file-system and
+// block-storage.
 func catalogEntries() []CatalogEntry {
 	return []CatalogEntry{
 		{Type: "identity", Service: Identity},
@@ -37,7 +38,8 @@ func (k *keystone) entries() []CatalogEntry {
 	return entries
 }
 
-// setRemoved removes or restores an entry. Tokens issued before keep the catalog they came with, as in Keystone.
+// setRemoved removes or restores an entry. Tokens issued before keep the catalog they came with, as
+// in Keystone.
 func (k *keystone) setRemoved(serviceType string, removed bool) error {
 	known := func(e CatalogEntry) bool { return e.Type == serviceType }
 	if !slices.ContainsFunc(catalogEntries(), known) {

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Certificate names a server certificate that a client must refuse.
+// Certificate is a kind of server certificate that clients must refuse.
 type Certificate string
 
 // The bad certificates.
 const (
 	// WrongHost is signed by the cloud's CA for another host.
 	WrongHost Certificate = "wrong-host"
-	// OtherCA is for the right host, signed by an unknown CA with the name of the real one.
+	// OtherCA is for the right host, signed by an unknown CA with the same name.
 	OtherCA Certificate = "other-ca"
-	// Expired is right but for its date.
+	// Expired is valid except for its date.
 	Expired Certificate = "expired"
 )
 
@@ -38,13 +38,13 @@ type authority struct {
 	serial      int64
 }
 
-// keyring holds the CA that clients are to trust and the server certificates, good and bad.
+// keyring contains the CA and the server certificates, good and bad.
 type keyring struct {
 	ca           []byte // PEM
 	certificates map[Certificate]*tls.Certificate
 }
 
-// newKeyring makes a CA and the certificates for the hosts, which are names or IP addresses.
+// newKeyring creates a CA and the certificates for the hosts, which are names or IP addresses.
 func newKeyring(hosts []string) (*keyring, error) {
 	trusted, err := newAuthority()
 	if err != nil {
@@ -76,7 +76,7 @@ func newKeyring(hosts []string) (*keyring, error) {
 	return ring, nil
 }
 
-// newAuthority makes a CA. All have the same name, so that only the signature tells them apart.
+// newAuthority creates a CA. All CAs have the same name, so that only their signatures differ.
 func newAuthority() (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -98,7 +98,7 @@ func newAuthority() (*authority, error) {
 	return &authority{certificate: certificate, key: key, serial: 1}, nil
 }
 
-// issue makes a server certificate.
+// issue creates a server certificate.
 func (a *authority) issue(hosts []string, until time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *authority) issue(hosts []string, until time.Time) (*tls.Certificate, er
 	return &tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key, Leaf: certificate}, nil
 }
 
-// sign makes a certificate out of a template.
+// sign creates a certificate from a template.
 func sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {

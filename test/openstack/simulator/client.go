@@ -15,7 +15,8 @@ type Client struct{ base string }
 // pollInterval is the interval at which WaitRequest reads the log.
 const pollInterval = 10 * time.Millisecond
 
-// NewClient returns a client for the control URL in Info.Control. It ignores proxies of the environment.
+// NewClient returns a client for the control URL in Info.Control. It ignores proxies of the
+// environment.
 func NewClient(control string) *Client { return &Client{base: strings.TrimSuffix(control, "/")} }
 
 // Info returns the addresses of the simulator.
@@ -55,12 +56,14 @@ func (c *Client) Faults(ctx context.Context) ([]Fault, error) {
 	return fetch[[]Fault](ctx, c, "faults", nil)
 }
 
-// SetFault activates a fault and returns it with its ID. It affects all later requests and connections.
+// SetFault activates a fault and returns it with its ID. It affects all later requests and
+// connections.
 func (c *Client) SetFault(ctx context.Context, fault Fault) (Fault, error) {
 	return fetch[Fault](ctx, c, "set-fault", fault)
 }
 
-// ClearFaults removes the faults with the given IDs, or all if none is given, and releases held requests.
+// ClearFaults removes the faults with the given IDs, or all if none is given, and releases held
+// requests.
 func (c *Client) ClearFaults(ctx context.Context, ids ...string) error {
 	return c.set(ctx, "clear-faults", ids)
 }
@@ -80,8 +83,8 @@ func (c *Client) Credentials(ctx context.Context) (Credentials, error) {
 	return fetch[Credentials](ctx, c, "credentials", nil)
 }
 
-// RotateCredentials replaces the secrets of the password and of the application credential. Keystone refuses the
-// old ones.
+// RotateCredentials replaces the secrets of the password and of the application credential.
+// Keystone refuses the old ones.
 func (c *Client) RotateCredentials(ctx context.Context, rotation Rotation) (Credentials, error) {
 	return fetch[Credentials](ctx, c, "rotate", rotation)
 }
@@ -91,8 +94,8 @@ func (c *Client) Catalog(ctx context.Context) ([]CatalogEntry, error) {
 	return fetch[[]CatalogEntry](ctx, c, "catalog", nil)
 }
 
-// RemoveFromCatalog removes a service type, such as sharev2, from the catalog of tokens that are issued later. A
-// client that holds a token keeps its catalog; RevokeTokens makes it log in again.
+// RemoveFromCatalog removes a service type, such as sharev2, from the catalog of tokens that are
+// issued later. A client that holds a token keeps its catalog; RevokeTokens makes it log in again.
 func (c *Client) RemoveFromCatalog(ctx context.Context, serviceType string) error {
 	return c.set(ctx, "set-catalog", CatalogEntry{Type: serviceType, Removed: true})
 }
@@ -112,7 +115,8 @@ func (c *Client) SetZones(ctx context.Context, service Service, zones ...Zone) e
 	return c.set(ctx, "set-zones", zoneList{Service: service, Zones: zones})
 }
 
-// Log returns the requests with a number above since, oldest first. With 0 it returns all that are kept.
+// Log returns the requests with a number above since, oldest first. With 0 it returns all that are
+// kept.
 func (c *Client) Log(ctx context.Context, since int) ([]Request, error) {
 	return fetch[[]Request](ctx, c, "log", since)
 }
@@ -125,7 +129,8 @@ func (c *Client) Counters(ctx context.Context) (Counters, error) {
 // ResetLog removes all requests from the log and resets the counters.
 func (c *Client) ResetLog(ctx context.Context) error { return c.set(ctx, "reset-log", nil) }
 
-// WaitRequest waits until a request with a number above since matches, and returns it. The context bounds the wait.
+// WaitRequest waits until a request with a number above since matches, and returns it. The context
+// bounds the wait.
 func (c *Client) WaitRequest(ctx context.Context, since int, match func(Request) bool) (Request, error) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -327,7 +327,7 @@ func TestMicroversions(t *testing.T) {
 	}
 }
 
-// listTypes asks for the share types and returns the fields that depend on the version.
+// listTypes lists the share types and returns the fields that depend on the version.
 func listTypes(ctx context.Context, t *testing.T, service gophercloud.ServiceClient, version string) (int, string, []string) {
 	t.Helper()
 	service.Microversion = version

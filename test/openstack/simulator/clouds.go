@@ -19,7 +19,8 @@ const (
 	NamedApplicationCredential Auth = "application-credential-name"
 )
 
-// Clouds says what clouds.yaml to write. The zero value is a cloud "openstack" with a password and the default region.
+// Clouds describes a clouds.yaml. The zero value is a cloud "openstack" with a password and the
+// default region.
 type Clouds struct {
 	// Cloud is the name of the entry, "openstack" if empty.
 	Cloud string `json:"cloud,omitempty"`

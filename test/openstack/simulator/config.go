@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Service is one of the simulated OpenStack services; it is also the first element of the service's URL path.
+// Service is one of the simulated OpenStack services; it is also the first element of the service's
+// URL path.
 type Service string
 
 // The simulated services.
@@ -34,26 +35,29 @@ const (
 	manilaMaximum   = "2.78"
 )
 
-// Config describes a cloud. The zero value is a good one: plain HTTP, free ports, region RegionOne, one availability
-// zone "nova", no share type, and random secrets.
+// Config describes a cloud. The zero value is a good one: plain HTTP, free ports, region RegionOne,
+// one availability zone "nova", no share type, and random secrets.
 type Config struct {
 	// Listen is the address of the services, "127.0.0.1:0" if empty; port 0 picks a free one.
 	Listen string
 	// Control is the address of the control API, "127.0.0.1:0" if empty.
 	Control string
-	// SeparatePorts gives each service a listener of its own, so that faults about connections hit that service alone.
-	// Identity gets the port of Listen, the others get free ports.
+	// SeparatePorts gives each service a listener of its own, so that faults about connections hit
+	// that service alone. Identity gets the port of Listen, the others get free ports.
 	SeparatePorts bool
-	// AdvertisedHost replaces the host of Listen in every URL handed out, for clients that come through a proxy.
+	// AdvertisedHost replaces the host of Listen in every URL handed out, for clients that come
+	// through a proxy.
 	AdvertisedHost string
 	// TLS serves HTTPS with a certificate of a private CA made for this cloud; see Client.CA.
 	TLS bool
-	// Regions of the catalog; the first is the default one. Services of further regions have the region's name as
-	// first element of their path, and Request.Region tells which one a client has chosen.
+	// Regions of the catalog; the first is the default one. Services of further regions have the
+	// region's name as first element of their path, and Request.Region tells which one a client has
+	// chosen.
 	Regions []string
 	// ShareTypes that exist from the start.
 	ShareTypes []ShareType
-	// ComputeZones and VolumeZones are the availability zones of Nova and Cinder; one called nova if empty.
+	// ComputeZones and VolumeZones are the availability zones of Nova and Cinder; one called nova if
+	// empty.
 	ComputeZones, VolumeZones []Zone
 	// Credentials accepted by Keystone; every empty field gets a default, secrets get a random one.
 	Credentials Credentials
@@ -67,7 +71,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Region names become path elements, and gophercloud takes the first "v1" it sees in a path for the API version.
+// Region names are path elements, and gophercloud uses the first "v1" in a path as the API version.
 var (
 	regionName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 	versionLike = regexp.MustCompile(`v[0-9]`)
@@ -118,7 +122,7 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// known tells whether the simulator has the service.
+// known returns whether the simulator has the service.
 func known(service Service) bool {
 	for _, s := range Services() {
 		if s == service {

@@ -93,7 +93,8 @@ func (s *Simulator) controlClearFaults(ctx context.Context, ids []string) (rpc.N
 	})
 }
 
-// adjust applies the faults to every listener, and closes the connections of those that drop selects.
+// adjust applies the faults to every listener, and closes the connections of those that drop
+// selects.
 func (s *Simulator) adjust(ctx context.Context, drop func(*frontend) bool) error {
 	var errs []error
 	for _, f := range s.frontends {

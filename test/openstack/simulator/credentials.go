@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Credentials are what Keystone accepts: one user in one project, with a password and an application credential.
+// Credentials are the credentials that Keystone accepts: one user in one project, with a password
+// and an application credential.
 type Credentials struct {
 	UserID      string `json:"userID"`
 	UserName    string `json:"userName"`
@@ -18,8 +19,8 @@ type Credentials struct {
 	ApplicationCredentialID     string `json:"applicationCredentialID"`
 	ApplicationCredentialName   string `json:"applicationCredentialName"`
 	ApplicationCredentialSecret string `json:"applicationCredentialSecret"`
-	// ApplicationCredentialExpiry is what Keystone says of the application credential; the zero time is never. The simulator accepts
-	// it after that all the same.
+	// ApplicationCredentialExpiry is the expiry that Keystone reports. The zero time means never. The
+	// simulator accepts the application credential after that time too.
 	ApplicationCredentialExpiry time.Time `json:"applicationCredentialExpiry,omitzero"`
 }
 
@@ -28,9 +29,9 @@ type Rotation struct {
 	Password                    string `json:"password,omitempty"`
 	ApplicationCredentialID     string `json:"applicationCredentialID,omitempty"`
 	ApplicationCredentialSecret string `json:"applicationCredentialSecret,omitempty"`
-	// ApplicationCredentialExpiry is that of the new application credential.
+	// ApplicationCredentialExpiry is the expiry of the new application credential.
 	ApplicationCredentialExpiry time.Time `json:"applicationCredentialExpiry,omitzero"`
-	// KeepTokens leaves the tokens valid that were issued for the old secrets; Keystone revokes them.
+	// KeepTokens keeps the tokens of the old secrets valid. Keystone revokes them.
 	KeepTokens bool `json:"keepTokens,omitempty"`
 }
 
@@ -61,7 +62,7 @@ func (c Credentials) rotated(r Rotation) Credentials {
 	return c
 }
 
-// newSecret makes a secret that a test can look for in logs.
+// newSecret returns a secret that a test can find in logs.
 func newSecret() string { return "secret-" + newID() }
 
 // The request for a token, as the Identity API defines it.
@@ -99,7 +100,7 @@ type authNamed struct {
 	Name string `json:"name"`
 }
 
-// authScope is a project, or something that the one user has no role on.
+// authScope is a project, or another scope on which the user has no role.
 type authScope struct {
 	Project *struct {
 		authNamed
@@ -107,7 +108,7 @@ type authScope struct {
 	} `json:"project"`
 }
 
-// is tells whether the reference, by ID or by name, means the thing.
+// is returns whether the reference, by ID or by name, means the object.
 func (n *authNamed) is(id, name string) bool {
 	if n == nil {
 		return false
@@ -115,7 +116,7 @@ func (n *authNamed) is(id, name string) bool {
 	return n.ID == id || n.ID == "" && n.Name != "" && n.Name == name
 }
 
-// owns tells whether the reference means the user of the credentials; a name needs the domain.
+// owns returns whether the reference means the user of the credentials. A name needs the domain.
 func (c Credentials) owns(user authUser) bool {
 	if !user.is(c.UserID, c.UserName) {
 		return false
@@ -137,7 +138,7 @@ func (c Credentials) accepts(method string, identity authIdentity) bool {
 	return false
 }
 
-// covers tells whether the user may work in the scope.
+// covers returns whether the user has a role in the scope.
 func (c Credentials) covers(scope *authScope) bool {
 	if scope.Project == nil || !scope.Project.is(c.ProjectID, c.ProjectName) {
 		return false

@@ -1,5 +1,6 @@
-// Package simulator is a small OpenStack cloud for tests and for local runs: one process, loopback only, no state on
-// disk. Its callers are the integration tests, the development cluster and the openstack-simulator command.
+// Package simulator is a small OpenStack cloud for tests and for local runs: one process, loopback
+// only, no state on disk. Its callers are the integration tests, the development cluster and the
+// openstack-simulator command.
 //
 // # What is simulated
 //
@@ -19,19 +20,20 @@
 //
 // # What is not simulated
 //
-// Roles and policy (there is one user with one role; what an administrator alone may do is refused), writes through
-// the OpenStack APIs (share types change by the control API only), shares themselves, trusts, TOTP, OAuth and
-// federation, domain and system scope, microversions of Nova and Cinder (their headers are accepted and ignored),
-// paging, HTTP/2.
+// Roles and policy (there is one user with one role; what an administrator alone may do is
+// refused), writes through the OpenStack APIs (share types change by the control API only), shares
+// themselves, trusts, TOTP, OAuth and federation, domain and system scope, microversions of Nova
+// and Cinder (their headers are accepted and ignored), paging, HTTP/2.
 //
 // # Control
 //
-// The control API listens on a port of its own, in plain HTTP, so that no fault ever affects it.
-// It is not an interface to program against: use Client, which speaks it, also inside one process (Simulator.Client).
+// The control API listens on a port of its own, in plain HTTP, so that no fault ever affects it. It
+// is not an interface to program against: use Client, which speaks it, also inside one process
+// (Simulator.Client).
 //
 // # Sources
 //
-// Paths, fields and status codes come from the OpenStack API references "Identity API v3", "Shared File Systems API",
-// "Compute API" and "Block Storage API V3" (docs.openstack.org/api-ref), from Manila's "REST API Version History", and
-// from what gophercloud v2 parses.
+// Paths, fields and status codes come from the OpenStack API references "Identity API v3", "Shared
+// File Systems API", "Compute API" and "Block Storage API V3" (docs.openstack.org/api-ref), from
+// Manila's "REST API Version History", and from what gophercloud v2 parses.
 package simulator

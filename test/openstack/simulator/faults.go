@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// Mode says how a fault shows.
+// Mode is the kind of a fault.
 type Mode string
 
 // The modes of faults about requests.
 const (
-	// Hang holds the request until the client gives up or the fault is cleared; then it is answered as usual.
+	// Hang holds the request until the client gives up or the fault is cleared. Then the request is
+	// handled as usual.
 	Hang Mode = "hang"
 	// Slow answers after Fault.Delay, or at once when the fault is cleared.
 	Slow Mode = "slow"
@@ -29,16 +30,17 @@ const (
 	Truncated Mode = "truncated"
 	// EmptyCatalog issues tokens without a catalog entry.
 	EmptyCatalog Mode = "empty-catalog"
-	// Foreign sends Fault.Answer, as something might that is no OpenStack and means no good.
+	// Foreign sends Fault.Answer, like a hostile server.
 	Foreign Mode = "foreign"
 )
 
-// The modes of faults about connections. They hit all services behind a listener, and open connections are dropped
-// when one is set.
+// The modes of faults about connections. They hit all services behind a listener, and open
+// connections are dropped when one is set.
 const (
 	// ResetConnect resets every new connection before a byte is read.
 	ResetConnect Mode = "reset-connect"
-	// Unreachable refuses connections; the port stays reserved and serves again when the fault is cleared.
+	// Unreachable refuses connections; the port stays reserved and serves again when the fault is
+	// cleared.
 	Unreachable Mode = "unreachable"
 	// BadCertificate presents the certificate named by Fault.Certificate. It needs Config.TLS.
 	BadCertificate Mode = "bad-certificate"
@@ -49,12 +51,13 @@ func Modes() []Mode {
 	return []Mode{Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, ResetConnect, Unreachable, BadCertificate}
 }
 
-// Fault is a failure that is switched on with Client.SetFault. Faults that match one request are applied in the order
-// in which they were set, until one of them decides the answer: a slow 503 is two faults.
+// Fault is a failure that is switched on with Client.SetFault. Faults that match one request are
+// applied in the order in which they were set, until one of them decides the answer: a slow 503 is
+// two faults.
 type Fault struct {
 	// ID is given by the simulator.
 	ID string `json:"id,omitempty"`
-	// Mode says how the fault shows.
+	// Mode is the kind of the fault.
 	Mode Mode `json:"mode"`
 	// Service it hits; empty or "all" is every service.
 	Service Service `json:"service,omitempty"`
@@ -76,21 +79,21 @@ type Fault struct {
 	Hits int `json:"hits"`
 }
 
-// connection tells whether the fault is about connections rather than requests.
+// connection returns whether the fault is about connections rather than requests.
 func (f Fault) connection() bool {
 	return f.Mode == ResetConnect || f.Mode == Unreachable || f.Mode == BadCertificate
 }
 
-// decisive tells whether no later fault can matter once this one struck.
+// decisive returns whether no later fault has an effect after this one.
 func (f Fault) decisive() bool { return f.Mode != Slow && f.Mode != Hang && f.Mode != EmptyCatalog }
 
-// hits tells whether the fault is for the service.
+// hits returns whether the fault is for the service.
 func (f Fault) hits(service Service) bool { return f.Service == "" || f.Service == service }
 
-// exhausted tells whether the fault has struck as often as it may.
+// exhausted returns whether the fault has reached its number of hits.
 func (f Fault) exhausted() bool { return f.Times > 0 && f.Hits >= f.Times }
 
-// normalise fills what is implied and refuses what makes no sense.
+// normalise sets defaults and refuses invalid combinations.
 func (f Fault) normalise(tls bool) (Fault, error) {
 	if f.Service == "all" {
 		f.Service = ""
@@ -136,7 +139,8 @@ func (f Fault) normaliseMode(tls bool) (Fault, error) {
 	return f, nil
 }
 
-// activeFault is a fault that is switched on. Exhausted ones stay until cleared: they may still hold requests.
+// activeFault is a fault that is switched on. Exhausted ones stay until cleared: they may still
+// hold requests.
 type activeFault struct {
 	Fault
 	cleared chan struct{}
@@ -208,7 +212,8 @@ func (s *faultSet) strike(c *call) []*activeFault {
 	return struck
 }
 
-// connection returns the first fault of a mode for any of a listener's services, and counts it if it strikes.
+// connection returns the first fault of a mode for any of a listener's services, and counts it if
+// it strikes.
 func (s *faultSet) connection(mode Mode, services []Service, strikes bool) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

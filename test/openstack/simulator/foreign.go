@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// Answer is what mode Foreign sends in place of an answer of OpenStack.
+// Answer is the response of mode Foreign, in place of a response of OpenStack.
 type Answer struct {
 	// Status is 200 if zero.
 	Status int `json:"status,omitempty"`
-	// Header is added to the usual one, which says that the answer is JSON.
+	// Header is added to the default header, which has the content type of JSON.
 	Header map[string]string `json:"header,omitempty"`
 	// Start is sent once, then Body, then End.
 	Start string `json:"start,omitempty"`
 	Body  string `json:"body,omitempty"`
 	End   string `json:"end,omitempty"`
-	// Size is how many bytes of Body are sent at least, by repeating it; once if zero, without end if negative.
+	// Size is how many bytes of Body are sent at least, by repeating it; once if zero, without end if
+	// negative.
 	Size int64 `json:"size,omitempty"`
 	// Gzip compresses what is sent.
 	Gzip bool `json:"gzip,omitempty"`

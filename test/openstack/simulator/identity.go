@@ -235,7 +235,7 @@ func (k *keystone) find(id string) (token, bool) {
 	return k.lookup(id)
 }
 
-// valid tells whether a call with the token is let in.
+// valid returns whether a call with the token is authorized.
 func (k *keystone) valid(id string) bool {
 	_, ok := k.find(id)
 	return ok
@@ -278,7 +278,7 @@ func (k *keystone) setTTL(ttl time.Duration) {
 	k.ttl = ttl
 }
 
-// newTokenID makes something that looks like a Fernet token.
+// newTokenID returns an ID that looks like a Fernet token.
 func newTokenID() string {
 	var b [96]byte
 	_, _ = rand.Read(b[:]) // never fails

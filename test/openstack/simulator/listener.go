@@ -41,7 +41,7 @@ type connection struct {
 	frontend *frontend
 }
 
-// Close forgets the connection.
+// Close removes the connection from the list.
 func (c *connection) Close() error {
 	c.frontend.mu.Lock()
 	delete(c.frontend.connections, c)
@@ -78,7 +78,8 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// listen takes an address, whose port stays the same from then on. Connections wait until serve is called.
+// listen takes an address, whose port stays the same from then on. Connections wait until serve is
+// called.
 func (f *frontend) listen(ctx context.Context, address string) error {
 	f.switching.Lock()
 	defer f.switching.Unlock()
@@ -96,7 +97,7 @@ func (f *frontend) serve() {
 	f.attend()
 }
 
-// adjust makes the frontend follow a change of faults; dropped connections make clients notice it.
+// adjust applies a change of faults. Dropped connections make clients notice it.
 func (f *frontend) adjust(ctx context.Context, drop bool) error {
 	f.switching.Lock()
 	defer f.switching.Unlock()
@@ -116,7 +117,7 @@ func (f *frontend) adjust(ctx context.Context, drop bool) error {
 	return err
 }
 
-// serves tells whether a fault is for any service behind the listener.
+// serves returns whether a fault is for any service behind the listener.
 func (f *frontend) serves(fault Fault) bool { return slices.ContainsFunc(f.services, fault.hits) }
 
 // open listens, beside the reservation if there is one. The caller holds the switching lock.
@@ -169,7 +170,8 @@ func (f *frontend) close() error {
 	return errors.Join(f.reservation.Release(), f.server.Close())
 }
 
-// tlsConfig presents the certificate of the moment. Session tickets would let clients skip looking at it.
+// tlsConfig presents the certificate of the current faults. With session tickets clients would not
+// verify it again.
 func (f *frontend) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS12,

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Request is one request to an OpenStack service, as the log keeps it. It holds no body and no header.
+// Request is one request to an OpenStack service, as the log keeps it. It holds no body and no
+// header.
 type Request struct {
 	// Number counts the requests since the simulator started; a reset of the log does not reset it.
 	Number int `json:"number"`
 	// Time of arrival.
 	Time time.Time `json:"time"`
-	// Service and Region asked; the service is empty if the path belongs to none.
+	// Service and Region of the request. The service is empty if the path belongs to none.
 	Service Service `json:"service"`
 	Region  string  `json:"region,omitempty"`
 	Method  string  `json:"method"`
@@ -23,7 +24,7 @@ type Request struct {
 	Path string `json:"path"`
 	// Status of the answer; 0 while there is none, and for ever after a reset.
 	Status int `json:"status"`
-	// Done tells that the simulator is through with the request.
+	// Done is set when the simulator has handled the request.
 	Done bool `json:"done"`
 	// Duration from arrival to answer.
 	Duration time.Duration `json:"duration"`
@@ -41,7 +42,8 @@ type Counters struct {
 	Since time.Time `json:"since"`
 	// Connections accepted, those reset at once included.
 	Connections int `json:"connections"`
-	// ConnectionsByListener splits Connections by listener: "all", or the services with Config.SeparatePorts.
+	// ConnectionsByListener splits Connections by listener: "all", or the services with
+	// Config.SeparatePorts.
 	ConnectionsByListener map[string]int `json:"connectionsByListener"`
 	// Requests by service, whatever the answer.
 	Requests map[Service]int `json:"requests"`

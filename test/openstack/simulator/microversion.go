@@ -34,5 +34,5 @@ func (v microversion) atLeast(other microversion) bool {
 	return v.major > other.major || v.major == other.major && v.minor >= other.minor
 }
 
-// since tells whether the version has what minor version 2.x brought.
+// since returns whether the version is at least 2.minor.
 func (v microversion) since(minor int) bool { return v.atLeast(microversion{2, minor}) }

@@ -22,7 +22,8 @@ const (
 	maximumBody        = 1 << 20
 )
 
-// call is a request to an OpenStack service, read to its end: only then does the server notice a client that leaves.
+// call is a request to an OpenStack service, read to its end: only then does the server notice a
+// client that leaves.
 type call struct {
 	id         string
 	service    Service
@@ -38,7 +39,7 @@ type call struct {
 	emptyCatalog bool
 }
 
-// login tells whether the call asks for a token.
+// login returns whether the call requests a token.
 func (c *call) login() bool {
 	return c.service == Identity && c.method == http.MethodPost && c.path == "/v3/auth/tokens"
 }
@@ -97,8 +98,8 @@ func (s *Simulator) read(r *http.Request) *call {
 	return c
 }
 
-// answer applies the faults that the call meets and otherwise routes it. It returns false if there is nobody left to
-// answer.
+// answer applies the faults that the call meets and otherwise routes it. It returns false if there
+// is nobody left to answer.
 func (s *Simulator) answer(ctx context.Context, c *call, request *Request) (reply, bool) {
 	for _, fault := range s.faults.strike(c) {
 		s.journal.struck(request, fault.Mode)

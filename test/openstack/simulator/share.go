@@ -42,7 +42,8 @@ func (s *Simulator) resource(c *call, version string) (string, bool) {
 	return strings.TrimPrefix(rest, s.keystone.current().ProjectID+"/"), true
 }
 
-// negotiate finds the microversion to answer with: the lowest without a header, an error for one out of range.
+// negotiate finds the microversion to answer with: the lowest without a header, an error for one
+// out of range.
 func (s *Simulator) negotiate(c *call) (microversion, *reply) {
 	lowest, highest := microversion{2, 0}, s.manila.highest
 	wanted := c.header.Get(headerManilaVersion)
@@ -83,7 +84,7 @@ func (s *Simulator) shareVersions(c *call, status int) reply {
 	return document(status, map[string]any{"versions": versions})
 }
 
-// shareTypes answers what an ordinary user may ask about share types.
+// shareTypes handles the requests about share types that a normal user may send.
 func (s *Simulator) shareTypes(c *call, resource string, version microversion) reply {
 	elements := strings.Split(resource, "/")
 	if elements[0] != "types" || len(elements) > 3 {

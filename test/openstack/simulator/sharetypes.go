@@ -19,7 +19,7 @@ type ShareType struct {
 	Description string `json:"description,omitempty"`
 	// Private share types exist but are not shown to the one user.
 	Private bool `json:"private,omitempty"`
-	// Default marks the type that Manila uses when none is asked for; the last one added with the mark has it.
+	// Default marks the type that Manila uses by default. The last type with this mark has it.
 	Default bool `json:"default,omitempty"`
 	// ExtraSpecs beside driver_handles_share_servers, which is False unless given.
 	ExtraSpecs map[string]string `json:"extraSpecs,omitempty"`

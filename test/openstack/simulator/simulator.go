@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Simulator is one simulated cloud. New makes it, Start makes it listen, Client drives it, Close ends it.
+// Simulator is one simulated cloud. New creates it, Start makes it listen, Client controls it,
+// Close stops it.
 type Simulator struct {
 	config    Config
 	keystone  *keystone
@@ -30,7 +31,7 @@ type Simulator struct {
 	closed  context.Context
 }
 
-// Info says where a running simulator is.
+// Info contains the addresses of a running simulator.
 type Info struct {
 	// Control is the base URL of the control API, for NewClient.
 	Control string `json:"control"`
@@ -40,11 +41,12 @@ type Info struct {
 	Endpoints map[Service]string `json:"endpoints"`
 	// Regions of the catalog, the default one first.
 	Regions []string `json:"regions"`
-	// TLS tells that endpoints are https and that there is a CA to trust.
+	// TLS means that endpoints use HTTPS with a private CA.
 	TLS bool `json:"tls"`
 }
 
-// New makes a simulator that does not listen yet. Its error lists every fault of the configuration.
+// New returns a simulator that does not listen yet. Its error lists all problems of the
+// configuration.
 func New(config Config) (*Simulator, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -128,7 +130,8 @@ func (s *Simulator) start(ctx context.Context) error {
 	return nil
 }
 
-// Close stops listening, releases the requests that hang and closes all connections. It may be called again.
+// Close stops listening, releases the requests that hang and closes all connections. It may be
+// called again.
 func (s *Simulator) Close() error {
 	s.closing()
 	var errs []error
@@ -141,7 +144,7 @@ func (s *Simulator) Close() error {
 	return errors.Join(errs...)
 }
 
-// Info says where the simulator is, once it has started.
+// Info returns the addresses. Call it after Start.
 func (s *Simulator) Info() Info { return s.info }
 
 // Client returns a client of the started simulator's control API.
@@ -175,7 +178,7 @@ func (s *Simulator) endpoint(service Service, region string) string {
 	return base + "/" + string(service)
 }
 
-// authority is the host and port at which clients are told to find a service.
+// authority returns the host and port of a service in URLs.
 func (s *Simulator) authority(service Service) string {
 	for _, f := range s.frontends {
 		for _, served := range f.services {

@@ -73,7 +73,7 @@ func (s *Simulator) availability(c *call) reply {
 	return s.failure(c, http.StatusNotFound, "The resource could not be found.")
 }
 
-// zoneList shows the zones; Nova adds that it does not tell the hosts.
+// zoneList returns the zones. Nova adds hosts, which are not shown.
 func (s *Simulator) zoneList(c *call) reply {
 	list, err := s.zones.of(c.service)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command devcluster runs the operators on a real Kubernetes control plane on
-// this machine. See `devcluster help`.
+// Command devcluster runs the operators on a real Kubernetes control plane on this machine. See
+// `devcluster help`.
 package main
 
 import (
