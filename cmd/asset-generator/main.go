@@ -1,4 +1,5 @@
-// Command asset-generator writes the operand manifests in assets/drivers/*/generated from the layers in assets/.
+// Command asset-generator writes the bundles in assets/drivers/*/generated from the layers in
+// assets/.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command cinder-operator installs the Cinder CSI driver and keeps it alive.
+// Command cinder-operator installs and maintains the Cinder CSI driver.
 package main
 
 import (
@@ -12,5 +12,6 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Run(operator.NewCommand(context.Background(), "openstack-cinder-csi-driver-operator", cinder.Driver())))
+	os.Exit(cli.Run(operator.NewCommand(context.Background(),
+		"openstack-cinder-csi-driver-operator", cinder.Driver())))
 }

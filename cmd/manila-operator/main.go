@@ -1,4 +1,5 @@
-// Command manila-operator installs the Manila CSI driver and the NFS plugin it needs, and keeps them alive.
+// Command manila-operator installs and maintains the Manila CSI driver and its companion, the NFS
+// driver.
 package main
 
 import (
@@ -13,5 +14,6 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Run(operator.NewCommand(context.Background(), "manila-csi-driver-operator", manila.Driver(), nfs.Companion(manila.Name, manila.Namespace))))
+	os.Exit(cli.Run(operator.NewCommand(context.Background(),
+		"manila-csi-driver-operator", manila.Driver(), nfs.Companion(manila.Name, manila.Namespace))))
 }

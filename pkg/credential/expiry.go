@@ -46,9 +46,8 @@ func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionA
 		defer cancel()
 		at, err := w.client.Expiry(bounded)
 		if err != nil {
-			klog.FromContext(ctx).
-				V(2).
-				Info("OpenStack did not report when the credentials expire", "secret", w.name, "reason", err.Error())
+			klog.FromContext(ctx).V(2).Info("OpenStack did not report when the credentials expire",
+				"secret", w.name, "reason", err.Error())
 			w.expiry.next = now.Add(retryInterval)
 		} else {
 			w.expiry.at, w.expiry.next = at, now.Add(expiryInterval)
@@ -71,8 +70,11 @@ func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionA
 		reason, verb = "Expired", "has expired"
 	}
 	message := fmt.Sprintf(
-		"The application credential in %s %s at %s. Create a new one and replace it where the Secret is created from",
-		w.name, verb, w.expiry.at.UTC().Format(expiryFormat),
+		"The application credential in %s %s at %s. Create a new one, and update the "+
+			"source of the Secret",
+		w.name,
+		verb,
+		w.expiry.at.UTC().Format(expiryFormat),
 	)
 	w.warn(left, message)
 	return condition.WithStatus(opv1.ConditionTrue).WithReason(reason).WithMessage(message)
@@ -100,8 +102,8 @@ type Metrics struct {
 func newMetrics() Metrics {
 	return Metrics{expiry: metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "openstack_csi_credentials_expiry_seconds",
-		Help: "Seconds until the application credential of the driver expires, negative after the expiry. " +
-			"Absent for credentials that do not expire.",
+		Help: "Seconds until the application credential of the driver expires, negative after the " +
+			"expiry. Absent for credentials that do not expire.",
 	}, []string{"service"})}
 }
 

@@ -161,12 +161,8 @@ func (w *Watcher) consequence(content digest) string {
 		return fmt.Sprintf("The driver keeps its old credentials until OpenStack accepts those in %s, "+
 			"for %v at most", w.name, w.Wait)
 	}
-	return fmt.Sprintf(
-		"OpenStack has not accepted the credentials in %s for %v, so the driver uses them "+
-			"anyway",
-		w.name,
-		w.Wait,
-	)
+	return fmt.Sprintf("OpenStack has not accepted the credentials in %s for %v, so the driver uses "+
+		"them anyway", w.name, w.Wait)
 }
 
 func (w *Watcher) rejected(
@@ -185,7 +181,8 @@ func (w *Watcher) rejected(
 func (w *Watcher) report(
 	ctx context.Context, conditions ...*applyopv1.OperatorConditionApplyConfiguration,
 ) error {
-	if err := w.Cluster.Operator.ApplyOperatorStatus(ctx, w.Name(), applyopv1.OperatorStatus().WithConditions(conditions...)); err != nil {
+	status := applyopv1.OperatorStatus().WithConditions(conditions...)
+	if err := w.Cluster.Operator.ApplyOperatorStatus(ctx, w.Name(), status); err != nil {
 		return err
 	}
 	accepted, before := conditions[0], w.message

@@ -6,8 +6,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 )
 
-// cloudProbe returns the controller that polls OpenStack. If the driver waits for OpenStack, it also
-// decides when the driver is needed.
+// cloudProbe returns the controller that polls OpenStack. If the driver waits for OpenStack, it
+// also decides when the driver is needed.
 func (d *driver) cloudProbe(string) ([]factory.Controller, error) {
 	probe := d.components.Probe
 	if probe == nil {

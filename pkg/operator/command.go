@@ -25,23 +25,27 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
-// NewCommand returns the command of an operator for one driver and its companions. name is that of the operator's Deployment, and of
-// the Lease it holds while it works unless the driver has another Component. ctx bounds everything that runs.
-func NewCommand(ctx context.Context, name string, leader plugin.Driver, companions ...plugin.Driver) *cobra.Command {
+// NewCommand returns the command of an operator for one driver and its companion drivers. name is
+// the name of the operator's Deployment, and of its Lease unless the driver has another Component.
+// The operator ends when ctx is done.
+func NewCommand(
+	ctx context.Context, name string, leader plugin.Driver, companions ...plugin.Driver,
+) *cobra.Command {
 	root := &cobra.Command{
 		Use:     name,
-		Short:   fmt.Sprintf("Installs the CSI driver %s of an OpenStack cloud and keeps it alive", leader.Name),
+		Short:   fmt.Sprintf("Install and maintain the CSI driver %s of an OpenStack cloud", leader.Name),
 		Version: version.Get().String(),
 	}
-	root.AddCommand(newStartCommand(ctx, name, append([]plugin.Driver{leader}, companions...)), newCheckCommand())
+	drivers := append([]plugin.Driver{leader}, companions...)
+	root.AddCommand(newStartCommand(ctx, name, drivers), newCheckCommand())
 	return root
 }
 
-// newCheckCommand returns the command that reads credentials as the operator does, without a login.
+// newCheckCommand returns the command that validates a clouds.yaml without a login.
 func newCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:          "check-clouds FILE",
-		Short:        "Check a clouds.yaml as the operator would, without a login",
+		Short:        "Validate a clouds.yaml as the operator does, without a login",
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -70,7 +74,7 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 				return err
 			}
 			ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-			// A second signal ends the process at once.
+			// A second signal ends the process immediately.
 			context.AfterFunc(ctx, restore)
 			return o.start(ctx)
 		},
@@ -87,28 +91,29 @@ func (o *operator) start(ctx context.Context) error {
 	}
 	own, err := client.GetKubeConfigOrInClusterConfig(o.settings.Kubeconfig, nil)
 	if err != nil {
-		return fmt.Errorf("reading the access to the API server: %w", err)
+		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	served := own
 	if o.settings.Flavour == flavour.HyperShift {
-		if served, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil); err != nil {
-			return fmt.Errorf("reading the access to the guest's API server: %w", err)
+		served, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil)
+		if err != nil {
+			return fmt.Errorf("loading the kubeconfig of the guest cluster: %w", err)
 		}
 		served.Wrap(guest.LimitResponses)
 	}
 	build, log := version.Get(), klog.FromContext(ctx)
 	if err := registerBuildInfo(legacyregistry.Register, o.namespaces.Operator, build); err != nil {
-		log.Error(err, "There is no metric of the build")
+		log.Error(err, "Failed to register the build metric")
 	}
-	log.Info("Starting", "operator", o.name, "flavour", o.settings.Flavour, "version", build.GitVersion, "commit", build.GitCommit)
+	log.Info("Starting", "operator", o.name, "flavour", o.settings.Flavour,
+		"version", build.GitVersion, "commit", build.GitCommit)
 	for _, warning := range o.settings.Warnings {
-		log.Info("A setting could be better", "warning", warning)
+		log.Info("Using fallback setting", "warning", warning)
 	}
-	return host.Run(ctx, o.hosting(own, served), o.run)
+	return host.Run(ctx, o.hostOptions(own, served), o.run)
 }
 
-// hosting says how the operator is in its cluster.
-func (o *operator) hosting(own, served *rest.Config) host.Options {
+func (o *operator) hostOptions(own, served *rest.Config) host.Options {
 	return host.Options{
 		Name:           cmp.Or(o.drivers[0].Component, o.name),
 		Namespace:      o.namespaces.Operator,

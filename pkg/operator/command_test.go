@@ -99,7 +99,7 @@ func TestComponent(t *testing.T) {
 	for component, want := range map[string]string{"": "test-operator", "openstack-manila-csi-driver-operator": "openstack-manila-csi-driver-operator"} {
 		drivers[0].Component = component
 		o := newTestOperator(t, flavour.Standalone, drivers...)
-		if got := o.hosting(&rest.Config{}, &rest.Config{}); got.Name != want || got.Namespace != "operators" {
+		if got := o.hostOptions(&rest.Config{}, &rest.Config{}); got.Name != want || got.Namespace != "operators" {
 			t.Errorf("component %q: the operator leads as %s/%s, want operators/%s", component, got.Namespace, got.Name, want)
 		}
 	}

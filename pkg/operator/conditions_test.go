@@ -64,11 +64,11 @@ func TestStable(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := stable(tt.message)
+			got := stableMessage(tt.message)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
-			if again := stable(got); again != got {
+			if again := stableMessage(got); again != got {
 				t.Errorf("stabilized twice it is %q", again)
 			}
 		})
@@ -90,12 +90,12 @@ func TestPresentable(t *testing.T) {
 			t.Run(name+string(status), func(t *testing.T) {
 				t.Parallel()
 				empty := applyopv1.OperatorCondition().WithType(name).WithStatus(status)
-				presentable(empty)
+				complete(empty)
 				if got := *empty.Reason + ": " + *empty.Message; got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 				given := applyopv1.OperatorCondition().WithType(name).WithStatus(status).WithReason("Why").WithMessage("what\n")
-				presentable(given)
+				complete(given)
 				if got := *given.Reason + ": " + *given.Message; got != "Why: what" {
 					t.Errorf("got %q, want what was given", got)
 				}

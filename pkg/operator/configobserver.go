@@ -19,9 +19,9 @@ func (d *driver) configObserver(name string) ([]factory.Controller, error) {
 		listers.PreRunCachesSynced = append(listers.PreRunCachesSynced, informer.HasSynced)
 	}
 	observeProxy := proxy.NewProxyObserveFunc(csiconfigobservercontroller.ProxyConfigPath())
-	return []factory.Controller{
-		configobserver.NewConfigObserver(name, d.operator, d.events, listers, informers, observeProxy, observeTLS),
-	}, nil
+	controller := configobserver.NewConfigObserver(name, d.operator, d.events, listers, informers,
+		observeProxy, observeTLS)
+	return []factory.Controller{controller}, nil
 }
 
 func observeTLS(

@@ -12,9 +12,9 @@ import (
 )
 
 // deployed reports whether a workload of the driver exists in the cluster of its controllers;
-// standalone this includes the node plugins. It reads the API server, because the cache may be empty
-// at first. It ignores the guest cluster of HyperShift: the administrator of a guest cluster can
-// create a DaemonSet of any name, which must not deploy a driver in the management cluster.
+// standalone this includes the node plugins. It reads the API server, because the cache may be
+// empty at first. It ignores the guest cluster of HyperShift: the administrator of a guest cluster
+// can create a DaemonSet of any name, which must not deploy a driver in the management cluster.
 func (d *driver) deployed(ctx context.Context) (bool, error) {
 	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
 		for _, side := range flavour.Sides() {

@@ -79,7 +79,9 @@ func checkName(d plugin.Driver, b *bundle.Bundle) error {
 const unknownRelease = "unknown"
 
 // placeholders returns the values of the early placeholders of each side.
-func placeholders(bundles []*bundle.Bundle, s *settings.Settings, n flavour.Namespaces) map[flavour.Side]map[string]string {
+func placeholders(
+	bundles []*bundle.Bundle, s *settings.Settings, n flavour.Namespaces,
+) map[flavour.Side]map[string]string {
 	values := map[flavour.Side]map[string]string{}
 	for side, names := range imageNames(bundles) {
 		values[side] = map[string]string{

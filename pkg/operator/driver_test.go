@@ -364,7 +364,7 @@ func TestUnusableDrivers(t *testing.T) {
 	}{
 		"no assets":    {func(d *plugin.Driver) { d.Assets = nil }, `plugin.Driver "OpenStackManila": field Assets is required`},
 		"empty assets": {func(d *plugin.Driver) { d.Assets = os.DirFS(t.TempDir()) }, `loading assets of driver "OpenStackManila"`},
-		"no name":      {func(d *plugin.Driver) { d.Name = "" }, `plugin.Driver "OpenStackManila": field Name "" is no name`},
+		"no name":      {func(d *plugin.Driver) { d.Name = "" }, `plugin.Driver "OpenStackManila": field Name "" is not a name`},
 		"name of another driver": {
 			func(d *plugin.Driver) { d.Name = "cinder.csi.openstack.org" },
 			`plugin.Driver "OpenStackManila": field Name is "cinder.csi.openstack.org", but the CSIDriver in its assets is "manila.csi.openstack.org"`,

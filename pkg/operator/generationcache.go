@@ -13,9 +13,10 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// generationCache returns the generations that this process applied, even while the cache of the ClusterCSIDriver is older.
-// library-go updates a workload whose generation differs from the one in the status. With an older cache it would send an
-// update that changes nothing, and an event about it, after each change of a workload.
+// generationCache returns the generations that this process applied, even if the cache of the
+// ClusterCSIDriver is older. library-go updates a workload whose generation differs from the
+// status. With an older cache it would send an update without a change, and an event, after each
+// change of a workload.
 type generationCache struct {
 	v1helpers.OperatorClientWithFinalizers
 
@@ -23,19 +24,22 @@ type generationCache struct {
 	applied []opv1.GenerationStatus
 }
 
-// ApplyOperatorStatus keeps the generations of the status. They are true whether or not the API server accepts the status.
-func (k *generationCache) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+// ApplyOperatorStatus stores the generations of the status. They are correct even if the API server
+// rejects the status.
+func (c *generationCache) ApplyOperatorStatus(
+	ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
 	if status != nil {
-		k.keep(status.Generations)
+		c.store(status.Generations)
 	}
-	return k.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+	return c.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
 }
 
-func (k *generationCache) keep(generations []applyopv1.GenerationStatusApplyConfiguration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (c *generationCache) store(generations []applyopv1.GenerationStatusApplyConfiguration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, g := range generations {
-		resourcemerge.SetGeneration(&k.applied, opv1.GenerationStatus{
+		resourcemerge.SetGeneration(&c.applied, opv1.GenerationStatus{
 			Group: ptr.Deref(g.Group, ""), Resource: ptr.Deref(g.Resource, ""),
 			Namespace: ptr.Deref(g.Namespace, ""), Name: ptr.Deref(g.Name, ""),
 			LastGeneration: ptr.Deref(g.LastGeneration, 0), Hash: ptr.Deref(g.Hash, ""),
@@ -43,17 +47,17 @@ func (k *generationCache) keep(generations []applyopv1.GenerationStatusApplyConf
 	}
 }
 
-// GetOperatorState returns the cached state with the kept generations.
-func (k *generationCache) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
-	spec, cached, version, err := k.OperatorClientWithFinalizers.GetOperatorState()
+// GetOperatorState returns the cached state with the stored generations.
+func (c *generationCache) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+	spec, cached, version, err := c.OperatorClientWithFinalizers.GetOperatorState()
 	if err != nil || cached == nil {
 		return spec, cached, version, err
 	}
 	status := *cached
 	status.Generations = slices.Clone(cached.Generations)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, g := range k.applied {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.applied {
 		resourcemerge.SetGeneration(&status.Generations, g)
 	}
 	return spec, &status, version, nil

@@ -24,6 +24,9 @@ import (
 // hashKeyKey is the key of the Secret.
 const hashKeyKey = "key"
 
+const hashKeyDescription = "Key of the hashes in the annotations of the driver's workloads. " +
+	"Another key rolls the workloads out once."
+
 // hashKey stores the key of the hashes of rollout inputs in a Secret beside the operator, so that
 // each run of the operator writes the same hashes.
 type hashKey struct {
@@ -78,10 +81,10 @@ func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
 		rand.Read(value) // never returns an error
 	}
 	required := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: k.name, Annotations: map[string]string{
-			"kubernetes.io/description": "Key of the hashes in the annotations of the driver's workloads. Another key " +
-				"rolls the workloads out once.",
-		}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: k.namespace, Name: k.name,
+			Annotations: map[string]string{"kubernetes.io/description": hashKeyDescription},
+		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{hashKeyKey: value},
 	}
@@ -97,9 +100,11 @@ func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
 	return nil
 }
 
-// replace updates a Secret without a key. It keeps a key that the cache does not contain yet, because
-// another process uses it.
-func (k *hashKey) replace(ctx context.Context, recorder events.Recorder, required *corev1.Secret) error {
+// replace updates a Secret without a key. It keeps a key that the cache does not contain yet,
+// because another process uses it.
+func (k *hashKey) replace(
+	ctx context.Context, recorder events.Recorder, required *corev1.Secret,
+) error {
 	secrets := k.kube.CoreV1().Secrets(k.namespace)
 	live, err := secrets.Get(ctx, k.name, metav1.GetOptions{})
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// imageSuffix ends the names of placeholders of images, and of the variables that hold them.
+// imageSuffix ends the names of the placeholders of images, and of the environment variables.
 const imageSuffix = "_IMAGE"
 
-// imageNames returns the placeholders of images that the bundles have on each side, sorted.
+// imageNames returns the sorted placeholders of images in the bundles, by side.
 func imageNames(bundles []*bundle.Bundle) map[flavour.Side][]string {
 	names := map[flavour.Side][]string{}
 	for _, side := range flavour.Sides() {
@@ -33,24 +33,27 @@ func imageNames(bundles []*bundle.Bundle) map[flavour.Side][]string {
 	return names
 }
 
-// imageVariables returns the environment variables that may hold the image of a placeholder, the best first.
+// imageVariables returns the environment variables of a placeholder, in order of preference.
 //
-// On HyperShift some variables hold images of the guest's release, for its nodes. What runs in the management cluster is of the
-// control plane's release, and has variables of its own. cluster-storage-operator passes two of them; where one is missing, the
-// guest's image is better than none.
+// On HyperShift some variables contain images of the guest cluster's release, for its nodes. Pods
+// in the management cluster use the release of the control plane, which has variables of its own.
+// cluster-storage-operator sets two of them; the image of the guest cluster is the fallback.
 func imageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []string {
 	if f != flavour.HyperShift || side != flavour.ControlPlane {
 		return []string{placeholder}
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
 	switch placeholder {
-	case bundle.DriverImage, bundle.LivenessProbeImage, bundle.NFSDriverImage, bundle.KubeRBACProxyImage:
+	case bundle.DriverImage,
+		bundle.LivenessProbeImage,
+		bundle.NFSDriverImage,
+		bundle.KubeRBACProxyImage:
 		return []string{own, placeholder}
 	}
 	return []string{placeholder}
 }
 
-// allImageVariables returns the variables for each image that the bundles need.
+// allImageVariables returns the variables of each image in the bundles.
 func allImageVariables(f flavour.Flavour, bundles []*bundle.Bundle) [][]string {
 	var all [][]string
 	names := imageNames(bundles)

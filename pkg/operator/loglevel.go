@@ -17,8 +17,8 @@ func (d *driver) logLevel(string) ([]factory.Controller, error) {
 	return []factory.Controller{controller}, nil
 }
 
-// logLevelCap limits spec.operatorLogLevel to Trace. At a higher level client-go logs request bodies,
-// and with them the Secrets that the operator writes.
+// logLevelCap limits spec.operatorLogLevel to Trace. At a higher level client-go logs request
+// bodies, and with them the Secrets that the operator writes.
 type logLevelCap struct {
 	v1helpers.OperatorClient
 }

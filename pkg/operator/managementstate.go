@@ -26,17 +26,20 @@ func (d *driver) managementState(name string) ([]factory.Controller, error) {
 		if err != nil {
 			return err
 		}
-		condition := d.managementCondition(spec.ManagementState)
-		return d.operator.ApplyOperatorStatus(ctx, name, applyopv1.OperatorStatus().WithConditions(condition))
+		status := applyopv1.OperatorStatus().WithConditions(d.managementCondition(spec.ManagementState))
+		return d.operator.ApplyOperatorStatus(ctx, name, status)
 	}
-	controller := factory.New().WithInformers(d.operator.Informer()).WithSync(sync).ToController(name, d.events)
-	return []factory.Controller{controller}, nil
+	f := factory.New().WithInformers(d.operator.Informer()).WithSync(sync)
+	return []factory.Controller{f.ToController(name, d.events)}, nil
 }
 
-func (d *driver) managementCondition(state opv1.ManagementState) *applyopv1.OperatorConditionApplyConfiguration {
-	ret := applyopv1.OperatorCondition().WithType(managementStateDegraded).WithStatus(opv1.ConditionFalse)
-	effect := fmt.Sprintf("the operator does not upgrade, repair or configure the driver, and does not "+
-		"update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed", d.Name)
+func (d *driver) managementCondition(
+	state opv1.ManagementState,
+) *applyopv1.OperatorConditionApplyConfiguration {
+	ret := applyopv1.OperatorCondition().
+		WithType(managementStateDegraded).WithStatus(opv1.ConditionFalse)
+	effect := fmt.Sprintf("the operator does not upgrade, repair or configure the driver, and does "+
+		"not update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed", d.Name)
 	switch {
 	case state == opv1.Managed, state == opv1.Removed && d.Removable:
 		return ret
@@ -48,5 +51,6 @@ func (d *driver) managementCondition(state opv1.ManagementState) *applyopv1.Oper
 				"volumes. The driver stays installed; " + effect)
 	}
 	return ret.WithStatus(opv1.ConditionTrue).WithReason("Unknown").
-		WithMessage(fmt.Sprintf("managementState %.32q is not supported. The driver stays installed; %s", state, effect))
+		WithMessage(fmt.Sprintf("managementState %.32q is not supported. The driver stays installed; %s",
+			state, effect))
 }

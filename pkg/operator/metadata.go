@@ -10,10 +10,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// servingCertificate is an annotation of Services for the service CA operator; it names a Secret.
+// servingCertificate is an annotation of Services. The service CA operator creates the Secret with
+// this name.
 const servingCertificate = "service.beta.openshift.io/serving-cert-secret-name"
 
-// servingCertificates returns the names of the Secrets that the service CA operator makes for the driver's Services.
+// servingCertificates returns the names of the Secrets with the certificates of the driver's
+// Services.
 func (d *driver) servingCertificates() ([]string, error) {
 	var names []string
 	for _, asset := range d.bundle.Select(bundle.Static, flavour.ControlPlane) {
@@ -28,6 +30,7 @@ func (d *driver) servingCertificates() ([]string, error) {
 	return names, nil
 }
 
+// metadata returns the name, the namespace, the labels and the annotations of an asset.
 func metadata(asset bundle.Asset) (*metav1.PartialObjectMetadata, error) {
 	var object metav1.PartialObjectMetadata
 	if err := yaml.Unmarshal(asset.Data, &object); err != nil {

@@ -29,8 +29,8 @@ type operator struct {
 	namespaces flavour.Namespaces
 }
 
-// newOperator loads the bundles of the drivers, and then the settings, because the bundles determine
-// which images are required. lookup reads an environment variable.
+// newOperator loads the bundles of the drivers, and then the settings, because the bundles
+// determine which images are required. lookup reads an environment variable.
 func newOperator(
 	name string, drivers []plugin.Driver, flags *settings.Flags, lookup func(string) (string, bool),
 ) (*operator, error) {
@@ -51,7 +51,8 @@ func newOperator(
 	}, nil
 }
 
-// run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is done.
+// run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is
+// done.
 func (o *operator) run(ctx context.Context, process host.Process) error {
 	connected, err := o.connect(process)
 	if err != nil {
@@ -90,7 +91,8 @@ func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	connected.Operator = &generationCache{OperatorClientWithFinalizers: newConditionWriter(connected.Operator)}
+	client := newConditionWriter(connected.Operator)
+	connected.Operator = &generationCache{OperatorClientWithFinalizers: client}
 	return connected, nil
 }
 
@@ -156,7 +158,8 @@ func setUp(drivers []*driver, c clock.Clock) error {
 
 func registerMetrics(leader *driver) error {
 	if leader.components.Credentials != nil {
-		if err := leader.components.Credentials.Metrics.RegisterWith(legacyregistry.Register); err != nil {
+		metrics := leader.components.Credentials.Metrics
+		if err := metrics.RegisterWith(legacyregistry.Register); err != nil {
 			return fmt.Errorf("registering metrics of the credentials: %w", err)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 const optionalResync = time.Minute
 
 func (d *driver) volumeSnapshotClass(name string) ([]factory.Controller, error) {
-	return d.optionalResources(name, bundle.SnapshotClass, "volumesnapshotclasses.snapshot.storage.k8s.io")
+	const crd = "volumesnapshotclasses.snapshot.storage.k8s.io"
+	return d.optionalResources(name, bundle.SnapshotClass, crd)
 }
 
 func (d *driver) serviceMonitor(name string) ([]factory.Controller, error) {
@@ -32,7 +33,9 @@ func (d *driver) serviceMonitor(name string) ([]factory.Controller, error) {
 
 // optionalResources returns the controllers that apply the assets of a role while their CRD exists.
 // They never delete an object: Kubernetes deletes it together with its CRD.
-func (d *driver) optionalResources(name string, role bundle.Role, crd string) ([]factory.Controller, error) {
+func (d *driver) optionalResources(
+	name string, role bundle.Role, crd string,
+) ([]factory.Controller, error) {
 	var controllers []factory.Controller
 	for _, side := range flavour.Sides() {
 		if assets := d.bundle.Select(role, side); len(assets) > 0 {
@@ -57,10 +60,11 @@ func (d *driver) optionalResourcesOn(
 		apiextensionsinformers.WithTransform(guest.OnlyObject(crdName, withoutSchema)))
 	d.cluster.AddInformerFactory(crds)
 	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
+	exists := func() bool { return established(crd.Lister(), crdName) }
 	files, read := assetFunc(assets)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
-		WithConditionalResources(read, files, func() bool { return established(crd.Lister(), crdName) }, never).
+		WithConditionalResources(read, files, exists, never).
 		// The CRD may be deleted after this check.
 		WithIgnoreNotFoundOnCreate()
 	sync, err := withClassNames(assets, static.Sync)

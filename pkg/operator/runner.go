@@ -11,9 +11,9 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 )
 
-// prerequisitesTimeout bounds how long workload controllers wait for the prerequisites. A pod that is
-// created before them is rejected, and recreated only after minutes of back-off. But a workload that
-// starts late and incomplete is better than none.
+// prerequisitesTimeout bounds how long workload controllers wait for the prerequisites. A pod that
+// is created before them is rejected, and recreated only after minutes of back-off. But a workload
+// that starts late and incomplete is better than none.
 const prerequisitesTimeout = 30 * time.Second
 
 // runner starts the controllers of an operator, phase by phase.
@@ -76,15 +76,16 @@ func (d *driver) waitFor(ctx context.Context, prerequisite string, met func() bo
 	if met == nil {
 		return
 	}
-	const interval = 50 * time.Millisecond
-	err := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) { return met(), nil })
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true,
+		func(context.Context) (bool, error) { return met(), nil })
 	if err != nil {
 		klog.FromContext(ctx).Info("Timed out waiting for prerequisites; starting workload controllers",
 			"driver", d.Name, "missing", prerequisite)
 	}
 }
 
-// hasObservedConfig returns true if the ClusterCSIDriver contains all values that the workloads need.
+// hasObservedConfig returns true if the ClusterCSIDriver contains all values that the workloads
+// need.
 func (d *driver) hasObservedConfig() bool {
 	_, _, _, err := d.cluster.Workloads(d.operator, string(d.Name)).GetOperatorState()
 	return err == nil

@@ -25,24 +25,24 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// servicePorts repairs the ports of Services. library-go compares a Service's metadata, selector and type only: ports that
-// somebody edited would stay, and Prometheus would find nobody. As the operator client of the controller that writes the rest of
-// the Services, it adds its failure to the controller's condition.
+// servicePorts repairs the ports of Services. library-go compares only the metadata, the selector
+// and the type of a Service, so Prometheus would not find a port that was edited. servicePorts is
+// also the operator client of the static resources controller, to add its error to the condition.
 type servicePorts struct {
 	v1helpers.OperatorClient
 	kube     kubernetes.Interface
 	required []requiredService
-	// failure is the result of the last sync.
-	failure error
+	// err is the result of the last sync.
+	err error
 }
 
-// requiredService is a Service as it should be, and what finds it as it is.
+// requiredService is the required state of a Service, and a lister of its current state.
 type requiredService struct {
 	*corev1.Service
 	lister corelisters.ServiceLister
 }
 
-// newServicePorts takes the Services among the assets.
+// newServicePorts returns the servicePorts of the Services among the assets.
 func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
 	s := &servicePorts{OperatorClient: d.operator, kube: clients.Kube}
@@ -58,28 +58,30 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		if err := yaml.UnmarshalStrict(asset.Data, &service); err != nil {
 			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
 		}
-		lister := clients.ObjectInformers.For(service.Namespace, service.Name).Core().V1().Services().Lister()
-		s.required = append(s.required, requiredService{&service, lister})
+		services := clients.ObjectInformers.For(service.Namespace, service.Name).Core().V1().Services()
+		s.required = append(s.required, requiredService{&service, services.Lister()})
 	}
 	return s, nil
 }
 
-// before returns sync with the repair before it.
+// before returns a function that repairs the ports and then calls sync.
 func (s *servicePorts) before(sync factory.SyncFunc) factory.SyncFunc {
 	return func(ctx context.Context, syncCtx factory.SyncContext) error {
-		s.failure = s.sync(ctx)
-		return errors.Join(s.failure, sync(ctx, syncCtx))
+		s.err = s.sync(ctx)
+		return errors.Join(s.err, sync(ctx, syncCtx))
 	}
 }
 
-// ApplyOperatorStatus adds the failure to the condition Degraded of the status.
-func (s *servicePorts) ApplyOperatorStatus(ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
-	if s.failure != nil {
+// ApplyOperatorStatus adds the error to the condition Degraded of the status.
+func (s *servicePorts) ApplyOperatorStatus(
+	ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
+	if s.err != nil {
 		for i := range status.Conditions {
 			condition := &status.Conditions[i]
 			if strings.HasSuffix(ptr.Deref(condition.Type, ""), opv1.OperatorStatusTypeDegraded) {
 				condition.WithStatus(opv1.ConditionTrue).WithReason("SyncError").
-					WithMessage(ptr.Deref(condition.Message, "") + s.failure.Error() + "\n")
+					WithMessage(ptr.Deref(condition.Message, "") + s.err.Error() + "\n")
 			}
 		}
 	}
@@ -96,8 +98,9 @@ func (s *servicePorts) sync(ctx context.Context) error {
 
 func (s *servicePorts) repair(ctx context.Context, required requiredService) error {
 	good := func(existing *corev1.Service, err error) bool {
-		// The static controller creates a missing Service with its ports.
-		return apierrors.IsNotFound(err) || err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, required.Spec.Ports)
+		// The static resources controller creates a missing Service.
+		return apierrors.IsNotFound(err) ||
+			err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, required.Spec.Ports)
 	}
 	if good(required.lister.Services(required.Namespace).Get(required.Name)) {
 		return nil
@@ -115,7 +118,8 @@ func (s *servicePorts) repair(ctx context.Context, required requiredService) err
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("repairing the ports of Service %s/%s: %w", required.Namespace, required.Name, err)
+		return fmt.Errorf("repairing the ports of Service %s/%s: %w",
+			required.Namespace, required.Name, err)
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
 
-// withClassNames returns sync with events that name the driver's VolumeSnapshotClasses. library-go's events about these contain
-// the kind only.
+// withClassNames returns sync with events that contain the names of the driver's
+// VolumeSnapshotClasses. library-go's events contain only the kind.
 func withClassNames(assets []bundle.Asset, sync factory.SyncFunc) (factory.SyncFunc, error) {
 	var names []string
 	for _, asset := range assets {
@@ -38,7 +38,7 @@ func (c classNaming) Recorder() events.Recorder {
 	return classNamer{c.SyncContext.Recorder(), c.names}
 }
 
-// classNamer replaces the version behind the group by names.
+// classNamer replaces the API version in an event by the names.
 type classNamer struct {
 	events.Recorder
 	names string

@@ -20,8 +20,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// staticResync is the interval of a reconcile without an event. The minute of library-go's controller
-// would cost one request per object and minute.
+// staticResync is the interval of a reconcile without an event. The minute of library-go's
+// controller would cost one request per object and minute.
 const staticResync = 10 * time.Minute
 
 // The names of the two controllers of static assets. Standalone, where both sides are one cluster,
@@ -97,10 +97,11 @@ func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bun
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(obj.GetObjectKind().GroupVersionKind())
 		if object.GetNamespace() == "" && clients.Informers.InformersFor("") == nil {
-			return fmt.Errorf("asset %q has no namespace: the operator can read such objects only in the guest cluster",
-				asset.Name)
+			return fmt.Errorf("asset %q has no namespace: the operator can read such objects only in the "+
+				"guest cluster", asset.Name)
 		}
-		informer, err := clients.ObjectInformers.For(object.GetNamespace(), object.GetName()).ForResource(resource)
+		informers := clients.ObjectInformers.For(object.GetNamespace(), object.GetName())
+		informer, err := informers.ForResource(resource)
 		if err != nil {
 			return fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
 		}

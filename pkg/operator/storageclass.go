@@ -9,7 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
-	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -27,8 +26,8 @@ import (
 const classResync = 10 * time.Minute
 
 // storageClass returns the controller of the StorageClasses among the driver's assets. It honours
-// spec.storageClassState of the ClusterCSIDriver; the administrator decides which StorageClass is the
-// default. A driver whose StorageClasses depend on the cloud has no such assets.
+// spec.storageClassState of the ClusterCSIDriver; the administrator decides which StorageClass is
+// the default. A driver whose StorageClasses depend on the cloud has no such assets.
 //
 // It replaces library-go's controller, which deletes a StorageClass before the API server has
 // accepted its replacement.
@@ -45,7 +44,8 @@ func (d *driver) storageClass(name string) ([]factory.Controller, error) {
 		}
 		classes = append(classes, class)
 	}
-	reconciler := storageclass.NewReconciler(d.cluster.Side(flavour.Guest).Kube, d.classLister(), d.events)
+	kube := d.cluster.Side(flavour.Guest).Kube
+	reconciler := storageclass.NewReconciler(kube, d.classInformer().Lister(), d.events)
 	controller := factory.New().
 		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
 		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
@@ -83,22 +83,20 @@ func (d *driver) reconcileClass(
 	ctx context.Context, reconciler *storageclass.Reconciler, class *storagev1.StorageClass,
 ) error {
 	required := class.DeepCopy()
-	if err := csistorageclasscontroller.SetDefaultStorageClass(d.classLister(), required); err != nil {
+	if err := csistorageclasscontroller.SetDefaultStorageClass(d.classInformer().Lister(), required); err != nil {
 		return fmt.Errorf("deciding whether it is the default: %w", err)
 	}
 	return reconciler.Reconcile(ctx, required, func(*storagev1.StorageClass) bool { return true })
 }
 
 func (d *driver) removeClass(ctx context.Context, class *storagev1.StorageClass) error {
-	if _, err := d.classLister().Get(class.Name); apierrors.IsNotFound(err) {
+	if _, err := d.classInformer().Lister().Get(class.Name); apierrors.IsNotFound(err) {
 		return nil
 	}
 	client := d.cluster.Side(flavour.Guest).Kube.StorageV1()
 	_, _, err := resourceapply.DeleteStorageClass(ctx, client, d.events, class)
 	return err
 }
-
-func (d *driver) classLister() storagelisters.StorageClassLister { return d.classInformer().Lister() }
 
 func (d *driver) classInformer() storageinformers.StorageClassInformer {
 	return d.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses()

@@ -18,9 +18,9 @@ const (
 	trustedCAKey = "ca-bundle.crt"
 )
 
-// trustedCA is the ConfigMap with the trusted CA bundle of the operator's own cluster. On HyperShift
-// this is the management cluster: the administrator of a guest cluster must not decide which CAs the
-// operator trusts.
+// trustedCA is the ConfigMap with the trusted CA bundle of the operator's own cluster. On
+// HyperShift this is the management cluster: the administrator of a guest cluster must not decide
+// which CAs the operator trusts.
 type trustedCA struct {
 	asset           bundle.Asset
 	namespace, name string
@@ -42,9 +42,9 @@ func (d *driver) findTrustedCA() (*trustedCA, error) {
 }
 
 func newTrustedCA(c *cluster.Cluster, asset bundle.Asset, namespace, name string) *trustedCA {
+	informers := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, name)
 	return &trustedCA{
-		asset: asset, namespace: namespace, name: name,
-		configMaps: c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps(),
+		asset: asset, namespace: namespace, name: name, configMaps: informers.Core().V1().ConfigMaps(),
 	}
 }
 

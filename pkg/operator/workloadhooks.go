@@ -16,15 +16,17 @@ import (
 
 // controllerHooks returns the hooks of the Deployment. The hooks of the driver plugin come last, so
 // that they can override the others.
-func (d *driver) controllerHooks(deployments appslisters.DeploymentLister) ([]hook.Workload, error) {
+func (d *driver) controllerHooks(
+	deployments appslisters.DeploymentLister,
+) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
 		certificates, d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
-// nodeHooks returns the hooks of the DaemonSet. On HyperShift the guest cluster does not contain the
-// certificates.
+// nodeHooks returns the hooks of the DaemonSet. On HyperShift the guest cluster does not contain
+// the certificates.
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
 	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(flavour.Guest)...)
 	if d.cluster.Flavour == flavour.Standalone {
@@ -42,7 +44,8 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []hook.Workload {
 	if d.cluster.Flavour == flavour.HyperShift {
 		return []hook.Workload{
-			{Informers: []factory.Informer{d.cluster.Config.Infrastructures.Informer()}}, // because the manifest contains the cluster ID
+			// The manifest contains the cluster ID.
+			{Informers: []factory.Informer{d.cluster.Config.Infrastructures.Informer()}},
 			hook.HostedControlPlane(d.cluster),
 			hook.Proxy(d.settings.Proxy),
 			hook.RunAsUser(d.settings.RunAsUser),
@@ -71,7 +74,9 @@ func (d *driver) certificateHooks() ([]hook.Workload, error) {
 }
 
 // workload returns the asset of a role and its metadata, or nil if the driver does not have one.
-func (d *driver) workload(role bundle.Role, side flavour.Side) (bundle.Asset, *metav1.PartialObjectMetadata, error) {
+func (d *driver) workload(
+	role bundle.Role, side flavour.Side,
+) (bundle.Asset, *metav1.PartialObjectMetadata, error) {
 	switch assets := d.bundle.Select(role, side); len(assets) {
 	case 0:
 		return bundle.Asset{}, nil, nil

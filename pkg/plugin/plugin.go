@@ -1,5 +1,6 @@
-// Package plugin is the contract between the operator core and a driver: what a driver's author writes, and what the core
-// does with it. A driver is data and one function of behaviour; it knows neither the core nor other drivers.
+// Package plugin is the contract between pkg/operator and the driver plugins: what the author of a
+// driver provides and what the operator does with it. A plugin consists of data and a Setup
+// function; it imports neither pkg/operator nor other plugins.
 package plugin
 
 import (
@@ -19,60 +20,65 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
-// Driver is what a CSI driver brings to the core.
+// Driver is a driver plugin.
 type Driver struct {
-	// Name is the CSI driver's and its ClusterCSIDriver's. A companion (NFS) has the name of its leader.
+	// Name is the name of the CSI driver and of its ClusterCSIDriver. A companion driver (NFS) uses
+	// the name of the leading driver.
 	Name opv1.CSIDriverName
-	// ConditionPrefix starts the types of all conditions about the driver's operands. Alerts and CSO know them: MUST NOT change.
+	// ConditionPrefix starts the types of all conditions about the driver's operands. It MUST NOT
+	// change, because alerts and CSO match the types.
 	ConditionPrefix string
-	// Component is the name under which the operator leads and reports events; "" is the name of its Deployment. It MUST be the name
-	// that every other operator of this driver uses, so that an old and a new one never lead together.
+	// Component is the name of the Lease and the source of events; "" is the name of the operator's
+	// Deployment. It MUST be the same for every operator of this driver, so that an old and a new one
+	// are never active at the same time.
 	Component string
-	// Assets is the driver's asset folder, which holds the generated bundle of each flavour.
+	// Assets is the driver's asset folder, which contains the generated bundle of each flavour.
 	Assets fs.FS
-	// Namespace of the operands; "" is flavour.DefaultNamespace.
+	// Namespace is the namespace of the operands; "" is flavour.DefaultNamespace.
 	Namespace string
-	// Removable says that managementState Removed is honoured. It is not where pods could then no longer unmount volumes.
+	// Removable means that the operator supports the managementState Removed. It must be false if pods
+	// could not unmount their volumes without the driver.
 	Removable bool
-	// StaleConditions are types that earlier releases left behind. They are removed, also while the driver is disabled.
+	// StaleConditions are condition types of earlier releases. The operator removes them, even while
+	// the driver is disabled.
 	StaleConditions []string
-	// Setup joins the driver to the cluster. It MUST NOT do I/O or start goroutines; informers it asks for are started later.
-	// nil is a driver of assets only.
+	// Setup creates the components of the driver. It MUST NOT do I/O or start goroutines; the operator
+	// starts the informers later. It is nil for a driver that consists of assets only.
 	Setup func(Dependencies) (Components, error)
 }
 
-// Dependencies is what a driver is wired to.
+// Dependencies are what a Setup function can use.
 type Dependencies struct {
 	Cluster  *cluster.Cluster
 	Settings *settings.Settings
 	Events   events.Recorder
-	// Cloud is where the operator's own access to OpenStack is kept, the CAs that the cluster trusts included.
+	// Cloud is the source of the operator's own credentials, and of the CAs that the cluster trusts.
 	Cloud openstack.Source
-	// CloudInformers tell of changes of Cloud that are not in files. A controller that asks the cloud MUST wait for them and be
-	// woken by them.
+	// CloudInformers report changes of Cloud that are not in files. A controller that sends requests
+	// to OpenStack MUST wait for their caches and sync on their events.
 	CloudInformers []factory.Informer
 	Clock          clock.Clock
 }
 
-// Components is the driver's behaviour. Every field is optional.
+// Components are what a Setup function returns. Every field is optional.
 type Components struct {
-	// ControllerHooks changes the Deployment of the controller service, in this order, after the core's own hooks.
+	// ControllerHooks change the Deployment, in this order, after the hooks of pkg/operator.
 	ControllerHooks []hook.Workload
-	// NodeHooks changes the DaemonSet of the node service, likewise.
+	// NodeHooks change the DaemonSet, likewise.
 	NodeHooks []hook.Workload
-	// CSIDriverHooks changes the CSIDriver object.
+	// CSIDriverHooks change the CSIDriver object.
 	CSIDriverHooks []hook.CSIDriver
-	// Controllers run once the gate is open, and from then on.
+	// Controllers start when the driver is needed.
 	Controllers []factory.Controller
-	// Credentials tries the driver's own credentials, from when the gate opens; nil is a driver without.
+	// Credentials tests the driver Secret. It starts when the driver is needed.
 	Credentials *credential.Watcher
-	// Ready tells whether what the workloads read at their start is written; nil is yes. The core waits for it a while before it
-	// starts them, which saves a rollout.
+	// Ready returns true if the objects that pods read when they start are written. It is one of the
+	// prerequisites of the workload controllers, which saves a rollout.
 	Ready func() bool
-	// Probe polls OpenStack from the start; nil is a driver that does not need it.
+	// Probe polls OpenStack from the start.
 	Probe *cloudprobe.Probe
-	// StartWhenAvailable makes the core start the driver, and its companions, when Probe first finds
-	// it available. Otherwise they start at once.
+	// StartWhenAvailable makes the driver and its companions start when Probe first finds the driver
+	// available, or when they are deployed already. Otherwise they start at once.
 	StartWhenAvailable bool
 }
 

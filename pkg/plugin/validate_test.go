@@ -27,7 +27,7 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-func TestDriverValidate(t *testing.T) {
+func TestValidateNamesEachInvalidFieldOfADriver(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*plugin.Driver)
@@ -35,11 +35,11 @@ func TestDriverValidate(t *testing.T) {
 	}{
 		"good":                {change: func(*plugin.Driver) {}},
 		"good, with all":      {change: func(d *plugin.Driver) { d.Namespace, d.StaleConditions = "demo", []string{"AB", "B"} }},
-		"no name":             {change: func(d *plugin.Driver) { d.Name = "" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "" is no name`}},
-		"name with a space":   {change: func(d *plugin.Driver) { d.Name = "a b" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "a b" is no name`}},
+		"no name":             {change: func(d *plugin.Driver) { d.Name = "" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "" is not a name`}},
+		"name with a space":   {change: func(d *plugin.Driver) { d.Name = "a b" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "a b" is not a name`}},
 		"no assets":           {change: func(d *plugin.Driver) { d.Assets = nil }, want: []string{`plugin.Driver "OpenStackDemo": field Assets is required`}},
 		"no prefix":           {change: func(d *plugin.Driver) { d.ConditionPrefix = "" }, want: []string{`plugin.Driver "": field ConditionPrefix must be a word`}},
-		"malformed namespace": {change: func(d *plugin.Driver) { d.Namespace = "A/B" }, want: []string{`plugin.Driver "OpenStackDemo": field Namespace "A/B" is no name`}},
+		"malformed namespace": {change: func(d *plugin.Driver) { d.Namespace = "A/B" }, want: []string{`plugin.Driver "OpenStackDemo": field Namespace "A/B" is not a name`}},
 		"condition twice": {
 			change: func(d *plugin.Driver) { d.StaleConditions = []string{"A", "A", ""} },
 			want:   []string{`plugin.Driver "OpenStackDemo": field StaleConditions[1] "A"`, `plugin.Driver "OpenStackDemo": field StaleConditions[2] ""`},
@@ -74,7 +74,7 @@ func probe(service string) *cloudprobe.Probe {
 func onDeployment(*opv1.OperatorSpec, *appsv1.Deployment) error   { return nil }
 func onDaemonSet(_ *opv1.OperatorSpec, _ *appsv1.DaemonSet) error { return nil }
 
-func TestComponentsValidate(t *testing.T) {
+func TestValidateNamesEachInvalidComponent(t *testing.T) {
 	t.Parallel()
 	both := hook.Workload{Deployment: onDeployment, DaemonSet: onDaemonSet}
 	for name, test := range map[string]struct {
@@ -85,7 +85,7 @@ func TestComponentsValidate(t *testing.T) {
 		"good":  {components: plugin.Components{ControllerHooks: []hook.Workload{both}, NodeHooks: []hook.Workload{both}, Probe: probe("Demo"), StartWhenAvailable: true}},
 		"hooks of the other workload": {
 			components: plugin.Components{ControllerHooks: []hook.Workload{both, {DaemonSet: onDaemonSet}}, NodeHooks: []hook.Workload{{Deployment: onDeployment}}},
-			want:       []string{"plugin.Components: field ControllerHooks[1] changes a DaemonSet and no Deployment", "plugin.Components: field NodeHooks[0] changes a Deployment and no DaemonSet"},
+			want:       []string{"plugin.Components: field ControllerHooks[1] changes a DaemonSet but no Deployment", "plugin.Components: field NodeHooks[0] changes a Deployment but no DaemonSet"},
 		},
 		"nil": {
 			components: plugin.Components{
@@ -94,7 +94,7 @@ func TestComponentsValidate(t *testing.T) {
 				Controllers:     []factory.Controller{nil},
 			},
 			want: []string{
-				"plugin.Components: field ControllerHooks[0] has an informer that is nil", "plugin.Components: field CSIDriverHooks[0] is nil",
+				"plugin.Components: field ControllerHooks[0] contains an informer that is nil", "plugin.Components: field CSIDriverHooks[0] is nil",
 				"plugin.Components: field Controllers[0] is nil",
 			},
 		},
