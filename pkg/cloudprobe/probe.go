@@ -23,8 +23,8 @@ import (
 const (
 	// deadline bounds one probe. Busy clouds have needed more than 30 s for a login alone.
 	deadline = 2 * time.Minute
-	// triggerKey is the queue key of events that cause a probe at once.
-	triggerKey = "trigger"
+	// TriggerKey is the queue key of the events of Triggers.
+	TriggerKey = "trigger"
 )
 
 // Availability is what a successful probe found.
@@ -132,7 +132,7 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		WithSync(p.sync).
 		ResyncEvery(o.Interval)
 	for _, t := range o.Triggers {
-		key := func(runtime.Object) string { return triggerKey }
+		key := func(runtime.Object) string { return TriggerKey }
 		f.WithFilteredEventsInformersQueueKeyFunc(key, t.Filter, t.Informer)
 	}
 	p.Controller = f.ToController(o.Service+"CloudProbe", o.Events)
@@ -158,7 +158,7 @@ func (p *Probe) due(key string) bool {
 	changed := p.trustedCAsChanged()
 	age := p.Clock.Since(p.probedAt)
 	switch {
-	case p.probedAt.IsZero(), changed, key == triggerKey:
+	case p.probedAt.IsZero(), changed, key == TriggerKey:
 		return true
 	case age < p.Interval/2: // a retry after an error of the API server, which repeats only publish
 		return false

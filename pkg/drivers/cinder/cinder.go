@@ -54,15 +54,17 @@ func Driver() plugin.Driver {
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
 	sources := newSources(s.Cluster)
-	zones := newZoneWatcher(s, sources, cloud)
+	zones := newZoneTracker(s, cloud)
 	accepted := newCredentials(s, cloud)
 	config := newConfigSync(s, sources, zones, accepted)
+	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
 		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
 		NodeHooks:       inputs(s, flavour.Guest, accepted),
 		Credentials:     accepted,
-		Controllers:     []factory.Controller{zones, config},
+		Controllers:     []factory.Controller{config},
 		Ready:           config.written,
+		Probe:           newProbe(s, sources, zones),
 	}, nil
 }
 
@@ -72,7 +74,7 @@ func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Wa
 	cloud := credential.Cloud{Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock}
 	return credential.New(credential.Options{
 		Cluster: s.Cluster, Events: s.Events, Clock: s.Clock, Informers: s.CloudInformers,
-		Service: "Cinder", Secret: credentialsSecret, Open: cloud.Open,
+		Service: service, Secret: credentialsSecret, Open: cloud.Open,
 		Wait: s.Settings.CredentialsWait, Interval: s.Settings.PollInterval,
 	})
 }

@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/openshift/library-go/pkg/controller/factory"
+
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -22,16 +24,16 @@ func TestWiring(t *testing.T) {
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, clustertest.Seed{Flavour: f})
-			components, err := Driver().Setup(plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events})
+			b := newFixture(t, clustertest.Seed{Flavour: f})
+			components, err := Driver().Setup(plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var names []string
-			for _, c := range components.Controllers {
+			for _, c := range append([]factory.Controller{components.Probe}, components.Controllers...) {
 				names = append(names, c.Name())
 			}
-			if diff := cmp.Diff([]string{"CinderZoneWatcher", "OpenStackCinderConfigSync"}, names); diff != "" {
+			if diff := cmp.Diff([]string{"CinderCloudProbe", "OpenStackCinderConfigSync"}, names); diff != "" {
 				t.Errorf("controllers (-want +got):\n%s", diff)
 			}
 			if components.StartWhenAvailable || components.Ready() {
@@ -63,9 +65,9 @@ func inputsOf(hooks []hook.Workload) []string {
 }
 
 // hashes are the annotations that the inputs put on pods.
-func hashes(t *testing.T, b *bench) map[string]string {
+func hashes(t *testing.T, b *fixture) map[string]string {
 	t.Helper()
-	s := plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events}
+	s := plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock}
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
 	none := b.Side(flavour.Guest).ObjectInformers.For("none", "none").Apps().V1()
@@ -87,7 +89,7 @@ func hashes(t *testing.T, b *bench) map[string]string {
 // TestHashesFollowContent (46, 47, 48, 55): what the cloud says of it has no part in a rollout.
 func TestHashesFollowContent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +108,7 @@ func TestHashesFollowContent(t *testing.T) {
 		return n
 	}
 	b.cloud.fail(openstack.AuthenticationFailed)
-	b.pass(grace)
+	b.advance(grace)
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,7 @@ func TestReady(t *testing.T) {
 		"HyperShift, controller": {flavour.HyperShift, nil, []runtime.Object{cloudConf(hosted, nil)}, false},
 		"HyperShift, both":       {flavour.HyperShift, []runtime.Object{written("true")}, []runtime.Object{cloudConf(hosted, nil)}, true},
 	} {
-		b := newBench(t, clustertest.Seed{Flavour: test.flavour, Guest: test.guest, ControlPlane: test.controller})
+		b := newFixture(t, clustertest.Seed{Flavour: test.flavour, Guest: test.guest, ControlPlane: test.controller})
 		if got := b.config.written(); got != test.want {
 			t.Errorf("%s: written is %v", name, got)
 		}

@@ -29,7 +29,7 @@ const (
 	configSyncName    = "OpenStackCinderConfigSync"
 	configSyncManager = configSyncName + "-Status"
 	progressingType   = configSyncName + "Progressing"
-	// validType says whether the administrator's configuration is used completely. CSO ignores it.
+	// validType reports whether all of the administrator's configuration is used. CSO ignores it.
 	validType = "CinderUserConfigValid"
 
 	reasonAsExpected = "AsExpected"
@@ -39,35 +39,36 @@ const (
 
 	topologyChanged = "CinderTopologyChanged"
 
-	// maxLines is how many lines a condition has at most.
+	// maxLines is the maximum number of lines in a condition.
 	maxLines = 10
 )
 
-// configSync keeps the ConfigMap that the CSI driver reads. What it cannot make anew, because the administrator's text is wrong
-// or the cloud does not answer, stays as it was last.
+// configSync reconciles the ConfigMap that the CSI driver reads. The ConfigMap stays as it is while the
+// administrator's text is wrong or OpenStack is unreachable.
 type configSync struct {
 	factory.Controller
 	cluster *cluster.Cluster
 	sources *sources
-	zones   *zoneWatcher
-	// accepted tells when credentials may be used.
+	zones   *zoneTracker
+	// enqueue makes the controller sync.
+	enqueue func()
+	// accepted reports when credentials may be used.
 	accepted hook.Acceptance
 	clock    clock.PassiveClock
 	grace    time.Duration
 }
 
-func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneWatcher, accepted hook.Acceptance) *configSync {
+func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted hook.Acceptance) *configSync {
 	c := &configSync{
 		cluster:  s.Cluster,
 		sources:  sources,
 		zones:    zones,
 		accepted: accepted,
-		clock:    clock.RealClock{},
+		clock:    s.Clock,
 		grace:    s.Settings.CloudGracePeriod,
 	}
 	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
-	zones.heard = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
-	zones.deployed = c.deployed
+	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
 		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer(), accepted.Informer()).
@@ -83,12 +84,12 @@ func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneWatcher, 
 	return c
 }
 
-// cloudConf has what the controller writes to a side.
+// cloudConf returns the informer of the ConfigMap that the controller writes to a side.
 func (c *configSync) cloudConf(side flavour.Side) coreinformers.ConfigMapInformer {
 	return c.cluster.Side(side).ObjectInformers.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
 }
 
-// sides are where cloud-conf is needed: once where both sides are one cluster.
+// sides returns the sides that need cloud-conf. Standalone both sides are one cluster.
 func (c *configSync) sides() []flavour.Side {
 	if c.cluster.Side(flavour.ControlPlane) == c.cluster.Side(flavour.Guest) {
 		return []flavour.Side{flavour.Guest}
@@ -96,7 +97,7 @@ func (c *configSync) sides() []flavour.Side {
 	return flavour.Sides()
 }
 
-// written tells whether the driver's configuration is there for its pods.
+// written reports whether the driver's pods find their configuration.
 func (c *configSync) written() bool {
 	for _, side := range c.sides() {
 		if c.existing(side) == nil {
@@ -118,49 +119,53 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 	if err == nil {
 		err = c.write(ctx, syncCtx, user, topology)
 	}
-	if topology.overdue {
-		err = errors.Join(err, fmt.Errorf("OpenStack has not listed its availability zones for more than %v: %w", c.grace, topology.doubt))
+	if topology.graceExceeded {
+		err = errors.Join(err, fmt.Errorf("OpenStack has not listed its availability zones for more than %v: %w", c.grace, topology.err))
 	}
 	return errors.Join(err, c.report(ctx, user, topology, err))
 }
 
-// topology is whether volumes are to follow pods into zones.
+// topology is whether volumes follow pods into availability zones.
 type topology struct {
 	enabled bool
-	// known is false while nobody has said.
-	known bool
-	// cause says who decided.
+	// determined is false while no source determines enabled.
+	determined bool
+	// cause names the source.
 	cause string
-	// doubt is why the cloud's word is missing or may be old; nil where it is fresh or not asked for.
-	doubt error
-	// overdue says that the doubt has lasted longer than a cloud may fail.
-	overdue bool
+	// err is why the zones are missing or may be old, nil if they are current or not needed.
+	err error
+	// graceExceeded is true if err has lasted longer than the grace period.
+	graceExceeded bool
 }
 
-// topology is the administrator's word, else what the zones say, else what they said to an earlier run of the operator.
+// topology returns the administrator's choice, or else what the zones determine, or else what they
+// determined in an earlier run of the operator.
 func (c *configSync) topology(user userConfig) (topology, error) {
 	enabled, given, err := user.override()
 	if given || err != nil {
-		return topology{enabled: enabled, known: given, cause: user.topology.place}, err
+		return topology{enabled: enabled, determined: given, cause: user.topology.place}, err
 	}
-	answer := c.zones.current()
-	t := topology{enabled: answer.topology, known: answer.known, cause: cmp.Or(answer.cause, "the last answer of OpenStack")}
+	zones := c.zones.current()
+	t := topology{
+		enabled: zones.topology, determined: zones.decided, cause: cmp.Or(zones.cause, "the last response of OpenStack"),
+	}
 	switch {
-	case !answer.asked:
-		t.doubt = cloudprobe.ErrPending
-	case answer.err != nil:
-		t.doubt = fmt.Errorf("%w. To go on without the availability zones, set %s to true or false", answer.err, user.topology.place)
-		t.overdue = c.clock.Since(answer.failingSince) > c.grace
+	case !zones.probed:
+		t.err = cloudprobe.ErrPending
+	case zones.err != nil:
+		t.err = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false", zones.err, user.topology.place)
+		t.graceExceeded = c.clock.Since(zones.failingSince) > c.grace
 	}
-	if !t.known {
-		t.enabled, t.known = c.remembered()
+	if !t.determined {
+		t.enabled, t.determined = c.remembered()
 	}
 	return t, nil
 }
 
-// remembered is what an earlier run of the operator wrote to the controller side. The administrator of a hosted cluster can write
-// to the other side, and must not decide for the controllers.
-func (c *configSync) remembered() (enabled, known bool) {
+// remembered returns what an earlier run of the operator wrote to the control plane side. The
+// administrator of a guest cluster can write to the guest side, and must not decide for the
+// controllers.
+func (c *configSync) remembered() (enabled, determined bool) {
 	existing := c.existing(flavour.ControlPlane)
 	if existing == nil {
 		return false, false
@@ -169,8 +174,9 @@ func (c *configSync) remembered() (enabled, known bool) {
 	return enabled, err == nil
 }
 
-// deployed is what the availability zones said to an earlier run of the operator; what the administrator said is not.
-func (c *configSync) deployed() (enabled, known bool) {
+// deployed returns what the availability zones determined in an earlier run of the operator. It does
+// not return the administrator's choice.
+func (c *configSync) deployed() (enabled, determined bool) {
 	if user, err := c.sources.user(); err == nil {
 		if _, given, err := user.override(); given && err == nil {
 			return false, false
@@ -179,15 +185,17 @@ func (c *configSync) deployed() (enabled, known bool) {
 	return c.remembered()
 }
 
-// report writes the conditions of a driver that waits for a first answer of the cloud, and of configuration without effect. What
-// failed is in the condition of errors, and nothing is waited for then.
+// report writes two conditions: whether the driver waits for a first response of OpenStack, and
+// whether configuration has no effect. A failed sync does not count as waiting; the Degraded condition
+// reports it.
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := applyopv1.OperatorCondition().WithType(progressingType).WithStatus(opv1.ConditionFalse)
 	switch {
 	case failed != nil:
-		progressing.WithReason(reasonError).WithMessage("The configuration of the driver is not up to date: see " + configSyncName + "Degraded")
-	case !t.known:
-		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.doubt.Error())
+		progressing.WithReason(reasonError).
+			WithMessage("The configuration of the driver is not up to date: see " + configSyncName + "Degraded")
+	case !t.determined:
+		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.err.Error())
 	default:
 		progressing.WithReason(reasonAsExpected).WithMessage("The configuration of the driver is written")
 	}
@@ -199,7 +207,7 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 	return c.cluster.Operator.ApplyOperatorStatus(ctx, configSyncManager, applyopv1.OperatorStatus().WithConditions(progressing, valid))
 }
 
-// firstOf joins the first lines.
+// firstOf joins the first maxLines lines.
 func firstOf(lines []string) string {
 	if more := len(lines) - maxLines; more > 0 {
 		lines = append(slices.Clip(lines[:maxLines]), fmt.Sprintf("%d more", more))

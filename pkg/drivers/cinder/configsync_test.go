@@ -76,7 +76,7 @@ func TestCloudConfContent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, clustertest.Seed{Guest: test.objects, Config: []runtime.Object{infrastructureWith("cloud-provider-config", "config")}})
+			b := newFixture(t, clustertest.Seed{Guest: test.objects, Config: []runtime.Object{infrastructureWith("cloud-provider-config", "config")}})
 			if b.config.written() {
 				t.Error("there is a configuration before it was written")
 			}
@@ -97,10 +97,10 @@ func TestCloudConfContent(t *testing.T) {
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
-		for _, side := range newBench(t, seed).config.sides() {
+		for _, side := range newFixture(t, seed).config.sides() {
 			t.Run(string(f)+" "+string(side), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, seed)
+				b := newFixture(t, seed)
 				if err := b.sync(t); err != nil {
 					t.Fatal(err)
 				}
@@ -117,7 +117,7 @@ func TestWrites(t *testing.T) {
 // TestCloudConfWaitsForAcceptedCredentials: it names the entry of clouds.yaml, which pods that keep the old Secret do not have.
 func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	b.accepted.held = true
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	}
 }
 
-func testRepairs(t *testing.T, b *bench, side flavour.Side) {
+func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 	t.Helper()
 	want := map[string]string{configKey: configText, topologyKey: "true"}
 	namespace := b.Namespaces.On(side)
@@ -188,7 +188,7 @@ func testRepairs(t *testing.T, b *bench, side flavour.Side) {
 // TestErrorsBeforeTheFirstAnswer are told at once: they have nothing to do with the cloud.
 func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone(userObject(userConfigMap, map[string]string{userConfigKey: "\n["})))
+	b := newFixture(t, standalone(userObject(userConfigMap, map[string]string{userConfigKey: "\n["})))
 	b.cloud.fail("CloudUnreachable")
 	if err := b.sync(t); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v, want the line", err)
@@ -201,7 +201,7 @@ func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 func TestUnmanagedIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
-		b := newBench(t, seed)
+		b := newFixture(t, seed)
 		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
 		b.writes()
 		if err := b.sync(t); err != nil {
@@ -221,8 +221,8 @@ func TestWakeUps(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			seed.Config = []runtime.Object{infrastructureWith("cloud-provider-config", "config")}
-			b := newBench(t, seed)
-			go b.zones.Run(t.Context(), 1)
+			b := newFixture(t, seed)
+			go b.prober.Run(t.Context(), 1)
 			go b.config.Run(t.Context(), 1)
 			expect := func(what, key, part string) {
 				t.Helper()

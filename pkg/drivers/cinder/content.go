@@ -22,10 +22,11 @@ const (
 	mountedCA     = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
-// write makes cloud-conf of its sources, as far as all of them are known. A side that refuses it keeps it from no other.
+// write writes cloud-conf if all its sources are determined. A failed write on one side does not block
+// the other.
 func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology) error {
 	data, err := c.content(user, t.enabled)
-	if err != nil || !t.known {
+	if err != nil || !t.determined {
 		return err
 	}
 	var errs []error
@@ -51,7 +52,7 @@ func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, use
 	return errors.Join(errs...)
 }
 
-// content is what cloud-conf is to hold.
+// content returns the data of cloud-conf.
 func (c *configSync) content(user userConfig, enabled bool) (map[string]string, error) {
 	cloud, ca, err := c.sources.access()
 	if err != nil {

@@ -3,7 +3,6 @@ package cinder
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,15 +16,13 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
-	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -44,17 +41,17 @@ const (
 	poll     = time.Minute
 )
 
-// fakeCloud answers with these zones, or not at all.
+// fakeCloud returns these zones, or an error.
 type fakeCloud struct {
 	mu              sync.Mutex
 	compute, volume []openstack.Zone
 	err             error
 	changed         bool
-	// probes counts questions for compute zones.
+	// probes counts the requests for compute zones.
 	probes int
-	// bounded says that the last question had a deadline.
+	// bounded is true if the last request had a deadline.
 	bounded bool
-	// hang has questions wait until their context ends.
+	// hang makes requests wait until their context is done.
 	hang bool
 }
 
@@ -79,7 +76,7 @@ func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
 
 func (f *fakeCloud) Changed() bool { return f.changed }
 
-// offer has the cloud answer, so that topology is on or off.
+// offer makes probes succeed with zones that enable or disable topology.
 func (f *fakeCloud) offer(topology bool) {
 	f.compute, f.volume, f.err = up("a"), up("elsewhere"), nil
 	if topology {
@@ -87,63 +84,24 @@ func (f *fakeCloud) offer(topology bool) {
 	}
 }
 
-// fail has the cloud not answer.
+// fail makes probes fail.
 func (f *fakeCloud) fail(reason openstack.Reason) {
 	f.err = &openstack.Error{Reason: reason, Message: "the cloud says " + string(reason)}
 }
 
-// applyingOperator has the API server's rule that an Apply removes what its manager applied before and no longer does, and
-// keeps the times of transitions.
-type applyingOperator struct {
-	*clustertest.Operator
-	clock   *clocktesting.FakePassiveClock
-	applied map[string][]string
-}
-
-func (o *applyingOperator) ApplyOperatorStatus(ctx context.Context, manager string, desired *applyopv1.OperatorStatusApplyConfiguration) error {
-	_, status, version, err := o.GetOperatorState()
-	if err != nil {
-		return err
-	}
-	var types []string
-	for _, condition := range desired.Conditions {
-		types = append(types, *condition.Type)
-		since := o.transition(status, condition)
-		status.Conditions = slices.DeleteFunc(status.Conditions, func(c opv1.OperatorCondition) bool { return c.Type == *condition.Type })
-		status.Conditions = append(status.Conditions, opv1.OperatorCondition{
-			Type: *condition.Type, Status: *condition.Status, LastTransitionTime: since,
-			Reason: ptr.Deref(condition.Reason, ""), Message: ptr.Deref(condition.Message, ""),
-		})
-	}
-	status.Conditions = slices.DeleteFunc(status.Conditions, func(c opv1.OperatorCondition) bool {
-		return slices.Contains(o.applied[manager], c.Type) && !slices.Contains(types, c.Type)
-	})
-	o.applied[manager] = types
-	_, err = o.UpdateOperatorStatus(ctx, version, status)
-	return err
-}
-
-func (o *applyingOperator) transition(status *opv1.OperatorStatus, condition applyopv1.OperatorConditionApplyConfiguration) metav1.Time {
-	before := v1helpers.FindOperatorCondition(status.Conditions, *condition.Type)
-	if before != nil && before.Status == *condition.Status {
-		return before.LastTransitionTime
-	}
-	return metav1.NewTime(o.clock.Now())
-}
-
-// bench is an operator of Cinder whose controllers the test drives by hand.
-type bench struct {
+// fixture is an operator of Cinder whose controllers the test syncs.
+type fixture struct {
 	*clustertest.Fake
-	clock  *clocktesting.FakePassiveClock
-	cloud  *fakeCloud
-	events events.InMemoryRecorder
-	zones  *zoneWatcher
-	config *configSync
-	// accepted holds new credentials back, or does not.
+	clock    *clocktesting.FakeClock
+	cloud    *fakeCloud
+	events   events.InMemoryRecorder
+	zones    *zoneTracker
+	prober   *cloudprobe.Probe
+	config   *configSync
 	accepted acceptor
 }
 
-// acceptor is an acceptance by hand.
+// acceptor holds new credentials back, or does not.
 type acceptor struct{ held bool }
 
 func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held }
@@ -157,35 +115,37 @@ func (quiet) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHan
 }
 func (quiet) HasSynced() bool { return true }
 
-func newBench(t *testing.T, seed clustertest.Seed) *bench {
+func newFixture(t *testing.T, seed clustertest.Seed) *fixture {
 	t.Helper()
 	seed.OperatorNamespace = flavour.DefaultNamespace
 	if seed.Flavour == flavour.HyperShift {
 		seed.OperatorNamespace = hosted
 	}
-	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
-	b := &bench{
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	b := &fixture{
 		Fake: clustertest.New(t, seed), clock: clock, cloud: &fakeCloud{}, events: events.NewInMemoryRecorder("test", clock),
 	}
-	b.Operator = &applyingOperator{Operator: b.State, clock: clock, applied: map[string][]string{}}
+	b.State.Clock = clock
 	b.cloud.offer(true)
 	b.restart()
 	b.Start(t)
 	return b
 }
 
-// restart makes the controllers anew: what they knew is forgotten.
-func (b *bench) restart() {
+// restart creates new controllers, as a new process does.
+func (b *fixture) restart() {
 	s := plugin.Dependencies{
 		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll}, Events: b.events,
+		Clock: b.clock,
 	}
 	sources := newSources(b.Cluster)
-	b.zones = newZoneWatcher(s, sources, b.cloud)
+	b.zones = newZoneTracker(s, b.cloud)
 	b.config = newConfigSync(s, sources, b.zones, &b.accepted)
-	b.zones.clock, b.config.clock = b.clock, b.clock
+	b.zones.onChange, b.zones.deployed = b.config.enqueue, b.config.deployed
+	b.prober = newProbe(s, sources, b.zones)
 }
 
-func (b *bench) pass(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
+func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
 
 // keyed is a sync for a key of the queue.
 type keyed struct {
@@ -195,27 +155,27 @@ type keyed struct {
 
 func (k keyed) QueueKey() string { return k.key }
 
-func (b *bench) probe(t *testing.T, key string) {
+func (b *fixture) probe(t *testing.T, key string) {
 	t.Helper()
-	if err := b.zones.sync(t.Context(), keyed{factory.NewSyncContext("test", b.events), key}); err != nil {
+	if err := b.prober.Sync(t.Context(), keyed{key: key}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// settle probes the zones as often as an answer takes to change, one probe at each poll, and configures the driver.
-func (b *bench) settle(t *testing.T) {
+// settle probes the zones as often as a decision takes to change, and configures the driver.
+func (b *fixture) settle(t *testing.T) {
 	t.Helper()
 	for range settleProbes {
-		b.pass(poll)
-		b.probe(t, changedKey)
+		b.advance(poll)
+		b.probe(t, cloudprobe.TriggerKey)
 	}
 	if err := b.sync(t); err != nil {
 		t.Error(err)
 	}
 }
 
-// sync configures the driver, once the zones were probed if that is due, and waits until the caches know.
-func (b *bench) sync(t *testing.T) error {
+// sync probes the zones if that is due, configures the driver, and waits for the caches.
+func (b *fixture) sync(t *testing.T) error {
 	t.Helper()
 	b.probe(t, factory.DefaultQueueKey)
 	err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events))
@@ -226,7 +186,7 @@ func (b *bench) sync(t *testing.T) error {
 }
 
 // awaitCloudConf waits until the cache has what the API server has.
-func (b *bench) awaitCloudConf(t *testing.T, side flavour.Side) {
+func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
 	t.Helper()
 	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).Get(t.Context(), configMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -241,7 +201,7 @@ func (b *bench) awaitCloudConf(t *testing.T, side flavour.Side) {
 	})
 }
 
-func (*bench) await(t *testing.T, what string, done func() bool) {
+func (*fixture) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		return done(), nil
@@ -252,13 +212,13 @@ func (*bench) await(t *testing.T, what string, done func() bool) {
 }
 
 // put writes the administrator's ConfigMap for the driver, nil removes it.
-func (b *bench) put(t *testing.T, data map[string]string) {
+func (b *fixture) put(t *testing.T, data map[string]string) {
 	t.Helper()
 	b.putConfigMap(t, userConfigMap, data)
 }
 
 // putConfigMap writes a ConfigMap of those who own the control plane, nil removes it.
-func (b *bench) putConfigMap(t *testing.T, name string, data map[string]string) {
+func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string) {
 	t.Helper()
 	namespace := b.Namespaces.UserConfig
 	api, object := b.ControlPlane.CoreV1().ConfigMaps(namespace), in(namespace, userObject(name, data))
@@ -282,7 +242,7 @@ func (b *bench) putConfigMap(t *testing.T, name string, data map[string]string) 
 }
 
 // putBinary writes bytes that are not text into the administrator's ConfigMap for the driver.
-func (b *bench) putBinary(t *testing.T, data map[string][]byte) {
+func (b *fixture) putBinary(t *testing.T, data map[string][]byte) {
 	t.Helper()
 	object := userObject(userConfigMap, nil)
 	object.BinaryData = data
@@ -296,7 +256,7 @@ func (b *bench) putBinary(t *testing.T, data map[string][]byte) {
 }
 
 // putCredentials writes the credentials' Secret, nil removes it.
-func (b *bench) putCredentials(t *testing.T, data map[string]string) {
+func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	t.Helper()
 	secret := credentials(b.Namespaces.ControlPlane, data)
 	api := b.ControlPlane.CoreV1().Secrets(secret.Namespace)
@@ -316,7 +276,7 @@ func (b *bench) putCredentials(t *testing.T, data map[string]string) {
 }
 
 // data is what cloud-conf holds on a side, nil if it does not exist.
-func (b *bench) data(t *testing.T, side flavour.Side) map[string]string {
+func (b *fixture) data(t *testing.T, side flavour.Side) map[string]string {
 	t.Helper()
 	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).Get(t.Context(), configMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -329,7 +289,7 @@ func (b *bench) data(t *testing.T, side flavour.Side) map[string]string {
 }
 
 // condition is "status reason" of a condition, "" if it does not exist.
-func (b *bench) condition(t *testing.T, conditionType string) string {
+func (b *fixture) condition(t *testing.T, conditionType string) string {
 	t.Helper()
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), conditionType)
 	if found == nil {
@@ -339,7 +299,7 @@ func (b *bench) condition(t *testing.T, conditionType string) string {
 }
 
 // writes are those to either side.
-func (b *bench) writes() []string {
+func (b *fixture) writes() []string {
 	ret := clustertest.Writes(b.Guest)
 	if b.ControlPlane != b.Guest {
 		ret = append(ret, clustertest.Writes(b.ControlPlane)...)
@@ -414,7 +374,7 @@ func seeds() map[flavour.Flavour]clustertest.Seed {
 }
 
 // client is the fake API server of a side.
-func (b *bench) client(side flavour.Side) *kubefake.Clientset {
+func (b *fixture) client(side flavour.Side) *kubefake.Clientset {
 	if side == flavour.ControlPlane {
 		return b.ControlPlane
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -20,7 +21,7 @@ func written(topology string) runtime.Object {
 
 func TestTopologyFollowsTheZones(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	expect := func(when, want string) {
 		t.Helper()
 		if err := b.sync(t); err != nil {
@@ -32,7 +33,7 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 		if got := b.condition(t, progressingType); got != "False AsExpected" {
 			t.Errorf("%s %s is %q", when, progressingType, got)
 		}
-		b.pass(zonesInterval)
+		b.advance(zonesInterval)
 	}
 	expect("with all zones", "true")
 	b.cloud.offer(false)
@@ -50,7 +51,7 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 // TestNoAnswerEver (62, 71) waits first, then says that something is wrong, and goes on as soon as it can.
 func TestNoAnswerEver(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 		t.Errorf("before the first probe has ended: %v", err)
 	}
@@ -74,7 +75,7 @@ func TestNoAnswerEver(t *testing.T) {
 		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
 			t.Errorf("after %v %s is %q", elapsed, reachableType, got)
 		}
-		b.pass(poll)
+		b.advance(poll)
 	}
 	for _, message := range messages {
 		if message != messages[0] || !strings.Contains(message, "the cloud says CloudUnreachable") ||
@@ -101,7 +102,7 @@ func TestLastAnswerStays(t *testing.T) {
 		for _, enabled := range []string{"true", "false"} {
 			t.Run(name+", "+enabled, func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, standalone(written(enabled)))
+				b := newFixture(t, standalone(written(enabled)))
 				if remembered {
 					b.cloud.offer(enabled == "true")
 					if err := b.sync(t); err != nil {
@@ -109,14 +110,14 @@ func TestLastAnswerStays(t *testing.T) {
 					}
 				}
 				b.cloud.fail(openstack.CloudUnreachable)
-				b.pass(zonesInterval)
+				b.advance(zonesInterval)
 				b.writes()
 				for elapsed := time.Duration(0); elapsed <= grace+poll; elapsed += poll {
 					err := b.sync(t)
 					if got := b.condition(t, progressingType); strings.HasPrefix(got, "True") || (err != nil) != (elapsed > grace) {
 						t.Fatalf("after %v %s is %q, the error %v", elapsed, progressingType, got, err)
 					}
-					b.pass(poll)
+					b.advance(poll)
 				}
 				if writes := b.writes(); len(writes) > 0 || b.data(t, flavour.Guest)[topologyKey] != enabled {
 					t.Errorf("the last answer did not stay: %v", writes)
@@ -129,13 +130,13 @@ func TestLastAnswerStays(t *testing.T) {
 // TestConfigurationGoesOn without the cloud, once it has answered: the user's changes and repairs are written.
 func TestConfigurationGoesOn(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone(written("true")))
+	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
 	b.put(t, map[string]string{userConfigKey: userText})
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	b.pass(grace + poll)
+	b.advance(grace + poll)
 	if err := b.sync(t); err == nil {
 		t.Error("after the grace there is no error")
 	}
@@ -150,13 +151,13 @@ func TestGraceOverRestarts(t *testing.T) {
 	for name, objects := range map[string][]runtime.Object{"never an answer": nil, "an earlier answer": {written("true")}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, standalone(objects...))
+			b := newFixture(t, standalone(objects...))
 			b.cloud.fail(openstack.CloudUnreachable)
 			for _, test := range []struct {
 				after time.Duration
 				wrong bool
 			}{{0, false}, {grace / 2, false}, {grace / 4, false}, {poll / 2, true}} {
-				b.pass(test.after)
+				b.advance(test.after)
 				b.restart()
 				// The configuration comes first, as it may in a new process: it knows nothing of the cloud yet.
 				if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
@@ -165,12 +166,13 @@ func TestGraceOverRestarts(t *testing.T) {
 				if err := b.sync(t); err != nil {
 					t.Errorf("%v later, after a first probe that failed: %v", test.after, err)
 				}
-				b.pass(poll)
+				b.advance(poll)
 				if err := b.sync(t); (err != nil) != test.wrong {
 					t.Errorf("%v later the error is %v", test.after, err)
 				}
 			}
 			b.cloud.offer(true)
+			b.advance(poll)
 			if err := b.sync(t); err != nil {
 				t.Error(err)
 			}
@@ -180,7 +182,7 @@ func TestGraceOverRestarts(t *testing.T) {
 				if err := b.sync(t); err != nil {
 					t.Errorf("a new failure after a recovery has no grace: %v", err)
 				}
-				b.pass(poll)
+				b.advance(poll)
 			}
 		})
 	}
@@ -190,30 +192,31 @@ func TestGraceOverRestarts(t *testing.T) {
 // one that the start of the cluster brings, so it does not degrade the driver, however many events come at once.
 func TestDowntimeIsNoOutage(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone(written("true")))
+	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	b.pass(8 * time.Hour)
+	b.advance(8 * time.Hour)
 	b.restart()
 	for range 5 {
-		b.probe(t, changedKey)
+		b.probe(t, cloudprobe.TriggerKey)
 		if err := b.sync(t); err != nil {
 			t.Errorf("right after a start: %v", err)
 		}
-		b.pass(poll / 20)
+		b.advance(poll / 20)
 	}
 	b.cloud.offer(true)
+	b.advance(poll)
 	if err := b.sync(t); err != nil {
 		t.Errorf("when the cloud answers: %v", err)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
-	b.pass(zonesInterval)
+	b.advance(zonesInterval)
 	if err := b.sync(t); err != nil {
 		t.Errorf("in a new outage: %v", err)
 	}
-	b.pass(grace + poll)
+	b.advance(grace + poll)
 	if err := b.sync(t); err == nil {
 		t.Error("an outage of this run that lasts longer than the grace is no error")
 	}
@@ -223,7 +226,7 @@ func TestDowntimeIsNoOutage(t *testing.T) {
 func TestOverrideNeedsNoCloud(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"true", "false"} {
-		b := newBench(t, standalone(userObject(userConfigMap, map[string]string{userTopologyKey: word})))
+		b := newFixture(t, standalone(userObject(userConfigMap, map[string]string{userTopologyKey: word})))
 		b.cloud.fail(openstack.CloudUnreachable)
 		for range 3 {
 			if err := b.sync(t); err != nil {
@@ -232,7 +235,7 @@ func TestOverrideNeedsNoCloud(t *testing.T) {
 			if got := b.condition(t, progressingType); got != "False AsExpected" {
 				t.Errorf("%s is %q", progressingType, got)
 			}
-			b.pass(grace)
+			b.advance(grace)
 		}
 		if got := b.data(t, flavour.Guest)[topologyKey]; got != word {
 			t.Errorf("%s is %q, want %q", topologyKey, got, word)
@@ -246,7 +249,7 @@ func TestOverrideNeedsNoCloud(t *testing.T) {
 // TestForeignTopology is what no operator wrote: it counts as no answer.
 func TestForeignTopology(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone(written("perhaps")))
+	b := newFixture(t, standalone(written("perhaps")))
 	b.cloud.fail(openstack.CloudUnreachable)
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
@@ -259,7 +262,7 @@ func TestForeignTopology(t *testing.T) {
 // TestRefusedCredentials changes neither the configuration nor what is known of the zones: what runs goes on.
 func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +271,7 @@ func TestRefusedCredentials(t *testing.T) {
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
 	b.writes()
-	b.probe(t, changedKey)
+	b.probe(t, cloudprobe.TriggerKey)
 	if err := b.sync(t); err != nil {
 		t.Errorf("within the grace: %v", err)
 	}

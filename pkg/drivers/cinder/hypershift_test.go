@@ -74,7 +74,7 @@ func TestHostedContent(t *testing.T) {
 			}
 			seed.ControlPlane, seed.Guest = append(seed.ControlPlane, test.controller...), append(seed.Guest, test.guest...)
 			seed.Config = test.config
-			b := newBench(t, seed)
+			b := newFixture(t, seed)
 			if err := b.sync(t); err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestHostedContent(t *testing.T) {
 // TestHostedRequests has nothing looked up on the wrong side, nor in a namespace that is none of the driver's.
 func TestHostedRequests(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, hyperShift())
+	b := newFixture(t, hyperShift())
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestOneSideFails(t *testing.T) {
 	} {
 		t.Run(string(failing), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, hyperShift())
+			b := newFixture(t, hyperShift())
 			other := flavour.Sides()[1-slices.Index(flavour.Sides(), failing)]
 			down := true
 			for _, verb := range []string{"create", "update"} {
@@ -187,7 +187,7 @@ func TestRememberedTopology(t *testing.T) {
 			if test.guest != "" {
 				seed.Guest = append(seed.Guest, cloudConf(flavour.DefaultNamespace, map[string]string{topologyKey: test.guest}))
 			}
-			b := newBench(t, seed)
+			b := newFixture(t, seed)
 			b.cloud.fail(openstack.CloudUnreachable)
 			if err := b.sync(t); err != nil {
 				t.Fatal(err)

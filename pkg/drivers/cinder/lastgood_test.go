@@ -21,7 +21,7 @@ type mistake struct {
 }
 
 // make makes the mistake.
-func (m mistake) make(t *testing.T, b *bench) {
+func (m mistake) make(t *testing.T, b *fixture) {
 	t.Helper()
 	if m.own != nil {
 		b.put(t, m.own)
@@ -38,7 +38,7 @@ func (m mistake) make(t *testing.T, b *bench) {
 }
 
 // correct corrects it.
-func (m mistake) correct(t *testing.T, b *bench) {
+func (m mistake) correct(t *testing.T, b *fixture) {
 	t.Helper()
 	if m.own != nil || m.binary != nil {
 		b.put(t, map[string]string{userConfigKey: ""})
@@ -112,7 +112,7 @@ func TestLastGoodStays(t *testing.T) {
 	for name, test := range mistakes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, standalone())
+			b := newFixture(t, standalone())
 			if err := b.sync(t); err != nil {
 				t.Fatal(err)
 			}

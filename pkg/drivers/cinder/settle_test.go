@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -16,7 +17,7 @@ func (f *fakeCloud) lists(compute, volume []openstack.Zone) {
 }
 
 // changes are the events about topology.
-func (b *bench) changes() []string {
+func (b *fixture) changes() []string {
 	var found []string
 	for _, event := range b.events.Events() {
 		if event.Reason == topologyChanged {
@@ -27,9 +28,9 @@ func (b *bench) changes() []string {
 }
 
 // deploys has the driver deployed with two zones, or with zones that differ.
-func deploys(t *testing.T, topology bool) *bench {
+func deploys(t *testing.T, topology bool) *fixture {
 	t.Helper()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	b.cloud.lists(up("az1", "az2"), up("az1"))
 	if topology {
 		b.cloud.lists(up("az1", "az2"), up("az1", "az2"))
@@ -111,7 +112,7 @@ func TestEmptyLists(t *testing.T) {
 					t.Errorf("no answer leads to writes: %v", writes)
 				}
 			}
-			b := newBench(t, standalone())
+			b := newFixture(t, standalone())
 			b.cloud.lists(test.compute, test.volume)
 			b.settle(t)
 			if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" || len(b.writes()) > 0 {
@@ -139,8 +140,8 @@ func TestChangeOfZones(t *testing.T) {
 	steps := func(n int, apart time.Duration) {
 		t.Helper()
 		for range n {
-			b.pass(apart)
-			b.probe(t, changedKey)
+			b.advance(apart)
+			b.probe(t, cloudprobe.TriggerKey)
 			if err := b.sync(t); err != nil {
 				t.Error(err)
 			}
@@ -177,12 +178,12 @@ func TestContradictionIsProbedAgain(t *testing.T) {
 	t.Parallel()
 	b := deploys(t, true)
 	b.cloud.offer(false)
-	b.pass(zonesInterval)
+	b.advance(zonesInterval)
 	for range settleProbes {
 		if err := b.sync(t); err != nil {
 			t.Error(err)
 		}
-		b.pass(poll)
+		b.advance(poll)
 	}
 	if got := b.data(t, flavour.Guest)[topologyKey]; got != "false" {
 		t.Errorf("%s is %q", topologyKey, got)
@@ -204,7 +205,7 @@ func TestUpgrade(t *testing.T) {
 		{"false", append(up("az1"), down("az2")...), up("az1")},
 		{"true", up("az1"), up("nova")}, // for as long as one probe may be wrong
 	} {
-		b := newBench(t, standalone(written(test.before)))
+		b := newFixture(t, standalone(written(test.before)))
 		b.cloud.lists(test.compute, test.volume)
 		if err := b.sync(t); err != nil {
 			t.Error(err)
@@ -219,7 +220,7 @@ func TestUpgrade(t *testing.T) {
 // holds. Its removal brings the zones' answer at once.
 func TestWordIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone(written("false"), userObject(userConfigMap, map[string]string{userTopologyKey: "false"})))
+	b := newFixture(t, standalone(written("false"), userObject(userConfigMap, map[string]string{userTopologyKey: "false"})))
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestUserConfig(t *testing.T) {
 			if test.config != nil {
 				seed.Config = []runtime.Object{test.config}
 			}
-			got, err := newBench(t, seed).config.sources.user()
+			got, err := newFixture(t, seed).config.sources.user()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, test.seed)
+			b := newFixture(t, test.seed)
 			if test.data != nil {
 				b.put(t, test.data)
 			}
@@ -164,7 +164,7 @@ func TestAccess(t *testing.T) {
 			t.Run(name+", "+string(f), func(t *testing.T) {
 				t.Parallel()
 				seed, wantErr := accessIn(f, test.secret, test.wantErr)
-				cloud, ca, err := newBench(t, seed).config.sources.access()
+				cloud, ca, err := newFixture(t, seed).config.sources.access()
 				if wantErr == "" {
 					if err != nil || cloud != test.cloud || ca.value != test.ca {
 						t.Errorf("got %q, %q, %v, want %q, %q", cloud, ca.value, err, test.cloud, test.ca)

@@ -79,7 +79,7 @@ func TestIgnoredConfiguration(t *testing.T) {
 			t.Parallel()
 			seed := standalone(userObject("cloud-provider-config", test.installed))
 			seed.Config = []runtime.Object{infrastructureWith("cloud-provider-config", "config")}
-			b := newBench(t, seed)
+			b := newFixture(t, seed)
 			if test.own != nil {
 				b.put(t, test.own)
 			}
@@ -116,7 +116,7 @@ func TestIgnoredConfiguration(t *testing.T) {
 // TestManyMistakes make no endless condition. They are reported beside an error, too.
 func TestManyMistakes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	data := map[string]string{userConfigKey: "["}
 	for i := range 5000 {
 		data[fmt.Sprintf("key-%d", i)] = ""
@@ -134,7 +134,7 @@ func TestManyMistakes(t *testing.T) {
 // TestHostedIgnored names the cluster that the ConfigMap is in.
 func TestHostedIgnored(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, hyperShift())
+	b := newFixture(t, hyperShift())
 	b.cloud.fail(openstack.NotOffered)
 	b.put(t, map[string]string{"cloud.conf": userText})
 	if err := b.sync(t); err != nil {

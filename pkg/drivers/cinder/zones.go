@@ -5,233 +5,228 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/guest"
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
 const (
-	zoneWatcherName = "CinderZoneWatcher"
-	// reachableType is a condition.
-	reachableType = "CinderCloudReachable"
-	// zonesInterval is how long an answer counts. Zones change rarely; two requests are spent on a probe.
+	// service starts the names of conditions and events about OpenStack and about credentials.
+	service = "Cinder"
+	// fieldManager owns the condition reachableType.
+	fieldManager  = "CinderZoneWatcher"
+	reachableType = service + "CloudReachable"
+	// zonesInterval is how old the zones may get. They change rarely, and a probe takes two requests.
 	zonesInterval = 10 * time.Minute
-	// answerDeadline bounds one probe of the cloud. Busy clouds have needed more than 30 s for a login alone.
-	answerDeadline = 2 * time.Minute
-	// settleProbes is how many probes in a row must contradict the answer before it changes: a change restarts every pod of the driver.
+	// settleProbes is how many consecutive probes must contradict the decision before it changes: a
+	// change restarts every pod of the driver.
 	settleProbes = 3
-	// changedKey is the queue key of events that ask for a probe at once.
-	changedKey = "changed"
 )
 
-// zoneLister asks the cloud.
+// zoneLister is the part of openstack.Client that the cloud probe uses.
 type zoneLister interface {
 	ComputeZones(context.Context) ([]openstack.Zone, error)
 	VolumeZones(context.Context) ([]openstack.Zone, error)
-	// Changed tells whether the access to the cloud is other than at the last question.
+	// Changed reports whether the access to OpenStack differs from that of the last login.
 	Changed() bool
 }
 
-// zoneAnswer is what the probes of the cloud have brought.
-type zoneAnswer struct {
-	// asked is false until the first probe has ended.
-	asked bool
-	// known says that any probe has succeeded; topology is the answer that the driver is to have, and cause the zones behind it.
-	known, topology bool
-	cause           string
-	// err is why the last probe failed, and failingSince is when the first of the failures in a row was.
+// zoneStatus is what the probes so far have found.
+type zoneStatus struct {
+	// probed is false until the first probe has ended.
+	probed bool
+	// decided is true once a probe succeeded. topology is the decision, cause the zones behind it.
+	decided, topology bool
+	cause             string
+	// err is why the last probe failed; failingSince is the time of the first consecutive failure.
 	err          error
 	failingSince time.Time
-	// rememberedSince is when the cloud began to fail in the view of an earlier run of the operator, until that counts.
+	// rememberedSince is the time of the first failure that an earlier run of the operator saw. It
+	// becomes failingSince after a second failure.
 	rememberedSince time.Time
 
-	// zones are those of the last probe that certainly meant the answer, or that brought it. They are unknown at the start of a process.
+	// zones are those of the last probe that certainly confirmed the decision, or made it. They are
+	// unknown after a start.
 	zones zoneLists
-	// dissent counts the probes in a row that contradict the answer, the last of them at dissentAt.
-	dissent   int
-	dissentAt time.Time
+	// contradictions counts the consecutive probes that contradict the decision.
+	contradictions int
+	contradictedAt time.Time
 }
 
-// zoneWatcher probes the availability zones: at once, when credentials or configuration change, when a probe failed or
-// contradicts the answer, and in any case every zonesInterval. A condition says whether it could.
-type zoneWatcher struct {
-	factory.Controller
+// zoneTracker decides from the availability zones whether topology is enabled, and records since when
+// the probes fail. It subscribes to the cloud probe.
+type zoneTracker struct {
 	operator v1helpers.OperatorClient
 	cloud    zoneLister
 	clock    clock.PassiveClock
-	// maxAge is how old an answer may be at a poll: at the next it would be older than zonesInterval.
-	maxAge time.Duration
-	// apart is how far two probes must be apart to count as two. It is less than the poll interval, because polls jitter.
+	// apart is the minimum time between two probes that count as two. It is less than the poll
+	// interval, because polls jitter.
 	apart time.Duration
-	// heard is called when the answer is another than before.
-	heard func()
-	// deployed returns the answer that a deployed driver has.
-	deployed func() (topology, known bool)
-
-	probedAt time.Time // belongs to sync
+	// onChange is called when the status changed.
+	onChange func()
+	// deployed returns the decision that a deployed driver uses.
+	deployed func() (topology, decided bool)
 
 	mu     sync.Mutex
-	answer zoneAnswer
+	status zoneStatus
 }
 
-func newZoneWatcher(s plugin.Dependencies, sources *sources, cloud zoneLister) *zoneWatcher {
-	w := &zoneWatcher{
-		operator: s.Cluster.Operator,
-		cloud:    cloud,
-		clock:    clock.RealClock{},
-		maxAge:   zonesInterval - s.Settings.PollInterval,
-		apart:    s.Settings.PollInterval / 2,
+func newZoneTracker(d plugin.Dependencies, cloud zoneLister) *zoneTracker {
+	return &zoneTracker{
+		operator: d.Cluster.Operator, cloud: cloud, clock: d.Clock, apart: d.Settings.PollInterval / 2,
 	}
-	w.Controller = factory.New().
-		WithBareInformers(s.Cluster.Operator.Informer()).
-		WithInformers(s.CloudInformers...). // without the key: it is a change only if the client says so
-		WithInformersQueueKeyFunc(changed, sources.credentials.Informer(), sources.own.Informer()).
-		WithFilteredEventsInformersQueueKeyFunc(changed, sources.isCloudConfig, sources.installed.Informer()).
-		WithSync(w.sync).
-		ResyncEvery(s.Settings.PollInterval).
-		ToController(zoneWatcherName, s.Events)
-	return w
 }
 
-func changed(runtime.Object) string { return changedKey }
-
-// current returns the last answer.
-func (w *zoneWatcher) current() zoneAnswer {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.answer
-}
-
-func (w *zoneWatcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	spec, status, _, err := w.operator.GetOperatorState()
-	if err != nil || !guest.Managed(spec) {
-		return err
+// newProbe returns the cloud probe, which lists the zones for the tracker. Changed credentials and
+// changed configuration of the cloud cause a probe at once.
+func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *cloudprobe.Probe {
+	o := d.ProbeOptions(service, fieldManager)
+	o.MaxAge = zonesInterval - o.Interval // one poll later, the zones would be older than zonesInterval
+	o.Outdated = zones.outdated
+	o.Triggers = []cloudprobe.Trigger{
+		{Informer: sources.credentials.Informer()},
+		{Informer: sources.own.Informer()},
+		{Informer: sources.installed.Informer(), Filter: sources.isCloudConfig},
 	}
-	if syncCtx.QueueKey() == changedKey || w.due() {
-		w.probedAt = w.clock.Now()
-		bounded, cancel := context.WithTimeout(ctx, answerDeadline)
-		defer cancel()
-		zones, err := w.probe(bounded)
-		w.take(zones, err, status.Conditions)
+	return cloudprobe.New(o, zones.list, zones.update)
+}
+
+// current returns the status after the last probe.
+func (t *zoneTracker) current() zoneStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// outdated requests another probe while the zones contradict the decision.
+func (t *zoneTracker) outdated() bool {
+	return t.current().contradictions > 0 || t.cloud.Changed()
+}
+
+// list is the request of the cloud probe. Zones that allow no first decision are an error.
+func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availability, error) {
+	zones, err := t.listZones(ctx)
+	if err == nil && !t.known().decided {
+		_, err = zones.first()
 	}
-	// A cloud that fails is no error of this controller: it is asked again at the next interval, not at once.
-	return w.tell(ctx)
+	return zones, cloudprobe.Availability{Available: err == nil}, err
 }
 
-func (w *zoneWatcher) due() bool {
-	answer := w.current()
-	return !answer.asked || answer.err != nil || answer.dissent > 0 || w.cloud.Changed() || w.clock.Since(w.probedAt) >= w.maxAge
-}
-
-func (w *zoneWatcher) probe(ctx context.Context) (zoneLists, error) {
-	compute, err := w.cloud.ComputeZones(ctx)
+func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
+	compute, err := t.cloud.ComputeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}
-	volume, err := w.cloud.VolumeZones(ctx)
+	volume, err := t.cloud.VolumeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}
 	return newZoneLists(compute, volume)
 }
 
-// take makes what a probe brought the answer. conditions are those before it.
-func (w *zoneWatcher) take(zones zoneLists, failure error, conditions []opv1.OperatorCondition) {
-	before := w.current()
-	after := before
-	if !before.known {
-		after.topology, after.known = w.deployed()
+// known returns the current status, with the decision of the deployed driver if no probe succeeded.
+func (t *zoneTracker) known() zoneStatus {
+	s := t.current()
+	if !s.decided {
+		s.topology, s.decided = t.deployed()
 	}
-	if failure == nil {
-		after, failure = w.weigh(after, zones)
+	return s
+}
+
+// update receives the results of the cloud probe.
+func (t *zoneTracker) update(result cloudprobe.Result[zoneLists]) {
+	before, after := t.current(), t.known()
+	err := result.Err
+	if err == nil {
+		after, err = t.decide(after, result.Found)
 	}
-	after = w.judge(after, failure, conditions)
-	after.asked = true
-	w.mu.Lock()
-	w.answer = after
-	w.mu.Unlock()
-	if !sameAnswer(before, after) {
-		w.heard()
+	after = t.recordOutage(after, err)
+	after.probed = true
+	t.mu.Lock()
+	t.status = after
+	t.mu.Unlock()
+	if !sameStatus(before, after) {
+		t.onChange()
 	}
 }
 
-// weigh returns the answer after a probe. An answer that is known changes only if settleProbes in a row contradict it with zones that
-// exist or do not exist; a zone in maintenance contradicts nothing.
-func (w *zoneWatcher) weigh(a zoneAnswer, zones zoneLists) (zoneAnswer, error) {
-	if !a.known {
+// decide returns the status after a successful probe. A decision changes only if settleProbes
+// consecutive probes contradict it with zones that exist or do not exist; a zone in maintenance
+// contradicts nothing.
+func (t *zoneTracker) decide(s zoneStatus, zones zoneLists) (zoneStatus, error) {
+	if !s.decided {
 		topology, err := zones.first()
 		if err != nil {
-			return a, err
+			return s, err
 		}
-		a.known, a.topology, a.zones = true, topology, zones
-		a.cause = zones.since(zoneLists{})
-		return a, nil
+		s.decided, s.topology, s.zones, s.cause = true, topology, zones, zones.since(zoneLists{})
+		return s, nil
 	}
 	topology, certain := zones.certain()
 	switch {
 	case !certain:
-		a.dissent = 0
-		return a, nil
-	case topology == a.topology:
-		a.zones, a.dissent = zones, 0
-		return a, nil
-	case a.dissent == 0 || w.clock.Since(a.dissentAt) >= w.apart:
-		a.dissent, a.dissentAt = a.dissent+1, w.clock.Now()
+		s.contradictions = 0
+		return s, nil
+	case topology == s.topology:
+		s.zones, s.contradictions = zones, 0
+		return s, nil
+	case s.contradictions == 0 || t.clock.Since(s.contradictedAt) >= t.apart:
+		s.contradictions, s.contradictedAt = s.contradictions+1, t.clock.Now()
 	}
-	if a.dissent == settleProbes {
-		a.cause = zones.since(a.zones)
-		a.topology, a.zones, a.dissent = topology, zones, 0
+	if s.contradictions == settleProbes {
+		s.cause = zones.since(s.zones)
+		s.topology, s.zones, s.contradictions = topology, zones, 0
 	}
-	return a, nil
+	return s, nil
 }
 
-// judge records whether a probe failed, and since when probes fail. The condition that an earlier run of the operator left says when an
-// outage began. That counts only once two probes of this run have failed: while the operator was down, nobody asked the cloud.
-func (w *zoneWatcher) judge(a zoneAnswer, failure error, conditions []opv1.OperatorCondition) zoneAnswer {
-	now, began := w.clock.Now(), a.err == nil
-	a.err = failure
+// recordOutage records since when probes fail. The condition that an earlier run of the operator left
+// contains the start of its outage. That time counts only after two failures in this run, because
+// nothing probed OpenStack while the operator was down.
+func (t *zoneTracker) recordOutage(s zoneStatus, err error) zoneStatus {
+	now, begins := t.clock.Now(), s.err == nil
+	s.err = err
 	switch {
-	case failure == nil:
-		a.failingSince, a.rememberedSince = time.Time{}, time.Time{}
-		return a
-	case began:
-		a.failingSince = now
-		if reachable := v1helpers.FindOperatorCondition(conditions, reachableType); !a.asked && reachable != nil && reachable.Status == opv1.ConditionFalse {
-			a.rememberedSince = reachable.LastTransitionTime.Time
+	case err == nil:
+		s.failingSince, s.rememberedSince = time.Time{}, time.Time{}
+		return s
+	case begins:
+		s.failingSince = now
+		if !s.probed {
+			s.rememberedSince = t.outageOfEarlierRun()
 		}
-	case !a.rememberedSince.IsZero() && now.Sub(a.failingSince) >= w.apart:
-		a.failingSince, a.rememberedSince = a.rememberedSince, time.Time{}
+	case !s.rememberedSince.IsZero() && now.Sub(s.failingSince) >= t.apart:
+		s.failingSince, s.rememberedSince = s.rememberedSince, time.Time{}
 	}
-	a.dissent = 0
-	return a
+	s.contradictions = 0
+	return s
 }
 
-func sameAnswer(a, b zoneAnswer) bool {
+// outageOfEarlierRun returns the transition time of the condition, or zero if it reports no outage.
+func (t *zoneTracker) outageOfEarlierRun() time.Time {
+	_, status, _, err := t.operator.GetOperatorState()
+	if err != nil {
+		return time.Time{}
+	}
+	reachable := v1helpers.FindOperatorCondition(status.Conditions, reachableType)
+	if reachable == nil || reachable.Status != opv1.ConditionFalse {
+		return time.Time{}
+	}
+	return reachable.LastTransitionTime.Time
+}
+
+func sameStatus(a, b zoneStatus) bool {
 	text := func(err error) string {
 		if err == nil {
 			return ""
 		}
 		return err.Error()
 	}
-	return a.asked == b.asked && a.known == b.known && a.topology == b.topology && text(a.err) == text(b.err) && a.failingSince.Equal(b.failingSince)
-}
-
-// tell writes the condition, after the first probe: until then it stays as an earlier run of the operator left it.
-func (w *zoneWatcher) tell(ctx context.Context) error {
-	answer := w.current()
-	reachable := applyopv1.OperatorCondition().WithType(reachableType).
-		WithStatus(opv1.ConditionTrue).WithReason(reasonAsExpected).WithMessage("OpenStack answers")
-	if answer.err != nil {
-		reachable.WithStatus(opv1.ConditionFalse).
-			WithReason(string(openstack.ReasonOf(answer.err))).WithMessage(answer.err.Error())
-	}
-	return w.operator.ApplyOperatorStatus(ctx, zoneWatcherName, applyopv1.OperatorStatus().WithConditions(reachable))
+	return a.probed == b.probed && a.decided == b.decided && a.topology == b.topology && text(a.err) == text(b.err) &&
+		a.failingSince.Equal(b.failingSince)
 }

@@ -12,6 +12,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -43,23 +44,23 @@ func TestProbes(t *testing.T) {
 		},
 		"when the access changed": {
 			{0, poll, nil, 1},
-			{time.Second, poll, func(c *fakeCloud) { c.changed = true }, 2},
-			{time.Second, poll, func(c *fakeCloud) { c.changed = false }, 2},
+			{time.Minute, poll, func(c *fakeCloud) { c.changed = true }, 2},
+			{time.Minute, poll, func(c *fakeCloud) { c.changed = false }, 2},
 		},
 		"when the Secret changed": {
 			{0, poll, nil, 1},
-			{time.Second, changedKey, nil, 2},
+			{time.Second, cloudprobe.TriggerKey, nil, 2},
 			{time.Second, poll, nil, 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, standalone())
+			b := newFixture(t, standalone())
 			for i, s := range steps {
 				if s.prepare != nil {
 					s.prepare(b.cloud)
 				}
-				b.pass(s.after)
+				b.advance(s.after)
 				b.probe(t, s.key)
 				if b.cloud.probes != s.probes {
 					t.Errorf("step %d: %d probes, want %d", i+1, b.cloud.probes, s.probes)
@@ -71,7 +72,7 @@ func TestProbes(t *testing.T) {
 
 func TestProbesHaveADeadline(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	b.probe(t, factory.DefaultQueueKey)
 	if !b.cloud.bounded {
 		t.Error("the question has no deadline")
@@ -79,22 +80,22 @@ func TestProbesHaveADeadline(t *testing.T) {
 	b.cloud.hang = true
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.zones.sync(ctx, keyed{factory.NewSyncContext("test", b.events), changedKey}); err != nil {
+	if err := b.prober.Sync(ctx, keyed{key: cloudprobe.TriggerKey}); err != nil {
 		t.Fatal(err)
 	}
-	if answer := b.zones.current(); !errors.Is(answer.err, context.Canceled) || !answer.known {
-		t.Errorf("after a question that was cut off the answer is %+v, want it to be known still", answer)
+	if status := b.zones.current(); !errors.Is(status.err, context.Canceled) || !status.decided {
+		t.Errorf("after a question that was cut off the answer is %+v, want it to be known still", status)
 	}
 }
 
 // TestUnmanagedIsNotProbed also holds for a Secret that changes, and for conditions.
 func TestUnmanagedIsNotProbed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
-	b.zones.heard = func() { t.Error("news without a probe") }
+	b.zones.onChange = func() { t.Error("news without a probe") }
 	b.probe(t, factory.DefaultQueueKey)
-	b.probe(t, changedKey)
+	b.probe(t, cloudprobe.TriggerKey)
 	if conditions := b.State.Conditions(t); b.cloud.probes != 0 || len(conditions) != 0 {
 		t.Errorf("%d probes, conditions %v, want none", b.cloud.probes, conditions)
 	}
@@ -103,9 +104,9 @@ func TestUnmanagedIsNotProbed(t *testing.T) {
 // TestNews is about what wakes the configuration: each probe is heard of only when it brings something else.
 func TestNews(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	news := 0
-	b.zones.heard = func() { news++ }
+	b.zones.onChange = func() { news++ }
 	for i, step := range []struct {
 		cloud func()
 		want  int
@@ -121,11 +122,11 @@ func TestNews(t *testing.T) {
 		{func() { b.cloud.fail(openstack.CloudUnreachable) }, 5},
 		{func() {}, 5},
 	} {
-		b.pass(poll)
+		b.advance(poll)
 		step.cloud()
-		b.probe(t, changedKey)
+		b.probe(t, cloudprobe.TriggerKey)
 		if news != step.want {
-			t.Errorf("step %d: heard %d times, want %d", i+1, news, step.want)
+			t.Errorf("step %d: %d changes, want %d", i+1, news, step.want)
 		}
 	}
 }
@@ -133,44 +134,44 @@ func TestNews(t *testing.T) {
 // TestAnswers keeps the last answer, and the time of the first failure after it.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
-	if answer := b.zones.current(); answer.asked || answer.known {
-		t.Errorf("before any probe the answer is %+v", answer)
+	b := newFixture(t, standalone())
+	if status := b.zones.current(); status.probed || status.decided {
+		t.Errorf("before any probe the answer is %+v", status)
 	}
-	b.probe(t, changedKey)
-	if answer := b.zones.current(); !answer.asked || !answer.known || !answer.topology || answer.err != nil {
-		t.Errorf("the answer is %+v", answer)
+	b.probe(t, cloudprobe.TriggerKey)
+	if status := b.zones.current(); !status.probed || !status.decided || !status.topology || status.err != nil {
+		t.Errorf("the answer is %+v", status)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
 	began := b.clock.Now()
 	for range 3 {
-		b.probe(t, changedKey)
-		if answer := b.zones.current(); !answer.known || !answer.topology || answer.err == nil || !answer.failingSince.Equal(began) {
-			t.Errorf("when the cloud fails the answer is %+v", answer)
+		b.probe(t, cloudprobe.TriggerKey)
+		if status := b.zones.current(); !status.decided || !status.topology || status.err == nil || !status.failingSince.Equal(began) {
+			t.Errorf("when the cloud fails the answer is %+v", status)
 		}
-		b.pass(time.Minute)
+		b.advance(time.Minute)
 	}
 	b.cloud.offer(false)
 	for range settleProbes {
-		b.probe(t, changedKey)
-		b.pass(poll)
+		b.probe(t, cloudprobe.TriggerKey)
+		b.advance(poll)
 	}
-	if answer := b.zones.current(); !answer.known || answer.topology || answer.err != nil || !answer.failingSince.IsZero() {
-		t.Errorf("when the cloud has recovered the answer is %+v", answer)
+	if status := b.zones.current(); !status.decided || status.topology || status.err != nil || !status.failingSince.IsZero() {
+		t.Errorf("when the cloud has recovered the answer is %+v", status)
 	}
 }
 
 // TestReachable keeps the condition over a restart, with the time since which the cloud fails.
 func TestReachable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.probe(t, factory.DefaultQueueKey)
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Fatalf("the condition is %q", got)
 	}
 	began := b.clock.Now()
-	b.pass(time.Hour)
+	b.advance(time.Hour)
 	b.restart()
 	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 		t.Fatal(err)
@@ -179,12 +180,13 @@ func TestReachable(t *testing.T) {
 		t.Errorf("before the first probe of another run the condition is %q", got)
 	}
 	b.probe(t, factory.DefaultQueueKey)
-	b.pass(poll)
+	b.advance(poll)
 	b.probe(t, factory.DefaultQueueKey)
-	if answer := b.zones.current(); !answer.failingSince.Equal(began) {
-		t.Errorf("after a restart the cloud fails since %v, want %v", answer.failingSince, began)
+	if status := b.zones.current(); !status.failingSince.Equal(began) {
+		t.Errorf("after a restart the cloud fails since %v, want %v", status.failingSince, began)
 	}
 	b.cloud.offer(true)
+	b.advance(poll)
 	b.probe(t, factory.DefaultQueueKey)
 	if got := b.condition(t, reachableType); got != "True AsExpected" {
 		t.Errorf("the condition of a cloud that recovered is %q", got)
@@ -193,7 +195,7 @@ func TestReachable(t *testing.T) {
 
 func TestAnErrorThatIsNoneOfTheClouds(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
+	b := newFixture(t, standalone())
 	b.cloud.err = errors.New("other")
 	b.probe(t, factory.DefaultQueueKey)
 	if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
@@ -204,14 +206,14 @@ func TestAnErrorThatIsNoneOfTheClouds(t *testing.T) {
 // TestSecretEvents checks that an event of the Secret wakes the real controllers, one probe at a time.
 func TestSecretEvents(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, standalone())
-	go b.zones.Run(t.Context(), 1)
+	b := newFixture(t, standalone())
+	go b.prober.Run(t.Context(), 1)
 	probes := func() int {
 		b.cloud.mu.Lock()
 		defer b.cloud.mu.Unlock()
 		return b.cloud.probes
 	}
-	b.await(t, "the first probes", func() bool { return probes() > 0 && b.zones.Name() != "" })
+	b.await(t, "the first probes", func() bool { return probes() > 0 && b.prober.Name() != "" })
 	before := probes()
 	b.putCredentials(t, map[string]string{cloudsKey: clouds("another")})
 	b.await(t, "the Secret's change", func() bool { return probes() > before })
@@ -224,7 +226,7 @@ func TestUserConfigEvents(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			seed.Config = []runtime.Object{infrastructureWith("installed-with", "config")}
-			b := newBench(t, seed)
+			b := newFixture(t, seed)
 			for _, test := range []struct {
 				object any
 				want   bool
@@ -239,7 +241,7 @@ func TestUserConfigEvents(t *testing.T) {
 					t.Errorf("isCloudConfig(%v) is %v", test.object, got)
 				}
 			}
-			go b.zones.Run(t.Context(), 1)
+			go b.prober.Run(t.Context(), 1)
 			probes := func() int {
 				b.cloud.mu.Lock()
 				defer b.cloud.mu.Unlock()
