@@ -87,7 +87,7 @@ func newCondition(name string, status opv1.ConditionStatus, reason, message stri
 }
 
 func reachable() opv1.OperatorCondition {
-	return newCondition("ManilaCloudReachable", opv1.ConditionTrue, "AsExpected", "OpenStack responds")
+	return newCondition("ManilaCloudReachable", opv1.ConditionTrue, "AsExpected", "OpenStack answers")
 }
 
 func unreachable(reason, message string) opv1.OperatorCondition {

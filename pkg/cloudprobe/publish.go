@@ -41,7 +41,7 @@ func (p *Probe) reachable(o outcome) *condition {
 	if o.err != nil {
 		return c.WithStatus(opv1.ConditionFalse).WithReason(o.reason()).WithMessage(o.err.Error())
 	}
-	return c.WithStatus(opv1.ConditionTrue).WithReason("AsExpected").WithMessage("OpenStack responds")
+	return c.WithStatus(opv1.ConditionTrue).WithReason("AsExpected").WithMessage("OpenStack answers")
 }
 
 func (p *Probe) recordEvent(o outcome) {
@@ -54,7 +54,7 @@ func (p *Probe) recordEvent(o outcome) {
 	case o.err != nil:
 		p.Events.Warningf(p.Service+string(openstack.CloudUnreachable), "%s: %s", reason, o.err)
 	case o.Available:
-		p.Events.Eventf(p.Service+"Found", "OpenStack responds and offers what the driver needs")
+		p.Events.Eventf(p.Service+"Found", "OpenStack answers and offers what the driver needs")
 	default:
 		p.Events.Eventf(p.Service+"Disabled", "%s: %s", reason, cmp.Or(o.Message, "no message"))
 	}

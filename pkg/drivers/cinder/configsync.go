@@ -147,7 +147,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 	}
 	zones := c.zones.current()
 	t := topology{
-		enabled: zones.topology, determined: zones.decided, cause: cmp.Or(zones.cause, "the last response of OpenStack"),
+		enabled: zones.topology, determined: zones.decided, cause: cmp.Or(zones.cause, "the last answer of OpenStack"),
 	}
 	switch {
 	case !zones.probed:
