@@ -17,17 +17,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/violations.txt")
 
-func TestHouse(t *testing.T) {
+func TestRepositoryFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	violations := check(t, "../..")
 	if len(violations) > 0 {
-		t.Errorf("the packages break rules of docs/architecture.md:\n%s", strings.Join(violations, "\n"))
+		t.Errorf("the packages violate rules of docs/architecture.md:\n%s",
+			strings.Join(violations, "\n"))
 	}
 }
 
-// TestViolations proves that each rule can fail: every package of testdata/violations breaks one, next to code that breaks
-// none.
-func TestViolations(t *testing.T) {
+// testdata/violations contains violations of every rule, and code without violations.
+func TestEveryRuleCanFail(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/violations.txt"
 	got := strings.Join(check(t, "testdata/violations"), "\n") + "\n"
@@ -45,12 +45,12 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// TestRoomsExist keeps the table free of rooms that are gone.
-func TestRoomsExist(t *testing.T) {
+func TestEveryLevelHasPackages(t *testing.T) {
 	t.Parallel()
 	tree := load(t, "../..")
-	for _, level := range architecture.House().Levels {
-		if !slices.ContainsFunc(tree.Packages, func(p architecture.Package) bool { return tree.Holds(level.Folder, p) }) {
+	for _, level := range architecture.Repository().Levels {
+		isIn := func(p architecture.Package) bool { return tree.Contains(level.Folder, p) }
+		if !slices.ContainsFunc(tree.Packages, isIn) {
 			t.Errorf("no package is in %s", level.Folder)
 		}
 	}
@@ -58,7 +58,7 @@ func TestRoomsExist(t *testing.T) {
 
 func check(t *testing.T, dir string) []string {
 	t.Helper()
-	rules, tree := architecture.House(), load(t, dir)
+	rules, tree := architecture.Repository(), load(t, dir)
 	sources, err := rules.Sources(tree)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func check(t *testing.T, dir string) []string {
 
 func load(t *testing.T, dir string) architecture.Tree {
 	t.Helper()
-	noteFolders(t, dir)
+	readFolders(t, dir)
 	tree, err := architecture.Load(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -81,12 +81,13 @@ func load(t *testing.T, dir string) architecture.Tree {
 	return tree
 }
 
-// noteFolders opens all folders with packages. The go tool then knows what this test depends on, which it cannot see when
-// another process reads the files, and does not take an old result from its cache.
-func noteFolders(t *testing.T, dir string) {
+// readFolders reads all folders with packages, so that the go tool knows that this test depends on
+// them and does not use an old result from its cache. It does not see the reads of other processes.
+func readFolders(t *testing.T, dir string) {
 	t.Helper()
 	for _, top := range []string{"assets", "cmd", "hack", "pkg", "test"} {
-		err := filepath.WalkDir(filepath.Join(dir, top), func(_ string, _ fs.DirEntry, err error) error { return err })
+		err := filepath.WalkDir(filepath.Join(dir, top),
+			func(_ string, _ fs.DirEntry, err error) error { return err })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}

@@ -1,3 +1,4 @@
-// Package architecture checks the rules about packages that a linter cannot know: who may import whom, what a program may
-// link, and where state and the environment may be touched. Its own test applies them to this repository.
+// Package architecture checks the rules about packages that linters cannot check: levels, the
+// packages that a program links, names of packages, and fields that only some packages may read.
+// Its own test applies the rules to this repository.
 package architecture

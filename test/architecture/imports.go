@@ -5,29 +5,28 @@ import (
 	"strings"
 )
 
-// Imports returns, one a line, what breaks the rules about imports.
+// Imports returns the violations of the rules about imports, one per line.
 func (r Rules) Imports(t Tree) []string {
 	var found []string
 	for _, p := range t.Packages {
 		found = append(found, r.levels(t, p)...)
-		found = append(found, r.strangers(t, p)...)
-		found = append(found, r.owners(t, p)...)
+		found = append(found, r.forbidden(t, p)...)
 		found = append(found, r.links(t, p)...)
 	}
 	return found
 }
 
-// level returns the room of a folder and its number.
+// level returns the part of a folder that a level matches, and the number of the level.
 func (r Rules) level(folder string) (string, int, bool) {
 	for _, l := range r.Levels {
-		if name, ok := room(l.Folder, folder); ok {
+		if name, ok := match(l.Folder, folder); ok {
 			return name, l.Number, true
 		}
 	}
 	return "", 0, false
 }
 
-// levels leaves tests out: they may use anything but strangers.
+// levels ignores tests, which may import packages of any level.
 func (r Rules) levels(t Tree, p Package) []string {
 	from := t.folderOf(p)
 	own, number, ok := r.level(from)
@@ -42,40 +41,25 @@ func (r Rules) levels(t Tree, p Package) []string {
 		}
 		other, otherNumber, _ := r.level(to)
 		if other != own && otherNumber >= number {
-			found = append(found, fmt.Sprintf("%s: on level %d, imports %s, on level %d", from, number, to, otherNumber))
+			found = append(found, fmt.Sprintf("%s: on level %d, imports %s, on level %d", from, number, to,
+				otherNumber))
 		}
 	}
 	return found
 }
 
-func (r Rules) strangers(t Tree, p Package) []string {
+func (r Rules) forbidden(t Tree, p Package) []string {
 	from := t.folderOf(p)
 	var found []string
-	for _, pair := range r.Strangers {
-		own, ok := room(pair.From, from)
+	for _, pair := range r.Forbidden {
+		own, ok := match(pair.From, from)
 		if !ok {
 			continue
 		}
 		for _, imported := range p.allImports() {
 			to, _ := t.folder(imported)
-			if other, ok := room(pair.To, to); ok && other != own {
-				found = append(found, fmt.Sprintf("%s: must not know %s, not even in tests", from, to))
-			}
-		}
-	}
-	return found
-}
-
-func (r Rules) owners(t Tree, p Package) []string {
-	from := t.folderOf(p)
-	var found []string
-	for _, owner := range r.Owners {
-		if isIn(from, owner.Folder) {
-			continue
-		}
-		for _, imported := range p.allImports() {
-			if isBelow(imported, owner.Library) {
-				found = append(found, fmt.Sprintf("%s: imports %s, which only %s may", from, imported, owner.Folder))
+			if other, ok := match(pair.To, to); ok && other != own {
+				found = append(found, fmt.Sprintf("%s: must not import %s, not even in tests", from, to))
 			}
 		}
 	}
@@ -103,7 +87,7 @@ func (r Rules) links(t Tree, p Package) []string {
 	return found
 }
 
-// isBelow is true for a package and what is below it, later major versions included.
+// isBelow returns true for a package and the packages below it, including later major versions.
 func isBelow(importPath, root string) bool {
 	return importPath == root || strings.HasPrefix(importPath, root+"/")
 }

@@ -19,9 +19,9 @@ type Tree struct {
 	Packages []Package
 }
 
-// Package is what `go list` says of one.
+// Package is a package in the output of `go list`.
 type Package struct {
-	ImportPath, Name, Dir, Doc         string
+	ImportPath, Name, Dir              string
 	GoFiles                            []string
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
@@ -31,7 +31,7 @@ type Package struct {
 // Load lists the packages of the module in a folder.
 func Load(ctx context.Context, dir string) (Tree, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-tags=integration",
-		"-json=ImportPath,Name,Dir,Doc,GoFiles,Imports,TestImports,XTestImports,Deps,Module", "./...")
+		"-json=ImportPath,Name,Dir,GoFiles,Imports,TestImports,XTestImports,Deps,Module", "./...")
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -52,7 +52,7 @@ func Load(ctx context.Context, dir string) (Tree, error) {
 	}
 }
 
-// folder returns a package's place in the module, or false for a package of another module.
+// folder returns the folder of a package, or false for a package of another module.
 func (t Tree) folder(importPath string) (string, bool) {
 	if importPath == t.Module {
 		return ".", true
@@ -65,30 +65,31 @@ func (t Tree) folderOf(p Package) string {
 	return folder
 }
 
-// allImports are those of the package and of its tests.
+// allImports returns the imports of the package and of its tests.
 func (p Package) allImports() []string {
 	all := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// room returns the part of a folder that a pattern describes: a/b of a/b/c for a/*. It is false if the folder is elsewhere.
-func room(pattern, folder string) (string, bool) {
+// match returns the part of a folder that a pattern matches: a/b of a/b/c for a/*. It returns false
+// if the pattern does not match.
+func match(pattern, folder string) (string, bool) {
 	parts, n := strings.Split(folder, "/"), strings.Count(pattern, "/")+1
 	if len(parts) < n {
 		return "", false
 	}
 	head := strings.Join(parts[:n], "/")
-	matches, err := path.Match(pattern, head)
-	return head, err == nil && matches
+	ok, err := path.Match(pattern, head)
+	return head, err == nil && ok
 }
 
-// Holds says whether a package is in a room.
-func (t Tree) Holds(pattern string, p Package) bool { return isIn(t.folderOf(p), pattern) }
+// Contains returns true if the pattern matches the folder of a package.
+func (t Tree) Contains(pattern string, p Package) bool { return isIn(t.folderOf(p), pattern) }
 
 func isIn(folder string, patterns ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		_, ok := room(pattern, folder)
+		_, ok := match(pattern, folder)
 		return ok
 	})
 }

@@ -1,7 +1,7 @@
 // Command asset-generator breaks nothing but what it links.
 package main
 
-import _ "example.org/house/pkg/generator"
+import _ "example.org/module/pkg/generator"
 
 func main() {
 	print("one statement")

@@ -4,8 +4,8 @@ package main
 import (
 	"fmt"
 
-	_ "example.org/house/pkg/drivers/manila"
-	_ "example.org/house/pkg/generator"
+	_ "example.org/module/pkg/drivers/manila"
+	_ "example.org/module/pkg/generator"
 	_ "testing"
 )
 

@@ -1,4 +1,4 @@
 // Package bundle imports sidewards.
 package bundle
 
-import _ "example.org/house/pkg/cluster"
+import _ "example.org/module/pkg/cluster"

@@ -2,6 +2,6 @@
 package generator
 
 import (
-	_ "example.org/house/pkg/patch"
+	_ "example.org/module/pkg/patch"
 	_ "k8s.io/client-go/rest"
 )

@@ -1,10 +1,5 @@
-// Package hook uses libraries of others.
+// Package hook reads unchecked values.
 package hook
-
-import (
-	_ "github.com/evanphx/json-patch/v5"
-	_ "sigs.k8s.io/kustomize/kyaml/yaml"
-)
 
 type spec struct {
 	ObservedConfig, LogLevel string

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"example.org/house/pkg/openstack/share"
+	"example.org/module/pkg/openstack/share"
 )
 
 var _ fmt.Stringer = share.Type{}

@@ -1,3 +1,3 @@
 package operator_test
 
-import _ "example.org/house/pkg/drivers/nfs"
+import _ "example.org/module/pkg/drivers/nfs"

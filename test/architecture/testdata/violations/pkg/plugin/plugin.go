@@ -1,1 +1,2 @@
+// Package plugins is not in a folder of its name.
 package plugins

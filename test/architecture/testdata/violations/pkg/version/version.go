@@ -1,4 +1,4 @@
 // Package version imports upwards.
 package version
 
-import _ "example.org/house/test/simulator"
+import _ "example.org/module/test/simulator"

@@ -2,6 +2,6 @@
 package manila
 
 import (
-	_ "example.org/house/pkg/drivers/nfs"
-	_ "example.org/house/pkg/operator"
+	_ "example.org/module/pkg/drivers/nfs"
+	_ "example.org/module/pkg/operator"
 )

@@ -1,2 +1,0 @@
-// Package jsonpatch stands for the library.
-package jsonpatch
