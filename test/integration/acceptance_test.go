@@ -30,7 +30,7 @@ func (e *env) credentialsCondition() string {
 // putDriverCredentials changes the Secret that the driver reads, but not the operator's files.
 func (e *env) putDriverCredentials(text string) {
 	e.t.Helper()
-	last := e.subject.credentials[len(e.subject.credentials)-1]
+	last := e.subject.Credentials[len(e.subject.Credentials)-1]
 	e.putCredentials(last, map[string][]byte{"clouds.yaml": []byte(text)})
 }
 
@@ -76,7 +76,7 @@ func acceptanceCases(t *testing.T, test func(*env), args ...string) {
 	t.Helper()
 	for _, f := range flavour.All() {
 		for _, s := range subjects() {
-			t.Run(string(f)+" "+s.program, func(t *testing.T) {
+			t.Run(string(f)+" "+s.Program, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, options{Flavour: f, Subject: s, Args: args})
 				e.awaitAvailable()

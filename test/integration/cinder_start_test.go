@@ -56,14 +56,14 @@ func cinderObjects() []cinderObject {
 			"", "v1", "configmaps", namespace, cinderTrustedCA,
 			map[string]any{"metadata.labels": map[string]any{injectLabel: "true"}},
 		},
-		{"storage.k8s.io", "v1", "csidrivers", "", cinder().driver, map[string]any{
+		{"storage.k8s.io", "v1", "csidrivers", "", cinder().ClusterCSIDriver, map[string]any{
 			"metadata.annotations": nil, "spec.attachRequired": true, "spec.podInfoOnMount": true,
 			"spec.fsGroupPolicy": "File", "spec.seLinuxMount": true,
 			"spec.requiresRepublish": false, "spec.storageCapacity": false,
 			"spec.volumeLifecycleModes": []any{"Persistent"},
 		}},
 		{"snapshot.storage.k8s.io", "v1", "volumesnapshotclasses", "", standardClass, map[string]any{
-			"driver": cinder().driver, "deletionPolicy": "Delete",
+			"driver": cinder().ClusterCSIDriver, "deletionPolicy": "Delete",
 			"parameters": map[string]any{"force-create": "false"},
 			"metadata.annotations": map[string]any{
 				"snapshot.storage.kubernetes.io/is-default-class": "true",
@@ -186,7 +186,7 @@ func standardStorageClass(isDefault string) storagev1.StorageClass {
 			Name:        standardClass,
 			Annotations: map[string]string{defaultAnnotation: isDefault},
 		},
-		Provisioner:          cinder().driver,
+		Provisioner:          cinder().ClusterCSIDriver,
 		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
 		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 		AllowVolumeExpansion: ptr.To(true),

@@ -14,6 +14,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -182,7 +183,7 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 	for name, change := range map[string]func(*cinderEnv){
 		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
 		"operator's file": func(e *cinderEnv) {
-			e.must(writeFile(e.cloudsPath, append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
+			e.must(paths.WriteFile(e.cloudsPath, append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
 		},
 		"configuration": func(e *cinderEnv) {
 			e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})

@@ -11,6 +11,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -116,14 +117,14 @@ func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.must(writeFile(e.cloudsPath, []byte("clouds: [\n")))
+	e.must(paths.WriteFile(e.cloudsPath, []byte("clouds: [\n")))
 	e.eventually(soon, func() error {
 		return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials")
 	})
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.available())
-	e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{})))
+	e.must(paths.WriteFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{})))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
@@ -172,14 +173,14 @@ func TestFindsPrivateCA(t *testing.T) {
 	t.Parallel()
 	path := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
 	places := map[string]func(*env){
-		"beside clouds.yaml": func(e *env) { e.must(writeFile(e.caPath, e.ca)) },
+		"beside clouds.yaml": func(e *env) { e.must(paths.WriteFile(e.caPath, e.ca)) },
 		"in the legacy file": func(e *env) {
 			e.must(os.MkdirAll(filepath.Join(e.dir, "openstack-ca"), 0o700))
-			e.must(writeFile(filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"), e.ca))
+			e.must(paths.WriteFile(filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"), e.ca))
 		},
 		"named by clouds.yaml": func(e *env) {
-			e.must(writeFile(path(e), e.ca))
-			e.must(writeFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{CACert: path(e)})))
+			e.must(paths.WriteFile(path(e), e.ca))
+			e.must(paths.WriteFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{CACert: path(e)})))
 		},
 	}
 	for name, put := range places {

@@ -56,7 +56,7 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 func eachGolden(t *testing.T, o options) {
 	t.Helper()
 	for _, s := range subjects() {
-		t.Run(s.program, func(t *testing.T) {
+		t.Run(s.Program, func(t *testing.T) {
 			t.Parallel()
 			o := o
 			o.Subject = s

@@ -98,7 +98,7 @@ func (e auditEvent) isFrom(s sender) bool {
 
 // requestsSince returns the sender's requests that the audit log contains after the offset.
 func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
-	file, err := os.Open(c.auditLog())
+	file, err := os.Open(c.dir.AuditLog())
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (a *audit) mark() auditMark {
 	a.t.Helper()
 	mark := auditMark{map[*cluster]int64{}, time.Now()}
 	for _, c := range a.cluster.clusters() {
-		end, err := endOfLastLine(c.auditLog())
+		end, err := endOfLastLine(c.dir.AuditLog())
 		a.must(err)
 		mark.offsets[c] = end
 	}
@@ -179,7 +179,7 @@ func (a *audit) requests(since auditMark, filters ...func(request) bool) []reque
 	a.t.Helper()
 	var all []request
 	for _, c := range a.cluster.clusters() {
-		operator := sender{c.user(a.subject.name), a.subject.program}
+		operator := sender{c.user(a.subject.Name), a.subject.Program}
 		some, err := c.requestsSince(since.offsets[c], operator)
 		a.must(err)
 		all = append(all, some...)

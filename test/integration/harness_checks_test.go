@@ -80,7 +80,7 @@ func (e *env) checkObjects(ctx context.Context) {
 		e.t.Error(err)
 	}
 	driver, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
-		Get(ctx, e.subject.driver, metav1.GetOptions{})
+		Get(ctx, e.subject.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
 		e.t.Error(err)
 	}
@@ -89,7 +89,7 @@ func (e *env) checkObjects(ctx context.Context) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	daemonSets, err := e.guest.kube.AppsV1().DaemonSets(e.subject.operandNamespace).
+	daemonSets, err := e.guest.kube.AppsV1().DaemonSets(e.subject.OperandNamespace).
 		List(ctx, metav1.ListOptions{})
 	if err != nil {
 		e.t.Error(err)
@@ -124,7 +124,7 @@ func (e *env) dump(ctx context.Context) {
 	var out strings.Builder
 	fmt.Fprintln(&out, "--- conditions")
 	driver, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
-		Get(ctx, e.subject.driver, metav1.GetOptions{})
+		Get(ctx, e.subject.ClusterCSIDriver, metav1.GetOptions{})
 	if err == nil {
 		for _, c := range driver.Status.Conditions {
 			fmt.Fprintf(&out, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)

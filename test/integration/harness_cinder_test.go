@@ -80,7 +80,7 @@ func (n clusterNamespace) deleteConfigMap(e *env, name string) {
 // driverNamespaces returns the namespaces of the driver's node plugins and of its controllers.
 func (e *env) driverNamespaces() []clusterNamespace {
 	return slices.Compact([]clusterNamespace{
-		{e.guest, e.subject.operandNamespace}, {e.management, e.subject.controllerNamespace},
+		{e.guest, e.subject.OperandNamespace}, {e.management, e.subject.controllerNamespace},
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +27,7 @@ import (
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // administrator is the field manager of changes that tests make as an administrator.
@@ -46,8 +46,8 @@ type testCluster struct {
 
 	flavour flavour.Flavour
 	name    string
-	dir     string // contains all state
-	podDir  string // contains the files that operators find in their pods
+	dir     paths.Dir // contains all state
+	podDir  paths.Dir // contains the files that operators find in their pods
 	bin     string
 }
 
@@ -74,7 +74,7 @@ func (c *testCluster) command(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	program := filepath.Join(c.bin, "devcluster")
-	cmd := exec.CommandContext(ctx, program, append(args, "--dir="+c.dir)...)
+	cmd := exec.CommandContext(ctx, program, append(args, "--dir="+string(c.dir))...)
 	// Control planes use most of the CPU time. With four times the memory they use a quarter less.
 	cmd.Env = append(os.Environ(), "GOGC=400")
 	var output bytes.Buffer
@@ -92,7 +92,7 @@ func (c *testCluster) connect(ctx context.Context) error {
 	}
 	c.guest = c.management
 	if c.flavour == flavour.HyperShift {
-		c.podDir = filepath.Join(c.dir, "guests", guestName)
+		c.podDir = c.dir.Guest(guestName)
 		c.management.namespace = hostedNamespace
 		c.management.restored = controlPlaneCollections()
 		c.guest = &cluster{
@@ -107,24 +107,10 @@ func (c *testCluster) connect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// kubeconfig returns the path of an operator's kubeconfig.
-func (c *testCluster) kubeconfig(operator string) string {
-	return filepath.Join(c.podDir, operator+".kubeconfig")
-}
-
-// environment returns the environment variables of an operator's Deployment.
-func (c *testCluster) environment(operator string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(c.podDir, operator+".env"))
-	if err != nil {
-		return nil, err
-	}
-	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), nil
-}
-
 // cluster gives access to one API server as an administrator.
 type cluster struct {
-	name string // for messages
-	dir  string // contains the devcluster's files about this cluster
+	name string    // for messages
+	dir  paths.Dir // contains the devcluster's files about this cluster
 	// namespace is the operators' namespace in this cluster.
 	namespace string
 	// operatorUser is the user of all operators here, if they have no ServiceAccounts.
@@ -140,7 +126,7 @@ type cluster struct {
 }
 
 func (c *cluster) connect(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", c.adminKubeconfig())
+	config, err := clientcmd.BuildConfigFromFlags("", c.dir.AdminKubeconfig())
 	if err != nil {
 		return err
 	}
@@ -158,11 +144,6 @@ func (c *cluster) connect(ctx context.Context) error {
 	c.baseline, err = c.recordBaseline(ctx)
 	return err
 }
-
-func (c *cluster) adminKubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
-
-// auditLog returns the path of the API server's audit log.
-func (c *cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 
 // user returns the user name of an operator in this cluster.
 func (c *cluster) user(operator string) string {

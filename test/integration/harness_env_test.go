@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -84,10 +86,11 @@ func newEnv(t *testing.T, o options) *env {
 	e.audit = &audit{e.scope, e.testCluster, e.subject}
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())
 	e.dir = filepath.Join(shared.dir, "tests", name)
-	e.cloudsPath = filepath.Join(e.dir, "openstack", "clouds.yaml")
-	e.caPath = filepath.Join(e.dir, "openstack", "ca.crt")
-	e.caBundlePath = filepath.Join(e.dir, "cloud-ca", "ca-bundle.pem")
-	e.configPath = filepath.Join(e.dir, "operator-config", "config.yaml")
+	files := paths.Dir(e.dir)
+	e.cloudsPath = files.OpenStackClouds()
+	e.caPath = filepath.Join(files.OpenStack(), "ca.crt")
+	e.caBundlePath = filepath.Join(files.OpenStackCA(), "ca-bundle.pem")
+	e.configPath = files.OperatorConfig(e.subject.Name)
 	for _, path := range []string{e.cloudsPath, e.caBundlePath, e.configPath} {
 		e.must(os.MkdirAll(filepath.Dir(path), 0o700))
 	}
@@ -131,7 +134,7 @@ func (e *env) borrowCluster() {
 
 func (o options) withDefaults() options {
 	o.Flavour = cmp.Or(o.Flavour, flavour.Standalone)
-	if o.Subject.name == "" {
+	if o.Subject.Name == "" {
 		o.Subject = manila()
 	}
 	o.PollInterval = max(0, cmp.Or(o.PollInterval, 300*time.Millisecond))
@@ -152,39 +155,31 @@ func (e *env) setConfig(more string) {
 	e.t.Helper()
 	text := "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
 		"servingInfo:\n  bindAddress: 127.0.0.1:0\n" + more
-	e.must(writeFile(e.configPath, []byte(text)))
-}
-
-// writeFile replaces a file atomically, as the kubelet does.
-func writeFile(path string, content []byte) error {
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	e.must(paths.WriteFile(e.configPath, []byte(text)))
 }
 
 // setClouds writes clouds.yaml into the operator's files and into the credentials Secrets.
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
 	data := map[string][]byte{"clouds.yaml": text}
-	e.must(writeFile(e.cloudsPath, text))
+	e.must(paths.WriteFile(e.cloudsPath, text))
 	if len(e.ca) > 0 && !e.options.NoCA && !e.options.CAInConfig {
-		e.must(writeFile(e.caPath, e.ca))
+		e.must(paths.WriteFile(e.caPath, e.ca))
 		data["cacert"] = e.ca
 	}
-	for _, name := range e.subject.credentials {
-		e.putCredentials(name, data)
+	for _, c := range e.subject.Credentials {
+		e.putCredentials(c, data)
 	}
 }
 
 // putCredentials writes a credentials Secret. On HyperShift it first writes the management
 // cluster's, of which the guest cluster's is a copy.
-func (e *env) putCredentials(name [2]string, data map[string][]byte) {
+func (e *env) putCredentials(c fixtures.Credential, data map[string][]byte) {
 	e.t.Helper()
 	if e.flavour == flavour.HyperShift {
-		e.must(e.management.putSecret(e.ctx(), hostedNamespace, name[1], data))
+		e.must(e.management.putSecret(e.ctx(), hostedNamespace, c.Name, data))
 	}
-	e.putSecret(name[0], name[1], data)
+	e.putSecret(c.Namespace, c.Name, data)
 }
 
 // retryLogin adds a comment to the operator's clouds.yaml if the operator backs off after the
@@ -196,7 +191,7 @@ func (e *env) retryLogin(o outageCase) {
 	}
 	text, err := os.ReadFile(e.cloudsPath)
 	e.must(err)
-	e.must(writeFile(e.cloudsPath, append(text, "# touched\n"...)))
+	e.must(paths.WriteFile(e.cloudsPath, append(text, "# touched\n"...)))
 }
 
 // putSecret creates or replaces a Secret of the guest cluster.
@@ -229,7 +224,7 @@ func (e *env) createCloudConfig() {
 	if withCA {
 		data[caKeyOfCloudProvider] = string(e.ca)
 	}
-	for _, namespace := range append([]string{openshiftConfig}, e.subject.cloudConfigCopies...) {
+	for _, namespace := range append([]string{openshiftConfig}, e.subject.CloudConfigCopies...) {
 		e.putConfigMap(namespace, cloudProviderConfig, data)
 	}
 }

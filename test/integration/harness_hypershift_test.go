@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // Names of the guest cluster, its control plane, and the objects that HyperShift creates there.
@@ -61,16 +61,11 @@ func newHosted(t *testing.T, s subject, o options) *hostedEnv {
 func eachHosted(t *testing.T, o options, test func(t *testing.T, e *hostedEnv)) {
 	t.Helper()
 	for _, s := range subjects() {
-		t.Run(s.program, func(t *testing.T) {
+		t.Run(s.Program, func(t *testing.T) {
 			t.Parallel()
 			test(t, newHosted(t, s, o))
 		})
 	}
-}
-
-// guestKubeconfig returns the path of the operators' kubeconfig of the guest cluster.
-func (c *testCluster) guestKubeconfig() string {
-	return filepath.Join(c.podDir, "guest-kubeconfig", kubeconfigKey)
 }
 
 // awaitGuestKubeconfig waits until that file has the content of the Secret that is mounted there.
@@ -82,7 +77,7 @@ func (e *env) awaitGuestKubeconfig() {
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(e.guestKubeconfig())
+		content, err := os.ReadFile(e.podDir.GuestKubeconfig())
 		if err == nil && !bytes.Equal(content, secret.Data[kubeconfigKey]) {
 			err = errors.New("the file does not contain the Secret's kubeconfig yet")
 		}
@@ -96,7 +91,7 @@ func (e *env) setHostedCA(ca []byte) {
 	e.t.Helper()
 	data := map[string]string{caKeyOfCloudProvider: string(ca)}
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, data))
-	e.must(writeFile(e.caBundlePath, ca))
+	e.must(paths.WriteFile(e.caBundlePath, ca))
 }
 
 // patchBesideController merges JSON into an object in the namespace of the driver's Deployment.

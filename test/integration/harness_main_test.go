@@ -30,6 +30,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // clusterPools contains the clusters that all tests share.
@@ -37,6 +39,8 @@ type clusterPools struct {
 	dir   string // contains all state and the operators' logs
 	bin   string // contains the programs
 	pools map[flavour.Flavour]pool
+	// operators are those that cluster-storage-operator deploys, by driver.
+	operators map[string]fixtures.Operator
 }
 
 // pool contains the clusters of one flavour that no test uses.
@@ -88,7 +92,17 @@ func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clusterPools{dir: dir, bin: bin, pools: map[flavour.Flavour]pool{}}
+	operators, err := fixtures.AllOperators()
+	if err != nil {
+		return nil, err
+	}
+	c := &clusterPools{
+		dir: dir, bin: bin, pools: map[flavour.Flavour]pool{},
+		operators: map[string]fixtures.Operator{},
+	}
+	for _, o := range operators {
+		c.operators[o.Driver] = o
+	}
 	for f, limit := range limits {
 		if *limit < 1 {
 			return nil, fmt.Errorf("-%s=%d is below 1", f, *limit)
@@ -97,7 +111,7 @@ func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {
 		for i := range *limit {
 			name := fmt.Sprintf("%s-%d", f, i+1)
 			p.unused <- &testCluster{
-				flavour: f, name: name, dir: filepath.Join(dir, name), bin: bin,
+				flavour: f, name: name, dir: paths.Dir(filepath.Join(dir, name)), bin: bin,
 			}
 		}
 		c.pools[f] = p

@@ -77,7 +77,7 @@ func (e *env) deployment() (*appsv1.Deployment, error) {
 
 // daemonSet returns one of the driver's DaemonSets.
 func (e *env) daemonSet(name string) (*appsv1.DaemonSet, error) {
-	return e.guest.kube.AppsV1().DaemonSets(e.subject.operandNamespace).
+	return e.guest.kube.AppsV1().DaemonSets(e.subject.OperandNamespace).
 		Get(e.ctx(), name, metav1.GetOptions{})
 }
 
@@ -147,7 +147,7 @@ func argument(c corev1.Container, name string) (string, bool) {
 
 // operandSecret returns the data of a Secret in the operands' namespace.
 func (e *env) operandSecret(name string) (map[string]string, error) {
-	secret, err := e.guest.kube.CoreV1().Secrets(e.subject.operandNamespace).
+	secret, err := e.guest.kube.CoreV1().Secrets(e.subject.OperandNamespace).
 		Get(e.ctx(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

@@ -89,12 +89,12 @@ func (e *env) operatorArgs() []string {
 		"start", "-v=2",
 		"--config=" + e.configPath,
 		"--terminate-on-files=" + e.configPath,
-		"--kubeconfig=" + e.kubeconfig(e.subject.name),
+		"--kubeconfig=" + e.podDir.Kubeconfig(e.subject.Name),
 		"--namespace=" + e.management.namespace,
 	}
 	if e.flavour == flavour.HyperShift {
 		args = append(args,
-			"--guest-kubeconfig="+e.guestKubeconfig(), "--cloud-ca-file="+e.caBundlePath)
+			"--guest-kubeconfig="+e.podDir.GuestKubeconfig(), "--cloud-ca-file="+e.caBundlePath)
 	}
 	if e.options.PollInterval != 0 {
 		args = append(args, "--poll-interval="+e.options.PollInterval.String())
@@ -105,8 +105,7 @@ func (e *env) operatorArgs() []string {
 // operatorEnv returns the environment of the operator's Deployment and the variables that every
 // program needs. Later entries win.
 func (e *env) operatorEnv() []string {
-	variables, err := e.environment(e.subject.name)
-	e.must(err)
+	variables := e.subject.Env()
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
 		if value, found := os.LookupEnv(name); found {
 			variables = append(variables, name+"="+value)
@@ -126,7 +125,7 @@ func (e *env) startOperator() *process {
 // launch starts the operator's program with the arguments.
 func (e *env) launch(args, environment []string) *process {
 	e.t.Helper()
-	program := filepath.Join(e.bin, e.subject.program)
+	program := filepath.Join(e.bin, e.subject.Program)
 	cmd := exec.Command(program, args...) //nolint:noctx // it ends by SIGTERM, after the context.
 	cmd.Env = environment
 	p, err := startProcess(cmd, e.logPath())
@@ -221,7 +220,7 @@ func runOperator(
 	t *testing.T, bound time.Duration, environment []string, args ...string,
 ) (int, string) {
 	t.Helper()
-	return runProgram(t, manila().program, bound, environment, args...)
+	return runProgram(t, manila().Program, bound, environment, args...)
 }
 
 // runProgram runs an operator's program until it ends without a signal. It returns the exit code

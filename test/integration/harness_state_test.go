@@ -21,7 +21,7 @@ import (
 // driver returns the ClusterCSIDriver.
 func (e *env) driver() (*opv1.ClusterCSIDriver, error) {
 	return e.guest.openst.OperatorV1().ClusterCSIDrivers().
-		Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+		Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})
 }
 
 // changeDriver changes the ClusterCSIDriver's spec.
@@ -70,7 +70,7 @@ func (e *env) addTrueConditions(reason, message string, types ...string) {
 // touchDriver changes an annotation of the ClusterCSIDriver. The event triggers every controller.
 func (e *env) touchDriver(value string) {
 	e.t.Helper()
-	e.patch(clusterCSIDrivers(), "", e.subject.driver,
+	e.patch(clusterCSIDrivers(), "", e.subject.ClusterCSIDriver,
 		fmt.Sprintf(`{"metadata":{"annotations":{"touched":%q}}}`, value))
 }
 
@@ -264,7 +264,7 @@ func (e *env) classes() (map[string]storagev1.StorageClass, error) {
 	}
 	classes := map[string]storagev1.StorageClass{}
 	for _, class := range all.Items {
-		if class.Provisioner == e.subject.driver {
+		if class.Provisioner == e.subject.ClusterCSIDriver {
 			classes[class.Name] = class
 		}
 	}

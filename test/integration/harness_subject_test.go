@@ -2,7 +2,10 @@
 
 package integration
 
-import "github.com/openstack-csi/csi-operator/pkg/flavour"
+import (
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+)
 
 // Names of Manila's operator and its objects.
 const (
@@ -18,17 +21,10 @@ const (
 
 // subject describes an operator under test.
 type subject struct {
-	// name is the name of its Deployment and of its ServiceAccount.
-	name string
+	fixtures.Operator
+
 	// component is its name in leader election and events.
 	component string
-	// program is its file in the folder of programs.
-	program string
-	// driver is the name of its ClusterCSIDriver.
-	driver string
-	// operandNamespace contains its workloads, except for the controllers of a hosted control
-	// plane.
-	operandNamespace string
 	// controllerNamespace contains its Deployment, in the management cluster.
 	controllerNamespace string
 	// workloads are the names of its workloads. The Deployment is the first.
@@ -36,57 +32,39 @@ type subject struct {
 	// trustedCA is the ConfigMap with the cluster's trusted CA bundle, certificate the Secret with
 	// the serving certificate of the metrics.
 	trustedCA, certificate string
-	// credentials are the Secrets that cloud-credential-operator creates: namespace and name. The
-	// driver reads the last.
-	credentials [][2]string
-	// cloudConfigCopies are the namespaces to which cluster-storage-operator copies ConfigMap
-	// cloud-provider-config.
-	cloudConfigCopies []string
 }
 
 func manila() subject {
 	return subject{
-		name:             operatorName,
-		component:        "openstack-manila-csi-driver-operator",
-		program:          "manila-operator",
-		driver:           driverName,
-		operandNamespace: operandNamespace,
-		workloads:        []string{controllerName, nodeName, nfsNodeName},
-		trustedCA:        trustedCABundle,
-		certificate:      servingCertificate,
-		credentials: [][2]string{
-			{operatorNamespace, "openstack-cloud-credentials"},
-			{operatorNamespace, credentialsSecret},
-			{operandNamespace, credentialsSecret},
-		},
-		cloudConfigCopies: []string{operatorNamespace},
+		Operator:    shared.operators["manila"],
+		component:   "openstack-manila-csi-driver-operator",
+		workloads:   []string{controllerName, nodeName, nfsNodeName},
+		trustedCA:   trustedCABundle,
+		certificate: servingCertificate,
 	}
 }
 
 func cinder() subject {
 	return subject{
-		name:             "openstack-cinder-csi-driver-operator",
-		component:        "openstack-cinder-csi-driver-operator",
-		program:          "cinder-operator",
-		driver:           "cinder.csi.openstack.org",
-		operandNamespace: operatorNamespace,
-		workloads:        []string{cinderController, cinderNode},
-		trustedCA:        cinderTrustedCA,
-		certificate:      cinderCertificate,
-		credentials:      [][2]string{{operatorNamespace, cinderCredentials}},
+		Operator:    shared.operators["cinder"],
+		component:   "openstack-cinder-csi-driver-operator",
+		workloads:   []string{cinderController, cinderNode},
+		trustedCA:   cinderTrustedCA,
+		certificate: cinderCertificate,
 	}
 }
 
 // subjects returns all operators under test.
 func subjects() []subject { return []subject{manila(), cinder()} }
 
-func (s subject) isManila() bool { return s.name == operatorName }
+func (s subject) isManila() bool { return s.Driver == "manila" }
 
 // in returns the subject with the namespaces of a cluster.
 func (s subject) in(c *testCluster) subject {
-	s.controllerNamespace = s.operandNamespace
+	s.controllerNamespace = s.OperandNamespace
 	if c.flavour == flavour.HyperShift {
 		s.controllerNamespace = hostedNamespace
+		s.Operator = s.Hosted(guestName)
 	}
 	return s
 }

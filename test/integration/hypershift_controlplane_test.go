@@ -264,7 +264,7 @@ func (e *env) mayReadControlPlanes(want bool) error {
 	review, err := e.management.kube.AuthorizationV1().SubjectAccessReviews().
 		Create(e.ctx(), &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: e.management.user(e.subject.name),
+				User: e.management.user(e.subject.Name),
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
 					Namespace: hostedNamespace, Verb: "list", Group: hostedControlPlanes().Group,
 					Resource: hostedControlPlanes().Resource,

@@ -251,7 +251,7 @@ func (e *env) mustReact(a hostileWrite, first map[string]any, unchanged func(str
 // decodes no types, because the spec may be invalid.
 func (e *env) conditionNames(field string) error {
 	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).
-		Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+		Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (e *env) conditionNames(field string) error {
 // observedIs returns nil if the operator has repaired the observed configuration.
 func (e *env) observedIs(want any) error {
 	object, err := e.guest.dynamic.Resource(clusterCSIDrivers()).
-		Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+		Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -297,9 +297,9 @@ func (e *env) observedIs(want any) error {
 func (e *env) awaitReconcile() {
 	e.t.Helper()
 	drivers := e.guest.kube.StorageV1().CSIDrivers()
-	e.must(drivers.Delete(e.ctx(), e.subject.driver, metav1.DeleteOptions{}))
+	e.must(drivers.Delete(e.ctx(), e.subject.ClusterCSIDriver, metav1.DeleteOptions{}))
 	e.eventually(installed, func() error {
-		_, err := drivers.Get(e.ctx(), e.subject.driver, metav1.GetOptions{})
+		_, err := drivers.Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})
 		return err
 	})
 }
@@ -329,14 +329,14 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 			}
 		}
 		first := map[schema.GroupVersionResource]map[string]any{}
-		for _, a := range hostileWrites(e.subject.driver) {
+		for _, a := range hostileWrites(e.subject.ClusterCSIDriver) {
 			if first[a.resource] == nil {
 				object, err := e.guest.dynamic.Resource(a.resource).Get(e.ctx(), a.object, metav1.GetOptions{})
 				e.must(err)
 				first[a.resource] = object.Object
 			}
 		}
-		for name, a := range hostileWrites(e.subject.driver) {
+		for name, a := range hostileWrites(e.subject.ClusterCSIDriver) {
 			e.sub(name, func(*testing.T) {
 				e.merge(a)
 				e.mustReact(a, first[a.resource], unchanged, name)
@@ -351,7 +351,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 		// A valid change is still applied and reverted.
 		level := func(l opv1.LogLevel) hostileWrite {
 			return hostileWrite{
-				clusterCSIDrivers(), e.subject.driver, false,
+				clusterCSIDrivers(), e.subject.ClusterCSIDriver, false,
 				nested(string(l), "spec", "logLevel"), "",
 			}
 		}
@@ -390,30 +390,30 @@ func (e *env) plantObjects() {
 				Name:        fmt.Sprintf("planted-%d", i),
 				Annotations: map[string]string{"a": text[:200<<10]},
 			},
-			Provisioner: e.subject.driver,
+			Provisioner: e.subject.ClusterCSIDriver,
 			Parameters:  map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
 		}
 		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), class, metav1.CreateOptions{})
 		e.must(err)
 	}
-	e.putConfigMap(e.subject.operandNamespace, "planted", map[string]string{"a": text})
+	e.putConfigMap(e.subject.OperandNamespace, "planted", map[string]string{"a": text})
 	for _, name := range []string{
 		e.subject.trustedCA, "cloud-conf", "cloud-provider-config",
 		"cinder-csi-config", hostedCloudCA,
 	} {
-		e.putConfigMap(e.subject.operandNamespace, name,
+		e.putConfigMap(e.subject.OperandNamespace, name,
 			map[string]string{
 				"ca-bundle.crt": text, "cloud.conf": text, "ca-bundle.pem": text,
 				"enable_topology": injected,
 			})
 	}
-	for _, name := range e.subject.credentials {
-		e.putSecret(name[0], name[1],
+	for _, c := range e.subject.Credentials {
+		e.putSecret(c.Namespace, c.Name,
 			map[string][]byte{"clouds.yaml": []byte(text), "cacert": []byte(text)})
 	}
-	e.putSecret(e.subject.operandNamespace, driverSecret,
+	e.putSecret(e.subject.OperandNamespace, driverSecret,
 		map[string][]byte{"os-authURL": []byte(text)})
-	e.putSecret(e.subject.operandNamespace, e.subject.certificate,
+	e.putSecret(e.subject.OperandNamespace, e.subject.certificate,
 		map[string][]byte{"tls.crt": []byte(text)})
 	status := map[string]any{"status": map[string]any{
 		"generations": []any{map[string]any{
@@ -428,7 +428,7 @@ func (e *env) plantObjects() {
 	patch, err := json.Marshal(status)
 	e.must(err)
 	_, err = e.guest.dynamic.Resource(clusterCSIDrivers()).
-		Patch(e.ctx(), e.subject.driver, types.MergePatchType, patch,
+		Patch(e.ctx(), e.subject.ClusterCSIDriver, types.MergePatchType, patch,
 			metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
 	e.must(err)
 }

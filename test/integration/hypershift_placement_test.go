@@ -87,7 +87,7 @@ func cinderObjectsBySide() objectsBySide {
 			"clusterroles /openstack-cinder-privileged-role",
 			"configmaps " + node + cloudConf,
 			"configmaps " + node + cinderTrustedCA,
-			"csidrivers /" + cinder().driver,
+			"csidrivers /" + cinder().ClusterCSIDriver,
 			"daemonsets " + node + cinderNode,
 			"rolebindings " + node + "openstack-cinder-csi-driver-lease-leader-election",
 			"rolebindings " + node + "openstack-cinder-csi-driver-prometheus",

@@ -121,7 +121,7 @@ func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 			environment := slices.DeleteFunc(e.operatorEnv(), func(v string) bool {
 				return c.remove != "" && strings.HasPrefix(v, c.remove)
 			})
-			code, output := runProgram(t, e.subject.program, soon, append(environment, c.add),
+			code, output := runProgram(t, e.subject.Program, soon, append(environment, c.add),
 				e.operatorArgs()...)
 			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 ||
 				!strings.Contains(output, c.message) {
@@ -129,7 +129,7 @@ func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 					"want one line with %q", c.remove, c.add, code, output, c.message)
 			}
 		}
-		code, output := runProgram(t, e.subject.program, soon, e.operatorEnv(),
+		code, output := runProgram(t, e.subject.Program, soon, e.operatorEnv(),
 			append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath)...)
 		if code == 0 || !strings.Contains(output, "--guest-kubeconfig") {
 			t.Errorf("with an invalid kubeconfig the operator ended with code %d and the output\n%s", code,
@@ -255,7 +255,7 @@ func (e *env) hasVersions(desired, present string) error {
 // removes it.
 func (e *env) setOperatorVersion(version string) {
 	e.t.Helper()
-	e.patchBesideController(resource("apps", "deployments"), e.subject.name,
+	e.patchBesideController(resource("apps", "deployments"), e.subject.Name,
 		`{"metadata":{"annotations":{"`+desiredVersion+`":`+version+`}}}`)
 }
 

@@ -40,9 +40,9 @@ func hostedPermissions(s subject) map[string][]string {
 func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
-		management, err := clientcmd.BuildConfigFromFlags("", e.kubeconfig(e.subject.name))
+		management, err := clientcmd.BuildConfigFromFlags("", e.podDir.Kubeconfig(e.subject.Name))
 		e.must(err)
-		guest, err := clientcmd.BuildConfigFromFlags("", e.guestKubeconfig())
+		guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig())
 		e.must(err)
 		e.mustBeRefused(&rest.Config{
 			Host: guest.Host, BearerToken: management.BearerToken,
@@ -56,7 +56,7 @@ func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 		e.awaitAvailable()
 		e.patchControlPlane(`{"labels":{"team":"storage"},` +
 			`"controllerAvailabilityPolicy":"HighlyAvailable"}`)
-		e.patchBesideController(secrets(), e.subject.credentials[0][1],
+		e.patchBesideController(secrets(), e.subject.Credentials[0].Name,
 			`{"stringData":{"another":"key"}}`)
 		for _, object := range objectsOf(e.subject).guest {
 			e.deleteIfRecreated(object)

@@ -135,7 +135,7 @@ func (e *env) hasNewPods(names []string) error {
 		if err != nil {
 			return err
 		}
-		side, namespace := e.guest, e.subject.operandNamespace
+		side, namespace := e.guest, e.subject.OperandNamespace
 		if name == e.subject.workloads[0] {
 			side, namespace = e.management, e.subject.controllerNamespace
 		}

@@ -17,6 +17,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -37,9 +38,9 @@ func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 		"empty": "", "random": "\x00\x7f\x01\xff",
 		"text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n",
 	} {
-		for _, program := range []string{filepath.Join(e.bin, e.subject.program), "/nowhere"} {
+		for _, program := range []string{filepath.Join(e.bin, e.subject.Program), "/nowhere"} {
 			file := filepath.Join(e.dir, "nonsense.yaml")
-			e.must(writeFile(file, []byte(text)))
+			e.must(paths.WriteFile(file, []byte(text)))
 			script := e.startScript(program, 5, file)
 			e.eventually(soon, script.ended)
 			if output := script.output(t); script.err == nil ||
@@ -75,8 +76,8 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	e.createRootCredentials()
 
 	e.rotate(simulator.Rotation{})
-	fresh, program := filepath.Join(e.dir, "new-clouds.yaml"), filepath.Join(e.bin, e.subject.program)
-	e.must(writeFile(fresh, e.cloudsYAML(simulator.Clouds{})))
+	fresh, program := filepath.Join(e.dir, "new-clouds.yaml"), filepath.Join(e.bin, e.subject.Program)
+	e.must(paths.WriteFile(fresh, e.cloudsYAML(simulator.Clouds{})))
 	script := e.startScript(program, 2, fresh)
 	e.eventually(time.Minute, script.ended)
 	if output := script.output(t); script.err == nil ||
@@ -175,7 +176,7 @@ func (e *env) startScript(program string, timeout int, args ...string) *process 
 	e.must(err)
 	client := filepath.Join(e.dir, "kubectl")
 	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl,
-		filepath.Join(e.testCluster.dir, "admin.kubeconfig"))
+		e.guest.dir.AdminKubeconfig())
 	e.must(os.WriteFile(client, []byte(text), 0o700))
 	p := &process{
 		done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"),

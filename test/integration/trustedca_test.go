@@ -23,7 +23,7 @@ func TestReachesCloudWithTrustedCA(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {
 		for _, f := range flavour.All() {
-			t.Run(s.program+" "+string(f), func(t *testing.T) {
+			t.Run(s.Program+" "+string(f), func(t *testing.T) {
 				t.Parallel()
 				reachable := ofSubject(s, reachable, cinderReachable)
 				e := newEnv(t, options{
