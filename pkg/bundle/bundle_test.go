@@ -48,8 +48,8 @@ func TestLoadKeepsTheOrderOfTheIndex(t *testing.T) {
 		names(loaded.Assets())); diff != "" {
 		t.Errorf("order of the index is lost: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"sa.yaml"}, names(loaded.Select(bundle.Static,
-		flavour.Guest))); diff != "" {
+	static := names(loaded.Select(bundle.Static, flavour.Guest))
+	if diff := cmp.Diff([]string{"sa.yaml"}, static); diff != "" {
 		t.Errorf("static assets of the guest: %s", diff)
 	}
 	if got := loaded.Select(bundle.StorageClass, flavour.Guest); got != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// driver is the content of a driver.yaml. Its names are the CSI name of the driver and the prefixes
-// of objects in a namespace and outside namespaces. A companion shares the names of a driver, which
-// CompanionOf gives by its folder.
+// driver is the content of a driver.yaml. Name is the CSI name. Prefix starts the names of objects in
+// a namespace, ClusterPrefix those of all other objects. A companion shares both with the driver
+// whose folder CompanionOf names.
 type driver struct {
 	Name          string            `json:"name"`
 	Prefix        string            `json:"prefix"`
