@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// asOperator in the environment makes the test binary the operator.
+// asOperator is an environment variable that makes the test binary run the operator.
 const asOperator = "TEST_AS_OPERATOR"
 
 func TestMain(m *testing.M) {
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run executes the operator with nothing but env in its environment.
+// run executes the operator with env as its environment.
 func run(t *testing.T, env []string, args ...string) (code int, stderr string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -39,7 +39,7 @@ func run(t *testing.T, env []string, args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-func TestStartWithoutSettings(t *testing.T) {
+func TestStartReportsAllMissingSettingsInOneLine(t *testing.T) {
 	t.Parallel()
 	code, stderr := run(t, nil, "start", "--config=/nowhere/config.yaml", "--poll-interval=1h")
 	if code == 0 {
@@ -59,7 +59,7 @@ func TestStartWithoutSettings(t *testing.T) {
 	}
 }
 
-func TestUnknownArgument(t *testing.T) {
+func TestUnknownArgumentIsRejected(t *testing.T) {
 	t.Parallel()
 	code, stderr := run(t, nil, "start", "now")
 	if code == 0 || !strings.Contains(stderr, `unknown command "now"`) {

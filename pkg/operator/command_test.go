@@ -27,7 +27,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestHelpListsTheFlags(t *testing.T) {
+func TestHelpListsAllFlags(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "start", "--help")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	})
 }
 
-func TestCommandLineFaults(t *testing.T) {
+func TestInvalidCommandLineIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args []string
@@ -66,8 +66,7 @@ func TestCommandLineFaults(t *testing.T) {
 	}
 }
 
-// TestCheckClouds: the file is read as the operator reads its mounted one.
-func TestCheckClouds(t *testing.T) {
+func TestCheckCloudsReadsTheFileAsTheOperatorDoes(t *testing.T) {
 	t.Parallel()
 	const good = "clouds: {openstack: {auth: {auth_url: 'https://k:5000/v3', username: u, password: p, project_name: x, user_domain_name: d, project_domain_name: d}}}"
 	for name, tt := range map[string]struct{ text, want string }{
@@ -91,21 +90,24 @@ func TestCheckClouds(t *testing.T) {
 	}
 }
 
-// TestComponent: what leads and reports events has the driver's component for a name, so that it never leads beside another
-// operator of the driver.
-func TestComponent(t *testing.T) {
+// Another operator of the same driver uses the same Lease.
+func TestLeaseAndEventsAreNamedAfterTheComponent(t *testing.T) {
 	t.Parallel()
 	drivers := plugins()
 	for component, want := range map[string]string{"": "test-operator", "openstack-manila-csi-driver-operator": "openstack-manila-csi-driver-operator"} {
 		drivers[0].Component = component
 		o := newTestOperator(t, flavour.Standalone, drivers...)
-		if got := o.hostOptions(&rest.Config{}, &rest.Config{}); got.Name != want || got.Namespace != "operators" {
-			t.Errorf("component %q: the operator leads as %s/%s, want operators/%s", component, got.Namespace, got.Name, want)
+		if got := o.hostOptions(&rest.Config{}, &rest.Config{}); got.Name != want ||
+			got.Namespace != "operators" {
+			t.Errorf(
+				"component %q: the operator leads as %s/%s, want operators/%s", component, got.Namespace,
+				got.Name, want,
+			)
 		}
 	}
 }
 
-func TestVersionIsTold(t *testing.T) {
+func TestVersionFlagPrintsTheVersion(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--version")
 	if err != nil || !strings.HasPrefix(out, "manila-csi-driver-operator version ") {

@@ -45,7 +45,8 @@ func (w *conditionWriter) ApplyOperatorStatus(
 		complete(&status.Conditions[i])
 		w.restoreTransition(&status.Conditions[i])
 	}
-	if err := w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status); err != nil {
+	err := w.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
+	if err != nil {
 		return err
 	}
 	w.remember(status.Conditions)

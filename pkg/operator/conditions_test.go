@@ -25,11 +25,14 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-func TestStable(t *testing.T) {
+func TestStableMessageRemovesWhatChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ message, want string }{
 		"nothing": {"", ""},
-		"hook":    {"error running hook function (index=12): no HostedControlPlane is here", "no HostedControlPlane is here"},
+		"hook": {
+			"error running hook function (index=12): no HostedControlPlane is here",
+			"no HostedControlPlane is here",
+		},
 		"as it is": {
 			`Get "https://keystone.example:5000/v3": dial tcp 10.0.0.2:5000: connect: connection refused`,
 			`Get "https://keystone.example:5000/v3": dial tcp 10.0.0.2:5000: connect: connection refused`,
@@ -75,15 +78,25 @@ func TestStable(t *testing.T) {
 	}
 }
 
-func TestPresentable(t *testing.T) {
+func TestConditionsGetAReasonAndAMessage(t *testing.T) {
 	t.Parallel()
 	const fine, fault = "AsExpected: As expected", "Error: Unknown error; see the operator log"
 	tests := map[string]map[opv1.ConditionStatus]string{
-		"FooDegraded":    {opv1.ConditionTrue: fault, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault},
-		"FooAvailable":   {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},
-		"FooUpgradeable": {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},
-		"FooProgressing": {opv1.ConditionTrue: fine, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault},
-		"FooReachable":   {opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault},
+		"FooDegraded": {
+			opv1.ConditionTrue: fault, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault,
+		},
+		"FooAvailable": {
+			opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault,
+		},
+		"FooUpgradeable": {
+			opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault,
+		},
+		"FooProgressing": {
+			opv1.ConditionTrue: fine, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault,
+		},
+		"FooReachable": {
+			opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault,
+		},
 	}
 	for name, byStatus := range tests {
 		for status, want := range byStatus {
@@ -94,7 +107,11 @@ func TestPresentable(t *testing.T) {
 				if got := *empty.Reason + ": " + *empty.Message; got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
-				given := applyopv1.OperatorCondition().WithType(name).WithStatus(status).WithReason("Why").WithMessage("what\n")
+				given := applyopv1.OperatorCondition().
+					WithType(name).
+					WithStatus(status).
+					WithReason("Why").
+					WithMessage("what\n")
 				complete(given)
 				if got := *given.Reason + ": " + *given.Message; got != "Why: what" {
 					t.Errorf("got %q, want what was given", got)
@@ -104,19 +121,23 @@ func TestPresentable(t *testing.T) {
 	}
 }
 
-// TestFailureIsWrittenOnce has library-go's own controller fail twice in the same way, over two connections.
-func TestFailureIsWrittenOnce(t *testing.T) {
+// A controller of library-go fails twice in the same way, over two connections.
+func TestRepeatedFailureIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	port := 48000
 	kube := fake.NewClientset()
 	kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		port++
-		return true, nil, fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:6443: connection reset by peer", port)
+		return true, nil, fmt.Errorf(
+			"read tcp 10.0.0.1:%d->10.0.0.2:6443: connection reset by peer", port,
+		)
 	})
 	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
 	client := newFakeClient()
 	read := func(name string) ([]byte, error) {
-		return []byte(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` + name + `"}}`), nil
+		return []byte(
+			`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` + name + `"}}`,
+		), nil
 	}
 	controller := staticresourcecontroller.NewStaticResourceController("Foo", read, []string{"b", "a"},
 		(&resourceapply.ClientHolder{}).WithKubernetes(kube), newConditionWriter(client), recorder)
@@ -126,7 +147,9 @@ func TestFailureIsWrittenOnce(t *testing.T) {
 		}
 	}
 	const failure = `(string): read tcp 10.0.0.2:6443: connection reset by peer`
-	want := []opv1.OperatorCondition{condition("FooDegraded", opv1.ConditionTrue, "SyncError", `"a" `+failure+"\n"+`"b" `+failure)}
+	want := []opv1.OperatorCondition{
+		condition("FooDegraded", opv1.ConditionTrue, "SyncError", `"a" `+failure+"\n"+`"b" `+failure),
+	}
 	if diff := cmp.Diff(want, client.posted()); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
@@ -135,20 +158,27 @@ func TestFailureIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestFailureToWriteIsReturned(t *testing.T) {
+func TestFailedWriteIsReturned(t *testing.T) {
 	t.Parallel()
 	client := newFakeClient()
 	client.refused = 1
-	status := applyopv1.OperatorStatus().WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(opv1.ConditionFalse))
-	if err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "test", status); err == nil || errors.Unwrap(err) != nil {
+	status := applyopv1.OperatorStatus().
+		WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(opv1.ConditionFalse))
+	if err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "test", status); err == nil ||
+		errors.Unwrap(err) != nil {
 		t.Errorf("got %v, want the API server's own error", err)
 	}
 }
 
-func TestConflictsAreNoCondition(t *testing.T) {
+func TestConflictsAreNotReported(t *testing.T) {
 	t.Parallel()
-	overtaken := apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "deployments"}, "driver",
-		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	overtaken := apierrors.NewConflict(
+		schema.GroupResource{Group: "apps", Resource: "deployments"},
+		"driver",
+		errors.New(
+			"the object has been modified; please apply your changes to the latest version and try again",
+		),
+	)
 	for name, test := range map[string]struct {
 		condition *applyopv1.OperatorConditionApplyConfiguration
 		want      int
@@ -174,7 +204,7 @@ func TestConflictsAreNoCondition(t *testing.T) {
 	}
 }
 
-// behindClient is a client whose cache never receives what the client writes: for it, each condition has just changed.
+// behindClient is a client whose cache never contains its own writes.
 type behindClient struct {
 	*fakeClient
 
@@ -182,7 +212,9 @@ type behindClient struct {
 	times []time.Time
 }
 
-func (c *behindClient) ApplyOperatorStatus(_ context.Context, _ string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+func (c *behindClient) ApplyOperatorStatus(
+	_ context.Context, _ string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
 	v1helpers.SetApplyConditionsLastTransitionTime(c.clock, &status.Conditions, nil)
 	c.times = append(c.times, status.Conditions[0].LastTransitionTime.Time)
 	return nil
@@ -191,7 +223,9 @@ func (c *behindClient) ApplyOperatorStatus(_ context.Context, _ string, status *
 func TestConditionKeepsItsTransitionTimeWhileTheCacheIsBehind(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
-	client := &behindClient{fakeClient: newFakeClient(), clock: testingclock.NewFakePassiveClock(began)}
+	client := &behindClient{
+		fakeClient: newFakeClient(), clock: testingclock.NewFakePassiveClock(began),
+	}
 	writer := newConditionWriter(client)
 	for i, status := range []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionFalse, opv1.ConditionTrue} {
 		client.clock.SetTime(began.Add(time.Duration(i) * time.Second))
@@ -200,7 +234,9 @@ func TestConditionKeepsItsTransitionTimeWhileTheCacheIsBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []time.Time{began, began, began.Add(2 * time.Second), began.Add(2 * time.Second), began.Add(4 * time.Second)}
+	want := []time.Time{
+		began, began, began.Add(2 * time.Second), began.Add(2 * time.Second), began.Add(4 * time.Second),
+	}
 	if diff := cmp.Diff(want, client.times); diff != "" {
 		t.Errorf("transition times (-want +got):\n%s", diff)
 	}

@@ -25,18 +25,20 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// proxied are the names of proxy variables.
+// proxied returns the names of the proxy variables.
 func proxied() []string { return []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"} }
 
-// observedProxy is a spec with the cluster's proxy, as the configuration observer leaves it.
+// observedProxy returns a spec with the proxy of the cluster, as the config observer writes it.
 func observedProxy() *opv1.OperatorSpec {
 	return &opv1.OperatorSpec{ObservedConfig: runtime.RawExtension{Raw: []byte(
 		`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://cluster:1", "HTTP_PROXY": "http://cluster:1", "NO_PROXY": ".cluster"}}}`,
 	)}}
 }
 
-// fitted returns the Deployment as the hooks of the flavour leave it: the generated one of the driver, or the given.
-func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Deployment) *appsv1.Deployment {
+// fitted returns the given Deployment, or the generated one, after the hooks of the flavour.
+func fitted(
+	t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Deployment,
+) *appsv1.Deployment {
 	t.Helper()
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	infrastructure.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode
@@ -48,8 +50,10 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 		seed.HostedControlPlanes = []*cluster.HostedControlPlane{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "a"},
 			Spec: cluster.HostedControlPlaneSpec{
-				NodeSelector:                 map[string]string{"role": "infra"},
-				Tolerations:                  []corev1.Toleration{{Key: "role", Operator: corev1.TolerationOpExists}},
+				NodeSelector: map[string]string{"role": "infra"},
+				Tolerations: []corev1.Toleration{
+					{Key: "role", Operator: corev1.TolerationOpExists},
+				},
 				Labels:                       map[string]string{"team": "a", "app": "other"},
 				ControllerAvailabilityPolicy: cluster.HighlyAvailable,
 			},
@@ -62,7 +66,12 @@ func fitted(t *testing.T, f flavour.Flavour, p plugin.Driver, given *appsv1.Depl
 	}
 	fake := clustertest.New(t, seed)
 	d.cluster = fake.Cluster
-	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
+	deployments := d.cluster.Side(flavour.ControlPlane).
+		ObjectInformers.For(d.cluster.Namespaces.ControlPlane, "driver").
+		Apps().
+		V1().
+		Deployments().
+		Lister()
 	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
 	fake.Start(t)
 	if given == nil {
@@ -89,7 +98,7 @@ func generated(t *testing.T, d *driver) *appsv1.Deployment {
 	return deployment
 }
 
-// environment returns the values of a container's variables of a name.
+// environment returns the values of all variables of a container with this name.
 func environment(c *corev1.Container, name string) (values []string) {
 	for _, variable := range c.Env {
 		if variable.Name == name {
@@ -99,15 +108,18 @@ func environment(c *corev1.Container, name string) (values []string) {
 	return values
 }
 
-// withControllers are the drivers that have a Deployment.
+// withControllers returns the drivers with a Deployment.
 func withControllers() map[string]plugin.Driver {
 	return map[string]plugin.Driver{
 		"Manila": plugins()[0],
-		"Cinder": {Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(), Removable: true},
+		"Cinder": {
+			Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
+			Removable: true,
+		},
 	}
 }
 
-func TestControlPlaneOfHyperShift(t *testing.T) {
+func TestHooksFitTheDeploymentToAHostedControlPlane(t *testing.T) {
 	t.Parallel()
 	for name, p := range withControllers() {
 		t.Run(name, func(t *testing.T) {
@@ -115,18 +127,25 @@ func TestControlPlaneOfHyperShift(t *testing.T) {
 			before := generated(t, assembled(t, flavour.HyperShift, p)[0])
 			after := fitted(t, flavour.HyperShift, p, nil)
 			pod := after.Spec.Template.Spec
-			got := []any{*after.Spec.Replicas, pod.NodeSelector, *pod.SecurityContext.RunAsUser, after.Annotations[hook.DesiredVersionAnnotation]}
+			got := []any{
+				*after.Spec.Replicas, pod.NodeSelector, *pod.SecurityContext.RunAsUser,
+				after.Annotations[hook.DesiredVersionAnnotation],
+			}
 			if diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got); diff != "" {
 				t.Errorf("replicas, node selector, user, release (-want +got):\n%s", diff)
 			}
 			apart := pod.Affinity.PodAntiAffinity
-			if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) != 1 || apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
+			if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) != 1 ||
+				apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
 				t.Errorf("anti-affinity is %+v, want it to be required", apart)
 			}
 			if diff := cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity); diff != "" {
 				t.Errorf("co-location (-before +after):\n%s", diff)
 			}
-			tolerations := append(before.Spec.Template.Spec.Tolerations, corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists})
+			tolerations := append(
+				before.Spec.Template.Spec.Tolerations,
+				corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists},
+			)
 			if diff := cmp.Diff(tolerations, pod.Tolerations); diff != "" {
 				t.Errorf("tolerations (-want +got):\n%s", diff)
 			}
@@ -142,8 +161,8 @@ func TestControlPlaneOfHyperShift(t *testing.T) {
 	}
 }
 
-// TestProxyOfTheManagementCluster is in each container once, whatever the guest's proxy is (faults 51, 1.11-12).
-func TestProxyOfTheManagementCluster(t *testing.T) {
+// The proxy of the guest cluster must not reach the control plane, nor may a variable exist twice.
+func TestEachContainerGetsTheProxyOfTheManagementClusterOnce(t *testing.T) {
 	t.Parallel()
 	for name, p := range withControllers() {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +184,7 @@ func TestProxyOfTheManagementCluster(t *testing.T) {
 	}
 }
 
-func TestControlPlaneOfStandalone(t *testing.T) {
+func TestHooksSetReplicasAndProxyOfAStandaloneDeployment(t *testing.T) {
 	t.Parallel()
 	for name, p := range withControllers() {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +195,14 @@ func TestControlPlaneOfStandalone(t *testing.T) {
 			for i := range want.Spec.Template.Spec.Containers {
 				c := &want.Spec.Template.Spec.Containers[i]
 				if c.Name == driver {
-					c.Env = append(c.Env, corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://cluster:1"},
-						corev1.EnvVar{Name: "HTTP_PROXY", Value: "http://cluster:1"}, corev1.EnvVar{Name: "NO_PROXY", Value: ".cluster"})
+					c.Env = append(
+						c.Env,
+						corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://cluster:1"},
+						corev1.EnvVar{
+							Name: "HTTP_PROXY", Value: "http://cluster:1",
+						},
+						corev1.EnvVar{Name: "NO_PROXY", Value: ".cluster"},
+					)
 				}
 			}
 			if diff := cmp.Diff(want, fitted(t, flavour.Standalone, p, nil)); diff != "" {
@@ -187,8 +212,7 @@ func TestControlPlaneOfStandalone(t *testing.T) {
 	}
 }
 
-// TestControlPlaneOfABareDeployment has nothing that the hooks could build on.
-func TestControlPlaneOfABareDeployment(t *testing.T) {
+func TestHooksWorkOnADeploymentWithoutOptionalFields(t *testing.T) {
 	t.Parallel()
 	bare := func() *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "bare"}}
@@ -221,13 +245,16 @@ func TestControlPlaneOfABareDeployment(t *testing.T) {
 	}
 }
 
-// TestDriversHooksComeLast: what a driver wants wins over the core (fault 153).
-func TestDriversHooksComeLast(t *testing.T) {
+func TestHooksOfThePluginOverrideTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		p := plugins()[0]
 		p.Setup = func(plugin.Dependencies) (plugin.Components, error) {
-			return plugin.Components{ControllerHooks: []hook.Workload{{RolloutInputs: []hook.RolloutInput{{Kind: "Driver", Name: "own"}}}}}, nil
+			return plugin.Components{
+				ControllerHooks: []hook.Workload{
+					{RolloutInputs: []hook.RolloutInput{{Kind: "Driver", Name: "own"}}},
+				},
+			}, nil
 		}
 		hooks, err := assembled(t, f, p)[0].controllerHooks(nil)
 		if err != nil {
@@ -241,7 +268,7 @@ func TestDriversHooksComeLast(t *testing.T) {
 	}
 }
 
-func TestPlaceholders(t *testing.T) {
+func TestPlaceholdersOfEachSide(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour]map[flavour.Side]map[string]string{
 		flavour.Standalone: {

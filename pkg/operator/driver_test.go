@@ -39,11 +39,14 @@ import (
 
 const operandNamespace = "openshift-manila-csi-driver"
 
-// plugins have the generated assets, and no behaviour of their own. They are removable because the opposite is a switch of
-// the whole process.
+// plugins returns drivers with the generated assets and without components. They are removable,
+// because the opposite is a setting of the whole process.
 func plugins() []plugin.Driver {
 	driver := func(prefix string, assets fs.FS) plugin.Driver {
-		return plugin.Driver{Name: "manila.csi.openstack.org", ConditionPrefix: prefix, Assets: assets, Namespace: operandNamespace, Removable: true}
+		return plugin.Driver{
+			Name: "manila.csi.openstack.org", ConditionPrefix: prefix, Assets: assets,
+			Namespace: operandNamespace, Removable: true,
+		}
 	}
 	return []plugin.Driver{driver("OpenStackManila", manila.Assets()), driver("NFS", nfs.Assets())}
 }
@@ -54,7 +57,9 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &settings.Settings{Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{}}
+	s := &settings.Settings{
+		Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{},
+	}
 	for _, variables := range allImageVariables(f, bundles) {
 		s.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
@@ -86,7 +91,7 @@ func assemble(o *operator) ([]*driver, error) {
 	return drivers, setUp(drivers, p.Clock)
 }
 
-// assembled returns drivers in a cluster of fakes.
+// assembled returns drivers in a cluster with fake clients.
 func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*driver {
 	t.Helper()
 	drivers, err := assemble(newTestOperator(t, f, plugins...))
@@ -101,7 +106,9 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 		}
 		*drivers[0].cluster.Side(side) = cluster.Clients{
 			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), APIExtensions: apiextensionsfake.NewClientset(),
-			ObjectInformers: cluster.NewObjectInformers(kube), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
+			ObjectInformers: cluster.NewObjectInformers(
+				kube,
+			), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
 		}
 	}
 	for _, d := range drivers {
@@ -155,7 +162,11 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			both := plugins()
-			both[0].StaleConditions, both[1].StaleConditions = []string{"OldDegraded"}, []string{"OlderDegraded"}
+			both[0].StaleConditions, both[1].StaleConditions = []string{
+				"OldDegraded",
+			}, []string{
+				"OlderDegraded",
+			}
 			want := map[phase][]string{always: fromTheStart, driverNeeded: needed, workloads: last}
 			got := map[phase][]string{}
 			for phase, controllers := range built(t, assembled(t, f, both...)) {
@@ -173,7 +184,8 @@ func TestControllersOfThePluginStartWhenTheDriverIsNeeded(t *testing.T) {
 	both := plugins()
 	own := &fakeController{name: "Own"}
 	both[0].Setup = func(s plugin.Dependencies) (plugin.Components, error) {
-		if s.Cluster.Namespaces.Guest != operandNamespace || s.Settings.ReleaseVersion != "4.21" || s.Events == nil {
+		if s.Cluster.Namespaces.Guest != operandNamespace || s.Settings.ReleaseVersion != "4.21" ||
+			s.Events == nil {
 			t.Errorf("wired to %+v", s)
 		}
 		return plugin.Components{Controllers: []factory.Controller{own}}, nil
@@ -184,7 +196,7 @@ func TestControllersOfThePluginStartWhenTheDriverIsNeeded(t *testing.T) {
 	}
 }
 
-func TestImagesAreWhatTheDeploymentPasses(t *testing.T) {
+func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 	t.Parallel()
 	// ATTACHER_IMAGE is passed too; Manila attaches nothing.
 	for f, want := range map[flavour.Flavour][][]string{
@@ -224,9 +236,8 @@ func TestImagesAreWhatTheDeploymentPasses(t *testing.T) {
 	}
 }
 
-// TestControlPlaneRunsItsOwnImages: in the management cluster no container runs an image of the guest's release (fault 155,
-// 1.11-12), and on nodes none runs one of the control plane's.
-func TestControlPlaneRunsItsOwnImages(t *testing.T) {
+// The releases of the control plane and of the guest cluster may differ.
+func TestEachSideRunsImagesOfItsOwnRelease(t *testing.T) {
 	t.Parallel()
 	own := []string{
 		"driver_control_plane_image", "nfs_driver_control_plane_image", "liveness_probe_control_plane_image",
@@ -236,8 +247,11 @@ func TestControlPlaneRunsItsOwnImages(t *testing.T) {
 		for _, asset := range d.bundle.Assets() {
 			for _, image := range imagesOf(t, asset) {
 				name := strings.TrimPrefix(image, "registry.example/")
-				if asset.Side == flavour.ControlPlane && !slices.Contains(own, name) || asset.Side == flavour.Guest && strings.Contains(name, "control_plane") {
-					t.Errorf("%s of %s, on the %s side, has image %s", asset.Name, d.ConditionPrefix, asset.Side, image)
+				if asset.Side == flavour.ControlPlane && !slices.Contains(own, name) ||
+					asset.Side == flavour.Guest && strings.Contains(name, "control_plane") {
+					t.Errorf(
+						"%s of %s, on the %s side, has image %s", asset.Name, d.ConditionPrefix, asset.Side, image,
+					)
 				}
 			}
 		}
@@ -265,7 +279,7 @@ func imagesOf(t *testing.T, asset bundle.Asset) []string {
 	return images
 }
 
-func TestEveryAssetIsAnObject(t *testing.T) {
+func TestEveryAssetDecodesAndContainsOnlyLatePlaceholders(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		for _, d := range assembled(t, f, plugins()...) {
@@ -297,18 +311,18 @@ func decode(asset bundle.Asset) error {
 	}
 }
 
-func TestAllDriversShareTheTrustedCA(t *testing.T) {
+func TestAllDriversUseTheTrustedCABundleOfTheLeader(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		for _, d := range assembled(t, f, plugins()...) {
 			if d.trustedCAName == "" {
-				t.Errorf("%s: %s knows no ConfigMap of trusted CAs", f, d.ConditionPrefix)
+				t.Errorf("%s: %s has no ConfigMap with the trusted CA bundle", f, d.ConditionPrefix)
 			}
 		}
 	}
 }
 
-func TestServingCertificateOfTheMetrics(t *testing.T) {
+func TestServingCertificatesAreFoundInTheServices(t *testing.T) {
 	t.Parallel()
 	drivers := assembled(t, flavour.Standalone, plugins()...)
 	for i, want := range [][]string{{"manila-csi-driver-controller-metrics-serving-cert"}, nil} {
@@ -319,14 +333,17 @@ func TestServingCertificateOfTheMetrics(t *testing.T) {
 	}
 }
 
-func TestAssemblyFaults(t *testing.T) {
+func TestAssemblyErrorsNameTheDriver(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("cannot be wired")
 	tests := map[string]struct {
 		change func(*operator)
 		want   string
 	}{
-		"foreign companion": {func(o *operator) { o.drivers[1].Name = "other" }, `driver "NFS" is not a companion of "OpenStackManila"`},
+		"foreign companion": {
+			func(o *operator) { o.drivers[1].Name = "other" },
+			`driver "NFS" is not a companion of "OpenStackManila"`,
+		},
 		"companion elsewhere": {
 			func(o *operator) { o.drivers[1].Namespace = "elsewhere" }, `driver "NFS" is not a companion of "OpenStackManila"`,
 		},
@@ -354,8 +371,7 @@ func TestAssemblyFaults(t *testing.T) {
 	}
 }
 
-// TestUnusableDrivers: the error names the driver and what is wrong with it.
-func TestUnusableDrivers(t *testing.T) {
+func TestInvalidDriversAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	good := plugins()[0]
 	for name, tt := range map[string]struct {
@@ -374,14 +390,15 @@ func TestUnusableDrivers(t *testing.T) {
 			t.Parallel()
 			driver := good
 			tt.change(&driver)
-			if _, err := loadBundles([]plugin.Driver{driver}, flavour.Standalone); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := loadBundles([]plugin.Driver{driver}, flavour.Standalone); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
 	}
 }
 
-func TestTwoWorkloadsOfARole(t *testing.T) {
+func TestTwoWorkloadsOfARoleAreRejected(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	assets := d.bundle.Assets()
@@ -391,12 +408,13 @@ func TestTwoWorkloadsOfARole(t *testing.T) {
 	if d.bundle, err = bundle.New(append(assets, second)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := buildControllers([]*driver{d}); err == nil || !strings.Contains(err.Error(), "has 2 assets of role") {
+	if _, err := buildControllers([]*driver{d}); err == nil ||
+		!strings.Contains(err.Error(), "has 2 assets of role") {
 		t.Errorf("got %v, want two assets of a role to be a fault", err)
 	}
 }
 
-func TestCSIDriverHooks(t *testing.T) {
+func TestCSIDriverHooksChangeOnlyTheCSIDriver(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	d.components.CSIDriverHooks = []hook.CSIDriver{hook.FSGroupPolicy(storagev1.FileFSGroupPolicy)}
@@ -422,18 +440,22 @@ func TestCSIDriverHooks(t *testing.T) {
 			t.Errorf("CSIDriver (-want +got):\n%s", diff)
 		}
 	}
-	d.components.CSIDriverHooks = []hook.CSIDriver{func(*storagev1.CSIDriver) error { return errors.New("no") }}
-	if _, err := d.withCSIDriverHooks(before); err == nil || err.Error() != `changing asset "csidriver.yaml": no` {
+	d.components.CSIDriverHooks = []hook.CSIDriver{
+		func(*storagev1.CSIDriver) error { return errors.New("no") },
+	}
+	if _, err := d.withCSIDriverHooks(before); err == nil ||
+		err.Error() != `changing asset "csidriver.yaml": no` {
 		t.Errorf("got %v, want the hook's error and the asset", err)
 	}
 }
 
-func TestDefaultNamespace(t *testing.T) {
+func TestDriverWithoutANamespaceUsesTheDefault(t *testing.T) {
 	t.Parallel()
 	p := plugins()[1]
 	p.Namespace = ""
 	d := assembled(t, flavour.Standalone, p)[0]
-	if got := d.cluster.Namespaces; got.Guest != flavour.DefaultNamespace || got.ControlPlane != flavour.DefaultNamespace {
+	if got := d.cluster.Namespaces; got.Guest != flavour.DefaultNamespace ||
+		got.ControlPlane != flavour.DefaultNamespace {
 		t.Errorf("namespaces is %+v", got)
 	}
 	if d.Name != opv1.ManilaCSIDriver {

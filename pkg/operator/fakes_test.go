@@ -17,8 +17,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// fakeClient is a ClusterCSIDriver with the API server's rule that an Apply removes what its manager applied before and no
-// longer does, and with the real client's that an Apply of the same is not sent.
+// fakeClient is a ClusterCSIDriver. As in the API server, an Apply removes what the same field
+// manager applied before. As in the real client, an Apply without a change is not sent.
 type fakeClient struct {
 	v1helpers.OperatorClientWithFinalizers // informer and finalizers
 
@@ -34,10 +34,12 @@ type fakeClient struct {
 
 func newFakeClient(conditions ...opv1.OperatorCondition) *fakeClient {
 	c := &fakeClient{
-		OperatorClientWithFinalizers: v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{}, &opv1.OperatorStatus{}, nil),
-		spec:                         opv1.OperatorSpec{ManagementState: opv1.Managed},
-		conditions:                   map[string]opv1.OperatorCondition{},
-		owned:                        map[string]map[string]opv1.OperatorCondition{},
+		OperatorClientWithFinalizers: v1helpers.NewFakeOperatorClient(
+			&opv1.OperatorSpec{}, &opv1.OperatorStatus{}, nil,
+		),
+		spec:       opv1.OperatorSpec{ManagementState: opv1.Managed},
+		conditions: map[string]opv1.OperatorCondition{},
+		owned:      map[string]map[string]opv1.OperatorCondition{},
 	}
 	for _, condition := range conditions {
 		c.conditions[condition.Type] = condition
@@ -59,7 +61,9 @@ func (c *fakeClient) list() []opv1.OperatorCondition {
 	return ret
 }
 
-func condition(name string, status opv1.ConditionStatus, reason, message string) opv1.OperatorCondition {
+func condition(
+	name string, status opv1.ConditionStatus, reason, message string,
+) opv1.OperatorCondition {
 	return opv1.OperatorCondition{Type: name, Status: status, Reason: reason, Message: message}
 }
 
@@ -84,7 +88,9 @@ func (c *fakeClient) refuse() error {
 	return nil
 }
 
-func (c *fakeClient) ApplyOperatorStatus(_ context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration) error {
+func (c *fakeClient) ApplyOperatorStatus(
+	_ context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	desired := map[string]opv1.OperatorCondition{}
@@ -129,8 +135,10 @@ func (c *fakeClient) PatchOperatorStatus(_ context.Context, patch *jsonpatch.Pat
 	current := c.list()
 	for i, condition := range current {
 		path := fmt.Sprintf("/status/conditions/%d", i)
-		if len(steps) == 2 && steps[0].Op == "test" && steps[0].Path == path+"/type" && steps[0].Value == condition.Type &&
-			steps[1].Op == "remove" && steps[1].Path == path {
+		if len(steps) == 2 && steps[0].Op == "test" && steps[0].Path == path+"/type" &&
+			steps[0].Value == condition.Type &&
+			steps[1].Op == "remove" &&
+			steps[1].Path == path {
 			delete(c.conditions, condition.Type)
 			for _, owned := range c.owned {
 				delete(owned, condition.Type)

@@ -48,7 +48,9 @@ func (c *generationCache) store(generations []applyopv1.GenerationStatusApplyCon
 }
 
 // GetOperatorState returns the cached state with the stored generations.
-func (c *generationCache) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+func (c *generationCache) GetOperatorState() (
+	*opv1.OperatorSpec, *opv1.OperatorStatus, string, error,
+) {
 	spec, cached, version, err := c.OperatorClientWithFinalizers.GetOperatorState()
 	if err != nil || cached == nil {
 		return spec, cached, version, err

@@ -18,15 +18,16 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-// workloadManifest is a workload of a kind, with as little as library-go needs.
+// workloadManifest returns the smallest workload of a kind that library-go accepts.
 func workloadManifest(kind string) []byte {
-	return []byte(`{"apiVersion": "apps/v1", "kind": "` + kind + `", "metadata": {"namespace": "ns", "name": "foo"},
-		"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}`)
+	return []byte(
+		`{"apiVersion": "apps/v1", "kind": "` + kind + `", "metadata": {"namespace": "ns", "name": "foo"},
+		"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}`,
+	)
 }
 
-// TestWorkloadIsNotUpdatedForAnOldCache has library-go's controllers reconcile twice before the cache of the ClusterCSIDriver,
-// here one that never catches up, holds the generation that the first reconciliation wrote.
-func TestWorkloadIsNotUpdatedForAnOldCache(t *testing.T) {
+// The cache of the ClusterCSIDriver never contains the generation that the first reconcile wrote.
+func TestOldCacheDoesNotUpdateTheWorkload(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
 	for _, kind := range []string{"Deployment", "DaemonSet"} {
@@ -38,7 +39,9 @@ func TestWorkloadIsNotUpdatedForAnOldCache(t *testing.T) {
 			client := &generationCache{OperatorClientWithFinalizers: newFakeClient()}
 			var controller factory.Controller
 			if kind == "Deployment" {
-				controller = deploymentcontroller.NewDeploymentController("Foo", workloadManifest(kind), recorder, client, kube, apps.Deployments(), nil, nil)
+				controller = deploymentcontroller.NewDeploymentController(
+					"Foo", workloadManifest(kind), recorder, client, kube, apps.Deployments(), nil, nil,
+				)
 			} else {
 				controller = csidrivernodeservicecontroller.NewCSIDriverNodeServiceController("Foo", workloadManifest(kind), recorder, client, kube, apps.DaemonSets(), nil)
 			}
@@ -60,7 +63,8 @@ func TestWorkloadIsNotUpdatedForAnOldCache(t *testing.T) {
 	}
 }
 
-// generationOne does what the API server does and the fake does not: a workload starts with generation 1. It is complete at once.
+// generationOne gives a new workload generation 1, as the API server does, and completes its
+// rollout.
 func generationOne(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok {

@@ -34,8 +34,12 @@ type hashKeyRun struct {
 func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
 	t.Helper()
 	d := &driver{
-		Driver: plugin.Driver{ConditionPrefix: "Test"}, operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
-		events: events.NewInMemoryRecorder("test", clock.RealClock{}), key: &hook.Key{}, initialSyncs: &initialSyncs{},
+		Driver: plugin.Driver{
+			ConditionPrefix: "Test",
+		}, operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
+		events: events.NewInMemoryRecorder(
+			"test", clock.RealClock{},
+		), key: &hook.Key{}, initialSyncs: &initialSyncs{},
 	}
 	controllers, err := d.hashKeyController("TestDriverHashKeyController")
 	if err != nil {
@@ -51,18 +55,31 @@ func (r hashKeyRun) sync(t *testing.T) {
 	}
 }
 
-// stored waits until the cache has the Secret that the API server has, and returns its key.
+// stored waits until the cache contains the Secret of the API server, and returns its key.
 func stored(t *testing.T, f *clustertest.Fake) []byte {
 	t.Helper()
-	live, err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Get(t.Context(), hashKeyName, metav1.GetOptions{})
+	live, err := f.ControlPlane.CoreV1().
+		Secrets(hashKeyNamespace).
+		Get(t.Context(), hashKeyName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(flavour.ControlPlane).ObjectInformers.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		cached, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
-		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"]), nil
-	})
+	lister := f.Side(flavour.ControlPlane).
+		ObjectInformers.For(hashKeyNamespace, hashKeyName).
+		Core().
+		V1().
+		Secrets().
+		Lister()
+	err = wait.PollUntilContextTimeout(
+		t.Context(),
+		time.Millisecond,
+		30*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			cached, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
+			return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"]), nil
+		},
+	)
 	if err != nil {
 		t.Fatal("the cache does not have the Secret")
 	}
@@ -70,20 +87,28 @@ func stored(t *testing.T, f *clustertest.Fake) []byte {
 }
 
 func hashKeySecret(value []byte) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName}, Data: map[string][]byte{"key": value}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
+		Data:       map[string][]byte{"key": value},
+	}
 }
 
-// TestHashKeyOutlivesTheProcess: each run has the key of the one before, or hashes of unchanged inputs would roll pods out. It is
-// where only the operator's own cluster has it.
-func TestHashKeyOutlivesTheProcess(t *testing.T) {
+// With another key, unchanged rollout inputs would cause a rollout. The guest cluster does not
+// contain the key.
+func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	t.Parallel()
-	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace})
+	f := clustertest.New(
+		t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace},
+	)
 	first := newHashKeyRun(t, f)
 	f.Start(t)
 	first.sync(t)
 	value := stored(t, f)
-	if len(value) != hook.KeySize || !bytes.Equal(value, first.key.Value()) || bytes.Equal(value, make([]byte, hook.KeySize)) {
-		t.Fatalf("the Secret has a key of %d bytes, the process one of %d", len(value), len(first.key.Value()))
+	if len(value) != hook.KeySize || !bytes.Equal(value, first.key.Value()) ||
+		bytes.Equal(value, make([]byte, hook.KeySize)) {
+		t.Fatalf(
+			"the Secret has a key of %d bytes, the process one of %d", len(value), len(first.key.Value()),
+		)
 	}
 	first.sync(t)
 	second := newHashKeyRun(t, f)
@@ -100,11 +125,22 @@ func TestHashKeyOutlivesTheProcess(t *testing.T) {
 	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(flavour.ControlPlane).ObjectInformers.For(hashKeyNamespace, hashKeyName).Core().V1().Secrets().Lister()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		_, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
-		return err != nil, nil
-	})
+	lister := f.Side(flavour.ControlPlane).
+		ObjectInformers.For(hashKeyNamespace, hashKeyName).
+		Core().
+		V1().
+		Secrets().
+		Lister()
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		time.Millisecond,
+		30*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			_, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
+			return err != nil, nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +150,8 @@ func TestHashKeyOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// TestHashKeyInUseWins: what the API server has counts, not a cache that is behind; only what is no key is replaced.
-func TestHashKeyInUseWins(t *testing.T) {
+// The cache may be older than the API server.
+func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	used := bytes.Repeat([]byte{7}, hook.KeySize)
 	for name, test := range map[string]struct {
@@ -129,7 +165,12 @@ func TestHashKeyInUseWins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := clustertest.New(t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)}})
+			f := clustertest.New(
+				t,
+				clustertest.Seed{
+					OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)},
+				},
+			)
 			run := newHashKeyRun(t, f) // its cache is empty: nothing is started
 			run.sync(t)
 			if got := run.key.Value(); bytes.Equal(got, used) != test.want || len(got) != hook.KeySize {
@@ -142,12 +183,13 @@ func TestHashKeyInUseWins(t *testing.T) {
 	}
 }
 
-// TestHashKeyOfAnUnmanagedDriver: nothing is written, but a key that is there is read.
-func TestHashKeyOfAnUnmanagedDriver(t *testing.T) {
+func TestUnmanagedOperatorReadsButDoesNotWriteTheHashKey(t *testing.T) {
 	t.Parallel()
 	unmanaged := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
 	unmanaged.Spec.ManagementState = opv1.Unmanaged
-	f := clustertest.New(t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, ClusterCSIDriver: unmanaged})
+	f := clustertest.New(
+		t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, ClusterCSIDriver: unmanaged},
+	)
 	run := newHashKeyRun(t, f)
 	f.Start(t)
 	run.sync(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-func TestManagementStateMessages(t *testing.T) {
+func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 	t.Parallel()
 	const (
 		effect = "the operator does not upgrade, repair or configure the driver, and does not update other " +
@@ -37,7 +37,10 @@ func TestManagementStateMessages(t *testing.T) {
 			t.Parallel()
 			client := newFakeClient()
 			client.spec.ManagementState = test.state
-			d := &driver{Driver: plugin.Driver{Name: "x.example", Removable: test.removable}, operator: newConditionWriter(client), events: process().Events}
+			d := &driver{
+				Driver:   plugin.Driver{Name: "x.example", Removable: test.removable},
+				operator: newConditionWriter(client), events: process().Events,
+			}
 			controllers, err := d.managementState("ManagementState")
 			if err != nil {
 				t.Fatal(err)
@@ -52,8 +55,8 @@ func TestManagementStateMessages(t *testing.T) {
 	}
 }
 
-// TestOnlyManagedReconciles has the controllers that library-go would run in the state Force.
-func TestOnlyManagedReconciles(t *testing.T) {
+// Controllers of library-go also reconcile in the state Force.
+func TestControllersWriteOnlyInTheStateManaged(t *testing.T) {
 	t.Parallel()
 	for state, reconciles := range map[opv1.ManagementState]bool{
 		opv1.Managed: true, opv1.Unmanaged: false, opv1.Removed: false, opv1.Force: false, "": false,

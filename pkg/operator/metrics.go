@@ -24,8 +24,9 @@ func registerBuildInfo(
 	if err := register(info); err != nil {
 		return fmt.Errorf("registering the metric of the build: %w", err)
 	}
-	info.WithLabelValues(build.Major, build.Minor, build.GitVersion, build.GitCommit, build.GitTreeState,
-		build.BuildDate, build.GoVersion, build.Compiler, build.Platform).
-		Set(1)
+	info.WithLabelValues(
+		build.Major, build.Minor, build.GitVersion, build.GitCommit, build.GitTreeState, build.BuildDate,
+		build.GoVersion, build.Compiler, build.Platform,
+	).Set(1)
 	return nil
 }

@@ -9,10 +9,13 @@ import (
 )
 
 // Dashboards use the name of the metric.
-func TestBuildInfoHasTheNameOfControllercmd(t *testing.T) {
+func TestBuildMetricHasTheNameOfControllercmd(t *testing.T) {
 	t.Parallel()
 	registry := metrics.NewKubeRegistry()
-	build := apimachinery.Info{GitVersion: "v1.2.3", GitCommit: "abc", GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64"}
+	build := apimachinery.Info{
+		GitVersion: "v1.2.3", GitCommit: "abc", GoVersion: "go1.26", Compiler: "gc",
+		Platform: "linux/amd64",
+	}
 	if err := registerBuildInfo(registry.Register, "openshift-cluster-csi-drivers", build); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,8 @@ func TestBuildInfoHasTheNameOfControllercmd(t *testing.T) {
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if name, value := families[0].GetName(), metric.GetGauge().GetValue(); name != "openshift_cluster_csi_drivers_build_info" || value != 1 {
+	if name, value := families[0].GetName(), metric.GetGauge().GetValue(); name != "openshift_cluster_csi_drivers_build_info" ||
+		value != 1 {
 		t.Errorf("the metric is %s %v", name, value)
 	}
 }

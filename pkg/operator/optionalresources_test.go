@@ -24,21 +24,31 @@ import (
 
 const snapshotClasses = "volumesnapshotclasses.snapshot.storage.k8s.io"
 
-func crd(conditions ...apiextensionsv1.CustomResourceDefinitionCondition) *apiextensionsv1.CustomResourceDefinition {
+func crd(
+	conditions ...apiextensionsv1.CustomResourceDefinitionCondition,
+) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: snapshotClasses, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "big"}}},
-		Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Group: "snapshot.storage.k8s.io"},
-		Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: conditions},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: snapshotClasses, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "big"}},
+		},
+		Spec:   apiextensionsv1.CustomResourceDefinitionSpec{Group: "snapshot.storage.k8s.io"},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: conditions},
 	}
 }
 
-func isEstablished(status apiextensionsv1.ConditionStatus) apiextensionsv1.CustomResourceDefinitionCondition {
-	return apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established, Status: status}
+func isEstablished(
+	status apiextensionsv1.ConditionStatus,
+) apiextensionsv1.CustomResourceDefinitionCondition {
+	return apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Established, Status: status,
+	}
 }
 
-func TestEstablished(t *testing.T) {
+func TestCRDCountsOnlyWhileItIsEstablished(t *testing.T) {
 	t.Parallel()
-	accepted := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}
+	accepted := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue,
+	}
 	for name, tt := range map[string]struct {
 		crd  *apiextensionsv1.CustomResourceDefinition
 		want bool
@@ -62,7 +72,9 @@ func TestEstablished(t *testing.T) {
 	}
 }
 
-func stripped(t *testing.T, from *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+func stripped(
+	t *testing.T, from *apiextensionsv1.CustomResourceDefinition,
+) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	got, err := withoutSchema(from)
 	if err != nil {
@@ -71,7 +83,7 @@ func stripped(t *testing.T, from *apiextensionsv1.CustomResourceDefinition) *api
 	return got.(*apiextensionsv1.CustomResourceDefinition)
 }
 
-func TestSchemaIsNotKept(t *testing.T) {
+func TestSchemaIsRemovedFromTheCache(t *testing.T) {
 	t.Parallel()
 	want := crd(isEstablished(apiextensionsv1.ConditionTrue))
 	want.Spec, want.ManagedFields = apiextensionsv1.CustomResourceDefinitionSpec{}, nil
@@ -84,8 +96,7 @@ func TestSchemaIsNotKept(t *testing.T) {
 	}
 }
 
-// TestObjectsFollowTheirCRD has no VolumeSnapshotClass before the CRD is there, and one after.
-func TestObjectsFollowTheirCRD(t *testing.T) {
+func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	clients := *d.cluster.Side(flavour.Guest)
@@ -99,7 +110,11 @@ func TestObjectsFollowTheirCRD(t *testing.T) {
 		t.Fatalf("got %d controllers, %v", len(controllers), err)
 	}
 	d.cluster.Start(ctx)
-	classes := clients.Dynamic.Resource(schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses"})
+	classes := clients.Dynamic.Resource(
+		schema.GroupVersionResource{
+			Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses",
+		},
+	)
 	exists := func(ctx context.Context) (bool, error) {
 		if err := controllers[0].Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
 			return false, err
@@ -117,9 +132,10 @@ func TestObjectsFollowTheirCRD(t *testing.T) {
 		t.Fatalf("with the CRD: %v", err)
 	}
 	for _, event := range d.events.(events.InMemoryRecorder).Events() {
-		if event.Reason == "VolumeSnapshotClassCreated" && strings.Contains(event.Message, "/csi-manila-standard ") {
+		if event.Reason == "VolumeSnapshotClassCreated" &&
+			strings.Contains(event.Message, "/csi-manila-standard ") {
 			return
 		}
 	}
-	t.Error("no event says which VolumeSnapshotClass was created")
+	t.Error("no event names the created VolumeSnapshotClass")
 }

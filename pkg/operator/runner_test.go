@@ -45,11 +45,15 @@ func newRunnerFixture() *runnerFixture {
 		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{}, client: newFakeClient(),
 	}
 	leader := &driver{
-		Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{}, operator: newConditionWriter(f.client),
+		Driver: plugin.Driver{
+			Name: "leader",
+		}, cluster: &cluster.Cluster{}, operator: newConditionWriter(f.client),
 		initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
 	}
 	f.runner = &runner{
-		drivers: []*driver{leader, {Driver: plugin.Driver{Name: "leader"}, initialSyncs: &initialSyncs{}}},
+		drivers: []*driver{
+			leader, {Driver: plugin.Driver{Name: "leader"}, initialSyncs: &initialSyncs{}},
+		},
 		controllers: map[phase][]factory.Controller{
 			always: {f.always}, driverNeeded: {f.needed}, workloads: {f.workload},
 		},
@@ -116,7 +120,9 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 		fail := errors.New("not yet")
 		syncs := []factory.SyncFunc{}
 		for _, d := range f.drivers {
-			syncs = append(syncs, d.initialSyncs.track(func(context.Context, factory.SyncContext) error { return fail }))
+			syncs = append(
+				syncs, d.initialSyncs.track(func(context.Context, factory.SyncContext) error { return fail }),
+			)
 		}
 		stop := f.start(t)
 		for _, observed := range []string{"", "{", "{}", onlyVersion, observedConfig} {
@@ -176,7 +182,7 @@ func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 	})
 }
 
-// TestStaleConditionsFollowTheFlavour: csi-operator has a static controller for each side in both flavours.
+// csi-operator has a static resources controller for each side in both flavours.
 func TestStaleConditionsFollowTheFlavour(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour][]string{

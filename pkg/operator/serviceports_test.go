@@ -51,7 +51,9 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 			f.Start(t)
 			required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			required.Spec.Ports = wanted
-			s := &servicePorts{f.Operator, clients.Kube, []requiredService{{required, services.Lister()}}, nil}
+			s := &servicePorts{
+				f.Operator, clients.Kube, []requiredService{{required, services.Lister()}}, nil,
+			}
 			if err := s.sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -78,8 +80,7 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 	}
 }
 
-// TestFailedPortRepairIsVisible has an API server that refuses the repair: a condition says so, and the workloads do not wait.
-func TestFailedPortRepairIsVisible(t *testing.T) {
+func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	const name = "OpenStackManilaDriverGuestStaticResourcesController"
@@ -101,9 +102,13 @@ func TestFailedPortRepairIsVisible(t *testing.T) {
 	if _, err := kube.CoreV1().Services(edited.Namespace).Update(t.Context(), &edited, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	kube.PrependReactor("update", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("not today")
-	})
+	kube.PrependReactor(
+		"update",
+		"services",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("not today")
+		},
+	)
 	d.initialSyncs = &initialSyncs{}
 	if controllers, err = d.guestStaticResources(name); err != nil {
 		t.Fatal(err)
@@ -121,12 +126,15 @@ func TestFailedPortRepairIsVisible(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := v1helpers.FindOperatorCondition(status.Conditions, name+"Degraded")
-	if got == nil || got.Status != opv1.ConditionTrue || !strings.Contains(got.Message, "repairing the ports of Service "+edited.Namespace+"/"+edited.Name+": not today") {
+	if got == nil || got.Status != opv1.ConditionTrue ||
+		!strings.Contains(
+			got.Message, "repairing the ports of Service "+edited.Namespace+"/"+edited.Name+": not today",
+		) {
 		t.Errorf("the condition is %+v", got)
 	}
 }
 
-// TestPortRepairReadsTheAPIServer has a cache that does not contain the operator's own repair yet.
+// The cache does not contain the previous repair yet.
 func TestPortRepairReadsTheAPIServer(t *testing.T) {
 	t.Parallel()
 	required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "operands", Name: "metrics"}}
@@ -136,7 +144,9 @@ func TestPortRepairReadsTheAPIServer(t *testing.T) {
 	if err := stale.Add(&corev1.Service{ObjectMeta: required.ObjectMeta}); err != nil {
 		t.Fatal(err)
 	}
-	s := &servicePorts{kube: kube, required: []requiredService{{required, corelisters.NewServiceLister(stale)}}}
+	s := &servicePorts{
+		kube: kube, required: []requiredService{{required, corelisters.NewServiceLister(stale)}},
+	}
 	if err := s.sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// created returns the resources that were created, in order, repetitions left out.
+// created returns the resources that were created, in order and without repetitions.
 func created(kube *fake.Clientset) []string {
 	var ret []string
 	for _, action := range kube.Actions() {
@@ -33,14 +33,14 @@ func created(kube *fake.Clientset) []string {
 	return slices.Compact(ret)
 }
 
-func TestRightsAreAppliedFirst(t *testing.T) {
+func TestRBACIsAppliedFirst(t *testing.T) {
 	t.Parallel()
-	rights := []string{"serviceaccounts", "clusterroles", "roles", "clusterrolebindings", "rolebindings"}
+	rbac := []string{"serviceaccounts", "clusterroles", "roles", "clusterrolebindings", "rolebindings"}
 	control := []string{"services", "poddisruptionbudgets"}
 	tests := map[flavour.Flavour]map[flavour.Side][]string{
-		flavour.Standalone: {flavour.Guest: slices.Concat(rights, control, []string{"csidrivers"})},
+		flavour.Standalone: {flavour.Guest: slices.Concat(rbac, control, []string{"csidrivers"})},
 		flavour.HyperShift: {
-			flavour.Guest:        append(slices.Clone(rights), "configmaps", "csidrivers"),
+			flavour.Guest:        append(slices.Clone(rbac), "configmaps", "csidrivers"),
 			flavour.ControlPlane: append([]string{"serviceaccounts"}, control...),
 		},
 	}
@@ -71,14 +71,17 @@ func TestRightsAreAppliedFirst(t *testing.T) {
 	}
 }
 
-func TestUnwatchedAssets(t *testing.T) {
+func TestAssetsThatCannotBeWatchedAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ text, want string }{
 		"no namespace": {
 			`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}`,
 			`asset "odd.yaml" has no namespace: the operator can read such objects only in the guest cluster`,
 		},
-		"kind":   {`{"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "a", "namespace": "b"}}`, `watching the kind of asset "odd.yaml"`},
+		"kind": {
+			`{"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "a", "namespace": "b"}}`,
+			`watching the kind of asset "odd.yaml"`,
+		},
 		"object": {"{", `decoding asset "odd.yaml"`},
 	}
 	for name, tt := range tests {
@@ -89,14 +92,15 @@ func TestUnwatchedAssets(t *testing.T) {
 			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte(tt.text)}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err = buildControllers([]*driver{d}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err = buildControllers([]*driver{d}); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
 	}
 }
 
-func TestOnlyOurObjectsWake(t *testing.T) {
+func TestOnlyOurObjectsTriggerASync(t *testing.T) {
 	t.Parallel()
 	filter := nameFilter(sets.New("ours"))
 	object := func(name string) any { return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}} }
@@ -114,7 +118,7 @@ func TestOnlyOurObjectsWake(t *testing.T) {
 	}
 }
 
-func TestDeployed(t *testing.T) {
+func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
 	t.Parallel()
 	object := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: operandNamespace, Name: name} }
 	deployment := &appsv1.Deployment{ObjectMeta: object("openstack-manila-csi-controllerplugin")}
@@ -150,13 +154,17 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-func TestUnknownWhetherDeployed(t *testing.T) {
+func TestDeployedReturnsTheErrorOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	down := errors.New("API server is down")
-	d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset).PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, down
-	})
+	d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset).PrependReactor(
+		"get",
+		"*",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, down
+		},
+	)
 	const want = "looking for the driver's Deployment openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
 	if _, err := d.deployed(t.Context()); !errors.Is(err, down) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -83,7 +83,8 @@ func (d *driver) reconcileClass(
 	ctx context.Context, reconciler *storageclass.Reconciler, class *storagev1.StorageClass,
 ) error {
 	required := class.DeepCopy()
-	if err := csistorageclasscontroller.SetDefaultStorageClass(d.classInformer().Lister(), required); err != nil {
+	lister := d.classInformer().Lister()
+	if err := csistorageclasscontroller.SetDefaultStorageClass(lister, required); err != nil {
 		return fmt.Errorf("deciding whether it is the default: %w", err)
 	}
 	return reconciler.Reconcile(ctx, required, func(*storagev1.StorageClass) bool { return true })

@@ -31,16 +31,23 @@ const (
 	defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 )
 
-// classBench is the controller of Cinder's StorageClass, in a cluster with these.
-type classBench struct {
+// classFixture is the controller of Cinder's StorageClass and a cluster with StorageClasses.
+type classFixture struct {
 	*clustertest.Fake
 	driver     *driver
 	controller factory.Controller
 }
 
-func newClassBench(t *testing.T, management opv1.ManagementState, state opv1.StorageClassStateName, classes ...runtime.Object) *classBench {
+func newClassFixture(
+	t *testing.T, management opv1.ManagementState, state opv1.StorageClassStateName,
+	classes ...runtime.Object,
+) *classFixture {
 	t.Helper()
-	b := &classBench{Fake: clustertest.New(t, clustertest.Seed{ClusterCSIDriver: withClasses(management, state), Guest: classes})}
+	b := &classFixture{
+		Fake: clustertest.New(
+			t, clustertest.Seed{ClusterCSIDriver: withClasses(management, state), Guest: classes},
+		),
+	}
 	loaded, err := bundle.Load(cinder.Assets(), flavour.Standalone)
 	if err != nil {
 		t.Fatal(err)
@@ -58,15 +65,19 @@ func newClassBench(t *testing.T, management opv1.ManagementState, state opv1.Sto
 	return b
 }
 
-func withClasses(management opv1.ManagementState, state opv1.StorageClassStateName) *opv1.ClusterCSIDriver {
+func withClasses(
+	management opv1.ManagementState, state opv1.StorageClassStateName,
+) *opv1.ClusterCSIDriver {
 	return &opv1.ClusterCSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: cinderName},
-		Spec:       opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: management}, StorageClassState: state},
+		Spec: opv1.ClusterCSIDriverSpec{
+			OperatorSpec: opv1.OperatorSpec{ManagementState: management}, StorageClassState: state,
+		},
 	}
 }
 
-// sync runs the controller once, returns the writes, and waits until the cache knows of them.
-func (b *classBench) sync(t *testing.T) []string {
+// sync runs the controller once, waits until the cache contains the writes, and returns them.
+func (b *classFixture) sync(t *testing.T) []string {
 	t.Helper()
 	if err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events)); err != nil {
 		t.Fatal(err)
@@ -74,22 +85,28 @@ func (b *classBench) sync(t *testing.T) []string {
 	writes := clustertest.Writes(b.Guest)
 	served := b.classes(t)
 	lister := b.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		cached, err := lister.List(labels.Everything())
-		known := len(cached) == len(served)
-		for _, class := range cached {
-			want := served[class.Name]
-			known = known && want != nil && cmp.Equal(class.Annotations, want.Annotations)
-		}
-		return known, err
-	})
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		time.Millisecond,
+		30*time.Second,
+		true,
+		func(context.Context) (bool, error) {
+			cached, err := lister.List(labels.Everything())
+			known := len(cached) == len(served)
+			for _, class := range cached {
+				want := served[class.Name]
+				known = known && want != nil && cmp.Equal(class.Annotations, want.Annotations)
+			}
+			return known, err
+		},
+	)
 	if err != nil {
-		t.Fatal("the cache does not hear of the StorageClasses")
+		t.Fatal("the cache does not contain the StorageClasses")
 	}
 	return writes
 }
 
-func (b *classBench) classes(t *testing.T) map[string]*storagev1.StorageClass {
+func (b *classFixture) classes(t *testing.T) map[string]*storagev1.StorageClass {
 	t.Helper()
 	list, err := b.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -102,27 +119,29 @@ func (b *classBench) classes(t *testing.T) map[string]*storagev1.StorageClass {
 	return ret
 }
 
-// class is another's, or Cinder's own as it was once; isDefault "" is no annotation.
+// class returns a StorageClass of an older release or another provisioner; isDefault "" means no
+// annotation.
 func class(name, isDefault string) *storagev1.StorageClass {
-	ret := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Provisioner: "other.example"}
+	ret := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Provisioner: "other.example",
+	}
 	if isDefault != "" {
 		ret.Annotations = map[string]string{defaultAnnotation: isDefault}
 	}
 	return ret
 }
 
-// own is the driver's StorageClass as its asset has it.
+// own returns the StorageClass among the driver's assets.
 func own(t *testing.T, isDefault string) *storagev1.StorageClass {
 	t.Helper()
-	b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass)
+	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass)
 	b.sync(t)
 	ret := b.classes(t)[standard]
 	ret.ResourceVersion, ret.Annotations = "1", class("", isDefault).Annotations
 	return ret
 }
 
-// TestStorageClassState (23) honours what the administrator wants done with the StorageClass.
-func TestStorageClassState(t *testing.T) {
+func TestStorageClassStateIsHonoured(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		management opv1.ManagementState
@@ -148,7 +167,7 @@ func TestStorageClassState(t *testing.T) {
 			if test.there {
 				classes = append(classes, own(t, "true"))
 			}
-			b := newClassBench(t, test.management, test.state, classes...)
+			b := newClassFixture(t, test.management, test.state, classes...)
 			if diff := cmp.Diff(test.want, b.sync(t)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
@@ -159,10 +178,9 @@ func TestStorageClassState(t *testing.T) {
 	}
 }
 
-// TestStorageClassStateChanges follows the ClusterCSIDriver.
-func TestStorageClassStateChanges(t *testing.T) {
+func TestChangeOfTheStorageClassStateIsHonoured(t *testing.T) {
 	t.Parallel()
-	b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass)
+	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass)
 	for _, step := range []struct {
 		state opv1.StorageClassStateName
 		want  bool
@@ -186,8 +204,7 @@ func TestStorageClassStateChanges(t *testing.T) {
 	}
 }
 
-// TestDefaultStorageClass (22) leaves the administrator's choice alone.
-func TestDefaultStorageClass(t *testing.T) {
+func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		classes []runtime.Object
@@ -205,7 +222,7 @@ func TestDefaultStorageClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
+			b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
 			for range 2 {
 				b.sync(t)
 				if got := b.classes(t)[standard].Annotations[defaultAnnotation]; got != test.want {
@@ -219,10 +236,9 @@ func TestDefaultStorageClass(t *testing.T) {
 	}
 }
 
-// TestDefaultStorageClassRace has the administrator choose while the cache does not know it: the choice must not be undone.
-func TestDefaultStorageClassRace(t *testing.T) {
+func TestDefaultClassIsPreservedWhileTheCacheIsOld(t *testing.T) {
 	t.Parallel()
-	b := newClassBench(t, opv1.Managed, opv1.ManagedStorageClass, own(t, "true"))
+	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, own(t, "true"))
 	b.sync(t)
 	chosen := own(t, "false")
 	chosen.ResourceVersion = "2"
@@ -238,11 +254,11 @@ func TestDefaultStorageClassRace(t *testing.T) {
 	}
 }
 
-// TestNoStorageClasses is a driver whose classes depend on the cloud.
-func TestNoStorageClasses(t *testing.T) {
+func TestDriverWithoutStorageClassAssetsHasNoController(t *testing.T) {
 	t.Parallel()
 	for _, d := range assembled(t, flavour.Standalone, plugins()...) {
-		if controllers, err := d.storageClass("StorageClassController"); err != nil || len(controllers) != 0 {
+		if controllers, err := d.storageClass("StorageClassController"); err != nil ||
+			len(controllers) != 0 {
 			t.Errorf("%s has %v, %v", d.ConditionPrefix, controllers, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// fill plays the network operator, as the cache sees it.
+// fill writes the bundle to the cache, as the network operator does.
 func fill(t *testing.T, trusted *trustedCA, bundle string) {
 	t.Helper()
 	config := &corev1.ConfigMap{
@@ -22,8 +22,8 @@ func fill(t *testing.T, trusted *trustedCA, bundle string) {
 	}
 }
 
-// TestTrustedCAsOfTheOperatorsCluster: on HyperShift the hosted cluster does not decide whom the operator trusts.
-func TestTrustedCAsOfTheOperatorsCluster(t *testing.T) {
+// On HyperShift the guest cluster must not decide which CAs the operator trusts.
+func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 	t.Parallel()
 	for f, namespace := range map[flavour.Flavour]string{flavour.Standalone: "operands", flavour.HyperShift: "operators"} {
 		t.Run(string(f), func(t *testing.T) {

@@ -17,7 +17,9 @@ import (
 )
 
 func good() plugin.Driver {
-	return plugin.Driver{Name: "demo.csi.openstack.org", ConditionPrefix: "OpenStackDemo", Assets: fstest.MapFS{}}
+	return plugin.Driver{
+		Name: "demo.csi.openstack.org", ConditionPrefix: "OpenStackDemo", Assets: fstest.MapFS{},
+	}
 }
 
 func lines(err error) []string {
