@@ -1,7 +1,7 @@
 //go:build bench
 
-// Package bench measures what the operators cost. `make bench` runs it; it is no test, and CI does not run it. It needs
-// Linux, for memory is read from /proc.
+// Package bench measures the memory and the API requests of the operators. `make bench` runs it, CI
+// does not. It needs Linux, because it reads memory from /proc.
 package bench
 
 import (
@@ -23,26 +23,27 @@ import (
 )
 
 const (
-	// settling is how long the last of the operators may take to have nothing to do any more.
+	// settling is how long the operators may take to become idle.
 	settling = 90 * time.Second
-	// window is what requests are counted over: several times the interval of anything that repeats.
+	// window is the period in which requests are counted, several times the longest interval.
 	window = 2 * time.Minute
-	// startBound is how long all clusters and operators may take to be ready.
+	// startBound bounds the start of all clusters and operators.
 	startBound = 20 * time.Minute
 )
 
 func operators() []string { return []string{"manila-operator", "cinder-operator"} }
 
-// BenchmarkHostedClusters has the operators of many hosted clusters side by side on this machine, settled, and reports what one of
-// each costs: alone in the namespaces of their control planes, among the objects of others, and while these change. BENCH_GUESTS is
-// the number of hosted clusters, 20 unless given.
+// BenchmarkHostedClusters runs the operators of many guest clusters on this machine and reports the
+// memory and the requests of one idle operator: alone in the namespace of its control plane, among
+// other objects, and while these change. BENCH_GUESTS is the number of guest clusters, 20 by
+// default.
 func BenchmarkHostedClusters(b *testing.B) {
 	guests, err := strconv.Atoi(cmp.Or(os.Getenv("BENCH_GUESTS"), "20"))
 	must(b, err)
-	s := site{dir: b.TempDir(), guests: guests}
+	s := environment{dir: b.TempDir(), guests: guests}
 	start := time.Now()
 	s.run(b)
-	b.Logf("%d hosted clusters ready after %v", guests, time.Since(start).Round(time.Second))
+	b.Logf("%d guest clusters ready after %v", guests, time.Since(start).Round(time.Second))
 	others := newNeighbours(b, s)
 	b.Run("alone", s.measure)
 	others.create(b)
@@ -52,17 +53,17 @@ func BenchmarkHostedClusters(b *testing.B) {
 	end()
 }
 
-// site is where hosted clusters and operators run.
-type site struct {
+// environment contains the guest clusters and the operators.
+type environment struct {
 	dir    string
 	guests int
 }
 
-// clusters is the folder that the devcluster keeps its files in.
-func (s site) clusters() string { return filepath.Join(s.dir, "clusters") }
+// clusters returns the devcluster's folder.
+func (s environment) clusters() string { return filepath.Join(s.dir, "clusters") }
 
-// measure reports the medians of the operators' memory, and their requests in a window of time.
-func (s site) measure(b *testing.B) {
+// measure reports the medians of the operators' memory and the number of their requests.
+func (s environment) measure(b *testing.B) {
 	for b.Loop() {
 		pause(b, settling)
 		before := time.Now()
@@ -84,7 +85,7 @@ func (s site) measure(b *testing.B) {
 	}
 }
 
-// pause lets time pass: what is measured is what happens in it.
+// pause waits while the operators run.
 func pause(b *testing.B, d time.Duration) {
 	b.Helper()
 	select {
@@ -94,13 +95,14 @@ func pause(b *testing.B, d time.Duration) {
 	}
 }
 
-// run runs clusters and operators until the benchmark ends, and returns when all are ready.
-func (s site) run(b *testing.B) {
+// run runs clusters and operators until the benchmark ends. It returns when all are ready.
+func (s environment) run(b *testing.B) {
 	b.Helper()
 	log, err := os.Create(filepath.Join(s.dir, "run.log"))
 	must(b, err)
 	devcluster := filepath.Join(cmp.Or(os.Getenv("BIN_DIR"), "../../bin"), "devcluster")
-	cmd := exec.Command(devcluster, "run", "--flavour=hypershift", "--drivers=manila,cinder", "--guests="+strconv.Itoa(s.guests), //nolint:noctx // ends by a signal
+	cmd := exec.Command(devcluster, "run", //nolint:noctx // it ends by a signal
+		"--flavour=hypershift", "--drivers=manila,cinder", "--guests="+strconv.Itoa(s.guests),
 		"--binaries="+os.Getenv("K8S_BIN_DIR"), "--dir="+s.clusters())
 	cmd.Stdout, cmd.Stderr = log, log
 	must(b, cmd.Start())
@@ -130,8 +132,8 @@ func (s site) run(b *testing.B) {
 	}
 }
 
-// processesOf returns the process numbers of an operator.
-func (s site) processesOf(b *testing.B, operator string) []string {
+// processesOf returns the process IDs of an operator.
+func (s environment) processesOf(b *testing.B, operator string) []string {
 	b.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(b, err)
@@ -168,12 +170,13 @@ func median(b *testing.B, processes []string, field string) float64 {
 	return values[len(values)/2]
 }
 
-// countRequests counts the operators' requests since a time, by operator and side. Watches that are renewed do not count.
-func (s site) countRequests(b *testing.B, since time.Time) map[string]int {
+// countRequests returns the number of the operators' requests since a time, by operator and side,
+// without watches.
+func (s environment) countRequests(b *testing.B, since time.Time) map[string]int {
 	b.Helper()
 	counts := map[string]int{}
 	for side, folder := range map[string]string{"management": ".", "guest": "guests/*"} {
-		// More than one: the API server begins a new file when one is full.
+		// The API server starts a new file when one is full.
 		files, err := filepath.Glob(filepath.Join(s.clusters(), folder, "audit*.log"))
 		must(b, err)
 		for _, file := range files {
@@ -199,7 +202,8 @@ func countIn(file, side string, since time.Time, counts map[string]int) error {
 			return errors.Join(fmt.Errorf("reading %s: %w", file, err), log.Close())
 		}
 		for _, operator := range operators() {
-			if strings.HasPrefix(request.UserAgent, operator+"/") && request.Verb != "watch" && request.RequestReceivedTimestamp.After(since) {
+			if strings.HasPrefix(request.UserAgent, operator+"/") && request.Verb != "watch" &&
+				request.RequestReceivedTimestamp.After(since) {
 				counts[operator+side]++
 			}
 		}

@@ -19,31 +19,31 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What else the namespace of a hosted control plane holds: assumed, about that of a small hosted cluster.
+// Assumed numbers and sizes of other objects in the namespace of a small hosted control plane.
 const (
 	otherDeployments = 60
 	otherSecrets     = 120
 	otherConfigMaps  = 80
-	// bundles are ConfigMaps with the CAs that the management cluster trusts.
+	// bundles is the number of ConfigMaps with a trusted CA bundle.
 	bundles = 8
 
 	kilobyte = 1000
-	// documentSize is that of a Secret or ConfigMap, such as a key with its certificate or a configuration file.
+	// documentSize is the size of a Secret or ConfigMap, such as a key or a configuration file.
 	documentSize = 5 * kilobyte
 	bundleSize   = 220 * kilobyte
-	// templateSize is that of the arguments of a Deployment's container.
+	// templateSize is the size of the arguments of a Deployment's container.
 	templateSize = 8 * kilobyte
-	// changing is how often an object of each kind changes while the others are busy.
+	// changing is the interval between changes of an object of each kind.
 	changing = 5 * time.Second
 )
 
-// neighbours are the objects of others in the namespaces of the hosted control planes.
+// neighbours are other objects in the namespaces of the hosted control planes.
 type neighbours struct {
 	kube       kubernetes.Interface
 	namespaces []string
 }
 
-func newNeighbours(b *testing.B, s site) neighbours {
+func newNeighbours(b *testing.B, s environment) neighbours {
 	b.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.clusters(), "admin.kubeconfig"))
 	must(b, err)
@@ -61,11 +61,15 @@ func (n neighbours) create(b *testing.B) {
 	b.Helper()
 	for _, namespace := range n.namespaces {
 		for i := range otherDeployments {
-			_, err := n.kube.AppsV1().Deployments(namespace).Create(b.Context(), otherDeployment(name(i)), metav1.CreateOptions{})
+			_, err := n.kube.AppsV1().Deployments(namespace).
+				Create(b.Context(), otherDeployment(name(i)), metav1.CreateOptions{})
 			must(b, err)
 		}
 		for i := range otherSecrets {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name(i)}, Data: map[string][]byte{"tls.key": []byte(text(documentSize))}}
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: name(i)},
+				Data:       map[string][]byte{"tls.key": []byte(text(documentSize))},
+			}
 			_, err := n.kube.CoreV1().Secrets(namespace).Create(b.Context(), secret, metav1.CreateOptions{})
 			must(b, err)
 		}
@@ -74,14 +78,19 @@ func (n neighbours) create(b *testing.B) {
 			if i >= otherConfigMaps {
 				size = bundleSize
 			}
-			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name(i)}, Data: map[string]string{"content": text(size)}}
-			_, err := n.kube.CoreV1().ConfigMaps(namespace).Create(b.Context(), configMap, metav1.CreateOptions{})
+			configMap := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: name(i)},
+				Data:       map[string]string{"content": text(size)},
+			}
+			_, err := n.kube.CoreV1().ConfigMaps(namespace).
+				Create(b.Context(), configMap, metav1.CreateOptions{})
 			must(b, err)
 		}
 	}
 }
 
-// keepChanging has an object of each kind change in each namespace, again and again, until the function that it returns is called.
+// keepChanging changes an object of each kind in each namespace periodically, until the returned
+// function is called.
 func (n neighbours) keepChanging(b *testing.B) (end func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -111,13 +120,16 @@ func (n neighbours) keepChanging(b *testing.B) (end func()) {
 func (n neighbours) change(ctx context.Context, now time.Time) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"changed":%q}}}`, now)
 	for _, namespace := range n.namespaces {
-		if _, err := n.kube.AppsV1().Deployments(namespace).Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := n.kube.AppsV1().Deployments(namespace).
+			Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return err
 		}
-		if _, err := n.kube.CoreV1().Secrets(namespace).Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := n.kube.CoreV1().Secrets(namespace).
+			Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return err
 		}
-		if _, err := n.kube.CoreV1().ConfigMaps(namespace).Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := n.kube.CoreV1().ConfigMaps(namespace).
+			Patch(ctx, name(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}
@@ -128,7 +140,7 @@ func name(i int) string { return fmt.Sprintf("other-%d", i) }
 
 func text(size int) string { return strings.Repeat("x", size) }
 
-// otherDeployment has no pods: the operators do not look at pods.
+// otherDeployment returns a Deployment without pods, which the operators do not read.
 func otherDeployment(name string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -138,7 +150,10 @@ func otherDeployment(name string) *appsv1.Deployment {
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/other", Args: []string{text(templateSize)}}}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name:  "main",
+					Image: "example.com/other", Args: []string{text(templateSize)},
+				}}},
 			},
 		},
 	}
