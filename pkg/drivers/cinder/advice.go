@@ -4,9 +4,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// advice is what messages about credentials say differently in each flavour.
+// advice contains the parts of messages about credentials that depend on the flavour.
 type advice struct {
-	// missing and wrong say what to do about credentials that are not there, and about those that cannot be used.
+	// missing is the advice for missing credentials, wrong the advice for invalid ones.
 	missing, wrong string
 }
 

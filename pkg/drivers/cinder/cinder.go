@@ -1,6 +1,6 @@
-// Package cinder is the driver plugin for OpenStack's block storage: it generates the CSI driver's cloud.conf, and decides
-// whether volumes follow pods into availability zones by comparing the zones of compute and storage. Its caller is the command
-// that joins it to the core.
+// Package cinder is the driver plugin of OpenStack's block storage. It generates the cloud.conf of
+// the CSI driver, and compares the availability zones of compute and storage to decide whether
+// volumes follow pods into zones. cmd/cinder-operator passes it to pkg/operator.
 package cinder
 
 import (
@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// Name is the CSI driver's, as StorageClasses and PersistentVolumes know it.
+	// Name is the name of the CSI driver in StorageClasses and PersistentVolumes.
 	Name opv1.CSIDriverName = opv1.CinderCSIDriver
 
-	// credentialsSecret is what the cloud credential operator makes in the operand namespace: clouds.yaml, and the cloud's CA
-	// under caKey.
+	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
+	// clouds.yaml, and the CA of the cloud under caKey.
 	credentialsSecret = "openstack-cloud-credentials"
 	cloudsKey         = openstack.CloudsKey
 	caKey             = openstack.CAKey
 
-	// configMap is what the CSI driver reads at its start.
+	// configMap is the ConfigMap that the CSI driver reads when it starts.
 	configMap   = "cloud-conf"
 	configKey   = "cloud.conf"
 	topologyKey = "enable_topology"
 	bundleKey   = "ca-bundle.pem"
 
-	// userConfigMap is where an administrator configures the driver, with either key or both: of a hosted cluster the one who
-	// has the management cluster.
+	// userConfigMap configures the driver with either key, or both. An administrator creates it, on
+	// HyperShift the administrator of the management cluster.
 	userConfigMap   = "cinder-csi-config"
 	userConfigKey   = "config"
 	userTopologyKey = topologyKey
@@ -40,7 +40,7 @@ const (
 	userAgent = "openstack-csi-operator"
 )
 
-// Driver returns the plugin.
+// Driver returns the driver plugin.
 func Driver() plugin.Driver {
 	return plugin.Driver{
 		Name:            Name,
@@ -68,8 +68,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, nil
 }
 
-// newCredentials tries the Secret that the driver reads: the operator's files lag behind it. A login is enough, because projects
-// may use Cinder whose policy forbids lists of zones.
+// newCredentials tries the driver Secret, because the operator's own files lag behind it. A login
+// suffices: a policy may allow a project to use Cinder but not to list its zones.
 func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
 	cloud := credential.Cloud{Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock}
 	return credential.New(credential.Options{
@@ -79,7 +79,7 @@ func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Wa
 	})
 }
 
-// inputs are what the driver reads once, at its start.
+// inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.
 func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) []hook.Workload {
 	return []hook.Workload{
 		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
@@ -87,7 +87,8 @@ func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) 
 	}
 }
 
-// staleConditions are what openstack-cinder-csi-driver-operator (up to 4.17) and csi-operator (from 4.18) leave behind.
+// staleConditions returns the conditions that openstack-cinder-csi-driver-operator (up to 4.17) and
+// csi-operator (from 4.18) leave behind.
 func staleConditions() []string {
 	return []string{
 		"OpenStackCinderDeploymentVersionControllerDegraded",

@@ -19,7 +19,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
-func TestWiring(t *testing.T) {
+func TestComponentsOfTheDriver(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestWiring(t *testing.T) {
 				}
 				for _, h := range workload {
 					if len(h.Informers) == 0 {
-						t.Errorf("an input of the %s has no informer of its own (1.11-18)", side)
+						t.Errorf("an input of the %s has no informer of its own", side)
 					}
 				}
 			}
@@ -86,8 +86,8 @@ func hashes(t *testing.T, b *fixture) map[string]string {
 	return ret
 }
 
-// TestHashesFollowContent (46, 47, 48, 55): what the cloud says of it has no part in a rollout.
-func TestHashesFollowContent(t *testing.T) {
+// Probes do not trigger rollouts.
+func TestRolloutInputsFollowTheContent(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	if err := b.sync(t); err != nil {

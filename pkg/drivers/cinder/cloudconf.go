@@ -15,28 +15,31 @@ import (
 )
 
 const (
-	// userSection is the one section that users may fill.
+	// userSection is the only section that users may configure.
 	userSection = "BlockStorage"
-	// devicePathKey is of the driver within Kubernetes; guessing devices by path has mixed volumes up.
+	// devicePathKey belongs to the in-tree driver. Guessing devices by path has attached wrong
+	// volumes.
 	devicePathKey = "trust-device-path"
-	// byteOrderMark is what some editors put before a text; gcfg takes it off files only.
+	// byteOrderMark starts the texts of some editors; gcfg removes it from files only.
 	byteOrderMark = "\ufeff"
 )
 
-// Options is what the operator says in cloud.conf. Paths are those in the driver's containers.
+// Options are the settings of the operator in cloud.conf. Paths are those in the containers of the
+// driver.
 type Options struct {
 	// CloudsFile is the path of clouds.yaml.
 	CloudsFile string
-	// Cloud is the entry in it.
+	// Cloud is the name of an entry in it.
 	Cloud string
-	// CAFile is the path of the cloud's CA; empty when the cloud has none of its own.
+	// CAFile is the path of the CA of the cloud, empty if the cloud needs none.
 	CAFile string
 }
 
-// CloudConf returns the driver's cloud.conf: [Global] from the options and [BlockStorage] from the user's text, which may be
-// empty. Nothing else of the user's text gets through, for what the provider within Kubernetes understood keeps the driver from
-// starting or leads it to other credentials. The driver reads from the result the [BlockStorage] that it would read from the
-// user's text, except trust-device-path. A user's text that the driver could not read is a *SyntaxError.
+// CloudConf returns the cloud.conf of the driver: [Global] from the options and [BlockStorage] from
+// the user's text, which may be empty. It drops the rest of the user's text, because settings of
+// the in-tree driver prevent the CSI driver from starting, or make it use other credentials. From
+// the result the driver reads the same [BlockStorage] as from the user's text, except
+// trust-device-path. A text that the driver cannot read is a *SyntaxError.
 func CloudConf(user []byte, o Options) ([]byte, error) {
 	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
 	if err := checkSyntax(text); err != nil {
@@ -61,7 +64,7 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 	return conf.Bytes(), nil
 }
 
-// section is [Global].
+// section returns [Global].
 func (o Options) section() (string, error) {
 	lines := []struct{ name, value string }{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
 	if o.CAFile != "" {
@@ -80,7 +83,7 @@ func (o Options) section() (string, error) {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@-]+$`)
 
-// quote writes a value for gcfg. Names of clouds are their users' choice.
+// quote returns a value in the syntax of gcfg. Users choose the names of clouds.
 func quote(value string) (string, error) {
 	if plain.MatchString(value) {
 		return value, nil
@@ -91,22 +94,22 @@ func quote(value string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(value) + `"`, nil
 }
 
-// entry is the header of a section, or a setting: a line, or several when its value goes on.
+// entry is the header of a section or a setting, on one line or more.
 type entry struct {
 	line int
-	// counts says that the section that it heads, or is in, is the user's.
+	// counts is true in the section of the user, its header included.
 	counts bool
-	// name is that of a setting, "" for a header.
+	// name is the name of a setting, "" for a header.
 	name, text string
 }
 
-// setting tells whether the driver gets it.
+// setting reports whether the driver gets the setting.
 func (e entry) setting() bool {
 	return e.counts && e.name != "" && !strings.EqualFold(e.name, devicePathKey)
 }
 
-// entriesOf splits a text whose syntax is right. Values stay in the spelling that the scanner reports, so nothing is lost by
-// unquoting and quoting. A [BlockStorage "subsection"] is none of the driver's.
+// entriesOf splits a text with valid syntax. Values keep the spelling that the scanner reports, so
+// that unquoting and quoting loses nothing. The driver does not read a [BlockStorage "subsection"].
 func entriesOf(text []byte) []entry {
 	files := token.NewFileSet()
 	file := files.AddFile("", files.Base(), len(text))
@@ -133,7 +136,8 @@ func entriesOf(text []byte) []entry {
 	return entries
 }
 
-// driverConfig is the part of the driver's configuration that users may fill, with the driver's names and types.
+// driverConfig is the part of the driver's configuration that users may set, with the names and
+// types of the driver.
 type driverConfig struct {
 	BlockStorage struct {
 		NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
@@ -143,11 +147,11 @@ type driverConfig struct {
 	}
 }
 
-// maxAttachLimit is the highest node-volume-attach-limit that the driver takes, and its default.
+// maxAttachLimit is the maximum and the default of node-volume-attach-limit.
 const maxAttachLimit = 256
 
-// remark returns why the driver ignores a setting, "" if it does not, or what keeps the driver from starting. A setting that is
-// not known here passes, as it does in the driver.
+// remark returns why the driver ignores a setting, or what prevents the driver from starting; both
+// are "" for a valid setting. An unknown setting is not an error, as in the driver.
 func (e entry) remark() (ignored, refused string) {
 	var config driverConfig
 	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
@@ -166,28 +170,29 @@ func (e entry) remark() (ignored, refused string) {
 	return "", ""
 }
 
-// SyntaxError is a cloud.conf that the driver could not read. It quotes nothing of the text, which may hold passwords.
+// SyntaxError is a cloud.conf that the driver cannot read. It contains nothing of the text, which
+// may contain passwords.
 type SyntaxError struct {
 	// Line counts from 1.
 	Line int
-	// Problem says what is wrong there.
+	// Problem describes the error.
 	Problem string
 }
 
-// Error reads on from the name of the place that the text is from.
+// Error returns a text to append to the name of the source.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("cannot be used because of line %d: %s", e.Line, e.Problem)
 }
 
 var positioned = regexp.MustCompile(`(?s)^(\d+):\d+: (.*?)(?: \(and \d+ more errors\))?$`)
 
-// checkSyntax asks gcfg, which the driver reads with.
+// checkSyntax parses the text with gcfg, the parser of the driver.
 func checkSyntax(text []byte) error {
 	err := gcfg.FatalOnly(gcfg.ReadInto(&struct{}{}, bytes.NewReader(text)))
 	if err == nil {
 		return nil
 	}
-	// Only some of gcfg's errors have their position in a field, but all have it in front of their text.
+	// Only some errors of gcfg have a field with the position, but the text of each starts with it.
 	fault := &SyntaxError{1, problem("")}
 	if found := positioned.FindStringSubmatch(err.Error()); found != nil {
 		if line, err := strconv.Atoi(found[1]); err == nil {
@@ -197,7 +202,8 @@ func checkSyntax(text []byte) error {
 	return fault
 }
 
-// problem puts an error of gcfg into words of advice. Its own words may quote the text, so none of them are passed on.
+// problem returns advice about an error of gcfg. It drops the text of the error, which may quote
+// the configuration.
 func problem(message string) string {
 	switch message {
 	case "string not terminated":

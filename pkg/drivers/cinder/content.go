@@ -16,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Where the operands' manifests mount what cloud.conf points to.
+// The paths in cloud.conf. The manifests of the operands mount these files.
 const (
 	mountedClouds = "/etc/kubernetes/secret/clouds.yaml"
 	mountedCA     = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
@@ -83,7 +83,7 @@ func (c *configSync) content(user userConfig, enabled bool) (map[string]string, 
 	return data, fits(data, ca, user.config)
 }
 
-// fits refuses what the API server would refuse without naming a source.
+// fits returns an error for data that the API server would reject without naming a source.
 func fits(data map[string]string, ca, config text) error {
 	size := 0
 	for _, value := range data {
@@ -96,7 +96,7 @@ func fits(data map[string]string, ca, config text) error {
 		configMap, config.place, len(config.value), ca.place, len(ca.value))
 }
 
-// existing is the cached cloud-conf of a side, nil if there is none.
+// existing returns the cached cloud-conf of a side, or nil.
 func (c *configSync) existing(side flavour.Side) *corev1.ConfigMap {
 	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Namespaces.On(side)).Get(configMap)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *configSync) existing(side flavour.Side) *corev1.ConfigMap {
 	return found
 }
 
-// held tells whether OpenStack has not accepted the credentials yet, whose entry and CA cloud-conf names.
+// held returns true while OpenStack has not accepted the credentials that cloud-conf refers to.
 func (c *configSync) held() bool {
 	secret, err := c.sources.credentials.Lister().Secrets(c.cluster.Namespaces.ControlPlane).Get(credentialsSecret)
 	return err == nil && c.accepted.Holds(secret)

@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// written is a cloud-conf with this word on topology.
+// written returns a cloud-conf with this topology.
 func written(topology string) runtime.Object {
 	return cloudConf(flavour.DefaultNamespace, map[string]string{configKey: configText, topologyKey: topology})
 }
@@ -43,13 +43,12 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 	b.settle(t)
 	expect("with all zones again", "true")
 	b.put(t, map[string]string{userTopologyKey: "False"})
-	expect("by the administrator's word (65)", "false")
+	expect("by the administrator's choice", "false")
 	b.put(t, nil)
 	expect("without it", "true")
 }
 
-// TestNoAnswerEver (62, 71) waits first, then says that something is wrong, and goes on as soon as it can.
-func TestNoAnswerEver(t *testing.T) {
+func TestDriverWaitsForTheFirstProbeAndDegradesAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
@@ -95,8 +94,8 @@ func TestNoAnswerEver(t *testing.T) {
 	}
 }
 
-// TestLastAnswerStays has a cloud that fails after an answer in this run of the operator, or in an earlier one.
-func TestLastAnswerStays(t *testing.T) {
+// The last successful probe was in this run of the operator, or in an earlier one.
+func TestOutageKeepsTheTopology(t *testing.T) {
 	t.Parallel()
 	for name, remembered := range map[string]bool{"of this run": true, "of an earlier run": false} {
 		for _, enabled := range []string{"true", "false"} {
@@ -127,8 +126,7 @@ func TestLastAnswerStays(t *testing.T) {
 	}
 }
 
-// TestConfigurationGoesOn without the cloud, once it has answered: the user's changes and repairs are written.
-func TestConfigurationGoesOn(t *testing.T) {
+func TestOutageDoesNotBlockConfiguration(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
@@ -145,8 +143,7 @@ func TestConfigurationGoesOn(t *testing.T) {
 	}
 }
 
-// TestGraceOverRestarts counts from when the cloud began to fail, not from the start of the operator.
-func TestGraceOverRestarts(t *testing.T) {
+func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, objects := range map[string][]runtime.Object{"never an answer": nil, "an earlier answer": {written("true")}} {
 		t.Run(name, func(t *testing.T) {
@@ -188,9 +185,9 @@ func TestGraceOverRestarts(t *testing.T) {
 	}
 }
 
-// TestDowntimeIsNoOutage has the cluster away for a long time, during which nobody asks the cloud. The first failure after that may be
-// one that the start of the cluster brings, so it does not degrade the driver, however many events come at once.
-func TestDowntimeIsNoOutage(t *testing.T) {
+// The start of the cluster may cause the first failure after a downtime. This failure does not degrade
+// the driver, however many events trigger probes.
+func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
@@ -222,8 +219,7 @@ func TestDowntimeIsNoOutage(t *testing.T) {
 	}
 }
 
-// TestOverrideNeedsNoCloud is never degraded, nor in progress, because of it.
-func TestOverrideNeedsNoCloud(t *testing.T) {
+func TestChoiceOfTheAdministratorNeedsNoProbe(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"true", "false"} {
 		b := newFixture(t, standalone(userObject(userConfigMap, map[string]string{userTopologyKey: word})))
@@ -241,13 +237,12 @@ func TestOverrideNeedsNoCloud(t *testing.T) {
 			t.Errorf("%s is %q, want %q", topologyKey, got, word)
 		}
 		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
-			t.Errorf("%s is %q: the truth about the cloud is told all the same", reachableType, got)
+			t.Errorf("%s is %q: the condition must report the outage", reachableType, got)
 		}
 	}
 }
 
-// TestForeignTopology is what no operator wrote: it counts as no answer.
-func TestForeignTopology(t *testing.T) {
+func TestInvalidTopologyOfCloudConfIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("perhaps")))
 	b.cloud.fail(openstack.CloudUnreachable)
@@ -259,8 +254,7 @@ func TestForeignTopology(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentials changes neither the configuration nor what is known of the zones: what runs goes on.
-func TestRefusedCredentials(t *testing.T) {
+func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	if err := b.sync(t); err != nil {

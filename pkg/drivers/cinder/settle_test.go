@@ -11,12 +11,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// lists has the cloud answer with these zones.
+// lists makes probes succeed with these zones.
 func (f *fakeCloud) lists(compute, volume []openstack.Zone) {
 	f.compute, f.volume, f.err = compute, volume, nil
 }
 
-// changes are the events about topology.
+// changes returns the events about topology.
 func (b *fixture) changes() []string {
 	var found []string
 	for _, event := range b.events.Events() {
@@ -27,7 +27,7 @@ func (b *fixture) changes() []string {
 	return found
 }
 
-// deploys has the driver deployed with two zones, or with zones that differ.
+// deploys returns a fixture with a deployed driver and two compute zones.
 func deploys(t *testing.T, topology bool) *fixture {
 	t.Helper()
 	b := newFixture(t, standalone())
@@ -42,8 +42,8 @@ func deploys(t *testing.T, topology bool) *fixture {
 	return b
 }
 
-// TestMaintenance takes services of a zone out of service, for long, also while the operator restarts: the driver is not touched.
-func TestMaintenance(t *testing.T) {
+// The zones are out of service for long, also while the operator restarts.
+func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
 	t.Parallel()
 	half := append(up("az1"), down("az2")...)
 	both := up("az1", "az2")
@@ -122,8 +122,8 @@ func TestEmptyLists(t *testing.T) {
 	}
 }
 
-// TestChangeOfZones takes several probes that agree, one interval apart, and is explained.
-func TestChangeOfZones(t *testing.T) {
+// An event explains the change.
+func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 	t.Parallel()
 	const because = "enable_topology of cloud-conf changes from true to false because of compute zones az1, az2 -> az1, az2, az3; volume zones az1, az2 -> az1, az2"
 	b := deploys(t, true)
@@ -173,8 +173,7 @@ func TestChangeOfZones(t *testing.T) {
 		"enable_topology of cloud-conf changes from false to true because of compute zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2 -> az1, az2, az3")
 }
 
-// TestContradictionIsProbedAgain at the next polls, not after ten minutes.
-func TestContradictionIsProbedAgain(t *testing.T) {
+func TestContradictionIsProbedAtTheNextPoll(t *testing.T) {
 	t.Parallel()
 	b := deploys(t, true)
 	b.cloud.offer(false)
@@ -194,8 +193,7 @@ func TestContradictionIsProbedAgain(t *testing.T) {
 	}
 }
 
-// TestUpgrade keeps what an earlier operator wrote, also where the zones alone would have another meaning at first.
-func TestUpgrade(t *testing.T) {
+func TestFirstProbeKeepsTheTopologyOfAnEarlierOperator(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		before          string
@@ -216,9 +214,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestWordIsNoAnswer: what the administrator says is not taken for what the zones say, also by an operator that starts while it
-// holds. Its removal brings the zones' answer at once.
-func TestWordIsNoAnswer(t *testing.T) {
+// The zones decide as soon as the administrator removes the choice, also after a restart.
+func TestChoiceOfTheAdministratorIsNotTakenForTheZones(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("false"), userObject(userConfigMap, map[string]string{userTopologyKey: "false"})))
 	if err := b.sync(t); err != nil {

@@ -17,20 +17,22 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// infrastructure is the name of the one Infrastructure object.
+// infrastructure is the name of the only Infrastructure object.
 const infrastructure = "cluster"
 
-// sources are where the content of cloud-conf comes from. All are on the controller side. On HyperShift nothing in the hosted
-// cluster is among them: its administrator must not configure what runs in the management cluster.
+// sources contains the objects from which cloud-conf is generated. All are on the control plane
+// side. On HyperShift they exclude the guest cluster, whose administrator must not configure what
+// runs in the management cluster.
 type sources struct {
 	cluster     *cluster.Cluster
 	credentials coreinformers.SecretInformer
-	// own is the ConfigMap made for this driver. installed has the one that the cluster was installed with, and may have others.
+	// own is the ConfigMap for this driver. installed contains the ConfigMap with which the cluster
+	// was installed, and may contain others.
 	own, installed coreinformers.ConfigMapInformer
-	// infrastructures say what the cluster was installed with. The one that a hosted cluster has is its administrator's to
-	// change, so it is nil on HyperShift.
+	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
+	// HyperShift, because the administrator of the guest cluster can change it.
 	infrastructures *guest.Lister[configv1.Infrastructure]
-	// informers tell of changes that are neither in the Secret nor in the ConfigMaps.
+	// informers report changes of other objects than the Secret and the ConfigMaps.
 	informers []factory.Informer
 }
 
@@ -45,13 +47,13 @@ func newSources(c *cluster.Cluster) *sources {
 		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
 		return s
 	}
-	// Infrastructure may name any.
+	// Infrastructure may name any ConfigMap.
 	s.installed = clients.Informers.InformersFor(p.UserConfig).Core().V1().ConfigMaps()
 	s.infrastructures, s.informers = c.Config.Infrastructures, []factory.Informer{c.Config.Infrastructures.Informer()}
 	return s
 }
 
-// isCloudConfig lets events of the ConfigMaps pass that are about the cloud.
+// isCloudConfig selects the events of ConfigMaps with configuration of the cloud.
 func (s *sources) isCloudConfig(obj any) bool {
 	config, ok := obj.(*corev1.ConfigMap)
 	if !ok || config.Name == s.cluster.Namespaces.CloudConfig {
@@ -61,8 +63,9 @@ func (s *sources) isCloudConfig(obj any) bool {
 	return err == nil && config.Name == installed.Name
 }
 
-// user reads the administrator's configuration. The ConfigMap made for this driver comes first, then the one that the cluster was
-// installed with. The latter decides about topology only where the former does not exist.
+// user reads the administrator's configuration. The ConfigMap for this driver has precedence over
+// the one with which the cluster was installed; the latter determines the topology only if the
+// former does not exist.
 func (s *sources) user() (userConfig, error) {
 	reference, err := s.installedWith()
 	if err != nil {
@@ -83,8 +86,8 @@ func (s *sources) user() (userConfig, error) {
 	return user, errors.Join(err1, err2, err3)
 }
 
-// installedWith names the ConfigMap and key that the cluster was installed with, if any. A hosted cluster has none: what the
-// hypershift-operator makes brings the CA alone.
+// installedWith returns the ConfigMap and the key with which the cluster was installed, if any. A
+// guest cluster has none: the ConfigMap of the hypershift-operator contains only the CA.
 func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 	if s.infrastructures == nil {
 		return configv1.ConfigMapFileReference{}, nil
@@ -113,7 +116,8 @@ func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) 
 	return c, nil
 }
 
-// access returns the name of the entry of clouds.yaml that the driver is to use, and the CA that came with the credentials.
+// access returns the name of the entry of clouds.yaml for the driver, and the CA in the driver
+// Secret.
 func (s *sources) access() (cloud string, ca text, err error) {
 	namespace, advice := s.cluster.Namespaces.ControlPlane, adviceFor(s.cluster.Flavour)
 	secret := s.cluster.Name(flavour.ControlPlane, "Secret", namespace, credentialsSecret)

@@ -11,16 +11,17 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// maxNamed is how many zones of a list a message names.
+// maxNamed is the maximum number of zones of a list in a message.
 const maxNamed = 5
 
-// zoneLists are the names of the availability zones of one probe, the available ones and all that exist.
+// zoneLists contains the names of the availability zones that one probe found: all that exist, and
+// those that are available.
 type zoneLists struct {
 	compute, availableCompute, volume, availableVolume sets.Set[string]
 }
 
-// newZoneLists sorts the answers of a cloud. A name that is listed more than once is available if it is so once. A list without any
-// zone is no answer: every cloud that runs the service has a zone.
+// newZoneLists sorts the zones of a probe. A name that is listed more than once is available if one
+// of its entries is. An empty list is an error: every cloud that runs the service has a zone.
 func newZoneLists(compute, volume []openstack.Zone) (zoneLists, error) {
 	z := zoneLists{names(compute, exists), names(compute, isAvailable), names(volume, exists), names(volume, isAvailable)}
 	switch {
@@ -48,11 +49,12 @@ func names(zones []openstack.Zone, keep func(openstack.Zone) bool) sets.Set[stri
 
 func errNoZones(service, fault string) error {
 	return &openstack.Error{Reason: openstack.CloudUnreachable, Message: fmt.Sprintf("OpenStack's %s %s. Ask the cloud's administrator "+
-		"to check its services; the operator asks again automatically", service, fault)}
+		"to check its services; the operator retries automatically", service, fault)}
 }
 
-// certain says whether volumes can follow pods into zones, and whether that holds whichever zone is in maintenance: they can if
-// every compute zone is an available volume zone, and they cannot if an available compute zone is no volume zone at all.
+// certain returns whether volumes can follow pods into zones, and whether this holds whichever zone
+// is in maintenance: they can if every compute zone is an available volume zone, and they cannot if
+// an available compute zone is not a volume zone at all.
 func (z zoneLists) certain() (topology, certain bool) {
 	if z.availableVolume.IsSuperset(z.compute) {
 		return true, true
@@ -60,8 +62,9 @@ func (z zoneLists) certain() (topology, certain bool) {
 	return false, !z.volume.IsSuperset(z.availableCompute)
 }
 
-// first says the same for a driver that was never deployed, where maintenance cannot be told from a zone that is out of use: zones
-// that are not available do not count.
+// first returns whether volumes can follow pods into zones, for a driver that was never deployed.
+// Zones that are unavailable do not count, because maintenance cannot be distinguished from a zone
+// that is out of use.
 func (z zoneLists) first() (topology bool, err error) {
 	if topology, certain := z.certain(); certain {
 		return topology, nil
@@ -75,7 +78,7 @@ func (z zoneLists) first() (topology bool, err error) {
 	return z.availableVolume.IsSuperset(z.availableCompute), nil
 }
 
-// since describes the zones, and how they were before; the zero value is an unknown before.
+// since describes the zones and how they changed; the zero value of before is unknown.
 func (z zoneLists) since(before zoneLists) string {
 	compute, volume := listed(z.compute), listed(z.volume)
 	if len(before.compute) > 0 {
@@ -84,7 +87,8 @@ func (z zoneLists) since(before zoneLists) string {
 	return "compute zones " + compute + "; volume zones " + volume
 }
 
-// listed names zones. Names are the cloud's, so that what cannot be printed is escaped.
+// listed returns the names of zones. It escapes unprintable characters, because the cloud chooses
+// the names.
 func listed(zones sets.Set[string]) string {
 	found := sets.List(zones)
 	for i, name := range found {

@@ -11,14 +11,15 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// text is a piece of configuration, and for messages about it the place that it is from and what to do if it cannot be used.
+// text is a part of the configuration, with the name of its source and the advice if it is invalid,
+// for messages.
 type text struct {
 	value, place, fix string
-	// binary says that the place contains something that is not text.
+	// binary is true if the source contains something that is not text.
 	binary bool
 }
 
-// or returns another text if there is nothing in this one.
+// or returns the other text if this one is empty.
 func (t text) or(other text) text {
 	if t.value == "" && !t.binary && (other.value != "" || other.binary) {
 		return other
@@ -34,7 +35,7 @@ func (t text) read() (string, error) {
 	return t.value, nil
 }
 
-// readCA returns a CA bundle, "" if there is none.
+// readCA returns a CA bundle, or "".
 func (t text) readCA() (string, error) {
 	value, err := t.read()
 	if err != nil || value == "" {
@@ -46,12 +47,12 @@ func (t text) readCA() (string, error) {
 	return value, nil
 }
 
-// unusable is the error about a text. err reads on from the name of a place.
+// unusable returns the error about a text. The text of err continues the name of the source.
 func (t text) unusable(err error) error {
 	return fmt.Errorf("%s %w: %s; the driver keeps the configuration it has", t.place, err, t.fix)
 }
 
-// contents are those of a ConfigMap, empty for one that does not exist.
+// contents is the data of a ConfigMap, empty if the ConfigMap does not exist.
 type contents struct {
 	place  string
 	exists bool
@@ -64,19 +65,19 @@ func (c contents) text(key string) text {
 	return text{value: c.data[key], place: fmt.Sprintf("key %s of %s", key, c.place), fix: "correct it", binary: binary}
 }
 
-// userConfig is what the administrator asks for.
+// userConfig is the configuration of the administrator.
 type userConfig struct {
-	// config is a cloud.conf of which one section counts.
+	// config is a cloud.conf, of which only userSection is used.
 	config text
-	// topology overrides what the zones say: "true" or "false", "" for what they say.
+	// topology is "true" or "false" to override the zones, or "".
 	topology text
-	// ca is the PEM bundle of the cloud's CA, for clouds whose credentials do not bring it.
+	// ca is the PEM bundle of the CA of the cloud, for credentials that do not contain it.
 	ca text
-	// ignored says what has no effect, and what to do about it.
+	// ignored lists what has no effect, with advice.
 	ignored []string
 }
 
-// override reads the administrator's word on topology; given is false where there is none.
+// override returns the administrator's choice of topology; given is false if there is none.
 func (u userConfig) override() (topology, given bool, err error) {
 	value, err := u.topology.read()
 	if err != nil {
@@ -93,9 +94,9 @@ func (u userConfig) override() (topology, given bool, err error) {
 	return false, false, fmt.Errorf("%s is neither true nor false: correct it, or remove it to have the availability zones decide", u.topology.place)
 }
 
-// ignoredIn finds what has no effect in the ConfigMap made for this driver, and what it hides of the one that the cluster was
-// installed with. The latter is written for others too, so that most of it is not for this driver. Values are not quoted: there may
-// be passwords among them.
+// ignoredIn lists what has no effect in the ConfigMap for this driver, and what this ConfigMap
+// overrides in the one with which the cluster was installed. The latter configures other components
+// too, so most of it is not for this driver. The list contains no values: they may be passwords.
 func ignoredIn(own, installed contents) []string {
 	var found []string
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(own.data)), maps.Keys(own.binary))
@@ -116,7 +117,7 @@ func ignoredIn(own, installed contents) []string {
 	return found
 }
 
-// remarks finds what has no effect in a user's text. A text that cannot be used has none.
+// remarks lists what has no effect in a user's text. It returns nothing for an invalid text.
 func remarks(user []byte) []SyntaxError {
 	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
 	if checkSyntax(text) != nil {

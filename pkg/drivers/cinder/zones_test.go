@@ -17,8 +17,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// TestProbes tells when the cloud is asked. Each step is one sync.
-func TestProbes(t *testing.T) {
+// Each step is one sync.
+func TestZonesAreProbedWhenTheyAreOutdated(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		after   time.Duration
@@ -70,12 +70,12 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-func TestProbesHaveADeadline(t *testing.T) {
+func TestProbesOfZonesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.probe(t, factory.DefaultQueueKey)
 	if !b.cloud.bounded {
-		t.Error("the question has no deadline")
+		t.Error("the request has no deadline")
 	}
 	b.cloud.hang = true
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,16 +84,15 @@ func TestProbesHaveADeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status := b.zones.current(); !errors.Is(status.err, context.Canceled) || !status.decided {
-		t.Errorf("after a question that was cut off the answer is %+v, want it to be known still", status)
+		t.Errorf("after a cancelled request the status is %+v, want it to be known still", status)
 	}
 }
 
-// TestUnmanagedIsNotProbed also holds for a Secret that changes, and for conditions.
 func TestUnmanagedIsNotProbed(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
-	b.zones.onChange = func() { t.Error("news without a probe") }
+	b.zones.onChange = func() { t.Error("changes without a probe") }
 	b.probe(t, factory.DefaultQueueKey)
 	b.probe(t, cloudprobe.TriggerKey)
 	if conditions := b.State.Conditions(t); b.cloud.probes != 0 || len(conditions) != 0 {
@@ -101,12 +100,11 @@ func TestUnmanagedIsNotProbed(t *testing.T) {
 	}
 }
 
-// TestNews is about what wakes the configuration: each probe is heard of only when it brings something else.
-func TestNews(t *testing.T) {
+func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	news := 0
-	b.zones.onChange = func() { news++ }
+	changes := 0
+	b.zones.onChange = func() { changes++ }
 	for i, step := range []struct {
 		cloud func()
 		want  int
@@ -125,29 +123,28 @@ func TestNews(t *testing.T) {
 		b.advance(poll)
 		step.cloud()
 		b.probe(t, cloudprobe.TriggerKey)
-		if news != step.want {
-			t.Errorf("step %d: %d changes, want %d", i+1, news, step.want)
+		if changes != step.want {
+			t.Errorf("step %d: %d changes, want %d", i+1, changes, step.want)
 		}
 	}
 }
 
-// TestAnswers keeps the last answer, and the time of the first failure after it.
-func TestAnswers(t *testing.T) {
+func TestZoneTrackerKeepsTheLastDecision(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	if status := b.zones.current(); status.probed || status.decided {
-		t.Errorf("before any probe the answer is %+v", status)
+		t.Errorf("before any probe the status is %+v", status)
 	}
 	b.probe(t, cloudprobe.TriggerKey)
 	if status := b.zones.current(); !status.probed || !status.decided || !status.topology || status.err != nil {
-		t.Errorf("the answer is %+v", status)
+		t.Errorf("the status is %+v", status)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
 	began := b.clock.Now()
 	for range 3 {
 		b.probe(t, cloudprobe.TriggerKey)
 		if status := b.zones.current(); !status.decided || !status.topology || status.err == nil || !status.failingSince.Equal(began) {
-			t.Errorf("when the cloud fails the answer is %+v", status)
+			t.Errorf("when the cloud fails the status is %+v", status)
 		}
 		b.advance(time.Minute)
 	}
@@ -157,12 +154,11 @@ func TestAnswers(t *testing.T) {
 		b.advance(poll)
 	}
 	if status := b.zones.current(); !status.decided || status.topology || status.err != nil || !status.failingSince.IsZero() {
-		t.Errorf("when the cloud has recovered the answer is %+v", status)
+		t.Errorf("when the cloud has recovered the status is %+v", status)
 	}
 }
 
-// TestReachable keeps the condition over a restart, with the time since which the cloud fails.
-func TestReachable(t *testing.T) {
+func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.cloud.fail(openstack.AuthenticationFailed)
@@ -193,7 +189,7 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatIsNoneOfTheClouds(t *testing.T) {
+func TestUnknownErrorCountsAsUnreachable(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.cloud.err = errors.New("other")
@@ -203,8 +199,7 @@ func TestAnErrorThatIsNoneOfTheClouds(t *testing.T) {
 	}
 }
 
-// TestSecretEvents checks that an event of the Secret wakes the real controllers, one probe at a time.
-func TestSecretEvents(t *testing.T) {
+func TestChangedSecretTriggersAProbe(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	go b.prober.Run(t.Context(), 1)
@@ -219,8 +214,8 @@ func TestSecretEvents(t *testing.T) {
 	b.await(t, "the Secret's change", func() bool { return probes() > before })
 }
 
-// TestUserConfigEvents has the real controller hear of what those who own the control plane configure, and of no other ConfigMap.
-func TestUserConfigEvents(t *testing.T) {
+// Only ConfigMaps with configuration of the cloud trigger a probe.
+func TestChangedConfigurationTriggersAProbe(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		t.Run(string(f), func(t *testing.T) {

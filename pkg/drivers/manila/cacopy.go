@@ -19,11 +19,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// caCopierName makes the type of its condition ResourceSyncControllerDegraded, which users and alerts know from library-go's
-// controller of that name. It is not library-go's, for that one copies only within a cluster.
+// caCopierName makes the condition type ResourceSyncControllerDegraded, which users and alerts know
+// from the controller in library-go. That controller copies only within a cluster.
 const caCopierName = "ResourceSyncController"
 
-// caSource is the ConfigMap with the cloud's CA where the owner of the control plane keeps it.
+// caSource is the ConfigMap with the CA of the cloud, in the namespace of the owner of the control
+// plane.
 type caSource struct {
 	cluster  *cluster.Cluster
 	lister   corelisters.ConfigMapNamespaceLister
@@ -40,8 +41,8 @@ func (s caSource) place() string {
 	return s.cluster.Name(flavour.ControlPlane, "ConfigMap", s.cluster.Namespaces.UserConfig, s.cluster.Namespaces.CloudConfig)
 }
 
-// read returns the CA, "" if there is none. The rest of the ConfigMap is nobody's business: it may contain old passwords of the
-// cloud, and on HyperShift it belongs to the owner of the control plane.
+// read returns the CA, or "". It ignores the rest of the ConfigMap, which may contain old
+// passwords, and on HyperShift belongs to the owner of the control plane.
 func (s caSource) read() (string, error) {
 	source, err := s.lister.Get(s.cluster.Namespaces.CloudConfig)
 	if apierrors.IsNotFound(err) {
@@ -53,8 +54,8 @@ func (s caSource) read() (string, error) {
 	return source.Data[caConfigMapKey], nil
 }
 
-// caCopier copies the CA to where the nodes mount it, and standalone the controllers too. It deletes the copy if the source
-// contains no CA.
+// caCopier copies the CA to the namespace where the nodes, and standalone the controllers, mount
+// it. It deletes the copy if the source contains no CA.
 type caCopier struct {
 	factory.Controller
 	cluster *cluster.Cluster
@@ -79,7 +80,8 @@ func newCACopier(s plugin.Dependencies) *caCopier {
 	return c
 }
 
-// written tells whether the copy is what workloads are to start with: a copy that changes rolls them out.
+// written reports whether the copy is current. Workloads wait for it, because a changed copy
+// triggers a rollout.
 func (c *caCopier) written() bool {
 	ca, err := c.source.read()
 	if err != nil {

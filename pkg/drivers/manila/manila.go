@@ -1,6 +1,7 @@
-// Package manila is the driver plugin for OpenStack's shared file systems: it asks whether the cloud offers Manila, keeps a
-// StorageClass per share type, and translates the cloud's credentials into the Secret that the CSI driver reads. Its caller is
-// the command that joins it to the core.
+// Package manila is the driver plugin of OpenStack's shared file systems. It probes whether the
+// cloud offers Manila, reconciles a StorageClass for each share type, and translates the
+// credentials into the Secret that the CSI driver reads. cmd/manila-operator passes it to
+// pkg/operator.
 package manila
 
 import (
@@ -20,32 +21,34 @@ import (
 )
 
 const (
-	// Name is the CSI driver's, as StorageClasses and PersistentVolumes know it.
+	// Name is the name of the CSI driver in StorageClasses and PersistentVolumes.
 	Name opv1.CSIDriverName = opv1.ManilaCSIDriver
-	// Namespace has all operands, standalone the controllers too.
+	// Namespace contains all operands on the guest side, and standalone the controllers too.
 	Namespace = "openshift-manila-csi-driver"
 
-	// credentialsSecret is what the cloud credential operator makes in the operand namespace: clouds.yaml, and the cloud's CA
-	// under caKey.
+	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
+	// clouds.yaml, and the CA of the cloud under caKey.
 	credentialsSecret = "manila-cloud-credentials"
 	cloudsKey         = openstack.CloudsKey
 	caKey             = openstack.CAKey
-	// caConfigMap is beside the nodes, and standalone the controllers, the copy of the ConfigMap that brings the CA where the
-	// credentials do not: see caCopier. The controllers of a hosted control plane find the original beside them.
+	// caConfigMap is the copy of the ConfigMap with the CA, for credentials that do not contain it. It
+	// is beside the nodes, and standalone the controllers. The controllers of a hosted control plane
+	// read the original.
 	caConfigMap    = "cloud-provider-config"
 	caConfigMapKey = "ca-bundle.pem"
-	// driverSecret is what the CSI driver reads at each call; StorageClasses and the VolumeSnapshotClass name it.
+	// driverSecret is the Secret that the CSI driver reads at each call. The StorageClasses and the
+	// VolumeSnapshotClass name it.
 	driverSecret = "csi-manila-secrets"
 
-	// service starts conditions about the cloud and about credentials.
+	// service starts the names of conditions and events about OpenStack and about credentials.
 	service   = "Manila"
 	userAgent = "openstack-csi-operator"
 
-	// resync repeats what events bring about at once.
+	// resync is the interval of syncs without an event.
 	resync = 10 * time.Minute
 )
 
-// Driver returns the plugin.
+// Driver returns the driver plugin.
 func Driver() plugin.Driver {
 	return plugin.Driver{
 		Name:            Name,
@@ -70,12 +73,12 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Credentials:     accepted,
 		Ready:           copier.written,
 		Probe:           cloudprobe.New(s.ProbeOptions(service, "Manila-Gate"), listShareTypes(cloud), classes.setShareTypes),
-		// The driver is for those clouds that offer Manila.
+		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
 	}, nil
 }
 
-// newCredentials tries the Secret that the driver reads: it may differ from the operator's own.
+// newCredentials tries the driver Secret, which may differ from the operator's own credentials.
 func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
 	cloud := credential.Cloud{
 		Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock,
@@ -91,7 +94,7 @@ func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Wa
 	})
 }
 
-// inputs are what the driver reads once, at its start.
+// inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.
 func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) []hook.Workload {
 	ca := caConfigMap
 	if side == flavour.ControlPlane && s.Cluster.Flavour == flavour.HyperShift {
@@ -103,8 +106,9 @@ func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) 
 	}
 }
 
-// staleConditions are what csi-driver-manila-operator (up to 4.17) and csi-operator (from 4.18) leave behind. A type that ends
-// in Disabled would have CSO report the driver as disabled for ever.
+// staleConditions returns the conditions that csi-driver-manila-operator (up to 4.17) and
+// csi-operator (from 4.18) leave behind. CSO would report the driver as disabled for ever because
+// of a type that ends in Disabled.
 func staleConditions() []string {
 	return []string{
 		"OpenStackManilaDeploymentVersionControllerDegraded",

@@ -14,15 +14,16 @@ import (
 
 const (
 	classPrefix = "csi-manila-"
-	// typeParameter has the share type's exact name.
+	// typeParameter is the parameter with the exact name of the share type.
 	typeParameter = "type"
 )
 
-// classNames returns the name of the StorageClass of each share type. It depends on the set of types and on the classes that
-// exist, never on the order of either:
-//   - A class that exists for the type keeps its name.
-//   - The name that earlier operators gave, plainName, is taken where it is valid, free, and no other type wants it too. A type
-//     that is spelled like its plain name has precedence, but not over the hash of another type.
+// classNames returns the name of the StorageClass of each share type. It depends on the set of types
+// and on the existing classes, never on the order of either:
+//   - An existing class of the type keeps its name.
+//   - Otherwise the class gets plainName, the name that earlier operators gave, if the name is valid
+//     and free and no other type needs it. A type that is spelled like its plain name has precedence,
+//     but not over the hashed name of another type.
 //   - Otherwise the name ends in a hash of the type.
 func classNames(types []string, existing map[string]*storagev1.StorageClass) map[string]string {
 	wanted, hashed := map[string]int{}, map[string]bool{}
@@ -51,14 +52,14 @@ func classNames(types []string, existing map[string]*storagev1.StorageClass) map
 	return names
 }
 
-// plainName is the rule of csi-driver-manila-operator and csi-operator.
+// plainName follows the rule of csi-driver-manila-operator and csi-operator.
 func plainName(shareType string) string {
 	return classPrefix + strings.ReplaceAll(strings.ToLower(shareType), "_", "-")
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// hashedName is valid for every share type, and different for different ones.
+// hashedName returns a valid and unique name for any share type.
 func hashedName(shareType string) string {
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(shareType)))[:8]
 	readable := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(shareType), "-"), "-")
@@ -71,16 +72,17 @@ func hashedName(shareType string) string {
 	return classPrefix + readable + "-" + hash
 }
 
-// Bounds of what share types may bring about, however many names a cloud invents one after the other.
+// Limits for clouds that keep adding and removing share types.
 const (
-	// maxClasses is how many StorageClasses of the driver may be there for the operator to add one. None is deleted because its
-	// type is gone.
+	// maxClasses is the number of StorageClasses of the driver at which the operator creates no more.
+	// It deletes none of removed share types.
 	maxClasses = 1000
-	// maxTold is how many types a message names.
+	// maxTold is the maximum number of share types in a message.
 	maxTold = 5
 )
 
-// unusable says why a type gets no StorageClass, while there is room for that many.
+// unusable returns why a share type gets no StorageClass. room is the number of classes that may be
+// created.
 func unusable(shareType string, room int) string {
 	switch {
 	case strings.ContainsFunc(shareType, func(r rune) bool { return !unicode.IsGraphic(r) }):
@@ -91,7 +93,7 @@ func unusable(shareType string, room int) string {
 	return ""
 }
 
-// countOurs returns how many of the classes are the driver's.
+// countOurs returns the number of StorageClasses of the driver.
 func countOurs(existing map[string]*storagev1.StorageClass) int {
 	count := 0
 	for _, class := range existing {
@@ -102,7 +104,7 @@ func countOurs(existing map[string]*storagev1.StorageClass) int {
 	return count
 }
 
-// first keeps a message short.
+// first shortens a list for a message.
 func first(faults []string) []string {
 	if more := len(faults) - maxTold; more > 0 {
 		return append(slices.Clone(faults[:maxTold]), fmt.Sprintf("and %d more", more))
@@ -110,7 +112,7 @@ func first(faults []string) []string {
 	return faults
 }
 
-// firstErrors does the same for errors.
+// firstErrors shortens a list of errors.
 func firstErrors(errs []error) []error {
 	if more := len(errs) - maxTold; more > 0 {
 		return append(slices.Clone(errs[:maxTold]), fmt.Errorf("and %d more", more))
@@ -118,12 +120,12 @@ func firstErrors(errs []error) []error {
 	return errs
 }
 
-// isClassOf tells whether class provisions shares of the type with this driver.
+// isClassOf returns true if the class provisions shares of the type with this driver.
 func isClassOf(class *storagev1.StorageClass, shareType string) bool {
 	return class != nil && class.Provisioner == string(Name) && class.Parameters[typeParameter] == shareType
 }
 
-// byName indexes classes.
+// byName returns the classes by name.
 func byName(classes []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
 	index := make(map[string]*storagev1.StorageClass, len(classes))
 	for _, class := range classes {

@@ -8,14 +8,16 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// authority is the CA of a cloud as the driver finds it. The zero value is none.
+// authority is the CA of a cloud. The zero value is none.
 type authority struct {
-	// pem is the CA, path the file that contains it in pods which run with this operator's manifests.
+	// pem is the CA, path the file that contains it in the pods of this operator.
 	pem, path string
 }
 
-// translate returns the content of the Secret that the Manila CSI driver reads, for a cloud and its CA. The keys, and which of them exclude each other or may not be empty, are those of the
-// driver's own check: https://github.com/kubernetes/cloud-provider-openstack, docs/manila-csi-plugin/using-manila-csi-plugin.md.
+// translate returns the data of the Secret that the Manila CSI driver reads, for a cloud and its
+// CA. The driver validates the keys, which exclude each other and may not be empty: see
+// https://github.com/kubernetes/cloud-provider-openstack,
+// docs/manila-csi-plugin/using-manila-csi-plugin.md.
 func translate(cloud *openstack.Cloud, ca authority) map[string]string {
 	auth := cloud.AuthInfo
 	secret := secretData{}
@@ -29,7 +31,7 @@ func translate(cloud *openstack.Cloud, ca authority) map[string]string {
 		secret.set("os-password", auth.Password)
 		secret.set("os-userName", auth.Username)
 		id, name := userDomain(auth)
-		// The driver asks for os-domain* even where os-userDomain* say the same.
+		// The driver requires os-domain* even if os-userDomain* contain the same.
 		secret.set("os-domainID", id)
 		secret.set("os-domainName", name)
 		secret.set("os-userDomainID", id)
@@ -43,9 +45,10 @@ func translate(cloud *openstack.Cloud, ca authority) map[string]string {
 		secret.set("os-projectDomainID", id)
 		secret.set("os-projectDomainName", name)
 	default:
-		// A login that the driver's explicit keys cannot express, but its reader of clouds.yaml can: a user by ID, who has no
-		// domain; domains of which one is by ID and one by name; or an application credential by name, whose user the driver
-		// takes only together with a password. That reader knows neither `interface` nor `verify`.
+		// The keys of the driver cannot express this login, but its reader of clouds.yaml can: a user by
+		// ID, without a domain; two domains of which one is by ID and one by name; or an application
+		// credential by name, whose user the driver accepts only with a password. That reader does not
+		// support `interface` and `verify`.
 		secret.set("os-useClouds", "true")
 		secret.set("os-cloud", cloud.Name)
 		secret.set("os-cloudsFile", mountedClouds)
@@ -58,17 +61,19 @@ func translate(cloud *openstack.Cloud, ca authority) map[string]string {
 		secret.set("os-TLSInsecure", "true")
 	}
 	if secret["os-useClouds"] != "" && cloud.CACertFile != "" {
-		// The driver prefers the path in its clouds.yaml to a CA in the Secret, and a path in the Secret to both.
+		// The driver prefers the path in its clouds.yaml to a CA in the Secret, and a path in the Secret
+		// to both.
 		secret.set("os-certAuthorityPath", ca.path)
 	} else {
-		// Pods that an earlier release started mount no file with the CA of the credentials.
+		// Pods of an earlier release do not mount a file with the CA of the credentials.
 		secret.set("os-certAuthority", ca.pem)
 	}
 	return secret
 }
 
-// explicitPassword tells whether the entry has what the driver asks of a password login: a user by name in a domain, and a
-// project. The driver takes os-domain* for the project's domain too, so a project by name has to have its domain in the same way.
+// explicitPassword returns true if the entry contains what the driver requires of a password login:
+// a user by name in a domain, and a project. The driver uses os-domain* for the project too, so the
+// domain of a project by name must have the same form.
 func explicitPassword(cloud *openstack.Cloud) bool {
 	a := cloud.AuthInfo
 	userID, userName := userDomain(a)
@@ -90,7 +95,8 @@ func projectDomain(a *clientconfig.AuthInfo) (id, name string) {
 	return domain(a, a.ProjectDomainID, a.ProjectDomainName)
 }
 
-// domain returns a domain by ID or by name, the other empty. What id and name leave open is what the entry says of all domains.
+// domain returns a domain by ID or by name; the other result is empty. The defaults of the entry
+// replace an empty id and name.
 func domain(a *clientconfig.AuthInfo, id, name string) (string, string) {
 	id, name = cmp.Or(id, a.DomainID), cmp.Or(name, a.DomainName)
 	switch {
@@ -102,7 +108,7 @@ func domain(a *clientconfig.AuthInfo, id, name string) (string, string) {
 	return a.DefaultDomain, ""
 }
 
-// secretData leaves out what is empty: the driver refuses keys without value.
+// secretData omits empty values: the driver rejects keys without a value.
 type secretData map[string]string
 
 func (s secretData) set(key, value string) {

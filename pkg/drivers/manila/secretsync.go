@@ -19,23 +19,23 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// Where the operands' manifests mount what the driver reads.
+// The manifests of the operands mount these files.
 const (
 	mountedClouds = "/etc/openstack/clouds.yaml"
 	mountedCA     = "/etc/openstack/ca.crt"
-	// mountedLegacyCA is from the ConfigMap.
+	// mountedLegacyCA is the file from the ConfigMap.
 	mountedLegacyCA = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
-// secretSyncController keeps the driver's Secret a translation of the credentials. When these cannot be understood, the last
-// translation stays: the driver goes on with it as long as the cloud accepts it. Both Secrets are beside the nodes.
+// secretSyncController translates the credentials into the Secret that the CSI driver reads. While
+// it cannot parse the credentials it keeps the last translation. Both Secrets are beside the nodes.
 type secretSyncController struct {
 	cluster                 *cluster.Cluster
 	namespace               string
 	credentials, translated corelisters.SecretNamespaceLister
-	// ca is the source and not its copy, for which the first translation would have to wait.
+	// ca is the source instead of the copy, for which the first translation would have to wait.
 	ca caSource
-	// accepted tells when credentials may be used.
+	// accepted reports when credentials may be used.
 	accepted hook.Acceptance
 }
 
@@ -79,7 +79,7 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 	return c.apply(ctx, syncCtx, required)
 }
 
-// translation is what the driver's Secret is to hold.
+// translation returns the data of the Secret.
 func (c *secretSyncController) translation() (map[string]string, error) {
 	secret, advice := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret), adviceFor(c.cluster)
 	credentials, err := c.credentials.Get(credentialsSecret)
@@ -100,8 +100,8 @@ func (c *secretSyncController) translation() (map[string]string, error) {
 	return translate(cloud, ca), nil
 }
 
-// authority returns the cloud's CA. The path in clouds.yaml does not count: it belongs to the host that the cluster was installed
-// from.
+// authority returns the CA of the cloud. It ignores the path in clouds.yaml, which refers to the
+// host from which the cluster was installed.
 func (c *secretSyncController) authority(credentials *corev1.Secret) (authority, error) {
 	legacy, err := c.ca.read()
 	if err != nil {
@@ -123,8 +123,9 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 	return ca, nil
 }
 
-// apply writes the Secret when it differs from the cached one, foreign keys included: the driver refuses keys that exclude each
-// other, which is what remains of a change from password to application credential.
+// apply updates the Secret if it differs from the cached one. It removes other keys: the driver
+// rejects keys that exclude each other, which a change from a password to an application credential
+// would leave.
 func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret) error {
 	existing, err := c.translated.Get(driverSecret)
 	if err == nil && (equalData(existing.Data, required.Data) || c.held()) {
@@ -137,7 +138,8 @@ func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncCo
 	return err
 }
 
-// held tells whether OpenStack has not accepted the credentials yet: the driver would use them at its next call.
+// held returns true while OpenStack has not accepted the credentials, which the driver would use at
+// its next call.
 func (c *secretSyncController) held() bool {
 	credentials, err := c.credentials.Get(credentialsSecret)
 	return err == nil && c.accepted.Holds(credentials)

@@ -29,8 +29,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
-// storageClassController keeps a StorageClass per share type that the cloud listed last. It deletes none because a type went
-// away: volumes of it may exist, and a cloud may be wrong for a while.
+// storageClassController reconciles one StorageClass for each share type. It subscribes to the
+// cloud probe. It does not delete the class of a removed share type, because volumes of it may
+// exist, and the removal may be an error of the cloud.
 type storageClassController struct {
 	factory.Controller
 	cluster *cluster.Cluster
@@ -39,7 +40,7 @@ type storageClassController struct {
 	keeper  *storageclass.Reconciler
 	events  events.Recorder
 	wake    func()
-	// warned are the last warnings, by reason. They belong to sync.
+	// warned contains the last warnings by reason. Only sync accesses it.
 	warned map[string]string
 
 	mu    sync.Mutex
@@ -62,7 +63,7 @@ func newStorageClassController(s plugin.Dependencies) *storageClassController {
 	c.Controller = factory.New().
 		WithSyncContext(syncCtx).
 		WithInformers(s.Cluster.Operator.Informer()).
-		WithFilteredEventsInformers(isOurs, classes.Informer()).
+		WithFilteredEventsInformers(hasOurProvisioner, classes.Informer()).
 		WithSync(c.sync).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -70,8 +71,8 @@ func newStorageClassController(s plugin.Dependencies) *storageClassController {
 	return c
 }
 
-// isOurs lets events of the driver's classes pass, and of deleted ones.
-func isOurs(obj any) bool {
+// hasOurProvisioner selects the events of classes of the driver, and of deleted classes.
+func hasOurProvisioner(obj any) bool {
 	class, ok := obj.(*storagev1.StorageClass)
 	return !ok || class.Provisioner == string(Name)
 }
@@ -107,15 +108,15 @@ func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext
 	existing := byName(listed)
 	switch state {
 	case opv1.ManagedStorageClass:
-		return c.keep(ctx, existing)
+		return c.reconcile(ctx, existing)
 	case opv1.RemovedStorageClass:
 		return c.remove(ctx, existing)
 	}
 	return nil
 }
 
-// keep makes every type's class as it is to be. A type that fails keeps no other from its class.
-func (c *storageClassController) keep(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
+// reconcile reconciles the StorageClass of each share type; failures are independent.
+func (c *storageClassController) reconcile(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
 	c.mu.Lock()
 	names := classNames(c.types, existing)
 	c.mu.Unlock()
@@ -146,7 +147,8 @@ func (c *storageClassController) keep(ctx context.Context, existing map[string]*
 	return errors.Join(firstErrors(errs)...)
 }
 
-// warn makes an event of what only an administrator can solve. It is no error: the driver and the other types are well.
+// warn records an event about a problem that only an administrator can fix. It is not an error,
+// because the driver and the other share types are not affected.
 func (c *storageClassController) warn(reason string, faults []string) {
 	message := strings.Join(first(faults), "; ")
 	if message != "" && message != c.warned[reason] {
@@ -155,12 +157,13 @@ func (c *storageClassController) warn(reason string, faults []string) {
 	c.warned[reason] = message
 }
 
-// remove deletes the classes that this operator, or an earlier release, made; also those of types that are gone.
+// remove deletes the classes that this operator or an earlier release created, including those of
+// removed share types.
 func (c *storageClassController) remove(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
 		class := existing[name]
-		if !c.made(class) {
+		if !c.createdByOperator(class) {
 			continue
 		}
 		if _, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.events, class); err != nil {
@@ -170,9 +173,10 @@ func (c *storageClassController) remove(ctx context.Context, existing map[string
 	return errors.Join(errs...)
 }
 
-// made tells whether class is an operator's: by its name, and by the Secret that it uses. What else is in it depends on the
-// release that made it, and the administrator may have changed it.
-func (c *storageClassController) made(class *storagev1.StorageClass) bool {
+// createdByOperator returns true if an operator created the class, judged by its name and by the
+// Secret in its parameters. The rest depends on the release, and the administrator may have changed
+// it.
+func (c *storageClassController) createdByOperator(class *storagev1.StorageClass) bool {
 	shareType := class.Parameters[typeParameter]
 	return isClassOf(class, shareType) &&
 		(class.Name == plainName(shareType) || class.Name == hashedName(shareType)) &&
@@ -180,8 +184,8 @@ func (c *storageClassController) made(class *storagev1.StorageClass) bool {
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Namespaces.Guest
 }
 
-// required is the class of a share type. Every field that the API server would default is set, else it would never compare
-// equal.
+// required returns the class of a share type. It sets every field that the API server would
+// default, so that it can be compared.
 func (c *storageClassController) required(name, shareType string) *storagev1.StorageClass {
 	parameters := map[string]string{typeParameter: shareType}
 	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {

@@ -371,7 +371,7 @@ func TestEventsOfClasses(t *testing.T) {
 	t.Parallel()
 	foreign := wanted("standard", "")
 	foreign.Provisioner = "other.example.com"
-	if isOurs(foreign) || !isOurs(wanted("csi-manila-a", "a")) || !isOurs("a tombstone") {
+	if hasOurProvisioner(foreign) || !hasOurProvisioner(wanted("csi-manila-a", "a")) || !hasOurProvisioner("a tombstone") {
 		t.Error("want events of the driver's classes and tombstones, and no others")
 	}
 }

@@ -1,6 +1,6 @@
-// Package nfs is the plugin for the NFS CSI node plugin, which mounts the shares that Manila provides. It is a companion: it
-// has Manila's ClusterCSIDriver, namespace and gate, and nothing but assets of its own. Its caller is the command that joins it
-// to the core.
+// Package nfs is the companion plugin of the NFS CSI node plugin, which mounts the shares that
+// Manila provides. It contains only assets, and shares the ClusterCSIDriver, the namespace and the
+// cloud probe of Manila. cmd/manila-operator passes it to pkg/operator.
 package nfs
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// Companion returns the plugin for a leader of this name and namespace.
+// Companion returns the plugin for a leading driver of this name and namespace.
 func Companion(leader opv1.CSIDriverName, namespace string) plugin.Driver {
 	return plugin.Driver{
 		Name:            leader,
