@@ -100,7 +100,7 @@ func files(pod corev1.PodSpec) map[string]string {
 	return ret
 }
 
-// TestTopologyFlag (67) is the same for controller and nodes, and no feature gate of the provisioner.
+// TestTopologyFlag is the same for controller and nodes, and no feature gate of the provisioner.
 func TestTopologyFlag(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {

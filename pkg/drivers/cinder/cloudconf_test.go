@@ -28,15 +28,15 @@ func inSection(lines ...string) string {
 
 func userTexts() map[string]struct{ user, want string } {
 	return map[string]struct{ user, want string }{
-		"nothing (66)":                {"", ""},
+		"nothing":                     {"", ""},
 		"blank lines and comments":    {"\n ; " + secret + "\n\t# " + secret + "\n\n", ""},
-		"settings (54)":               {"[BlockStorage]\nrescan-on-resize = yes\n", inSection("rescan-on-resize = yes")},
+		"settings":                    {"[BlockStorage]\nrescan-on-resize = yes\n", inSection("rescan-on-resize = yes")},
 		"a user's ignore-volume-az":   {"[BlockStorage]\nignore-volume-az = true\n", inSection("ignore-volume-az = true")},
-		"trust-device-path (58)":      {"[BlockStorage]\ntrust-device-path = /dev/x\nrescan-on-resize = on", inSection("rescan-on-resize = on")},
+		"trust-device-path":           {"[BlockStorage]\ntrust-device-path = /dev/x\nrescan-on-resize = on", inSection("rescan-on-resize = on")},
 		"trust-device-path alone":     {"[BlockStorage]\ntrust-device-path\n", ""},
 		"trust-device-path in case":   {"[BlockStorage]\nTRUST-Device-Path = true\ntru\u017ft-device-path\nx", inSection("x")},
 		"similar names":               {"[BlockStorage]\ntrust-device-paths = 1\ndevice-path = 2", inSection("trust-device-paths = 1", "device-path = 2")},
-		"in-tree leftovers (58)":      {inTree, inSection("ignore-volume-az = yes")},
+		"in-tree leftovers":           {inTree, inSection("ignore-volume-az = yes")},
 		"other sections' settings":    {"[Global]\nca-file = /x\n[BlockStorage]\na = 1\n[Metadata]\na = 2\n[Route]\na", inSection("a = 1")},
 		"sections of similar names":   {"[BlockStorages]\na = 1\n[Block-Storage]\na = 2\n[LoadBalancer \"BlockStorage\"]\na = 3\n", ""},
 		"case of the section":         {"[blockSTORAGE]\na = 1\n", inSection("a = 1")},
@@ -125,7 +125,7 @@ func TestCloudConfGlobal(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]cinder.Options{
 		"without CA":       options(),
-		"with CA (59)":     {CloudsFile: cloudsFile, Cloud: "openstack", CAFile: caFile},
+		"with CA":          {CloudsFile: cloudsFile, Cloud: "openstack", CAFile: caFile},
 		"other entry":      {CloudsFile: cloudsFile, Cloud: "production", CAFile: caFile},
 		"entry to quote":   {CloudsFile: cloudsFile, Cloud: ` my "cloud"; \n #1 `},
 		"entry of lines":   {CloudsFile: cloudsFile, Cloud: "a\n[Global]\n\tuse-clouds = false\\"},

@@ -37,23 +37,23 @@ func TestCloudConfContent(t *testing.T) {
 		objects []runtime.Object
 		want    map[string]string
 	}{
-		"credentials alone (1.11-10)": {
+		"credentials alone": {
 			[]runtime.Object{usual},
 			map[string]string{configKey: configText, topologyKey: "true"},
 		},
-		"a user's section (54)": {
+		"a user's section": {
 			[]runtime.Object{usual, userObject(userConfigMap, map[string]string{userConfigKey: userText})},
 			map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
 		},
-		"as installed (56, 58)": {
+		"as installed": {
 			[]runtime.Object{usual, installed(map[string]string{"config": "[Global]\nsecret-name = x\n" + userText})},
 			map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
 		},
-		"a user's topology (65)": {
+		"a user's topology": {
 			[]runtime.Object{usual, userObject(userConfigMap, map[string]string{userTopologyKey: "false"})},
 			map[string]string{configKey: configText, topologyKey: "false"},
 		},
-		"CA of the Secret (52, 59)": {
+		"CA of the Secret": {
 			[]runtime.Object{withSecretCA},
 			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
@@ -65,7 +65,7 @@ func TestCloudConfContent(t *testing.T) {
 			[]runtime.Object{withSecretCA, installed(map[string]string{bundleKey: authority("ConfigMap's")})},
 			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
-		"what Manila's operator makes does not count (1.11-10)": {
+		"what Manila's operator makes does not count": {
 			[]runtime.Object{usual, manilasCopy()},
 			map[string]string{configKey: configText, topologyKey: "true"},
 		},
@@ -213,7 +213,7 @@ func TestUnmanagedIsNotConfigured(t *testing.T) {
 	}
 }
 
-// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf (60, 1.11-11), and so does
+// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf, and so does
 // whatever is done to cloud-conf.
 func TestWakeUps(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ func hostedConfigMap(name string, data map[string]string) runtime.Object {
 	return in(hosted, userObject(name, data))
 }
 
-// TestHostedContent is about what cloud-conf is made of in a hosted control plane (60, 1.11-10, 1.11-11): the guest's own word
+// TestHostedContent is about what cloud-conf is made of in a hosted control plane: the guest's own word
 // does not count, for the driver's controllers are not the guest's. The nodes get what the controllers get.
 func TestHostedContent(t *testing.T) {
 	t.Parallel()
