@@ -31,35 +31,7 @@ func (e *env) transitionTime(conditionType string) time.Time {
 
 // cinderOutages returns outages of each kind, for a cloud with TLS.
 func cinderOutages() []outageCase {
-	return []outageCase{
-		{
-			"connection refused", unreachableReason,
-			simulator.Fault{Mode: simulator.Unreachable},
-			"refused",
-		},
-		{
-			"connection reset at once", unreachableReason,
-			simulator.Fault{Mode: simulator.ResetConnect},
-			"closes the connection",
-		},
-		{
-			"Keystone answers 503", unreachableReason,
-			statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503",
-		},
-		{
-			"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized),
-			"HTTP 401",
-		},
-		{
-			"Keystone answers garbage", unreachableReason,
-			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity},
-			notOpenStack,
-		},
-		{
-			"certificate of another host", unreachableReason,
-			simulator.Fault{Mode: simulator.BadCertificate},
-			"host name",
-		},
+	return append(commonOutages(), []outageCase{
 		{
 			"Nova answers 500", unreachableReason,
 			statusFault(simulator.Compute, http.StatusInternalServerError), "HTTP 500",
@@ -83,7 +55,7 @@ func cinderOutages() []outageCase {
 			simulator.Fault{Mode: simulator.Truncated, Service: simulator.Compute},
 			"closes the connection",
 		},
-	}
+	}...)
 }
 
 // TestCinderOutageChangesNothingInGracePeriod starts with topology off, which a failed probe must

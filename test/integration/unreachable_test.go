@@ -36,8 +36,9 @@ func statusFault(service simulator.Service, code int) simulator.Fault {
 	return simulator.Fault{Mode: simulator.Status, Service: service, Status: code}
 }
 
-// outagesAtStart returns outages of each kind. Successive messages differ.
-func outagesAtStart() []outageCase {
+// commonOutages returns outages of each kind that do not depend on the service. Successive messages
+// differ.
+func commonOutages() []outageCase {
 	return []outageCase{
 		{
 			"connection refused", unreachableReason,
@@ -67,6 +68,12 @@ func outagesAtStart() []outageCase {
 			simulator.Fault{Mode: simulator.BadCertificate},
 			"host name",
 		},
+	}
+}
+
+// outagesAtStart returns outages of each kind. Successive messages differ.
+func outagesAtStart() []outageCase {
+	return append(commonOutages(), []outageCase{
 		{
 			"Manila answers 500", unreachableReason,
 			statusFault(simulator.Share, http.StatusInternalServerError), "HTTP 500",
@@ -76,7 +83,7 @@ func outagesAtStart() []outageCase {
 			simulator.Fault{Mode: simulator.Reset, Service: simulator.Share},
 			"closes the connection",
 		},
-	}
+	}...)
 }
 
 // laterOutages returns variants of the outages.
