@@ -321,12 +321,11 @@ func TestServerUsesTheTLSProfile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := &tls.Config{
-				MinVersion: tls.VersionTLS10, MaxVersion: tt.version,
-				InsecureSkipVerify: true, NextProtos: []string{
-					"h2",
-					"http/1.1",
-				},
-			} //nolint:gosec // an old client
+				InsecureSkipVerify: true, //nolint:gosec // an old client
+				MinVersion:         tls.VersionTLS10,
+				MaxVersion:         tt.version,
+				NextProtos:         []string{"h2", "http/1.1"},
+			}
 			if tt.suite != 0 {
 				config.CipherSuites = []uint16{tt.suite}
 			}
