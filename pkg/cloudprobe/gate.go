@@ -59,7 +59,7 @@ func (p *Probe) disabledType() string { return p.Service + "ControllerDisabled" 
 // gate starts the driver if it is available. It returns the condition that disables the driver, or
 // none: the status of that condition is never False, because CSO looks only at the type.
 func (p *Probe) gate(ctx context.Context, o outcome) ([]*condition, error) {
-	if o.err == nil && o.Available {
+	if !o.failed() && o.Available {
 		p.Gate.start()
 	}
 	_, status, _, err := p.Operator.GetOperatorState()
@@ -69,13 +69,13 @@ func (p *Probe) gate(ctx context.Context, o outcome) ([]*condition, error) {
 	i := slices.IndexFunc(status.Conditions, func(c opv1.OperatorCondition) bool { return c.Type == p.disabledType() })
 	c := applyopv1.OperatorCondition().WithType(p.disabledType()).WithStatus(opv1.ConditionTrue)
 	switch {
-	case o.err == nil && !o.Available:
+	case !o.failed() && !o.Available:
 		return []*condition{c.WithReason(o.Reason).WithMessage(o.Message)}, nil
-	case o.err != nil && !p.Gate.started:
+	case o.failed() && !p.Gate.started:
 		return []*condition{c.WithReason(o.reason()).WithMessage(o.err.Error())}, nil
 	case i < 0:
 		return nil, nil
-	case o.err != nil: // an outage does not change what the last successful probe found
+	case o.failed(): // an outage does not change what the last successful probe found
 		before := status.Conditions[i]
 		return []*condition{c.WithReason(before.Reason).WithMessage(before.Message)}, nil
 	}
