@@ -152,8 +152,15 @@ func (e *env) mustServeEndpoints(more ...httpCheck) {
 	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
 		CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
+	// The first handshake waits for the key of the certificate, which takes seconds on a busy machine.
+	e.eventually(soon, func() error {
+		got, _, err := e.get("/healthz", "")
+		if err == nil && got != http.StatusOK {
+			err = fmt.Errorf("/healthz returned %d, want %d", got, http.StatusOK)
+		}
+		return err
+	})
 	for _, c := range append([]httpCheck{
-		{"/healthz", "", http.StatusOK},
 		{"/readyz", "", http.StatusOK},
 		{"/livez", "", http.StatusOK},
 		{"/metrics", "", http.StatusUnauthorized},
