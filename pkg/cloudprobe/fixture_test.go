@@ -69,7 +69,7 @@ type keyed struct {
 func (k keyed) QueueKey() string { return k.key }
 
 func (f *fixture) syncKey(ctx context.Context, key string) error {
-	return f.Probe.sync(ctx, keyed{key: key})
+	return f.Probe.Sync(ctx, keyed{key: key})
 }
 
 func (f *fixture) sync(ctx context.Context) error { return f.syncKey(ctx, factory.DefaultQueueKey) }

@@ -131,7 +131,7 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		// Events of the ClusterCSIDriver do not wake this controller, because it writes conditions there.
 		WithBareInformers(o.Operator.Informer()).
 		WithInformers(o.Informers...).
-		WithSync(p.sync).
+		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
 		ResyncEvery(o.Interval)
 	for _, t := range o.Triggers {
 		key := func(runtime.Object) string { return TriggerKey }
@@ -143,9 +143,6 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 
 // sync returns no error if the probe fails: the next poll repeats it.
 func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	if managed, err := cluster.Managed(p.Operator); err != nil || !managed {
-		return err
-	}
 	if err := p.Gate.startIfDeployed(ctx); err != nil {
 		return err
 	}

@@ -39,46 +39,44 @@ type entry struct {
 	phase phase
 	scope scope
 	build func(d *driver, name string) ([]factory.Controller, error)
-	// writes lists what the controller writes, besides its conditions.
-	writes string
 }
 
-// entries lists all controllers of an operator. A controller is not built for a driver that has
-// nothing for it to write.
+// entries lists all controllers of an operator, with what they write besides their conditions. A
+// controller is not built for a driver without the objects that it writes.
 func entries() []entry {
 	return []entry{
-		{"LoggingSyncer", always, perOperator, (*driver).logLevel,
-			"log level of the operator's process"},
-		{"ManagementState", always, perOperator, (*driver).managementState,
-			"nothing"},
-		{"*CSIConfigObserverController", always, perOperator, (*driver).configObserver,
-			"spec.observedConfig of the ClusterCSIDriver"},
-		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController,
-			"ConfigMap with the trusted CA bundle, on the control plane side"},
-		{"*StaleConditions", always, perDriver, (*driver).staleConditions,
-			"nothing: removes conditions of earlier releases"},
-		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe,
-			"nothing: conditions <service>CloudReachable and <service>ControllerDisabled"},
-		{"<service>Credentials", driverNeeded, perDriver, (*driver).credentials,
-			"nothing: conditions <service>CredentialsAccepted and ...ExpireSoon"},
-		{"*HashKeyController", driverNeeded, perOperator, (*driver).hashKeyController,
-			"Secret <operator>-hash-key"},
-		{guestStaticResources, driverNeeded, perDriver, (*driver).guestStaticResources,
-			"RBAC, ServiceAccounts, Services, PodDisruptionBudgets, CSIDriver"},
-		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources,
-			"static objects in the management cluster (HyperShift)"},
-		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass,
-			"VolumeSnapshotClass, while its CRD exists"},
-		{"*ServiceMonitorController", driverNeeded, perDriver, (*driver).serviceMonitor,
-			"ServiceMonitor, while its CRD exists"},
-		{"*StorageClassController", driverNeeded, perDriver, (*driver).storageClass,
-			"StorageClasses among the assets"},
-		{"<plugin>", driverNeeded, perDriver, (*driver).pluginControllers,
-			"objects that depend on the cloud: see the Setup function in pkg/drivers"},
-		{"*ControllerServiceController", workloads, perDriver, (*driver).controllerService,
-			"Deployment"},
-		{"*NodeServiceController", workloads, perDriver, (*driver).nodeService,
-			"DaemonSet"},
+		// Writes: log level of the operator's process.
+		{"LoggingSyncer", always, perOperator, (*driver).logLevel},
+		// Writes: nothing.
+		{"ManagementState", always, perOperator, (*driver).managementState},
+		// Writes: spec.observedConfig of the ClusterCSIDriver.
+		{"*CSIConfigObserverController", always, perOperator, (*driver).configObserver},
+		// Writes: ConfigMap with the trusted CA bundle, on the control plane side.
+		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController},
+		// Writes: nothing: removes conditions of earlier releases.
+		{"*StaleConditions", always, perDriver, (*driver).staleConditions},
+		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
+		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
+		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.
+		{"<service>Credentials", driverNeeded, perDriver, (*driver).credentials},
+		// Writes: Secret <operator>-hash-key.
+		{"*HashKeyController", driverNeeded, perOperator, (*driver).hashKeyController},
+		// Writes: RBAC, ServiceAccounts, Services, PodDisruptionBudgets, CSIDriver.
+		{guestStaticResources, driverNeeded, perDriver, (*driver).guestStaticResources},
+		// Writes: static objects in the management cluster (HyperShift).
+		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources},
+		// Writes: VolumeSnapshotClass, while its CRD exists.
+		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass},
+		// Writes: ServiceMonitor, while its CRD exists.
+		{"*ServiceMonitorController", driverNeeded, perDriver, (*driver).serviceMonitor},
+		// Writes: StorageClasses among the assets.
+		{"*StorageClassController", driverNeeded, perDriver, (*driver).storageClass},
+		// Writes: objects that depend on the cloud: see the Setup function in pkg/drivers.
+		{"<plugin>", driverNeeded, perDriver, (*driver).pluginControllers},
+		// Writes: Deployment.
+		{"*ControllerServiceController", workloads, perDriver, (*driver).controllerService},
+		// Writes: DaemonSet.
+		{"*NodeServiceController", workloads, perDriver, (*driver).nodeService},
 	}
 }
 

@@ -32,8 +32,8 @@ type fakeClient struct {
 	applies, patches int
 }
 
-func newFakeClient(conditions ...opv1.OperatorCondition) *fakeClient {
-	c := &fakeClient{
+func newFakeClient() *fakeClient {
+	return &fakeClient{
 		OperatorClientWithFinalizers: v1helpers.NewFakeOperatorClient(
 			&opv1.OperatorSpec{}, &opv1.OperatorStatus{}, nil,
 		),
@@ -41,10 +41,6 @@ func newFakeClient(conditions ...opv1.OperatorCondition) *fakeClient {
 		conditions: map[string]opv1.OperatorCondition{},
 		owned:      map[string]map[string]opv1.OperatorCondition{},
 	}
-	for _, condition := range conditions {
-		c.conditions[condition.Type] = condition
-	}
-	return c
 }
 
 func (c *fakeClient) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {

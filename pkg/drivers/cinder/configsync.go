@@ -74,7 +74,7 @@ func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneTracker, 
 		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer(), accepted.Informer()).
 		WithInformers(sources.informers...).
 		WithFilteredEventsInformers(sources.isCloudConfig, sources.installed.Informer()).
-		WithSync(c.sync).
+		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
 	for _, side := range c.sides() {
@@ -108,9 +108,6 @@ func (c *configSync) written() bool {
 }
 
 func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
-		return err
-	}
 	user, err := c.sources.user()
 	if err != nil {
 		return err

@@ -178,7 +178,7 @@ func (b *fixture) settle(t *testing.T) {
 func (b *fixture) sync(t *testing.T) error {
 	t.Helper()
 	b.probe(t, factory.DefaultQueueKey)
-	err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events))
+	err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events))
 	for _, side := range b.config.sides() {
 		b.awaitCloudConf(t, side)
 	}

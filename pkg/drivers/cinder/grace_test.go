@@ -51,7 +51,7 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 func TestDriverWaitsForTheFirstProbeAndDegradesAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+	if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 		t.Errorf("before the first probe has ended: %v", err)
 	}
 	if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
@@ -157,7 +157,7 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 				b.advance(test.after)
 				b.restart()
 				// The configuration comes first, as it may in a new process: it knows nothing of the cloud yet.
-				if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+				if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 					t.Errorf("%v later, before the first probe: %v", test.after, err)
 				}
 				if err := b.sync(t); err != nil {

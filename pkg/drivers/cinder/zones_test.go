@@ -169,7 +169,7 @@ func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
 	began := b.clock.Now()
 	b.advance(time.Hour)
 	b.restart()
-	if err := b.config.sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+	if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {

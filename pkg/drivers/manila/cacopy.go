@@ -73,7 +73,7 @@ func newCACopier(s plugin.Dependencies) *caCopier {
 	}
 	c.Controller = factory.New().
 		WithInformers(s.Cluster.Operator.Informer(), c.source.informer, copies.Informer()).
-		WithSync(c.sync).
+		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
 		ToController(caCopierName, s.Events)
@@ -102,9 +102,6 @@ func (c *caCopier) required(ca string) *corev1.ConfigMap {
 }
 
 func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
-		return err
-	}
 	ca, err := c.source.read()
 	if err != nil {
 		return err

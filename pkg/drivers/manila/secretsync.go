@@ -54,16 +54,13 @@ func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) fa
 	}
 	return factory.New().
 		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(), c.ca.informer, accepted.Informer()).
-		WithSync(c.sync).
+		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
 		ToController("ManilaSecretSyncController", s.Events)
 }
 
 func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
-		return err
-	}
 	data, err := c.translation()
 	if err != nil {
 		return err

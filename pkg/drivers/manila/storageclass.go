@@ -34,12 +34,12 @@ import (
 // exist, and the removal may be an error of the cloud.
 type storageClassController struct {
 	factory.Controller
-	cluster *cluster.Cluster
-	kube    kubernetes.Interface
-	classes storagelisters.StorageClassLister
-	keeper  *storageclass.Reconciler
-	events  events.Recorder
-	wake    func()
+	cluster    *cluster.Cluster
+	kube       kubernetes.Interface
+	classes    storagelisters.StorageClassLister
+	reconciler *storageclass.Reconciler
+	events     events.Recorder
+	wake       func()
 	// warned contains the last warnings by reason. Only sync accesses it.
 	warned map[string]string
 
@@ -52,19 +52,19 @@ func newStorageClassController(s plugin.Dependencies) *storageClassController {
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
 	syncCtx := factory.NewSyncContext("ManilaStorageClassController", s.Events)
 	c := &storageClassController{
-		cluster: s.Cluster,
-		kube:    guest.Kube,
-		classes: classes.Lister(),
-		keeper:  storageclass.NewReconciler(guest.Kube, classes.Lister(), s.Events),
-		events:  s.Events,
-		warned:  map[string]string{},
-		wake:    func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
+		cluster:    s.Cluster,
+		kube:       guest.Kube,
+		classes:    classes.Lister(),
+		reconciler: storageclass.NewReconciler(guest.Kube, classes.Lister(), s.Events),
+		events:     s.Events,
+		warned:     map[string]string{},
+		wake:       func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
 		WithSyncContext(syncCtx).
 		WithInformers(s.Cluster.Operator.Informer()).
 		WithFilteredEventsInformers(hasOurProvisioner, classes.Informer()).
-		WithSync(c.sync).
+		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
 		ToController("ManilaStorageClassController", s.Events)
@@ -94,9 +94,6 @@ func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]string
 }
 
 func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext) error {
-	if managed, err := cluster.Managed(c.cluster.Operator); err != nil || !managed {
-		return err
-	}
 	state, err := c.cluster.StorageClassState(string(Name))
 	if err != nil {
 		return err
@@ -138,7 +135,7 @@ func (c *storageClassController) reconcile(ctx context.Context, existing map[str
 			continue
 		}
 		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }
-		if err := c.keeper.Reconcile(ctx, c.required(name, shareType), owns); err != nil {
+		if err := c.reconciler.Reconcile(ctx, c.required(name, shareType), owns); err != nil {
 			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
 		}
 	}

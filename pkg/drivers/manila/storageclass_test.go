@@ -49,7 +49,7 @@ func (c *storageClassController) list(types []string) {
 // run syncs once and returns what was written.
 func (b classBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
-	err := b.sync(t.Context(), nil)
+	err := b.Sync(t.Context(), nil)
 	written := clustertest.Writes(b.fake.Guest)
 	settle(t, func() ([]*storagev1.StorageClass, error) { return b.served(t), nil },
 		func() ([]*storagev1.StorageClass, error) {
