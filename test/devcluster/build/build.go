@@ -79,7 +79,8 @@ func (b Builder) buildPrograms(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := b.goCommand(ctx, programsFolder, "list", "-m", "-f", "{{.Version}}", kubernetesModule)
+	version, err := b.goCommand(ctx, programsFolder, "list", "-m", "-f", "{{.Version}}",
+		kubernetesModule)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,8 @@ func (b Builder) buildPrograms(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	args := append([]string{"build", "-o", folder + "/"}, buildFlags(strings.TrimSpace(version))...)
-	if _, err := b.goCommand(ctx, programsFolder, append(args, slices.Sorted(maps.Values(programs()))...)...); err != nil {
+	args = append(args, slices.Sorted(maps.Values(programs()))...)
+	if _, err := b.goCommand(ctx, programsFolder, args...); err != nil {
 		return err
 	}
 	for name, pkg := range programs() {
@@ -113,7 +115,9 @@ func (b Builder) say(format string, args ...any) {
 	fmt.Fprintf(b.Progress, format+"\n", args...)
 }
 
-func (b Builder) goMod(folder string) string { return filepath.Join(b.Repository, folder, "go.mod") }
+func (b Builder) goMod(folder string) string {
+	return filepath.Join(b.Repository, folder, "go.mod")
+}
 
 func (b Builder) programsKeyFile() string { return filepath.Join(b.Out, "kubernetes.key") }
 
@@ -193,7 +197,8 @@ func (b Builder) goCommand(ctx context.Context, folder string, args ...string) (
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("running go %s: %w\n%s%s", strings.Join(args[:2], " "), err, out, stderr.Bytes())
+		return "", fmt.Errorf("running go %s: %w\n%s%s", strings.Join(args[:2], " "), err, out,
+			stderr.Bytes())
 	}
 	return string(out), nil
 }

@@ -57,12 +57,26 @@ func TestBuilderNoticesOutdatedCache(t *testing.T) {
 		change              func(*testing.T, Builder)
 		programs, manifests bool // what is still complete
 	}{
-		"complete":                     {change: func(*testing.T, Builder) {}, programs: true, manifests: true},
-		"other version of Kubernetes":  {change: change(programsFolder, "module a // newer\n"), manifests: true},
-		"other version of kwok":        {change: change(programsFolder, "require sigs.k8s.io/kwok v9.0.0\n")},
-		"other version of the CRDs":    {change: change("", "require github.com/openshift/api v9.0.0\n"), programs: true},
-		"other version of one CRD":     {change: change("test/devcluster/crd", "require github.com/prometheus-operator/prometheus-operator v9.0.0\n"), programs: true},
-		"other version of a library":   {change: change("", "require example.com/a v9.0.0\n"), programs: true, manifests: true},
+		"complete": {
+			change: func(*testing.T, Builder) {}, programs: true, manifests: true,
+		},
+		"other version of Kubernetes": {
+			change: change(programsFolder, "module a // newer\n"), manifests: true,
+		},
+		"other version of kwok": {
+			change: change(programsFolder, "require sigs.k8s.io/kwok v9.0.0\n"),
+		},
+		"other version of the CRDs": {
+			change: change("", "require github.com/openshift/api v9.0.0\n"), programs: true,
+		},
+		"other version of one CRD": {
+			change: change("test/devcluster/crd",
+				"require github.com/prometheus-operator/prometheus-operator v9.0.0\n"),
+			programs: true,
+		},
+		"other version of a library": {
+			change: change("", "require example.com/a v9.0.0\n"), programs: true, manifests: true,
+		},
 		"a program is missing":         {change: remove("etcd"), manifests: true},
 		"build was interrupted":        {change: remove("kubernetes.key"), manifests: true},
 		"manifests were not completed": {change: remove("manifests/key"), programs: true},
@@ -101,7 +115,9 @@ func TestKwokStagesCoverNodesAndPods(t *testing.T) {
 		files = append(files, s.files...)
 	}
 	all := strings.Join(files, " ")
-	for _, want := range []string{"node-initialize", "node-heartbeat-with-lease", "pod-ready", "pod-delete"} {
+	for _, want := range []string{
+		"node-initialize", "node-heartbeat-with-lease", "pod-ready", "pod-delete",
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no stage with %q", want)
 		}

@@ -130,7 +130,8 @@ func (b Builder) copySource(ctx context.Context, s source) error {
 		if err != nil {
 			return fmt.Errorf("reading a manifest: %w", err)
 		}
-		if err := os.WriteFile(filepath.Join(s.to(b.Out), filepath.Base(file)), content, 0o644); err != nil {
+		err = os.WriteFile(filepath.Join(s.to(b.Out), filepath.Base(file)), content, 0o644)
+		if err != nil {
 			return fmt.Errorf("writing a manifest: %w", err)
 		}
 	}

@@ -52,7 +52,9 @@ type Cluster struct {
 // Start starts everything. If it fails, it stops what it has started. The cluster then runs until
 // Stop is called, even after the end of ctx.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	c := &Cluster{opts: o, failed: make(chan error, 1), stopped: make(chan struct{}), start: time.Now()}
+	c := &Cluster{
+		opts: o, failed: make(chan error, 1), stopped: make(chan struct{}), start: time.Now(),
+	}
 	steps := []struct {
 		name string
 		run  func(context.Context) error
@@ -141,7 +143,8 @@ func (c *Cluster) controlPlanes() []*controlPlane {
 }
 
 func (c *Cluster) say(format string, args ...any) {
-	fmt.Fprintf(c.opts.Progress, "%6.1fs %s\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(c.opts.Progress, "%6.1fs %s\n", time.Since(c.start).Seconds(),
+		fmt.Sprintf(format, args...))
 }
 
 func (c *Cluster) clear(context.Context) error {
@@ -162,7 +165,8 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 		return nil
 	case cloud.Simulator:
 	default:
-		return fmt.Errorf("cloud %q is not known, only %s and %s", c.opts.Cloud, cloud.Simulator, cloud.None)
+		return fmt.Errorf("cloud %q is not known, only %s and %s", c.opts.Cloud, cloud.Simulator,
+			cloud.None)
 	}
 	var err error
 	if c.cloud, err = cloud.Start(context.WithoutCancel(ctx), c.opts.TLS); err != nil {
@@ -181,7 +185,9 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 	var definitions []string
 	if c.opts.Guests > 0 {
 		folder := c.opts.Dir.Definitions()
-		if err := paths.WriteFile(filepath.Join(folder, "hostedcontrolplanes.yaml"), fixtures.HostedControlPlanes()); err != nil {
+		err := paths.WriteFile(filepath.Join(folder, "hostedcontrolplanes.yaml"),
+			fixtures.HostedControlPlanes())
+		if err != nil {
 			return err
 		}
 		definitions = append(definitions, folder)

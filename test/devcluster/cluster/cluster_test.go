@@ -19,7 +19,9 @@ func planned(t *testing.T, guests int) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{opts: Options{Dir: "/d", Operators: operators, Guests: guests}, management: &controlPlane{}}
+	c := &Cluster{
+		opts: Options{Dir: "/d", Operators: operators, Guests: guests}, management: &controlPlane{},
+	}
 	c.planEnvironments()
 	if err := c.assignAddresses(t.Context()); err != nil {
 		t.Fatal(err)
@@ -39,11 +41,20 @@ func TestEnvironmentsHaveTheirOwn(t *testing.T) {
 		want   []environment
 	}{
 		"standalone": {want: []environment{
-			{Dir: "/d", Namespaces: []string{"openshift-cluster-csi-drivers", "openshift-cluster-csi-drivers"}},
+			{
+				Dir:        "/d",
+				Namespaces: []string{"openshift-cluster-csi-drivers", "openshift-cluster-csi-drivers"},
+			},
 		}},
 		"two guests": {guests: 2, want: []environment{
-			{Guest: "guest-1", Dir: "/d/guests/guest-1", Namespaces: []string{"clusters-guest-1", "clusters-guest-1"}},
-			{Guest: "guest-2", Dir: "/d/guests/guest-2", Namespaces: []string{"clusters-guest-2", "clusters-guest-2"}},
+			{
+				Guest: "guest-1", Dir: "/d/guests/guest-1",
+				Namespaces: []string{"clusters-guest-1", "clusters-guest-1"},
+			},
+			{
+				Guest: "guest-2", Dir: "/d/guests/guest-2",
+				Namespaces: []string{"clusters-guest-2", "clusters-guest-2"},
+			},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +75,8 @@ func TestEnvironmentsHaveTheirOwn(t *testing.T) {
 				t.Errorf("environments (-want +got):\n%s", diff)
 			}
 			slices.Sort(addresses)
-			if unique := slices.Compact(slices.Clone(addresses)); len(unique) != len(addresses) || unique[0] == "" {
+			unique := slices.Compact(slices.Clone(addresses))
+			if len(unique) != len(addresses) || unique[0] == "" {
 				t.Errorf("two operators share an address: %q", addresses)
 			}
 		})
@@ -82,15 +94,18 @@ func TestVolumes(t *testing.T) {
 		"standalone": {withCloud: true, want: []string{
 			"openshift-cluster-csi-drivers/manila-csi-driver-operator-config",
 			"openshift-cluster-csi-drivers/openstack-cinder-csi-driver-operator-config",
-			"openshift-cluster-csi-drivers/openstack-cloud-credentials", "openshift-cluster-csi-drivers/cloud-provider-config",
+			"openshift-cluster-csi-drivers/openstack-cloud-credentials",
+			"openshift-cluster-csi-drivers/cloud-provider-config",
 		}},
 		"hosted": {guests: 1, withCloud: true, want: []string{
-			"clusters-guest-1/manila-csi-driver-operator-config", "clusters-guest-1/openstack-cinder-csi-driver-operator-config",
+			"clusters-guest-1/manila-csi-driver-operator-config",
+			"clusters-guest-1/openstack-cinder-csi-driver-operator-config",
 			"clusters-guest-1/service-network-admin-kubeconfig",
 			"clusters-guest-1/openstack-cloud-credentials", "clusters-guest-1/openstack-cloud-config",
 		}},
 		"without a cloud": {guests: 1, want: []string{
-			"clusters-guest-1/manila-csi-driver-operator-config", "clusters-guest-1/openstack-cinder-csi-driver-operator-config",
+			"clusters-guest-1/manila-csi-driver-operator-config",
+			"clusters-guest-1/openstack-cinder-csi-driver-operator-config",
 			"clusters-guest-1/service-network-admin-kubeconfig",
 		}},
 	} {
@@ -122,7 +137,9 @@ func TestOrdersNameWhatThereIsNot(t *testing.T) {
 	}{
 		"unknown side":   {side: "dark", want: `side "dark" is not known`},
 		"nothing hosted": {side: Guest, guest: "guest-1", want: "there are no guest clusters"},
-		"unknown guest":  {guests: 1, side: Guest, guest: "guest-2", want: `there is no guest cluster "guest-2"`},
+		"unknown guest": {
+			guests: 1, side: Guest, guest: "guest-2", want: `there is no guest cluster "guest-2"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,7 +54,9 @@ func (c *Cluster) startEnvironments(ctx context.Context) error {
 // planEnvironments assigns each operator to an environment.
 func (c *Cluster) planEnvironments() {
 	if c.opts.Guests == 0 {
-		c.environments = []*Environment{{Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management}}
+		c.environments = []*Environment{{
+			Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management,
+		}}
 		return
 	}
 	for i := range c.opts.Guests {
@@ -148,19 +150,21 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 
 // waitForNodes checks that kwok and the controller manager work in all clusters.
 func (c *Cluster) waitForNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout, fmt.Errorf("not ready within %s", nodesTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout,
+		fmt.Errorf("not ready within %s", nodesTimeout))
 	defer cancel()
 	var missing string
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		select {
-		case err := <-c.failed:
-			return false, err
-		default:
-		}
-		var err error
-		missing, err = c.missing(ctx)
-		return err == nil && missing == "", err
-	})
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true,
+		func(ctx context.Context) (bool, error) {
+			select {
+			case err := <-c.failed:
+				return false, err
+			default:
+			}
+			var err error
+			missing, err = c.missing(ctx)
+			return err == nil && missing == "", err
+		})
 	if err != nil && missing != "" {
 		return fmt.Errorf("%s: %w", missing, err)
 	}

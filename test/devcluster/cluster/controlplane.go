@@ -23,7 +23,9 @@ type controlPlane struct {
 
 // startControlPlane starts a control plane with its files in dir. The definitions are folders of
 // additional CRDs.
-func startControlPlane(ctx context.Context, o Options, dir paths.Dir, definitions ...string) (*controlPlane, error) {
+func startControlPlane(
+	ctx context.Context, o Options, dir paths.Dir, definitions ...string,
+) (*controlPlane, error) {
 	var drivers []string
 	for _, operator := range o.Operators {
 		drivers = append(drivers, operator.ClusterCSIDriver)

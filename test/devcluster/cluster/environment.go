@@ -55,14 +55,17 @@ func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) e
 	if err := populate(ctx, s.target, fixtures.Guest(s.Guest, s.Operators), openstack); err != nil {
 		return err
 	}
-	if err := populate(ctx, s.control, fixtures.ControlPlane(s.Guest, s.Operators), openstack); err != nil {
+	err := populate(ctx, s.control, fixtures.ControlPlane(s.Guest, s.Operators), openstack)
+	if err != nil {
 		return err
 	}
 	return s.renewGuestKubeconfig(ctx)
 }
 
 // populate creates the objects of one side. openstack is nil without a cloud.
-func populate(ctx context.Context, p *controlPlane, side fixtures.Side, openstack *fixtures.Cloud) error {
+func populate(
+	ctx context.Context, p *controlPlane, side fixtures.Side, openstack *fixtures.Cloud,
+) error {
 	if openstack != nil {
 		side.Values.Cloud = *openstack
 	}
@@ -156,12 +159,12 @@ func clearFiles(d paths.Dir) []error {
 		return []error{err}
 	}
 	files := []string{
-		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(), d.Control(),
-		d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
+		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(),
+		d.Control(), d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
 	}
 	for _, o := range operators {
-		files = append(files, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)), d.Kubeconfig(o.Name),
-			d.OperatorLog(o.Program))
+		files = append(files, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)),
+			d.Kubeconfig(o.Name), d.OperatorLog(o.Program))
 	}
 	var errs []error
 	for _, path := range files {

@@ -19,7 +19,9 @@ const (
 )
 
 // StopAPI makes the API server of a side unavailable. The guest is used for side guest only.
-func (c *Cluster) StopAPI(ctx context.Context, side Side, guest string, how controlplane.How) error {
+func (c *Cluster) StopAPI(
+	ctx context.Context, side Side, guest string, how controlplane.How,
+) error {
 	p, err := c.find(side, guest)
 	if err != nil {
 		return err

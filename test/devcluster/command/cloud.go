@@ -19,11 +19,13 @@ func newCloud(f *flags) *cobra.Command {
 	return group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
 		newServe(f), newShareType(f), newZones(f), newCatalog(f),
 		newOutage(f), newRecover(f), newTokens(f), newRotate(f), newClouds(f),
-		newPrint(f, "ca", "Print the certificate of the private CA", func(ctx context.Context, c *simulator.Client) (any, error) {
-			ca, err := c.CA(ctx)
-			return string(ca), err
-		}),
-		newPrint(f, "info", "Print the addresses", func(ctx context.Context, c *simulator.Client) (any, error) { return c.Info(ctx) }),
+		newPrint(f, "ca", "Print the certificate of the private CA",
+			func(ctx context.Context, c *simulator.Client) (any, error) {
+				ca, err := c.CA(ctx)
+				return string(ca), err
+			}),
+		newPrint(f, "info", "Print the addresses",
+			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Info(ctx) }),
 		newPrint(f, "outages", "List the faults that are on, and how often each had an effect",
 			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Faults(ctx) }),
 		newPrint(f, "counters", "Print the counters of requests, logins, connections and revocations",
@@ -47,37 +49,41 @@ type cloudCommand func(cmd *cobra.Command, client *simulator.Client, args []stri
 
 // drive returns a command for the simulator whose address is in the folder of the devcluster.
 func drive(f *flags, use, short string, args cobra.PositionalArgs, do cloudCommand) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
-		p, err := f.places()
-		if err != nil {
-			return err
-		}
-		client, err := cloud.Connect(p.dir.CloudControl())
-		if err != nil {
-			return err
-		}
-		return do(cmd, client, args)
-	}}
+	return &cobra.Command{
+		Use: use, Short: short, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := f.places()
+			if err != nil {
+				return err
+			}
+			client, err := cloud.Connect(p.dir.CloudControl())
+			if err != nil {
+				return err
+			}
+			return do(cmd, client, args)
+		},
+	}
 }
 
 // newPrint returns a command that prints what it gets, a text as it is and other values as JSON.
 func newPrint(
 	f *flags, use, short string, get func(context.Context, *simulator.Client) (any, error),
 ) *cobra.Command {
-	return drive(f, use, short, cobra.NoArgs, func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
-		value, err := get(cmd.Context(), c)
-		if err != nil {
-			return err
-		}
-		if text, ok := value.(string); ok {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), text)
-			return err
-		}
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(value)
-	})
+	return drive(f, use, short, cobra.NoArgs,
+		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
+			value, err := get(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if text, ok := value.(string); ok {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), text)
+				return err
+			}
+			encoder := json.NewEncoder(cmd.OutOrStdout())
+			encoder.SetIndent("", "  ")
+			encoder.SetEscapeHTML(false)
+			return encoder.Encode(value)
+		})
 }
 
 // newServe returns a command that runs a simulator without a cluster.
@@ -103,12 +109,15 @@ func newServe(f *flags) *cobra.Command {
 	flags.StringVar(&config.Listen, "listen", "127.0.0.1:0", "`address` of the OpenStack services")
 	flags.StringVar(&config.Control, "control", "127.0.0.1:0", "`address` of the control API")
 	flags.BoolVar(&config.SeparatePorts, "separate-ports", false, "use one port for each service")
-	flags.StringVar(&config.AdvertisedHost, "advertised-host", "", "`host` in URLs, for clients behind a proxy")
+	flags.StringVar(&config.AdvertisedHost, "advertised-host", "",
+		"`host` in URLs, for clients behind a proxy")
 	flags.BoolVar(&config.TLS, "tls", false, "serve HTTPS with a private CA; see the command ca")
-	flags.StringSliceVar(&config.Regions, "regions", []string{simulator.DefaultRegion}, "`regions`, the default first")
+	flags.StringSliceVar(&config.Regions, "regions", []string{simulator.DefaultRegion},
+		"`regions`, the default first")
 	flags.StringSliceVar(&types, "share-types", nil, "`names` of share types")
 	flags.DurationVar(&config.TokenTTL, "token-ttl", 0, "lifetime of a token (default 1h)")
-	flags.StringVar(&config.ManilaMaxVersion, "manila-max-version", "", "highest Manila `microversion` (default 2.78)")
+	flags.StringVar(&config.ManilaMaxVersion, "manila-max-version", "",
+		"highest Manila `microversion` (default 2.78)")
 	return cmd
 }
 
@@ -139,7 +148,8 @@ func newTokens(f *flags) *cobra.Command {
 	return group("tokens", "Revoke tokens, or change their lifetime",
 		newPrint(f, "revoke", "Revoke all tokens, and print their number",
 			func(ctx context.Context, c *simulator.Client) (any, error) { return c.RevokeTokens(ctx) }),
-		drive(f, "ttl DURATION", "Change the lifetime of tokens that are issued later", cobra.ExactArgs(1),
+		drive(f, "ttl DURATION", "Change the lifetime of tokens that are issued later",
+			cobra.ExactArgs(1),
 			func(cmd *cobra.Command, c *simulator.Client, args []string) error {
 				ttl, err := time.ParseDuration(args[0])
 				if err != nil {
@@ -152,7 +162,8 @@ func newTokens(f *flags) *cobra.Command {
 
 func newRotate(f *flags) *cobra.Command {
 	var rotation simulator.Rotation
-	cmd := drive(f, "rotate-credentials", "Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
+	cmd := drive(f, "rotate-credentials",
+		"Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
 		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
 			if _, err := c.RotateCredentials(cmd.Context(), rotation); err != nil {
 				return err
@@ -165,9 +176,12 @@ func newRotate(f *flags) *cobra.Command {
 		})
 	flags := cmd.Flags()
 	flags.StringVar(&rotation.Password, "password", "", "new password (default random)")
-	flags.StringVar(&rotation.ApplicationCredentialID, "application-credential-id", "", "new ID (default random)")
-	flags.StringVar(&rotation.ApplicationCredentialSecret, "application-credential-secret", "", "new secret (default random)")
-	flags.BoolVar(&rotation.KeepTokens, "keep-tokens", false, "do not revoke the tokens of the old credentials")
+	flags.StringVar(&rotation.ApplicationCredentialID, "application-credential-id", "",
+		"new ID (default random)")
+	flags.StringVar(&rotation.ApplicationCredentialSecret, "application-credential-secret", "",
+		"new secret (default random)")
+	flags.BoolVar(&rotation.KeepTokens, "keep-tokens", false,
+		"do not revoke the tokens of the old credentials")
 	return cmd
 }
 
@@ -203,7 +217,8 @@ func newLog(f *flags) *cobra.Command {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "NUMBER\tTIME\tCONNECTION\tTOKEN\tMETHOD\tPATH\tSTATUS\tDONE\tFAULTS")
 			for _, r := range requests {
-				fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\t%d\t%t\t%v\n", r.Number, r.Time.Format("15:04:05.000"),
+				fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\t%d\t%t\t%v\n", r.Number,
+					r.Time.Format("15:04:05.000"),
 					r.Connection, r.Token, r.Method, r.Path, r.Status, r.Done, r.Faults)
 			}
 			return table.Flush()

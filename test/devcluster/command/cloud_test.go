@@ -44,10 +44,11 @@ func serveForTest(t *testing.T, arguments string) paths.Dir {
 			t.Errorf("the file with the address is left: %v", err)
 		}
 	})
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(dir.CloudControl())
-		return err == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 20*time.Second, true,
+		func(context.Context) (bool, error) {
+			_, err := os.Stat(dir.CloudControl())
+			return err == nil, nil
+		})
 	if err != nil {
 		t.Fatal("serve did not write its address")
 	}
@@ -139,7 +140,8 @@ func TestCloudCommandsExplainMistakes(t *testing.T) {
 			} else if rest, other := strings.CutSuffix(line, " --dir=DIR"); other {
 				line, folder = rest, paths.Dir(t.TempDir())
 			}
-			if _, err := runCommand(t.Context(), folder, "cloud "+line); err == nil || !strings.Contains(err.Error(), want) {
+			_, err := runCommand(t.Context(), folder, "cloud "+line)
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want an error with %q", err, want)
 			}
 		})
@@ -163,7 +165,8 @@ func TestCommandsHaveHelp(t *testing.T) {
 func TestMainReturnsExitStatus(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer
-	if ok, failed := Main([]string{"--help"}, &out, &errOut), Main([]string{"nonsense"}, &out, &errOut); ok != 0 || failed != 1 {
+	ok, failed := Main([]string{"--help"}, &out, &errOut), Main([]string{"nonsense"}, &out, &errOut)
+	if ok != 0 || failed != 1 {
 		t.Errorf("exit status is %d and %d, want 0 and 1", ok, failed)
 	}
 	if !strings.Contains(errOut.String(), `unknown command "nonsense"`) {

@@ -36,7 +36,8 @@ const (
 // Main runs the command and returns its exit code. SIGINT, SIGTERM and SIGHUP stop it gracefully.
 func Main(args []string, stdout, stderr io.Writer) int {
 	log.SetLogger(logr.Discard()) // envtest's messages repeat our errors
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM,
+		syscall.SIGHUP)
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
@@ -57,11 +58,16 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	f := &flags{}
-	root.PersistentFlags().StringVar(&f.dir, "dir", "", "folder for all state (default .devcluster in the source tree)")
-	root.PersistentFlags().StringVar(&f.binaries, "binaries", "", "cache of Kubernetes binaries (default K8S_BIN_DIR, and bin/k8s in the source tree without it)")
-	root.PersistentFlags().StringVar(&f.bin, "bin", "", "folder of the operators' programs (default bin in the source tree)")
+	root.PersistentFlags().StringVar(&f.dir, "dir", "",
+		"folder for all state (default .devcluster in the source tree)")
+	root.PersistentFlags().StringVar(&f.binaries, "binaries", "",
+		"cache of Kubernetes binaries "+
+			"(default K8S_BIN_DIR, and bin/k8s in the source tree without it)")
+	root.PersistentFlags().StringVar(&f.bin, "bin", "",
+		"folder of the operators' programs (default bin in the source tree)")
 	root.AddCommand(
-		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f), newAPI(f), newGuest(f),
+		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f),
+		newAPI(f), newGuest(f),
 	)
 	return root
 }
@@ -84,12 +90,16 @@ const (
 
 // addCluster adds the flags that describe a cluster.
 func (f *flags) addCluster(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.cloud, "cloud", cloud.Simulator, "OpenStack to use: "+cloud.Simulator+" or "+cloud.None)
+	cmd.Flags().StringVar(&f.cloud, "cloud", cloud.Simulator,
+		"OpenStack to use: "+cloud.Simulator+" or "+cloud.None)
 	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
 	cmd.Flags().StringVar(&f.flavour, "flavour", standalone,
-		standalone+": the operators run in the cluster that they serve; "+hypershift+": they run in a management cluster")
-	cmd.Flags().IntVar(&f.guests, "guests", 1, "how many guest clusters flavour "+hypershift+" has, each with operators of its own")
-	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"}, "drivers whose operators run, such as manila,cinder")
+		standalone+": the operators run in the cluster that they serve; "+
+			hypershift+": they run in a management cluster")
+	cmd.Flags().IntVar(&f.guests, "guests", 1,
+		"how many guest clusters flavour "+hypershift+" has, each with operators of its own")
+	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"},
+		"drivers whose operators run, such as manila,cinder")
 }
 
 // places are the folders that the flags name.

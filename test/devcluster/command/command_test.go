@@ -104,7 +104,8 @@ func client(t *testing.T, kubeconfig string) kubernetes.Interface {
 
 func eventually(t *testing.T, what string, is func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, is); err != nil {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, is)
+	if err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }
@@ -112,11 +113,13 @@ func eventually(t *testing.T, what string, is func(context.Context) (bool, error
 func TestUpAndDown(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	if out := mustRun(t, dir, "up", "--tls", "--drivers=manila,cinder"); !strings.Contains(out, "export KUBECONFIG="+dir.AdminKubeconfig()) {
+	out := mustRun(t, dir, "up", "--tls", "--drivers=manila,cinder")
+	if !strings.Contains(out, "export KUBECONFIG="+dir.AdminKubeconfig()) {
 		t.Errorf("up does not say how to reach the cluster:\n%s", out)
 	}
 	mustRun(t, dir, "status")
-	if out, code := devcluster(dir, "up"); code == 0 || !strings.Contains(out, "running here already") {
+	out, code := devcluster(dir, "up")
+	if code == 0 || !strings.Contains(out, "running here already") {
 		t.Errorf("a second up ended with %d:\n%s", code, out)
 	}
 	admin := client(t, dir.AdminKubeconfig())
@@ -157,13 +160,15 @@ func checkNodes(t *testing.T, admin kubernetes.Interface) {
 func checkOperators(t *testing.T, dir paths.Dir) {
 	t.Helper()
 	images := map[string]string{
-		"manila-csi-driver-operator": "csi-driver-manila", "openstack-cinder-csi-driver-operator": "openstack-cinder-csi-driver",
+		"manila-csi-driver-operator":           "csi-driver-manila",
+		"openstack-cinder-csi-driver-operator": "openstack-cinder-csi-driver",
 	}
 	configs := map[string]bool{}
 	for name, image := range images {
 		user := "system:serviceaccount:openshift-cluster-csi-drivers:" + name
 		operator := client(t, dir.Kubeconfig(name))
-		review, err := operator.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		review, err := operator.AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+			&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		if err != nil || review.Status.UserInfo.Username != user {
 			t.Errorf("the operator is %v, %v", review, err)
 		}
@@ -171,7 +176,8 @@ func checkOperators(t *testing.T, dir paths.Dir) {
 			log, err := os.ReadFile(dir.AuditLog())
 			return bytes.Contains(log, []byte(user)), err
 		})
-		if env := read(t, dir.OperatorEnv(name)); !strings.Contains(env, "\nDRIVER_IMAGE=") || !strings.Contains(env, "/"+image+":latest\n") {
+		env := read(t, dir.OperatorEnv(name))
+		if !strings.Contains(env, "\nDRIVER_IMAGE=") || !strings.Contains(env, "/"+image+":latest\n") {
 			t.Errorf("environment of %s:\n%s", name, env)
 		}
 		configs[read(t, dir.OperatorConfig(name))] = true
@@ -179,7 +185,8 @@ func checkOperators(t *testing.T, dir paths.Dir) {
 	if len(configs) != len(images) {
 		t.Errorf("two operators serve on one address: %v", configs)
 	}
-	if first := read(t, dir.FirstOperatorEnv()); first != read(t, dir.OperatorEnv("manila-csi-driver-operator")) {
+	first := read(t, dir.FirstOperatorEnv())
+	if first != read(t, dir.OperatorEnv("manila-csi-driver-operator")) {
 		t.Errorf("the environment of the first operator is\n%s", first)
 	}
 }
@@ -199,14 +206,16 @@ func checkRotation(t *testing.T, dir paths.Dir, admin kubernetes.Interface) {
 	before := clouds()
 	mustRun(t, dir, "cloud", "rotate-credentials")
 	eventually(t, "the operators' file is the new Secret", func(ctx context.Context) (bool, error) {
-		secret, err := admin.CoreV1().Secrets("openshift-cluster-csi-drivers").Get(ctx, "openstack-cloud-credentials", metav1.GetOptions{})
+		secret, err := admin.CoreV1().Secrets("openshift-cluster-csi-drivers").Get(ctx,
+			"openstack-cloud-credentials", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
 		now := string(secret.Data["clouds.yaml"])
 		return now != before && clouds() == now && len(secret.Data["cacert"]) > 0, nil
 	})
-	manila, err := admin.CoreV1().Secrets("openshift-manila-csi-driver").Get(t.Context(), "manila-cloud-credentials", metav1.GetOptions{})
+	manila, err := admin.CoreV1().Secrets("openshift-manila-csi-driver").Get(t.Context(),
+		"manila-cloud-credentials", metav1.GetOptions{})
 	if err != nil || string(manila.Data["clouds.yaml"]) != clouds() {
 		t.Errorf("the Secret of Manila's driver is not the new one: %v", err)
 	}
@@ -228,7 +237,8 @@ func checkCloud(t *testing.T, dir paths.Dir) {
 		t.Fatal(err)
 	}
 	for service, want := range map[simulator.Service][]simulator.Zone{
-		simulator.Compute: {{Name: "az1"}, {Name: "az2"}, {Name: "az3", Unavailable: true}}, simulator.Volume: {},
+		simulator.Compute: {{Name: "az1"}, {Name: "az2"}, {Name: "az3", Unavailable: true}},
+		simulator.Volume:  {},
 	} {
 		got, err := simulated.Zones(t.Context(), service)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -249,12 +259,15 @@ func checkDeath(t *testing.T, dir paths.Dir) {
 	}
 	eventually(t, "the cluster has failed", func(context.Context) (bool, error) {
 		state, err := supervisor.Read(dir)
-		return state.Phase == supervisor.Failed && strings.Contains(state.Error, "kube-scheduler ended"), err
+		return state.Phase == supervisor.Failed &&
+			strings.Contains(state.Error, "kube-scheduler ended"), err
 	})
-	if out, code := devcluster(dir, "status"); code == 0 || !strings.Contains(out, "kube-scheduler ended") {
+	out, code := devcluster(dir, "status")
+	if code == 0 || !strings.Contains(out, "kube-scheduler ended") {
 		t.Errorf("status ended with %d:\n%s", code, out)
 	}
-	eventually(t, "all processes are gone", func(context.Context) (bool, error) { return len(processes(t, dir)) == 0, nil })
+	eventually(t, "all processes are gone",
+		func(context.Context) (bool, error) { return len(processes(t, dir)) == 0, nil })
 }
 
 // checkRun runs the operators of `make build` until they are ready.
@@ -299,8 +312,11 @@ func TestRunPrintsWhatIsMissing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "manila-operator"), idle, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, code := devcluster(dir, "run", "--cloud=none", "--exit-when-ready", "--timeout=1s", "--bin="+bin)
-	for _, want := range []string{"not ready within 1s", "no Available condition is True", "there are no workloads"} {
+	out, code := devcluster(dir, "run", "--cloud=none", "--exit-when-ready", "--timeout=1s",
+		"--bin="+bin)
+	for _, want := range []string{
+		"not ready within 1s", "no Available condition is True", "there are no workloads",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
 		}

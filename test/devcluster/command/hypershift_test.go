@@ -63,8 +63,11 @@ func (h hosted) checkNodes(t *testing.T) {
 		client kubernetes.Interface
 		want   string
 	}{
-		"management": {h.management, "devcluster-master-0 devcluster-master-1 devcluster-master-2 devcluster-worker-0 devcluster-worker-1"},
-		"guest":      {h.guest, "guest-1-worker-0 guest-1-worker-1"},
+		"management": {
+			h.management, "devcluster-master-0 devcluster-master-1 devcluster-master-2 " +
+				"devcluster-worker-0 devcluster-worker-1",
+		},
+		"guest": {h.guest, "guest-1-worker-0 guest-1-worker-1"},
 	} {
 		nodes, err := test.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -83,11 +86,13 @@ func (h hosted) checkNodes(t *testing.T) {
 // checkUsers checks the user of each kubeconfig, and that its permissions end at its side.
 func (h hosted) checkUsers(t *testing.T) {
 	t.Helper()
+	const manila, cinder = "manila-csi-driver-operator", "openstack-cinder-csi-driver-operator"
+	const accounts = "system:serviceaccount:clusters-guest-1:"
 	for kubeconfig, want := range map[string]string{
-		h.guestDir.AdminKubeconfig():                                  "admin",
-		h.guestDir.GuestKubeconfig():                                  "system:admin",
-		h.guestDir.Kubeconfig("manila-csi-driver-operator"):           "system:serviceaccount:clusters-guest-1:manila-csi-driver-operator",
-		h.guestDir.Kubeconfig("openstack-cinder-csi-driver-operator"): "system:serviceaccount:clusters-guest-1:openstack-cinder-csi-driver-operator",
+		h.guestDir.AdminKubeconfig():  "admin",
+		h.guestDir.GuestKubeconfig():  "system:admin",
+		h.guestDir.Kubeconfig(manila): accounts + manila,
+		h.guestDir.Kubeconfig(cinder): accounts + cinder,
 	} {
 		review, err := client(t, kubeconfig).AuthenticationV1().SelfSubjectReviews().Create(
 			t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -95,15 +100,22 @@ func (h hosted) checkUsers(t *testing.T) {
 			t.Errorf("the user of %s is %v, %v; want %s", kubeconfig, review, err, want)
 		}
 	}
-	operator := client(t, h.guestDir.Kubeconfig("manila-csi-driver-operator"))
-	for namespace, want := range map[string]bool{hostedNamespace: true, "kube-system": false, "": false} {
-		review, err := operator.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: "list", Group: "hypershift.openshift.io", Resource: "hostedcontrolplanes",
-			}},
-		}, metav1.CreateOptions{})
+	operator := client(t, h.guestDir.Kubeconfig(manila))
+	for namespace, want := range map[string]bool{
+		hostedNamespace: true, "kube-system": false, "": false,
+	} {
+		review, err := operator.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(),
+			&authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: namespace, Verb: "list", Group: "hypershift.openshift.io",
+						Resource: "hostedcontrolplanes",
+					},
+				},
+			}, metav1.CreateOptions{})
 		if err != nil || review.Status.Allowed != want {
-			t.Errorf("the operator may look for hosted control planes in %q: %v, %v; want %t", namespace, review, err, want)
+			t.Errorf("the operator may look for hosted control planes in %q: %v, %v; want %t",
+				namespace, review, err, want)
 		}
 	}
 }
@@ -123,7 +135,9 @@ func (h hosted) checkFiles(t *testing.T) {
 			return strings.Contains(string(content), want), err
 		})
 	}
-	for _, path := range []string{h.dir.OpenStack(), h.dir.OperatorEnv("manila-csi-driver-operator"), h.dir.FirstOperatorEnv()} {
+	for _, path := range []string{
+		h.dir.OpenStack(), h.dir.OperatorEnv("manila-csi-driver-operator"), h.dir.FirstOperatorEnv(),
+	} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("the management cluster has %s: %v", path, err)
 		}
@@ -135,7 +149,8 @@ func (h hosted) checkGuestKubeconfig(t *testing.T) {
 	before := read(t, h.guestDir.GuestKubeconfig())
 	mustRun(t, h.dir, "guest", "rotate-kubeconfig")
 	eventually(t, "the file is the new Secret", func(ctx context.Context) (bool, error) {
-		secret, err := h.management.CoreV1().Secrets(hostedNamespace).Get(ctx, "service-network-admin-kubeconfig", metav1.GetOptions{})
+		secret, err := h.management.CoreV1().Secrets(hostedNamespace).Get(ctx,
+			"service-network-admin-kubeconfig", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -156,7 +171,8 @@ func (h hosted) checkCredentials(t *testing.T) {
 	clouds := func() string { return read(t, h.guestDir.OpenStackClouds()) }
 	before := clouds()
 	mustRun(t, h.dir, "cloud", "rotate-credentials")
-	eventually(t, "the operators have new credentials", func(context.Context) (bool, error) { return clouds() != before, nil })
+	eventually(t, "the operators have new credentials",
+		func(context.Context) (bool, error) { return clouds() != before, nil })
 	for _, place := range []struct {
 		client          kubernetes.Interface
 		namespace, name string
@@ -166,8 +182,10 @@ func (h hosted) checkCredentials(t *testing.T) {
 		{h.guest, "openshift-cluster-csi-drivers", "openstack-cloud-credentials"},
 		{h.guest, "openshift-manila-csi-driver", "manila-cloud-credentials"},
 	} {
-		secret, err := place.client.CoreV1().Secrets(place.namespace).Get(t.Context(), place.name, metav1.GetOptions{})
-		if err != nil || string(secret.Data["clouds.yaml"]) != clouds() || len(secret.Data["cacert"]) == 0 {
+		secret, err := place.client.CoreV1().Secrets(place.namespace).Get(t.Context(), place.name,
+			metav1.GetOptions{})
+		if err != nil || string(secret.Data["clouds.yaml"]) != clouds() ||
+			len(secret.Data["cacert"]) == 0 {
 			t.Errorf("Secret %s/%s is not the new one: %v", place.namespace, place.name, err)
 		}
 	}
@@ -186,7 +204,8 @@ func (h hosted) checkOutage(t *testing.T, side, how string, isAway func(error) b
 		stopped, other = other, stopped
 	}
 	note := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "note-" + how}}
-	if _, err := stopped.CoreV1().ConfigMaps("default").Create(t.Context(), note, metav1.CreateOptions{}); err != nil {
+	_, err := stopped.CoreV1().ConfigMaps("default").Create(t.Context(), note, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	look := func(c kubernetes.Interface) error {
@@ -195,7 +214,8 @@ func (h hosted) checkOutage(t *testing.T, side, how string, isAway func(error) b
 		return c.CoreV1().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 	}
 	mustRun(t, h.dir, "api", "stop", "--side="+side, "--how="+how)
-	if out, code := devcluster(h.dir, "api", "stop", "--side="+side); code == 0 || !strings.Contains(out, "away already") {
+	out, code := devcluster(h.dir, "api", "stop", "--side="+side)
+	if code == 0 || !strings.Contains(out, "away already") {
 		t.Errorf("the API server of %s was stopped twice:\n%s", side, out)
 	}
 	if err := look(stopped); !isAway(err) {
@@ -205,11 +225,13 @@ func (h hosted) checkOutage(t *testing.T, side, how string, isAway func(error) b
 		t.Errorf("while %s is away, the other side says %v", side, err)
 	}
 	mustRun(t, h.dir, "api", "start", "--side="+side)
-	if _, err := stopped.CoreV1().ConfigMaps("default").Get(t.Context(), note.Name, metav1.GetOptions{}); err != nil {
+	_, err = stopped.CoreV1().ConfigMaps("default").Get(t.Context(), note.Name, metav1.GetOptions{})
+	if err != nil {
 		t.Errorf("%s came back without its data: %v", side, err)
 	}
 	checkAwake(t, stopped, how)
-	if out, code := devcluster(h.dir, "api", "start", "--side="+side); code == 0 || !strings.Contains(out, "not away") {
+	out, code = devcluster(h.dir, "api", "start", "--side="+side)
+	if code == 0 || !strings.Contains(out, "not away") {
 		t.Errorf("the API server of %s was started twice:\n%s", side, out)
 	}
 }
@@ -219,7 +241,8 @@ func (h hosted) checkOutage(t *testing.T, side, how string, isAway func(error) b
 func checkAwake(t *testing.T, c kubernetes.Interface, how string) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "after-" + how}}
-	if _, err := c.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+	_, err := c.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{

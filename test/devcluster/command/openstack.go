@@ -30,7 +30,8 @@ func newShareType(f *flags) *cobra.Command {
 			}),
 		newPrint(f, "list", "List all share types",
 			func(ctx context.Context, c *simulator.Client) (any, error) { return c.ShareTypes(ctx) }),
-		drive(f, "order added|reversed|shuffled", "Change the order in which Manila lists them", cobra.ExactArgs(1),
+		drive(f, "order added|reversed|shuffled", "Change the order in which Manila lists them",
+			cobra.ExactArgs(1),
 			func(cmd *cobra.Command, c *simulator.Client, args []string) error {
 				return c.SetShareTypeOrder(cmd.Context(), simulator.Order(args[0]))
 			}),
@@ -39,7 +40,8 @@ func newShareType(f *flags) *cobra.Command {
 
 func newZones(f *flags) *cobra.Command {
 	var unavailable []string
-	cmd := drive(f, "zones compute|volume [NAME...]", "Set the availability zones of a service", cobra.MinimumNArgs(1),
+	cmd := drive(f, "zones compute|volume [NAME...]", "Set the availability zones of a service",
+		cobra.MinimumNArgs(1),
 		func(cmd *cobra.Command, c *simulator.Client, args []string) error {
 			var zones []simulator.Zone
 			for _, name := range args[1:] {
@@ -50,8 +52,10 @@ func newZones(f *flags) *cobra.Command {
 			}
 			return c.SetZones(cmd.Context(), simulator.Service(args[0]), zones...)
 		})
-	cmd.Long = "Set the availability zones of a service, in this order. Without a name the service has none."
-	cmd.Flags().StringSliceVar(&unavailable, "unavailable", nil, "further zones, which are listed as not available")
+	cmd.Long = "Set the availability zones of a service, in this order. " +
+		"Without a name the service has none."
+	cmd.Flags().StringSliceVar(&unavailable, "unavailable", nil,
+		"further zones, which are listed as not available")
 	return cmd
 }
 
@@ -59,7 +63,8 @@ func newCatalog(f *flags) *cobra.Command {
 	return group("catalog", "Change the service catalog",
 		newPrint(f, "list", "List the entries of the catalog",
 			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Catalog(ctx) }),
-		drive(f, "remove TYPE", "Remove a service type, such as sharev2, from the catalog of new tokens", cobra.ExactArgs(1),
+		drive(f, "remove TYPE", "Remove a service type, such as sharev2, from the catalog of new tokens",
+			cobra.ExactArgs(1),
 			func(cmd *cobra.Command, c *simulator.Client, args []string) error {
 				return c.RemoveFromCatalog(cmd.Context(), args[0])
 			}),
@@ -73,8 +78,9 @@ func newCatalog(f *flags) *cobra.Command {
 // slowness is the default delay of mode slow. No client should wait as long.
 const slowness = 30 * time.Second
 
-const outageHelp = `Make OpenStack fail until recover, and print the ID of the fault. Several faults can be on; those
-that match a request apply in the order in which they were set. KIND is an HTTP status such as 503, or a mode.
+const outageHelp = `Make OpenStack fail until recover, and print the ID of the fault. Several faults
+can be on; those that match a request apply in the order in which they were set. KIND is an HTTP
+status such as 503, or a mode.
 
 Modes about requests (all flags but --certificate):
   hang             hold the request until the client gives up or the fault is cleared
@@ -84,7 +90,8 @@ Modes about requests (all flags but --certificate):
   truncated        send half of the response
   empty-catalog    issue tokens without a catalog
 
-Modes about connections (--service; they affect all services on the same port, see serve --separate-ports):
+Modes about connections (--service; they affect all services on the same port,
+see serve --separate-ports):
   unreachable      refuse connections; the port stays reserved. This is the default
   reset-connect    reset every new connection at once (takes --times)
   bad-certificate  present --certificate wrong-host, other-ca or expired (needs --tls)`
@@ -118,7 +125,8 @@ func newOutage(f *flags) *cobra.Command {
 	flags.StringVar(&fault.Method, "method", "", "affect only this HTTP `method`")
 	flags.IntVar(&fault.Times, "times", 0, "affect only so many requests (default no limit)")
 	flags.DurationVar(&fault.Delay, "delay", 0, "delay of mode slow (default 30s)")
-	flags.StringVar((*string)(&fault.Certificate), "certificate", "", "`kind` of bad certificate (default wrong-host)")
+	flags.StringVar((*string)(&fault.Certificate), "certificate", "",
+		"`kind` of bad certificate (default wrong-host)")
 	return cmd
 }
 

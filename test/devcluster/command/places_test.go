@@ -20,7 +20,8 @@ func TestBinaries(t *testing.T) {
 		t.Setenv("K8S_BIN_DIR", test.variable)
 		p, err := (&flags{binaries: test.flag}).places()
 		if err != nil || p.binaries != test.want {
-			t.Errorf("flag %q, variable %q: got %q (%v), want %q", test.flag, test.variable, p.binaries, err, test.want)
+			t.Errorf("flag %q, variable %q: got %q (%v), want %q",
+				test.flag, test.variable, p.binaries, err, test.want)
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 const firstGuest = "guest-1"
 
 // newRequest returns a command that sends a request to the running cluster.
-func newRequest(f *flags, use, short string, action control.Action, r *control.Request) *cobra.Command {
+func newRequest(
+	f *flags, use, short string, action control.Action, r *control.Request,
+) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,9 +34,11 @@ func newRequest(f *flags, use, short string, action control.Action, r *control.R
 func newAPI(f *flags) *cobra.Command {
 	var stopped, started control.Request
 	stop := newRequest(f, "stop", "Stop an API server", control.StopAPI, &stopped)
-	stop.Long = "Stop an API server. With --how=refuse connections are refused, with --how=hang requests hang.\n" +
+	stop.Long = "Stop an API server. With --how=refuse connections are refused, " +
+		"with --how=hang requests hang.\n" +
 		"The other components of its control plane are stopped too."
-	stop.Flags().StringVar((*string)(&stopped.How), "how", string(controlplane.Refuse), controlplane.Ways())
+	stop.Flags().StringVar((*string)(&stopped.How), "how", string(controlplane.Refuse),
+		controlplane.Ways())
 	start := newRequest(f, "start", "Start the API server again, on the same port and with its data",
 		control.StartAPI, &started)
 	for cmd, r := range map[*cobra.Command]*control.Request{stop: &stopped, start: &started} {

@@ -43,7 +43,8 @@ func renewSecrets(ctx context.Context, p places, client *simulator.Client) error
 		if err := renew(ctx, p.dir, fixtures.ControlPlane(guest, operators), described); err != nil {
 			return err
 		}
-		if err := renew(ctx, p.dir.Guest(guest), fixtures.Guest(guest, operators), described); err != nil {
+		err = renew(ctx, p.dir.Guest(guest), fixtures.Guest(guest, operators), described)
+		if err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,8 @@ func (s *session) run(ctx context.Context) error {
 	defer cancel()
 	var runners []operator.Runner
 	for _, environment := range s.cluster.Environments() {
-		source, err := view.NewSource(drivers(environment), environment.Config(), environment.ControlConfig())
+		source, err := view.NewSource(drivers(environment), environment.Config(),
+			environment.ControlConfig())
 		if err != nil {
 			return err
 		}

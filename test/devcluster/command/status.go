@@ -46,7 +46,8 @@ func (p places) showAccess(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "export KUBECONFIG=%s%s\n", p.dir.AdminKubeconfig(), management)
 	for _, guest := range guests {
-		fmt.Fprintf(out, "export KUBECONFIG=%s  # guest cluster %s\n", p.dir.Guest(guest).AdminKubeconfig(), guest)
+		fmt.Fprintf(out, "export KUBECONFIG=%s  # guest cluster %s\n",
+			p.dir.Guest(guest).AdminKubeconfig(), guest)
 	}
 	return nil
 }

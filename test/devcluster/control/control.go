@@ -48,7 +48,9 @@ const headerTimeout = 10 * time.Second
 func Serve(ctx context.Context, file string, t Target) (stop func(), err error) {
 	mux := http.NewServeMux()
 	for action, do := range map[Action]func(context.Context, Request) error{
-		StopAPI:  func(ctx context.Context, r Request) error { return t.StopAPI(ctx, r.Side, r.Guest, r.How) },
+		StopAPI: func(ctx context.Context, r Request) error {
+			return t.StopAPI(ctx, r.Side, r.Guest, r.How)
+		},
 		StartAPI: func(ctx context.Context, r Request) error { return t.StartAPI(ctx, r.Side, r.Guest) },
 		RotateGuestKubeconfig: func(ctx context.Context, r Request) error {
 			return t.RotateGuestKubeconfig(ctx, r.Guest)

@@ -21,7 +21,9 @@ type target struct {
 	err  error
 }
 
-func (t *target) StopAPI(_ context.Context, side cluster.Side, guest string, how controlplane.How) error {
+func (t *target) StopAPI(
+	_ context.Context, side cluster.Side, guest string, how controlplane.How,
+) error {
 	t.told = append(t.told, "stop "+string(side)+" "+guest+" "+string(how))
 	return t.err
 }
@@ -67,7 +69,8 @@ func TestSendReachesTarget(t *testing.T) {
 		}
 	}
 	slices.Sort(to.told)
-	if diff := cmp.Diff([]string{"rotate h", "start management g", "stop guest g hang"}, to.told); diff != "" {
+	diff := cmp.Diff([]string{"rotate h", "start management g", "stop guest g hang"}, to.told)
+	if diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -84,7 +87,8 @@ func TestSendReturnsErrors(t *testing.T) {
 		"unknown": {file, "dance", "404"},
 		"nobody":  {filepath.Join(t.TempDir(), "control"), StartAPI, "no devcluster runs here"},
 	} {
-		if err := Send(t.Context(), test.file, test.action, Request{}); err == nil || !strings.Contains(err.Error(), test.want) {
+		err := Send(t.Context(), test.file, test.action, Request{})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %q", name, err, test.want)
 		}
 	}

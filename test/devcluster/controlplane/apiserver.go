@@ -81,7 +81,8 @@ func (c *ControlPlane) configureAPIServer(s *envtest.APIServer) {
 
 func (c *ControlPlane) addAdmin() error {
 	base := &rest.Config{QPS: clientQPS, Burst: clientBurst, UserAgent: "devcluster"}
-	admin, err := c.plane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, base)
+	admin, err := c.plane.AddUser(
+		envtest.User{Name: "admin", Groups: []string{"system:masters"}}, base)
 	if err != nil {
 		return fmt.Errorf("adding user admin: %w", err)
 	}
@@ -122,7 +123,8 @@ func (c *ControlPlane) watchAPIServer(ctx context.Context) {
 		}
 	}
 	if ctx.Err() == nil {
-		c.report(process.WithLog(fmt.Errorf("kube-apiserver does not answer: %w", err), c.opts.log("kube-apiserver")))
+		c.report(process.WithLog(fmt.Errorf("kube-apiserver does not answer: %w", err),
+			c.opts.log("kube-apiserver")))
 	}
 }
 

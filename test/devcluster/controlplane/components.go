@@ -145,7 +145,8 @@ func (c *ControlPlane) writeKwokConfig() error {
 		}
 		stages = append(stages, stage)
 	}
-	if err := os.WriteFile(c.opts.kwokConfig(), bytes.Join(stages, []byte("\n---\n")), 0o600); err != nil {
+	err = os.WriteFile(c.opts.kwokConfig(), bytes.Join(stages, []byte("\n---\n")), 0o600)
+	if err != nil {
 		return fmt.Errorf("writing the kwok configuration: %w", err)
 	}
 	return nil

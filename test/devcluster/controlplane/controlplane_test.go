@@ -31,12 +31,16 @@ func TestStartShowsTheLogOfWhatFailed(t *testing.T) {
 
 func TestAdmitAddsNamesOfNewDrivers(t *testing.T) {
 	t.Parallel()
-	const crd = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: NAME}, spec: {group: example.com, scope: Cluster, names: {kind: X, plural: x}, versions: [{name: v1,
-  schema: {openAPIV3Schema: {type: object, properties: {metadata: {type: object, properties: {name: {type: string, enum: [ENUM]}}}}}}}]}}`
+	const crd = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+  metadata: {name: NAME},
+  spec: {group: example.com, scope: Cluster, names: {kind: X, plural: x}, versions: [{name: v1,
+  schema: {openAPIV3Schema: {type: object, properties: {metadata: {type: object,
+  properties: {name: {type: string, enum: [ENUM]}}}}}}}]}}`
 	read := func(t *testing.T, name, enum string) *envtest.CRDInstallOptions {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "crd.yaml")
-		if err := os.WriteFile(file, []byte(strings.NewReplacer("NAME", name, "ENUM", enum).Replace(crd)), 0o600); err != nil {
+		content := strings.NewReplacer("NAME", name, "ENUM", enum).Replace(crd)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		options := &envtest.CRDInstallOptions{Paths: []string{file}}
@@ -45,13 +49,16 @@ func TestAdmitAddsNamesOfNewDrivers(t *testing.T) {
 		}
 		return options
 	}
-	for name, want := range map[string]string{clusterCSIDrivers: `"a" "b" "c"`, "others.example.com": `"a" "b"`} {
+	for name, want := range map[string]string{
+		clusterCSIDrivers: `"a" "b" "c"`, "others.example.com": `"a" "b"`,
+	} {
 		options := read(t, name, "a, b")
 		if err := admit(options, []string{"b", "c", "c"}); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, value := range options.CRDs[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["metadata"].Properties["name"].Enum {
+		properties := options.CRDs[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
+		for _, value := range properties["metadata"].Properties["name"].Enum {
 			got = append(got, string(value.Raw))
 		}
 		if strings.Join(got, " ") != want {
@@ -59,7 +66,8 @@ func TestAdmitAddsNamesOfNewDrivers(t *testing.T) {
 		}
 	}
 	if err := admit(read(t, clusterCSIDrivers, ""), []string{"c"}); err == nil {
-		t.Error("a CRD without a list of names is accepted: nobody would see that OpenShift's has changed")
+		t.Error("a CRD without a list of names is accepted: " +
+			"nobody would see that OpenShift's has changed")
 	}
 }
 

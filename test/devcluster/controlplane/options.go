@@ -28,7 +28,9 @@ func (o Options) log(name string) string    { return filepath.Join(o.Logs, name+
 func (o Options) certs() string             { return filepath.Join(o.Dir, "certs") }
 func (o Options) etcdData() string          { return filepath.Join(o.Dir, "etcd") }
 func (o Options) auditPolicy() string       { return filepath.Join(o.Dir, "audit-policy.yaml") }
-func (o Options) frontProxyCA() string      { return filepath.Join(o.certs(), "front-proxy-ca.crt") }
+func (o Options) frontProxyCA() string {
+	return filepath.Join(o.certs(), "front-proxy-ca.crt")
+}
 func (o Options) serviceAccountKey() string { return filepath.Join(o.certs(), "sa-signer.key") }
 func (o Options) servingCA() string         { return filepath.Join(o.certs(), "serving-ca.crt") }
 func (o Options) kwokConfig() string        { return filepath.Join(o.Dir, "kwok.yaml") }

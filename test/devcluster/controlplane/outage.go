@@ -77,9 +77,10 @@ func (c *ControlPlane) refuse(ctx context.Context, pid int) error {
 		return fmt.Errorf("killing kube-apiserver: %w", err)
 	}
 	// envtest can start the API server again only after it has noticed the end of the process.
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, stopTimeout, true, func(context.Context) (bool, error) {
-		return c.plane.APIServer.Stop() == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, stopTimeout, true,
+		func(context.Context) (bool, error) {
+			return c.plane.APIServer.Stop() == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("waiting for the end of kube-apiserver: %w", err)
 	}
@@ -141,11 +142,12 @@ func (c *ControlPlane) restartAPIServer() error {
 }
 
 func waitForAnswer(ctx context.Context, client kubernetes.Interface) error {
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true, func(ctx context.Context) (bool, error) {
-		request, cancel := context.WithTimeout(ctx, answerTimeout)
-		defer cancel()
-		return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(request).Error() == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			request, cancel := context.WithTimeout(ctx, answerTimeout)
+			defer cancel()
+			return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(request).Error() == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("waiting for kube-apiserver to answer: %w", err)
 	}

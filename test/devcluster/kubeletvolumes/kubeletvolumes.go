@@ -38,7 +38,9 @@ type Volume struct {
 
 // Run updates the files until ctx ends. It returns once the objects that exist are on disk. Later
 // it calls failed, from any goroutine, if a file cannot be written.
-func Run(ctx context.Context, client kubernetes.Interface, volumes []Volume, failed func(error)) error {
+func Run(
+	ctx context.Context, client kubernetes.Interface, volumes []Volume, failed func(error),
+) error {
 	const noResync = time.Duration(0)
 	for _, v := range volumes {
 		only := func(o *metav1.ListOptions) {

@@ -14,7 +14,9 @@ import (
 )
 
 func secret(data map[string]string) *corev1.Secret {
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "credentials"}, Data: map[string][]byte{}}
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "credentials"}, Data: map[string][]byte{},
+	}
 	for key, value := range data {
 		s.Data[key] = []byte(value)
 	}
@@ -36,7 +38,8 @@ func read(t *testing.T, path string) string {
 func TestVolumeFollowsItsSecret(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	clouds, ca := filepath.Join(dir, "openstack", "clouds.yaml"), filepath.Join(dir, "openstack", "ca.crt")
+	clouds := filepath.Join(dir, "openstack", "clouds.yaml")
+	ca := filepath.Join(dir, "openstack", "ca.crt")
 	client := fake.NewClientset(secret(map[string]string{"clouds.yaml": "one", "cacert": "ca"}))
 	volume := Volume{
 		Kind: Secret, Namespace: "ns", Name: "credentials",
@@ -50,11 +53,14 @@ func TestVolumeFollowsItsSecret(t *testing.T) {
 		t.Fatalf("files hold %q when Run returns, want %q", got, "one ca")
 	}
 	update := secret(map[string]string{"clouds.yaml": "two"})
-	if _, err := client.CoreV1().Secrets("ns").Update(t.Context(), update, metav1.UpdateOptions{}); err != nil {
+	_, err = client.CoreV1().Secrets("ns").Update(t.Context(), update, metav1.UpdateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
-		func(context.Context) (bool, error) { return read(t, clouds)+" "+read(t, ca) == "two (none)", nil })
+		func(context.Context) (bool, error) {
+			return read(t, clouds)+" "+read(t, ca) == "two (none)", nil
+		})
 	if err != nil {
 		t.Errorf("files hold %q and %q, want the update and no CA: %v", read(t, clouds), read(t, ca), err)
 	}
@@ -63,7 +69,9 @@ func TestVolumeFollowsItsSecret(t *testing.T) {
 func TestMissingObjectHasNoFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	volume := Volume{Kind: ConfigMap, Namespace: "ns", Name: "config", Files: map[string]string{"config.yaml": path}}
+	volume := Volume{
+		Kind: ConfigMap, Namespace: "ns", Name: "config", Files: map[string]string{"config.yaml": path},
+	}
 	err := Run(t.Context(), fake.NewClientset(), []Volume{volume}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)

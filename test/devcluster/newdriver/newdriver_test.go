@@ -25,7 +25,8 @@ import (
 func TestNewDriver(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("K8S_BIN_DIR") == "" {
-		t.Fatal("K8S_BIN_DIR is not set: make test-devcluster sets it; without it this test would build Kubernetes")
+		t.Fatal("K8S_BIN_DIR is not set: make test-devcluster sets it; " +
+			"without it this test would build Kubernetes")
 	}
 	root := copyRepository(t)
 	run(t, root, "make", "new-driver", "NAME=demo")
@@ -72,7 +73,10 @@ func run(t *testing.T, dir, program string, args ...string) {
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return slices.Contains([]string{"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "TESTFLAGS", "ARGS", "NAME", "BIN_DIR", "PWD"}, name)
+		return slices.Contains([]string{
+			"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "TESTFLAGS", "ARGS", "NAME", "BIN_DIR",
+			"PWD",
+		}, name)
 	})
 	start := time.Now()
 	out, err := cmd.CombinedOutput()

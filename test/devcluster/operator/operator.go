@@ -130,7 +130,9 @@ func (r Runner) runOnce(ctx context.Context) (*process.Process, error) {
 // environment returns the environment of the Deployment, and the variables that any program needs:
 // OS_CLOUD or KUBECONFIG of the user must not reach the operator.
 func (r Runner) environment() []string {
-	inherited := []string{"PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG", "GOCOVERDIR"}
+	inherited := []string{
+		"PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG", "GOCOVERDIR",
+	}
 	env := slices.Clone(r.Env)
 	for _, name := range inherited {
 		if value, found := os.LookupEnv(name); found {

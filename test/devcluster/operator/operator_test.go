@@ -19,7 +19,8 @@ import (
 func newRunner(t *testing.T, script string) (Runner, *strings.Builder) {
 	t.Helper()
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "the-operator"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	err := os.WriteFile(filepath.Join(bin, "the-operator"), []byte("#!/bin/sh\n"+script), 0o755)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
@@ -34,7 +35,8 @@ func TestRunGivesUpOnCrashes(t *testing.T) {
 	r, progress := newRunner(t, `echo "$GREETING $1 $2" "$@"; exit 2`)
 	err := r.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "exit status 2") ||
-		!strings.Contains(err.Error(), "hello start -v=2 start") || !strings.Contains(err.Error(), "--namespace=ns") {
+		!strings.Contains(err.Error(), "hello start -v=2 start") ||
+		!strings.Contains(err.Error(), "--namespace=ns") {
 		t.Errorf("got error %v, want the status and the log", err)
 	}
 	if got := strings.Count(progress.String(), "starting it again"); got != crashLimit-1 {
@@ -54,11 +56,12 @@ trap 'exit 0' TERM; while :; do sleep 0.05; done`)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 	var starts string
-	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		content, err := os.ReadFile(r.Path() + ".starts")
-		starts = string(content)
-		return strings.Count(starts, "\n") == 3, ignoreMissing(err)
-	})
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true,
+		func(context.Context) (bool, error) {
+			content, err := os.ReadFile(r.Path() + ".starts")
+			starts = string(content)
+			return strings.Count(starts, "\n") == 3, ignoreMissing(err)
+		})
 	if err != nil {
 		t.Fatalf("not started three times: %v\n%s", err, starts)
 	}
@@ -88,15 +91,17 @@ func ignoreMissing(err error) error {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	r, _ := newRunner(t, `trap 'echo bye; exit 0' TERM; touch "$0.running"; while :; do sleep 0.05; done`)
+	r, _ := newRunner(t,
+		`trap 'echo bye; exit 0' TERM; touch "$0.running"; while :; do sleep 0.05; done`)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(r.Path() + ".running")
-		return err == nil, nil
-	})
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true,
+		func(context.Context) (bool, error) {
+			_, err := os.Stat(r.Path() + ".running")
+			return err == nil, nil
+		})
 	if err != nil {
 		t.Fatal("the operator did not start")
 	}
@@ -127,7 +132,9 @@ func TestEnvironmentIsThatOfAPod(t *testing.T) {
 	t.Setenv("NO_PROXY", "example.com")
 	r, _ := newRunner(t, "")
 	env := r.environment()
-	for entry, want := range map[string]bool{"GREETING=hello": true, "NO_PROXY=example.com": true, "OS_CLOUD=mine": false} {
+	for entry, want := range map[string]bool{
+		"GREETING=hello": true, "NO_PROXY=example.com": true, "OS_CLOUD=mine": false,
+	} {
 		if got := slices.Contains(env, entry); got != want {
 			t.Errorf("%s is there: %t, want %t", entry, got, want)
 		}

@@ -26,7 +26,8 @@ func FindRepository() (Repository, error) {
 	}
 	for _, start := range starts {
 		for dir := start; ; dir = filepath.Dir(dir) {
-			if _, err := os.Stat(filepath.Join(dir, "test", "devcluster", "kubernetes", "go.mod")); err == nil {
+			_, err := os.Stat(filepath.Join(dir, "test", "devcluster", "kubernetes", "go.mod"))
+			if err == nil {
 				return Repository(dir), nil
 			}
 			if dir == filepath.Dir(dir) {
@@ -88,7 +89,9 @@ func (d Dir) OperatorEnv(operator string) string { return d.in(operator + ".env"
 func (d Dir) FirstOperatorEnv() string { return d.in("operator.env") }
 
 // OperatorConfig is the mounted configuration file of an operator.
-func (d Dir) OperatorConfig(operator string) string { return d.in(operator+"-config", "config.yaml") }
+func (d Dir) OperatorConfig(operator string) string {
+	return d.in(operator+"-config", "config.yaml")
+}
 
 // OpenStack is the folder that operators mount at /etc/openstack. All operators have the same.
 func (d Dir) OpenStack() string { return d.in("openstack") }

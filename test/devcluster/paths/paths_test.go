@@ -16,7 +16,8 @@ func TestGuests(t *testing.T) {
 		t.Errorf("an empty folder has %q, %v", got, err)
 	}
 	for _, path := range []string{
-		dir.Guest("guest-10").AdminKubeconfig(), dir.Guest("guest-2").AdminKubeconfig(), dir.Guest("guest-3").AuditLog(),
+		dir.Guest("guest-10").AdminKubeconfig(), dir.Guest("guest-2").AdminKubeconfig(),
+		dir.Guest("guest-3").AuditLog(),
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

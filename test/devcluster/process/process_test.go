@@ -13,7 +13,8 @@ import (
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
 	p, err := Start(Options{
-		Name: "shell", Path: "/bin/sh", Args: []string{"-c", script}, Env: append(os.Environ(), "WORD=salad"),
+		Name: "shell", Path: "/bin/sh", Args: []string{"-c", script},
+		Env: append(os.Environ(), "WORD=salad"),
 		Log: filepath.Join(t.TempDir(), "logs", "shell.log"),
 	})
 	if err != nil {
@@ -34,7 +35,8 @@ func waitDone(t *testing.T, p *Process) {
 
 func TestExitErrorShowsTheEndOfTheLog(t *testing.T) {
 	t.Parallel()
-	p := shell(t, `i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done; echo "$WORD" >&2; exit 3`)
+	p := shell(t,
+		`i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done; echo "$WORD" >&2; exit 3`)
 	waitDone(t, p)
 	got := p.ExitError().Error()
 	for _, want := range []string{"shell ended: exit status 3", "line 39\nsalad"} {
@@ -96,7 +98,9 @@ func TestKillLeftovers(t *testing.T) {
 	if err := mine.Wait(); err == nil {
 		t.Error("the leftover was not killed")
 	}
-	for name, cmd := range map[string]*exec.Cmd{"of another folder": other, "of another program": foreign} {
+	for name, cmd := range map[string]*exec.Cmd{
+		"of another folder": other, "of another program": foreign,
+	} {
 		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 			t.Errorf("the process %s is gone: %v", name, err)
 		}

@@ -59,7 +59,8 @@ func (s *Source) Snapshot(ctx context.Context) (Snapshot, error) {
 }
 
 func (s *Source) readConditions(ctx context.Context, now *State) error {
-	d, err := s.operators.OperatorV1().ClusterCSIDrivers().Get(ctx, now.Driver.Name, metav1.GetOptions{})
+	d, err := s.operators.OperatorV1().ClusterCSIDrivers().Get(ctx, now.Driver.Name,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -67,7 +68,8 @@ func (s *Source) readConditions(ctx context.Context, now *State) error {
 		return err
 	}
 	now.Conditions = d.Status.Conditions
-	slices.SortFunc(now.Conditions, func(a, b opv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
+	slices.SortFunc(now.Conditions,
+		func(a, b opv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
 	return nil
 }
 
@@ -128,7 +130,8 @@ func deployment(d *appsv1.Deployment, cluster string) Workload {
 		desired = *d.Spec.Replicas
 	}
 	return Workload{
-		Kind: "Deployment", Name: d.Name, Ready: d.Status.ReadyReplicas, Desired: desired, Cluster: cluster,
+		Kind: "Deployment", Name: d.Name, Ready: d.Status.ReadyReplicas, Desired: desired,
+		Cluster: cluster,
 		RolledOut: d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == desired &&
 			d.Status.UpdatedReplicas == desired && d.Status.AvailableReplicas == desired,
 	}

@@ -44,8 +44,10 @@ func readyBoth() Snapshot {
 	return Snapshot{readyState(), {
 		Driver:     Driver{Title: "cinder", Classes: []string{"standard-csi"}},
 		Conditions: []opv1.OperatorCondition{{Type: "NFSAvailable", Status: "True"}},
-		Workloads:  []Workload{{Kind: "Deployment", Name: "controller", Ready: 2, Desired: 2, RolledOut: true}},
-		Classes:    []storagev1.StorageClass{class("standard-csi", "")},
+		Workloads: []Workload{
+			{Kind: "Deployment", Name: "controller", Ready: 2, Desired: 2, RolledOut: true},
+		},
+		Classes: []storagev1.StorageClass{class("standard-csi", "")},
 	}}
 }
 
@@ -58,7 +60,10 @@ func hostedState() State {
 		},
 		Conditions: []opv1.OperatorCondition{{Type: "NFSAvailable", Status: "True"}},
 		Workloads: []Workload{
-			{Kind: "Deployment", Name: "controller", Ready: 1, Desired: 1, RolledOut: true, Cluster: management},
+			{
+				Kind: "Deployment", Name: "controller", Ready: 1, Desired: 1, RolledOut: true,
+				Cluster: management,
+			},
 			{Kind: "DaemonSet", Name: "node", Ready: 2, Desired: 2, RolledOut: true, Cluster: guest},
 		},
 	}
@@ -78,13 +83,16 @@ func TestMissingNamesWhatIsNotReady(t *testing.T) {
 		},
 		"one not available": {
 			change: func(s *State) {
-				s.Conditions[1] = opv1.OperatorCondition{Type: "NFSAvailable", Status: "False", Reason: "Waiting", Message: "soon"}
+				s.Conditions[1] = opv1.OperatorCondition{
+					Type: "NFSAvailable", Status: "False", Reason: "Waiting", Message: "soon",
+				}
 			},
 			want: []string{"condition NFSAvailable=False Waiting: soon"},
 		},
 		"disabled whatever its status": {
 			change: func(s *State) {
-				s.Conditions = append(s.Conditions, opv1.OperatorCondition{Type: "ManilaControllerDisabled", Status: "False"})
+				s.Conditions = append(s.Conditions,
+					opv1.OperatorCondition{Type: "ManilaControllerDisabled", Status: "False"})
 			},
 			want: []string{"condition ManilaControllerDisabled=False"},
 		},
@@ -145,7 +153,9 @@ func TestDisplayPrintsOnlyChanges(t *testing.T) {
 		_, text, _ := strings.Cut(line, "s ")
 		got = append(got, text)
 	}
-	want := []string{"DaemonSet node 4/5", `gone: StorageClass csi-manila-default for share type "default"`}
+	want := []string{
+		"DaemonSet node 4/5", `gone: StorageClass csi-manila-default for share type "default"`,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
@@ -190,10 +200,18 @@ func TestMissingNamesCluster(t *testing.T) {
 		workloads func([]Workload) []Workload
 		want      []string
 	}{
-		"ready":        {workloads: func(w []Workload) []Workload { return w }},
-		"nothing":      {workloads: func([]Workload) []Workload { return nil }, want: []string{"there are no workloads"}},
-		"no control":   {workloads: func(w []Workload) []Workload { return w[1:] }, want: []string{"no Deployment controller in the management cluster"}},
-		"no node part": {workloads: func(w []Workload) []Workload { return w[:1] }, want: []string{"there are no workloads in the guest cluster"}},
+		"ready": {workloads: func(w []Workload) []Workload { return w }},
+		"nothing": {
+			workloads: func([]Workload) []Workload { return nil }, want: []string{"there are no workloads"},
+		},
+		"no control": {
+			workloads: func(w []Workload) []Workload { return w[1:] },
+			want:      []string{"no Deployment controller in the management cluster"},
+		},
+		"no node part": {
+			workloads: func(w []Workload) []Workload { return w[:1] },
+			want:      []string{"there are no workloads in the guest cluster"},
+		},
 		"rolling out": {
 			workloads: func(w []Workload) []Workload { w[0].RolledOut = false; return w },
 			want:      []string{"Deployment controller 1/1 rolling out (management)"},

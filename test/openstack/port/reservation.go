@@ -31,10 +31,13 @@ func Reserve(address string) (Reservation, error) {
 	}
 	err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
 	if err == nil {
-		err = syscall.Bind(socket, &syscall.SockaddrInet4{Port: int(parsed.Port()), Addr: parsed.Addr().As4()})
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{
+			Port: int(parsed.Port()), Addr: parsed.Addr().As4(),
+		})
 	}
 	if err != nil {
-		return Reservation{}, errors.Join(fmt.Errorf("reserving %s: %w", address, err), syscall.Close(socket))
+		err = fmt.Errorf("reserving %s: %w", address, err)
+		return Reservation{}, errors.Join(err, syscall.Close(socket))
 	}
 	return Reservation{socket: &socket}, nil
 }

@@ -29,7 +29,8 @@ func TestReservedPortRefusesConnections(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address); !errors.Is(err, syscall.ECONNREFUSED) {
+	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("connecting gives %v, %v", connection, err)
 	}
 	if err := errors.Join(reserved.Release(), reserved.Release()); err != nil {

@@ -23,7 +23,9 @@ type failure struct {
 }
 
 // Handle serves a function under a name.
-func Handle[In, Out any](mux *http.ServeMux, name string, call func(context.Context, In) (Out, error)) {
+func Handle[In, Out any](
+	mux *http.ServeMux, name string, call func(context.Context, In) (Out, error),
+) {
 	mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		decoder := json.NewDecoder(io.LimitReader(r.Body, requestLimit))
@@ -49,7 +51,8 @@ func Call[Out any](ctx context.Context, base, name string, in any) (Out, error) 
 	if err != nil {
 		return out, fmt.Errorf("encoding the request %s: %w", name, err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/"+name, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/"+name,
+		bytes.NewReader(body))
 	if err != nil {
 		return out, fmt.Errorf("creating the request %s: %w", name, err)
 	}

@@ -65,13 +65,15 @@ func (s *Simulator) catalog(c *call) []any {
 		for _, region := range s.config.Regions {
 			for _, kind := range []string{"public", "internal", "admin"} {
 				endpoints = append(endpoints, map[string]string{
-					"id": stableID(entry.Type, region, kind), "interface": kind, "region": region, "region_id": region,
-					"url": s.endpoint(entry.Service, region) + endpointVersion(entry.Service),
+					"id": stableID(entry.Type, region, kind), "interface": kind, "region": region,
+					"region_id": region, "url": s.endpoint(entry.Service, region) +
+						endpointVersion(entry.Service),
 				})
 			}
 		}
 		catalog = append(catalog, map[string]any{
-			"id": stableID(entry.Type), "type": entry.Type, "name": projectName(entry.Service), "endpoints": endpoints,
+			"id": stableID(entry.Type), "type": entry.Type, "name": projectName(entry.Service),
+			"endpoints": endpoints,
 		})
 	}
 	return catalog
@@ -79,5 +81,7 @@ func (s *Simulator) catalog(c *call) []any {
 
 // projectName is the name under which clouds register the service.
 func projectName(service Service) string {
-	return map[Service]string{Identity: "keystone", Share: "manilav2", Compute: "nova", Volume: "cinderv3"}[service]
+	return map[Service]string{
+		Identity: "keystone", Share: "manilav2", Compute: "nova", Volume: "cinderv3",
+	}[service]
 }

@@ -124,11 +124,15 @@ func (a *authority) issue(hosts []string, until time.Time) (*tls.Certificate, er
 	if err != nil {
 		return nil, fmt.Errorf("signing a server certificate: %w", err)
 	}
-	return &tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key, Leaf: certificate}, nil
+	return &tls.Certificate{
+		Certificate: [][]byte{certificate.Raw}, PrivateKey: key, Leaf: certificate,
+	}, nil
 }
 
 // sign creates a certificate from a template.
-func sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+func sign(
+	template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey,
+) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		return nil, err

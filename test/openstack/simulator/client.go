@@ -131,7 +131,9 @@ func (c *Client) ResetLog(ctx context.Context) error { return c.set(ctx, "reset-
 
 // WaitRequest waits until a request with a number above since matches, and returns it. The context
 // bounds the wait.
-func (c *Client) WaitRequest(ctx context.Context, since int, match func(Request) bool) (Request, error) {
+func (c *Client) WaitRequest(
+	ctx context.Context, since int, match func(Request) bool,
+) (Request, error) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
@@ -147,7 +149,8 @@ func (c *Client) WaitRequest(ctx context.Context, since int, match func(Request)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return Request{}, fmt.Errorf("waiting for a matching one of %d requests: %w", len(requests), ctx.Err())
+			return Request{}, fmt.Errorf("waiting for a matching one of %d requests: %w", len(requests),
+				ctx.Err())
 		}
 	}
 }

@@ -27,15 +27,21 @@ func TestLogin(t *testing.T) {
 		config Config
 		clouds Clouds
 	}{
-		"password":                                {clouds: Clouds{Auth: Password}},
-		"application credential":                  {clouds: Clouds{Auth: ApplicationCredential}},
-		"application credential by name":          {clouds: Clouds{Auth: NamedApplicationCredential}},
-		"no region":                               {clouds: Clouds{NoRegion: true}},
-		"second region":                           {config: Config{Regions: []string{"north", "south"}}, clouds: Clouds{Region: "south"}},
-		"password with TLS":                       {config: Config{TLS: true}},
-		"application credential and TLS":          {config: Config{TLS: true}, clouds: Clouds{Auth: ApplicationCredential}},
-		"a port for each service":                 {config: Config{SeparatePorts: true, TLS: true}},
-		"a name in place of the address, and TLS": {config: Config{AdvertisedHost: "localhost", TLS: true}},
+		"password":                       {clouds: Clouds{Auth: Password}},
+		"application credential":         {clouds: Clouds{Auth: ApplicationCredential}},
+		"application credential by name": {clouds: Clouds{Auth: NamedApplicationCredential}},
+		"no region":                      {clouds: Clouds{NoRegion: true}},
+		"second region": {
+			config: Config{Regions: []string{"north", "south"}}, clouds: Clouds{Region: "south"},
+		},
+		"password with TLS": {config: Config{TLS: true}},
+		"application credential and TLS": {
+			config: Config{TLS: true}, clouds: Clouds{Auth: ApplicationCredential},
+		},
+		"a port for each service": {config: Config{SeparatePorts: true, TLS: true}},
+		"a name in place of the address, and TLS": {
+			config: Config{AdvertisedHost: "localhost", TLS: true},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +80,10 @@ func TestRefusedLogin(t *testing.T) {
 			o.TenantName, o.Scope = "", &gophercloud.AuthScope{DomainID: accepted.DomainID}
 		},
 		"wrong secret": func(o *gophercloud.AuthOptions) {
-			*o = gophercloud.AuthOptions{ApplicationCredentialID: accepted.ApplicationCredentialID, ApplicationCredentialSecret: "wrong"}
+			*o = gophercloud.AuthOptions{
+				ApplicationCredentialID:     accepted.ApplicationCredentialID,
+				ApplicationCredentialSecret: "wrong",
+			}
 		},
 		"application credential with a scope": func(o *gophercloud.AuthOptions) {
 			*o = gophercloud.AuthOptions{
@@ -95,7 +104,8 @@ func TestRefusedLogin(t *testing.T) {
 			}
 			spoil(&options)
 			options.IdentityEndpoint = info.AuthURL
-			if _, err := openstack.AuthenticatedClient(ctx, options); !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
+			_, err := openstack.AuthenticatedClient(ctx, options)
+			if !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
 				t.Errorf("got %v, want 401", err)
 			}
 		})
@@ -179,7 +189,8 @@ func TestTokenAPI(t *testing.T) {
 		t.Errorf("%d revocations, want 1", got)
 	}
 	provider.ReauthFunc = nil
-	if err := tokens.Get(ctx, identity, provider.TokenID).Err; !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
+	err = tokens.Get(ctx, identity, provider.TokenID).Err
+	if !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
 		t.Errorf("got %v for a revoked token, want 401", err)
 	}
 }
@@ -238,7 +249,9 @@ func TestShareTypeChanges(t *testing.T) {
 			t.Errorf("share types (-want +got):\n%s", diff)
 		}
 	}
-	_, err := client.AddShareType(ctx, ShareType{Name: "d/é?&", Default: true, ExtraSpecs: map[string]string{"k": "v"}})
+	_, err := client.AddShareType(ctx, ShareType{
+		Name: "d/é?&", Default: true, ExtraSpecs: map[string]string{"k": "v"},
+	})
 	must(t, err)
 	_, err = client.AddShareType(ctx, ShareType{Name: "hidden", Private: true})
 	must(t, err)
@@ -246,7 +259,8 @@ func TestShareTypeChanges(t *testing.T) {
 	must(t, client.SetShareTypeOrder(ctx, Reversed))
 	expect("d/é?&", "c", "b", "a")
 
-	if _, err := client.AddShareType(ctx, ShareType{Name: "a"}); err == nil || !strings.Contains(err.Error(), "exists already") {
+	_, err = client.AddShareType(ctx, ShareType{Name: "a"})
+	if err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second share type of the same name: got error %v", err)
 	}
 	if _, err := client.AddShareType(ctx, ShareType{Name: strings.Repeat("x", 256)}); err == nil {
@@ -261,7 +275,8 @@ func TestShareTypeChanges(t *testing.T) {
 	}
 	must(t, client.RemoveShareType(ctx, "d/é?&"))
 	expect("c", "b", "a")
-	if err := client.RemoveShareType(ctx, "d/é?&"); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	err = client.RemoveShareType(ctx, "d/é?&")
+	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("removing a share type twice: got error %v", err)
 	}
 
@@ -287,7 +302,8 @@ func TestMicroversions(t *testing.T) {
 	service := manilaClient(ctx, t, client, Clouds{})
 	supported, err := utils.GetSupportedMicroversions(ctx, service)
 	must(t, err)
-	if want := (utils.SupportedMicroversions{MaxMajor: 2, MaxMinor: 50, MinMajor: 2}); supported != want {
+	want := (utils.SupportedMicroversions{MaxMajor: 2, MaxMinor: 50, MinMajor: 2})
+	if supported != want {
 		t.Errorf("supported versions %v, want %v", supported, want)
 	}
 	page, err := apiversions.List(service).AllPages(ctx)
@@ -297,7 +313,8 @@ func TestMicroversions(t *testing.T) {
 	if len(versions) != 2 {
 		t.Errorf("%d versions, want v1.0 and v2.0", len(versions))
 	}
-	old, now := []string{"os-share-type-access:is_public"}, []string{"description", "is_default", "share_type_access:is_public"}
+	old := []string{"os-share-type-access:is_public"}
+	now := []string{"description", "is_default", "share_type_access:is_public"}
 	tests := map[string]struct {
 		status  int
 		version string
@@ -328,7 +345,9 @@ func TestMicroversions(t *testing.T) {
 }
 
 // listTypes lists the share types and returns the fields that depend on the version.
-func listTypes(ctx context.Context, t *testing.T, service gophercloud.ServiceClient, version string) (int, string, []string) {
+func listTypes(
+	ctx context.Context, t *testing.T, service gophercloud.ServiceClient, version string,
+) (int, string, []string) {
 	t.Helper()
 	service.Microversion = version
 	var content struct {

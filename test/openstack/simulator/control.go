@@ -28,7 +28,8 @@ func (s *Simulator) controlHandler() http.Handler {
 	handleGet(mux, "catalog", func() ([]CatalogEntry, error) { return s.keystone.entries(), nil })
 	handleGet(mux, "counters", func() (Counters, error) { return s.journal.count(), nil })
 
-	handle(mux, "clouds", func(o Clouds) (string, error) { return o.render(s.info, s.keystone.current()) })
+	handle(mux, "clouds",
+		func(o Clouds) (string, error) { return o.render(s.info, s.keystone.current()) })
 	handle(mux, "add-type", s.manila.add)
 	handle(mux, "rotate", s.controlRotate)
 	handle(mux, "zones", s.zones.of)
@@ -39,8 +40,10 @@ func (s *Simulator) controlHandler() http.Handler {
 	handleSet(mux, "remove-type", s.manila.remove)
 	handleSet(mux, "order-types", s.manila.setOrder)
 	handleSet(mux, "token-ttl", s.controlTTL)
-	handleSet(mux, "set-catalog", func(e CatalogEntry) error { return s.keystone.setRemoved(e.Type, e.Removed) })
-	handleSet(mux, "set-zones", func(list zoneList) error { return s.zones.set(list.Service, list.Zones) })
+	handleSet(mux, "set-catalog",
+		func(e CatalogEntry) error { return s.keystone.setRemoved(e.Type, e.Removed) })
+	handleSet(mux, "set-zones",
+		func(list zoneList) error { return s.zones.set(list.Service, list.Zones) })
 	handleSet(mux, "reset-log", func(rpc.None) error { s.journal.reset(); return nil })
 	return mux
 }
@@ -70,7 +73,8 @@ func (s *Simulator) controlSetFault(ctx context.Context, fault Fault) (Fault, er
 		return Fault{}, err
 	}
 	fault = s.faults.add(fault)
-	return fault, s.adjust(ctx, func(f *frontend) bool { return fault.connection() && f.serves(fault) })
+	return fault, s.adjust(ctx,
+		func(f *frontend) bool { return fault.connection() && f.serves(fault) })
 }
 
 // controlClearFaults closes connections that were opened with a bad certificate.

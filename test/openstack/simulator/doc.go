@@ -4,19 +4,20 @@
 //
 // # What is simulated
 //
-//   - Identity (Keystone v3): version documents; POST, GET, HEAD and DELETE of /v3/auth/tokens with the methods
-//     password, application_credential (by id, or by name and user) and token; project scope; token expiry and
-//     revocation; a catalog with regions from which entries can be removed.
-//   - Shared file systems (Manila v2): version documents, the microversion header with its 400 and 406 answers, share
-//     types: list, show, default, extra specs. Names of fields follow the requested microversion
-//     (os-share-type-access:is_public before 2.7, share_type_access:is_public since; description since 2.41,
-//     is_default since 2.46).
-//   - Compute (Nova v2.1) and block storage (Cinder v3): version documents and /os-availability-zone.
-//   - Every answer carries an X-Openstack-Request-Id that is never the same twice, and 5xx faults repeat it in the body,
-//     so that a message built from an answer is caught if it is not stable.
-//   - Failure: see Fault. Some faults are about requests, others (reset-connect, unreachable, bad-certificate) about
-//     connections; the latter hit every service behind the same listener. Config.SeparatePorts gives each service a
-//     listener of its own.
+//   - Identity (Keystone v3): version documents; POST, GET, HEAD and DELETE of /v3/auth/tokens with
+//     the methods password, application_credential (by id, or by name and user) and token; project
+//     scope; token expiry and revocation; a catalog with regions from which entries can be removed.
+//   - Shared file systems (Manila v2): version documents, the microversion header with its 400 and
+//     406 answers, share types: list, show, default, extra specs. Names of fields follow the
+//     requested microversion (os-share-type-access:is_public before 2.7,
+//     share_type_access:is_public since; description since 2.41, is_default since 2.46).
+//   - Compute (Nova v2.1) and block storage (Cinder v3): version documents and
+//     /os-availability-zone.
+//   - Every answer carries an X-Openstack-Request-Id that is never the same twice, and 5xx faults
+//     repeat it in the body, so that a message built from an answer is caught if it is not stable.
+//   - Failure: see Fault. Some faults are about requests, others (reset-connect, unreachable,
+//     bad-certificate) about connections; the latter hit every service behind the same listener.
+//     Config.SeparatePorts gives each service a listener of its own.
 //
 // # What is not simulated
 //

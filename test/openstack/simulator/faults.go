@@ -48,7 +48,10 @@ const (
 
 // Modes lists all modes.
 func Modes() []Mode {
-	return []Mode{Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, ResetConnect, Unreachable, BadCertificate}
+	return []Mode{
+		Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, ResetConnect, Unreachable,
+		BadCertificate,
+	}
 }
 
 // Fault is a failure that is switched on with Client.SetFault. Faults that match one request are
@@ -107,7 +110,8 @@ func (f Fault) normalise(tls bool) (Fault, error) {
 	case f.Times < 0:
 		return f, fmt.Errorf("times %d is negative", f.Times)
 	case f.connection() && (f.PathPrefix != "" || f.Method != ""):
-		return f, fmt.Errorf("mode %s is about connections and takes neither path prefix nor method", f.Mode)
+		return f, fmt.Errorf("mode %s is about connections and takes neither path prefix nor method",
+			f.Mode)
 	case f.connection() && f.Mode != ResetConnect && f.Times != 0:
 		return f, fmt.Errorf("mode %s takes no number of times: it lasts until cleared", f.Mode)
 	}
@@ -118,9 +122,11 @@ func (f Fault) normalise(tls bool) (Fault, error) {
 func (f Fault) normaliseMode(tls bool) (Fault, error) {
 	switch {
 	case (f.Mode == Slow) != (f.Delay > 0):
-		return f, fmt.Errorf("mode %s with delay %s: mode slow, and no other, takes a positive delay", f.Mode, f.Delay)
+		return f, fmt.Errorf("mode %s with delay %s: mode slow, and no other, takes a positive delay",
+			f.Mode, f.Delay)
 	case (f.Mode == Status) != (f.Status != 0):
-		return f, fmt.Errorf("mode %s with status %d: mode status, and no other, takes a status", f.Mode, f.Status)
+		return f, fmt.Errorf("mode %s with status %d: mode status, and no other, takes a status",
+			f.Mode, f.Status)
 	case f.Mode == Status && (f.Status < http.StatusBadRequest || f.Status > 599):
 		return f, fmt.Errorf("status %d is not an error, want 400 to 599", f.Status)
 	case (f.Mode == Foreign) != (f.Answer != nil):
@@ -200,7 +206,8 @@ func (s *faultSet) strike(c *call) []*activeFault {
 	var struck []*activeFault
 	for _, fault := range s.active {
 		if fault.connection() || !fault.hits(c.service) || fault.exhausted() ||
-			!strings.HasPrefix(c.urlPath, fault.PathPrefix) || (fault.Method != "" && fault.Method != c.method) {
+			!strings.HasPrefix(c.urlPath, fault.PathPrefix) ||
+			(fault.Method != "" && fault.Method != c.method) {
 			continue
 		}
 		fault.Hits++

@@ -24,23 +24,34 @@ func TestRequestFaults(t *testing.T) {
 	}
 	syntax := func(err error) bool {
 		var bad *json.SyntaxError
-		return errors.As(err, &bad) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "unmarshal")
+		return errors.As(err, &bad) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			strings.Contains(err.Error(), "unmarshal")
 	}
 	tests := map[string]struct {
 		fault Fault
 		want  func(error) bool
 	}{
-		"401":       {Fault{Mode: Status, Status: 401}, status(401)},
-		"403":       {Fault{Mode: Status, Status: 403}, status(403)},
-		"404":       {Fault{Mode: Status, Status: 404}, status(404)},
-		"500":       {Fault{Mode: Status, Status: 500}, status(500)},
-		"503":       {Fault{Mode: Status, Status: 503}, status(503)},
-		"reset":     {Fault{Mode: Reset}, func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }},
-		"garbage":   {Fault{Mode: Garbage}, syntax},
-		"truncated": {Fault{Mode: Truncated}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		"foreign":   {Fault{Mode: Foreign, Answer: &Answer{Start: `{"share_types":"`, Body: "x", Size: 100_000, End: `"}`, Gzip: true}}, syntax},
+		"401": {Fault{Mode: Status, Status: 401}, status(401)},
+		"403": {Fault{Mode: Status, Status: 403}, status(403)},
+		"404": {Fault{Mode: Status, Status: 404}, status(404)},
+		"500": {Fault{Mode: Status, Status: 500}, status(500)},
+		"503": {Fault{Mode: Status, Status: 503}, status(503)},
+		"reset": {
+			Fault{Mode: Reset}, func(err error) bool { return errors.Is(err, syscall.ECONNRESET) },
+		},
+		"garbage": {Fault{Mode: Garbage}, syntax},
+		"truncated": {
+			Fault{Mode: Truncated}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) },
+		},
+		"foreign": {
+			Fault{Mode: Foreign, Answer: &Answer{
+				Start: `{"share_types":"`, Body: "x", Size: 100_000, End: `"}`, Gzip: true,
+			}}, syntax,
+		},
 		"foreign status": {
-			Fault{Mode: Foreign, Answer: &Answer{Status: 418, Header: map[string]string{"X-A": "b"}, Body: "x", Pause: time.Millisecond}}, status(418),
+			Fault{Mode: Foreign, Answer: &Answer{
+				Status: 418, Header: map[string]string{"X-A": "b"}, Body: "x", Pause: time.Millisecond,
+			}}, status(418),
 		},
 	}
 	for name, test := range tests {
@@ -89,7 +100,8 @@ func TestIdentityFaults(t *testing.T) {
 			if _, _, err := login(ctx, t, client, Clouds{}); (err == nil) != test.ok {
 				t.Errorf("logging in gives %v", err)
 			}
-			if got := counters(ctx, t, client); got.LoginAttempts != 1 || (got.Logins == 1) != (test.ok || test.fault.Mode == Truncated) {
+			got := counters(ctx, t, client)
+			if got.LoginAttempts != 1 || (got.Logins == 1) != (test.ok || test.fault.Mode == Truncated) {
 				t.Errorf("%d login attempts, %d logins", got.LoginAttempts, got.Logins)
 			}
 		})
@@ -123,7 +135,8 @@ func TestHang(t *testing.T) {
 	leaving, leave := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { _, err := typeNames(leaving, service); left <- err }()
-	_, err = client.WaitRequest(ctx, hanging.Number, func(r Request) bool { return len(r.Faults) == 1 })
+	_, err = client.WaitRequest(ctx, hanging.Number,
+		func(r Request) bool { return len(r.Faults) == 1 })
 	must(t, err)
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
@@ -173,7 +186,8 @@ func TestSlow(t *testing.T) {
 	set(ctx, t, client, Fault{Mode: Slow, Delay: delay, PathPrefix: "/share/v2/types"})
 	set(ctx, t, client, Fault{Mode: Status, Status: 500, Times: 1})
 	start := time.Now()
-	if _, err := typeNames(ctx, service); !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
+	_, err := typeNames(ctx, service)
+	if !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
 		t.Errorf("got %v, want the second fault's 500", err)
 	}
 	if took := time.Since(start); took < delay {
@@ -183,7 +197,7 @@ func TestSlow(t *testing.T) {
 	set(ctx, t, client, Fault{Mode: Slow, Delay: time.Hour})
 	released := make(chan error, 1)
 	go func() { _, err := typeNames(ctx, service); released <- err }()
-	_, err := client.WaitRequest(ctx, 0, func(r Request) bool { return len(r.Faults) == 1 && !r.Done })
+	_, err = client.WaitRequest(ctx, 0, func(r Request) bool { return len(r.Faults) == 1 && !r.Done })
 	must(t, err)
 	must(t, client.ClearFaults(ctx))
 	if err := <-released; err != nil {
@@ -212,7 +226,9 @@ func TestConnectionFaults(t *testing.T) {
 		"reset-connect": {Fault{Mode: ResetConnect}, func(err error) bool {
 			return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		}},
-		"unreachable": {Fault{Mode: Unreachable}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
+		"unreachable": {
+			Fault{Mode: Unreachable}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) },
+		},
 		"wrong host": {Fault{Mode: BadCertificate}, func(err error) bool {
 			return errors.As(err, new(x509.HostnameError))
 		}},
@@ -308,7 +324,8 @@ func TestRefusedFaults(t *testing.T) {
 			}
 		})
 	}
-	if err := client.ClearFaults(ctx, "fault-9"); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	err := client.ClearFaults(ctx, "fault-9")
+	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("clearing a fault that is not set: got error %v", err)
 	}
 }

@@ -56,8 +56,11 @@ func (a Answer) send(ctx context.Context, closed <-chan struct{}, w http.Respons
 	return err
 }
 
-func (a Answer) repeat(ctx context.Context, closed <-chan struct{}, w http.ResponseWriter, to io.Writer) error {
-	for sent := int64(0); a.Size < 0 || sent == 0 || sent < a.Size; sent += max(int64(len(a.Body)), 1) {
+func (a Answer) repeat(
+	ctx context.Context, closed <-chan struct{}, w http.ResponseWriter, to io.Writer,
+) error {
+	step := max(int64(len(a.Body)), 1)
+	for sent := int64(0); a.Size < 0 || sent == 0 || sent < a.Size; sent += step {
 		if a.Pause > 0 {
 			if err := http.NewResponseController(w).Flush(); err != nil {
 				return err

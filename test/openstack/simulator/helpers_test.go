@@ -41,7 +41,9 @@ func run(t *testing.T, config Config) (*Simulator, *Client, context.Context) {
 }
 
 // login logs in with gophercloud and a clouds.yaml from the simulator.
-func login(ctx context.Context, t *testing.T, client *Client, options Clouds) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
+func login(
+	ctx context.Context, t *testing.T, client *Client, options Clouds,
+) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
 	t.Helper()
 	info, err := client.Info(ctx)
 	if err != nil {
@@ -77,7 +79,9 @@ func browser(tlsConfig *tls.Config) http.Client {
 }
 
 // manilaClient logs in and returns a Manila client.
-func manilaClient(ctx context.Context, t *testing.T, client *Client, options Clouds) *gophercloud.ServiceClient {
+func manilaClient(
+	ctx context.Context, t *testing.T, client *Client, options Clouds,
+) *gophercloud.ServiceClient {
 	t.Helper()
 	provider, endpoint, err := login(ctx, t, client, options)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 const (
 	keystoneTime      = "2006-01-02T15:04:05.000000Z"
 	textAuthenticate  = "The request you have made requires authentication."
-	textScopedAppCred = "Error authenticating with application credential: Application credentials cannot request a scope."
-	textNoToken       = "Could not find token."
+	textScopedAppCred = "Error authenticating with application credential: " +
+		"Application credentials cannot request a scope."
+	textNoToken = "Could not find token."
 )
 
 // token is a token that was issued.
@@ -56,7 +57,8 @@ func (s *Simulator) identity(c *call) reply {
 	case "/v3/auth/catalog":
 		return s.authCatalog(c)
 	}
-	if user, id, ok := strings.Cut(strings.TrimPrefix(c.path, "/v3/users/"), "/application_credentials/"); ok {
+	user, id, ok := strings.Cut(strings.TrimPrefix(c.path, "/v3/users/"), "/application_credentials/")
+	if ok {
 		return s.applicationCredential(c, user, id)
 	}
 	return s.failure(c, http.StatusNotFound, "The resource could not be found.")
@@ -68,7 +70,9 @@ func (s *Simulator) identityVersions(c *call) reply {
 		"id":      "v3.14",
 		"status":  "stable",
 		"updated": "2020-04-07T00:00:00Z",
-		"links":   []any{map[string]string{"rel": "self", "href": s.endpoint(Identity, c.region) + "/v3/"}},
+		"links": []any{map[string]string{
+			"rel": "self", "href": s.endpoint(Identity, c.region) + "/v3/",
+		}},
 		"media-types": []any{map[string]string{
 			"base": "application/json", "type": "application/vnd.openstack.identity-v3+json",
 		}},
@@ -76,7 +80,8 @@ func (s *Simulator) identityVersions(c *call) reply {
 	if c.path == "/v3" {
 		return document(http.StatusOK, map[string]any{"version": version})
 	}
-	return document(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []any{version}}})
+	return document(http.StatusMultipleChoices,
+		map[string]any{"versions": map[string]any{"values": []any{version}}})
 }
 
 // authCatalog shows the catalog to the holder of a token.
@@ -94,7 +99,9 @@ func (s *Simulator) applicationCredential(c *call, user, id string) reply {
 	case !s.keystone.valid(c.header.Get(headerAuthToken)):
 		return s.failure(c, http.StatusUnauthorized, textAuthenticate)
 	case user != owner.UserID:
-		return s.failure(c, http.StatusForbidden, "You are not authorized to perform the requested action: identity:get_application_credential.")
+		return s.failure(c, http.StatusForbidden,
+			"You are not authorized to perform the requested action: "+
+				"identity:get_application_credential.")
 	case id != owner.ApplicationCredentialID:
 		return s.failure(c, http.StatusNotFound, "Could not find Application Credential: "+id+".")
 	}
@@ -103,7 +110,8 @@ func (s *Simulator) applicationCredential(c *call, user, id string) reply {
 		expires = expiry.UTC().Format("2006-01-02T15:04:05.000000")
 	}
 	return document(http.StatusOK, map[string]any{"application_credential": map[string]any{
-		"id": id, "name": owner.ApplicationCredentialName, "description": nil, "project_id": owner.ProjectID, "expires_at": expires,
+		"id": id, "name": owner.ApplicationCredentialName, "description": nil,
+		"project_id": owner.ProjectID, "expires_at": expires,
 		"unrestricted": false, "system": nil, "roles": []any{memberRole()},
 		"links": map[string]string{"self": s.endpoint(Identity, c.region) + c.path},
 	}})
@@ -132,14 +140,16 @@ func (s *Simulator) tokens(c *call) reply {
 		s.journal.revoked(s.keystone.revoke(subject.id))
 		return reply{status: http.StatusNoContent}
 	}
-	return s.failure(c, http.StatusMethodNotAllowed, "The method is not allowed for the requested URL.")
+	return s.failure(c, http.StatusMethodNotAllowed,
+		"The method is not allowed for the requested URL.")
 }
 
 // login answers a request for a token.
 func (s *Simulator) login(c *call) reply {
 	var request authRequest
 	if err := json.Unmarshal(c.body, &request); err != nil || len(request.Auth.Identity.Methods) == 0 {
-		return s.failure(c, http.StatusBadRequest, "Expecting to find auth.identity.methods in the JSON body.")
+		return s.failure(c, http.StatusBadRequest,
+			"Expecting to find auth.identity.methods in the JSON body.")
 	}
 	issued, refusal := s.keystone.issue(request)
 	if refusal != "" {
@@ -169,8 +179,12 @@ func (s *Simulator) tokenReply(c *call, status int, t token) reply {
 	}
 	if t.scoped {
 		content["is_domain"] = false
-		content["project"] = map[string]any{"id": owner.ProjectID, "name": owner.ProjectName, "domain": domain}
-		content["roles"] = []any{map[string]string{"id": "9fe2ff9ee4384b1894a90878d3e92bab", "name": "member"}}
+		content["project"] = map[string]any{
+			"id": owner.ProjectID, "name": owner.ProjectName, "domain": domain,
+		}
+		content["roles"] = []any{map[string]string{
+			"id": "9fe2ff9ee4384b1894a90878d3e92bab", "name": "member",
+		}}
 		content["catalog"] = s.catalog(c)
 	}
 	answer := document(status, map[string]any{"token": content})

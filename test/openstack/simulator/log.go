@@ -109,8 +109,8 @@ func (j *journal) begin(c *call) *Request {
 	defer j.mu.Unlock()
 	j.number++
 	request := &Request{
-		Number: j.number, Time: j.now(), Service: c.service, Region: c.region, Method: c.method, Path: c.urlPath,
-		Token: tokenHash(c.header.Get(headerAuthToken)), Connection: c.connection,
+		Number: j.number, Time: j.now(), Service: c.service, Region: c.region, Method: c.method,
+		Path: c.urlPath, Token: tokenHash(c.header.Get(headerAuthToken)), Connection: c.connection,
 	}
 	j.requests = append(j.requests, request)
 	if excess := len(j.requests) - j.limit; excess > 0 {

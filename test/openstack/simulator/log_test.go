@@ -19,10 +19,13 @@ func TestLog(t *testing.T) {
 	got, err := client.Log(ctx, 0)
 	must(t, err)
 	want := []Request{
-		{Number: 1, Service: Identity, Region: DefaultRegion, Method: "POST", Path: "/identity/v3/auth/tokens", Status: 201, Done: true, Connection: 1},
 		{
-			Number: 2, Service: Share, Region: DefaultRegion, Method: "GET", Path: "/share/v2/types", Status: 200,
-			Done: true, Connection: 1, Token: tokenHash(service.TokenID),
+			Number: 1, Service: Identity, Region: DefaultRegion, Method: "POST",
+			Path: "/identity/v3/auth/tokens", Status: 201, Done: true, Connection: 1,
+		},
+		{
+			Number: 2, Service: Share, Region: DefaultRegion, Method: "GET", Path: "/share/v2/types",
+			Status: 200, Done: true, Connection: 1, Token: tokenHash(service.TokenID),
 		},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Request{}, "Time", "Duration")); diff != "" {
@@ -40,7 +43,8 @@ func TestLog(t *testing.T) {
 		Statuses:      map[string]int{"identity 201": 1, "share 200": 1},
 		LoginAttempts: 1, Logins: 1,
 	}
-	if diff := cmp.Diff(wantCounters, counters(ctx, t, client), cmpopts.IgnoreFields(Counters{}, "Since")); diff != "" {
+	diff := cmp.Diff(wantCounters, counters(ctx, t, client), cmpopts.IgnoreFields(Counters{}, "Since"))
+	if diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
 	must(t, client.ResetLog(ctx))
@@ -64,7 +68,9 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	must(t, err)
 	text, err := json.Marshal([]any{requests, counters(ctx, t, client)})
 	must(t, err)
-	for _, secret := range []string{accepted.Password, accepted.ApplicationCredentialSecret, provider.TokenID} {
+	for _, secret := range []string{
+		accepted.Password, accepted.ApplicationCredentialSecret, provider.TokenID,
+	} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("%q is in the log", secret)
 		}

@@ -73,7 +73,8 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set(headerRequestID, c.id)
 	if answer.foreign != nil {
-		_ = answer.foreign.send(r.Context(), s.closed.Done(), w) // a client that leaves is what such answers are for
+		// A client that leaves is what such answers are for.
+		_ = answer.foreign.send(r.Context(), s.closed.Done(), w)
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(answer.body)))
@@ -89,7 +90,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 
 // read takes a request apart. A body that breaks off is for the service to complain about.
 func (s *Simulator) read(r *http.Request) *call {
-	c := &call{id: requestID(), method: r.Method, urlPath: r.URL.Path, query: r.URL.Query(), header: r.Header}
+	c := &call{
+		id: requestID(), method: r.Method, urlPath: r.URL.Path, query: r.URL.Query(), header: r.Header,
+	}
 	c.region, c.service, c.path = s.locate(r.URL.Path)
 	c.body, _ = io.ReadAll(io.LimitReader(r.Body, maximumBody))
 	if conn, ok := r.Context().Value(connectionKey{}).(*connection); ok {
@@ -199,10 +202,11 @@ func (s *Simulator) failure(c *call, status int, message string) reply {
 // errorKind is the key under which Nova, Cinder and Manila describe an error.
 func errorKind(status int) string {
 	kinds := map[int]string{
-		http.StatusBadRequest: "badRequest", http.StatusForbidden: "forbidden", http.StatusNotFound: "itemNotFound",
-		http.StatusMethodNotAllowed: "badMethod", http.StatusConflict: "conflictingRequest",
-		http.StatusRequestEntityTooLarge: "overLimit", http.StatusTooManyRequests: "overLimit",
-		http.StatusNotImplemented: "notImplemented", http.StatusServiceUnavailable: "serviceUnavailable",
+		http.StatusBadRequest: "badRequest", http.StatusForbidden: "forbidden",
+		http.StatusNotFound: "itemNotFound", http.StatusMethodNotAllowed: "badMethod",
+		http.StatusConflict: "conflictingRequest", http.StatusRequestEntityTooLarge: "overLimit",
+		http.StatusTooManyRequests: "overLimit", http.StatusNotImplemented: "notImplemented",
+		http.StatusServiceUnavailable: "serviceUnavailable",
 	}
 	if kind, ok := kinds[status]; ok {
 		return kind

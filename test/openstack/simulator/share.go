@@ -59,8 +59,9 @@ func (s *Simulator) negotiate(c *call) (microversion, *reply) {
 		return version, &refusal
 	}
 	if !version.atLeast(lowest) || !highest.atLeast(version) {
-		refusal := s.failure(c, http.StatusNotAcceptable, "Version "+wanted+" is not supported by the API. Minimum is "+
-			lowest.String()+" and maximum is "+highest.String()+".")
+		refusal := s.failure(c, http.StatusNotAcceptable,
+			"Version "+wanted+" is not supported by the API. Minimum is "+lowest.String()+
+				" and maximum is "+highest.String()+".")
 		return version, &refusal
 	}
 	return version, nil
@@ -70,8 +71,9 @@ func (s *Simulator) negotiate(c *call) (microversion, *reply) {
 func (s *Simulator) shareVersions(c *call, status int) reply {
 	describe := func(id, status, path, low, high string) map[string]any {
 		return map[string]any{
-			"id": id, "status": status, "version": high, "min_version": low, "updated": "2015-08-27T11:33:21Z",
-			"links": []any{map[string]string{"rel": "self", "href": s.endpoint(Share, c.region) + path}},
+			"id": id, "status": status, "version": high, "min_version": low,
+			"updated": "2015-08-27T11:33:21Z",
+			"links":   []any{map[string]string{"rel": "self", "href": s.endpoint(Share, c.region) + path}},
 			"media-types": []any{map[string]string{
 				"base": "application/json", "type": "application/vnd.openstack.share+json;version=1",
 			}},

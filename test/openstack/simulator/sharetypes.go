@@ -68,7 +68,8 @@ func newManila(config Config) (*manila, error) {
 func (m *manila) add(shareType ShareType) (ShareType, error) {
 	name := shareType.Name
 	if !utf8.ValidString(name) || name == "" || utf8.RuneCountInString(name) > longestTypeName {
-		return ShareType{}, fmt.Errorf("share type name %q: want 1 to %d characters", name, longestTypeName)
+		return ShareType{}, fmt.Errorf("share type name %q: want 1 to %d characters", name,
+			longestTypeName)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +136,8 @@ func (m *manila) visible() []ShareType {
 // find returns a visible share type by ID, or the default one by the word "default".
 func (m *manila) find(id string) (ShareType, bool) {
 	types := m.visible()
-	index := slices.IndexFunc(types, func(t ShareType) bool { return t.ID == id || id == "default" && t.Default })
+	index := slices.IndexFunc(types,
+		func(t ShareType) bool { return t.ID == id || id == "default" && t.Default })
 	if index < 0 {
 		return ShareType{}, false
 	}

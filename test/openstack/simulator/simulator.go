@@ -52,10 +52,13 @@ func New(config Config) (*Simulator, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("configuring the OpenStack simulator: %w", err)
 	}
-	s := &Simulator{config: config, faults: &faultSet{}, journal: newJournal(config.LogLimit, config.Now)}
+	s := &Simulator{
+		config: config, faults: &faultSet{}, journal: newJournal(config.LogLimit, config.Now),
+	}
 	s.keystone = newKeystone(config)
 	s.zones = newZones(config)
-	s.closed, s.closing = context.WithCancel(context.Background()) // ended by Close, whatever context Start gets
+	// Close ends it, whatever context Start gets.
+	s.closed, s.closing = context.WithCancel(context.Background())
 	var err error
 	if s.manila, err = newManila(config); err != nil {
 		return nil, fmt.Errorf("configuring the OpenStack simulator: %w", err)

@@ -32,7 +32,8 @@ func (z *zones) of(service Service) ([]Zone, error) {
 	defer z.mu.Unlock()
 	list, ok := z.byService[service]
 	if !ok {
-		return nil, fmt.Errorf("service %q has no availability zones, want %s or %s", service, Compute, Volume)
+		return nil, fmt.Errorf("service %q has no availability zones, want %s or %s", service, Compute,
+			Volume)
 	}
 	return append([]Zone{}, list...), nil
 }
@@ -53,7 +54,8 @@ func (s *Simulator) availability(c *call) reply {
 	version := endpointVersion(c.service)
 	switch c.path {
 	case "/":
-		return document(http.StatusMultipleChoices, map[string]any{"versions": []any{s.version(c, version)}})
+		return document(http.StatusMultipleChoices,
+			map[string]any{"versions": []any{s.version(c, version)}})
 	case version:
 		return document(http.StatusOK, map[string]any{"version": s.version(c, version)})
 	}
@@ -81,7 +83,9 @@ func (s *Simulator) zoneList(c *call) reply {
 	}
 	views := []any{}
 	for _, zone := range list {
-		view := map[string]any{"zoneName": zone.Name, "zoneState": map[string]bool{"available": !zone.Unavailable}}
+		view := map[string]any{
+			"zoneName": zone.Name, "zoneState": map[string]bool{"available": !zone.Unavailable},
+		}
 		if c.service == Compute {
 			view["hosts"] = nil
 		}
@@ -97,7 +101,10 @@ func (s *Simulator) version(c *call, path string) map[string]any {
 		id, highest, lowest = "v3.0", "3.71", "3.0"
 	}
 	return map[string]any{
-		"id": id, "status": "CURRENT", "version": highest, "min_version": lowest, "updated": "2016-02-08T12:20:21Z",
-		"links": []any{map[string]string{"rel": "self", "href": s.endpoint(c.service, c.region) + path + "/"}},
+		"id": id, "status": "CURRENT", "version": highest, "min_version": lowest,
+		"updated": "2016-02-08T12:20:21Z",
+		"links": []any{map[string]string{
+			"rel": "self", "href": s.endpoint(c.service, c.region) + path + "/",
+		}},
 	}
 }
