@@ -119,6 +119,8 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 		if !strings.Contains(line, from.user) && !strings.Contains(line, from.program) {
 			continue
 		}
+		// An API server that ends while it writes leaves part of an event, and the next one appends.
+		line = line[max(0, strings.LastIndex(line, `{"kind":"Event",`)):]
 		var e auditEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			return nil, fmt.Errorf("decoding the audit log: %w", err)
