@@ -19,7 +19,8 @@ func adviceFor(f flavour.Flavour) advice {
 		}
 	}
 	return advice{
-		missing: "look at CredentialsRequest openstack-cinder-csi-driver-operator, or create it with key " + cloudsKey,
-		wrong:   "correct it",
+		missing: "look at CredentialsRequest openstack-cinder-csi-driver-operator, " +
+			"or create it with key " + cloudsKey,
+		wrong: "correct it",
 	}
 }

@@ -38,7 +38,9 @@ func assetsOf[T any](t *testing.T, f flavour.Flavour, role bundle.Role) []T {
 }
 
 func container(pod corev1.PodSpec) corev1.Container {
-	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "csi-driver" })
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool {
+		return c.Name == "csi-driver"
+	})
 	return pod.Containers[i]
 }
 
@@ -59,12 +61,13 @@ func eachPod(t *testing.T, test func(t *testing.T, pod corev1.PodSpec)) {
 	}
 }
 
-// TestMountsAgree compares where cloud.conf says that files are with where the manifests mount them.
+// TestMountsAgree compares where cloud.conf says that files are with where the manifests mount
+// them.
 func TestMountsAgree(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
 		t.Helper()
-		want := map[string]string{
+		want := keys{
 			mountedClouds:                       "Secret " + credentialsSecret + " " + cloudsKey,
 			mountedCA:                           "ConfigMap " + configMap + " " + bundleKey + " optional",
 			"/etc/kubernetes/config/cloud.conf": "ConfigMap " + configMap + " " + configKey,
@@ -77,7 +80,7 @@ func TestMountsAgree(t *testing.T) {
 
 // files are what the driver's container finds, and which key of which object each is.
 func files(pod corev1.PodSpec) map[string]string {
-	ret := map[string]string{}
+	ret := keys{}
 	for _, mount := range container(pod).VolumeMounts {
 		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
 		var source string
@@ -85,9 +88,11 @@ func files(pod corev1.PodSpec) map[string]string {
 		var optional *bool
 		switch volume := pod.Volumes[i]; {
 		case volume.Secret != nil:
-			source, items, optional = "Secret "+volume.Secret.SecretName, volume.Secret.Items, volume.Secret.Optional
+			s := volume.Secret
+			source, items, optional = "Secret "+s.SecretName, s.Items, s.Optional
 		case volume.ConfigMap != nil:
-			source, items, optional = "ConfigMap "+volume.ConfigMap.Name, volume.ConfigMap.Items, volume.ConfigMap.Optional
+			c := volume.ConfigMap
+			source, items, optional = "ConfigMap "+c.Name, c.Items, c.Optional
 		}
 		for _, item := range items {
 			path := strings.TrimSuffix(mount.MountPath, "/") + "/" + item.Path
@@ -106,24 +111,27 @@ func TestTopologyFlag(t *testing.T) {
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
 		t.Helper()
 		driver := container(pod)
-		if !slices.Contains(driver.Args, "--with-topology=$(ENABLE_TOPOLOGY)") || !slices.Contains(driver.Args, "--cloud-config=$(CLOUD_CONFIG)") {
+		if !slices.Contains(driver.Args, "--with-topology=$(ENABLE_TOPOLOGY)") ||
+			!slices.Contains(driver.Args, "--cloud-config=$(CLOUD_CONFIG)") {
 			t.Errorf("the driver's arguments are %v", driver.Args)
 		}
-		values := map[string]string{}
+		values := keys{}
 		for _, variable := range driver.Env {
 			values[variable.Name] = variable.Value
 			if from := variable.ValueFrom; from != nil && from.ConfigMapKeyRef != nil {
 				values[variable.Name] = from.ConfigMapKeyRef.Name + " " + from.ConfigMapKeyRef.Key
 			}
 		}
-		want := map[string]string{
-			"CSI_ENDPOINT": values["CSI_ENDPOINT"], "CLOUD_CONFIG": "/etc/kubernetes/config/cloud.conf", "ENABLE_TOPOLOGY": configMap + " " + topologyKey,
+		want := keys{
+			"CSI_ENDPOINT": values["CSI_ENDPOINT"], "CLOUD_CONFIG": "/etc/kubernetes/config/cloud.conf",
+			"ENABLE_TOPOLOGY": configMap + " " + topologyKey,
 		}
 		if diff := cmp.Diff(want, values); diff != "" {
 			t.Errorf("the driver's environment (-want +got):\n%s", diff)
 		}
 		for _, c := range pod.Containers {
-			if slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--feature-gates") }) {
+			gates := func(arg string) bool { return strings.HasPrefix(arg, "--feature-gates") }
+			if slices.ContainsFunc(c.Args, gates) {
 				t.Errorf("container %s has a feature gate: %v", c.Name, c.Args)
 			}
 		}
@@ -136,19 +144,22 @@ func TestNamesAgree(t *testing.T) {
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			if drivers := assetsOf[storagev1.CSIDriver](t, f, bundle.CSIDriver); len(drivers) != 1 || drivers[0].Name != string(Name) {
+			drivers := assetsOf[storagev1.CSIDriver](t, f, bundle.CSIDriver)
+			if len(drivers) != 1 || drivers[0].Name != string(Name) {
 				t.Errorf("the CSIDrivers are %v, want %s", drivers, Name)
 			}
-			if classes := assetsOf[storagev1.StorageClass](t, f, bundle.StorageClass); len(classes) != 1 || classes[0].Provisioner != string(Name) {
+			classes := assetsOf[storagev1.StorageClass](t, f, bundle.StorageClass)
+			if len(classes) != 1 || classes[0].Provisioner != string(Name) {
 				t.Errorf("the StorageClasses are %v, want one of %s", classes, Name)
 			}
-			classes := assetsOf[map[string]any](t, f, bundle.SnapshotClass)
-			if len(classes) != 1 || classes[0]["driver"] != string(Name) {
-				t.Errorf("the VolumeSnapshotClasses are %v, want one of %s", classes, Name)
+			snapshots := assetsOf[map[string]any](t, f, bundle.SnapshotClass)
+			if len(snapshots) != 1 || snapshots[0]["driver"] != string(Name) {
+				t.Errorf("the VolumeSnapshotClasses are %v, want one of %s", snapshots, Name)
 			}
 			for _, content := range assetsOf[map[string]any](t, f, bundle.Static) {
 				object := unstructured.Unstructured{Object: content}
-				if namespace := object.GetNamespace(); namespace != "" && namespace != "${NAMESPACE}" && namespace != "${NODE_NAMESPACE}" {
+				namespace := object.GetNamespace()
+				if !slices.Contains([]string{"", "${NAMESPACE}", "${NODE_NAMESPACE}"}, namespace) {
 					t.Errorf("%s %s names the namespace %s itself", object.GetKind(), object.GetName(), namespace)
 				}
 				if object.GetName() == configMap || object.GetKind() == "Secret" {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -25,7 +24,9 @@ func TestComponentsOfTheDriver(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			b := newFixture(t, clustertest.Seed{Flavour: f})
-			components, err := Driver().Setup(plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock})
+			components, err := Driver().Setup(plugin.Dependencies{
+				Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,13 +34,17 @@ func TestComponentsOfTheDriver(t *testing.T) {
 			for _, c := range append([]factory.Controller{components.Probe}, components.Controllers...) {
 				names = append(names, c.Name())
 			}
-			if diff := cmp.Diff([]string{"CinderCloudProbe", "OpenStackCinderConfigSync"}, names); diff != "" {
+			want := []string{"CinderCloudProbe", "OpenStackCinderConfigSync"}
+			if diff := cmp.Diff(want, names); diff != "" {
 				t.Errorf("controllers (-want +got):\n%s", diff)
 			}
 			if components.StartWhenAvailable || components.Ready() {
-				t.Errorf("waits for OpenStack is %v, ready without a configuration is %v", components.StartWhenAvailable, components.Ready())
+				t.Errorf("waits for OpenStack is %v, ready without a configuration is %v",
+					components.StartWhenAvailable, components.Ready())
 			}
-			for side, workload := range map[flavour.Side][]hook.Workload{flavour.ControlPlane: components.ControllerHooks, flavour.Guest: components.NodeHooks} {
+			for side, workload := range map[flavour.Side][]hook.Workload{
+				flavour.ControlPlane: components.ControllerHooks, flavour.Guest: components.NodeHooks,
+			} {
 				want := []string{"Secret/" + credentialsSecret, "ConfigMap/" + configMap}
 				if diff := cmp.Diff(want, inputsOf(workload)); diff != "" {
 					t.Errorf("inputs of the %s (-want +got):\n%s", side, diff)
@@ -67,21 +72,28 @@ func inputsOf(hooks []hook.Workload) []string {
 // hashes are the annotations that the inputs put on pods.
 func hashes(t *testing.T, b *fixture) map[string]string {
 	t.Helper()
-	s := plugin.Dependencies{Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock}
+	s := plugin.Dependencies{
+		Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock,
+	}
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
 	none := b.Side(flavour.Guest).ObjectInformers.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
-	if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, inputs(s, flavour.ControlPlane, &b.accepted)).Deployment(nil, &deployment); err != nil {
+	hooks := inputs(s, flavour.ControlPlane, &b.accepted)
+	controller := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, hooks)
+	if err := controller.Deployment(nil, &deployment); err != nil {
 		t.Fatal(err)
 	}
 	var daemonSet appsv1.DaemonSet
-	if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, inputs(s, flavour.Guest, &b.accepted)).DaemonSet(nil, &daemonSet); err != nil {
+	hooks = inputs(s, flavour.Guest, &b.accepted)
+	node := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, hooks)
+	if err := node.DaemonSet(nil, &daemonSet); err != nil {
 		t.Fatal(err)
 	}
 	ret := daemonSet.Spec.Template.Annotations
-	if standalone := deployment.Spec.Template.Annotations; b.Flavour == flavour.Standalone && !cmp.Equal(ret, standalone) {
-		t.Errorf("the Deployment has %v, the DaemonSet %v", standalone, ret)
+	controllers := deployment.Spec.Template.Annotations
+	if b.Flavour == flavour.Standalone && !cmp.Equal(ret, controllers) {
+		t.Errorf("the Deployment has %v, the DaemonSet %v", controllers, ret)
 	}
 	return ret
 }
@@ -115,11 +127,11 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	if n := changed(hashes(t, b)); n != 0 {
 		t.Errorf("%d hashes changed when the cloud refused the credentials", n)
 	}
-	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "another")})
+	b.putCredentials(t, keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "another")})
 	if n := changed(hashes(t, b)); n != 1 {
 		t.Errorf("%d hashes changed with the credentials, want one", n)
 	}
-	b.put(t, map[string]string{userConfigKey: userText})
+	b.put(t, keys{userConfigKey: userText})
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -133,17 +145,21 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		flavour           flavour.Flavour
-		guest, controller []runtime.Object
+		guest, controller objects
 		want              bool
 	}{
 		"standalone, none":       {flavour.Standalone, nil, nil, false},
-		"standalone, one":        {flavour.Standalone, []runtime.Object{written("true")}, nil, true},
+		"standalone, one":        {flavour.Standalone, objects{written("true")}, nil, true},
 		"HyperShift, none":       {flavour.HyperShift, nil, nil, false},
-		"HyperShift, guest":      {flavour.HyperShift, []runtime.Object{written("true")}, nil, false},
-		"HyperShift, controller": {flavour.HyperShift, nil, []runtime.Object{cloudConf(hosted, nil)}, false},
-		"HyperShift, both":       {flavour.HyperShift, []runtime.Object{written("true")}, []runtime.Object{cloudConf(hosted, nil)}, true},
+		"HyperShift, guest":      {flavour.HyperShift, objects{written("true")}, nil, false},
+		"HyperShift, controller": {flavour.HyperShift, nil, objects{cloudConf(hosted, nil)}, false},
+		"HyperShift, both": {
+			flavour.HyperShift, objects{written("true")}, objects{cloudConf(hosted, nil)}, true,
+		},
 	} {
-		b := newFixture(t, clustertest.Seed{Flavour: test.flavour, Guest: test.guest, ControlPlane: test.controller})
+		b := newFixture(t, clustertest.Seed{
+			Flavour: test.flavour, Guest: test.guest, ControlPlane: test.controller,
+		})
 		if got := b.config.written(); got != test.want {
 			t.Errorf("%s: written is %v", name, got)
 		}
@@ -175,9 +191,11 @@ func TestDriver(t *testing.T) {
 	t.Parallel()
 	d := Driver()
 	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" || d.Removable {
-		t.Errorf("the driver is %s with prefix %s, removable is %v", d.Name, d.ConditionPrefix, d.Removable)
+		t.Errorf("the driver is %s with prefix %s, removable is %v",
+			d.Name, d.ConditionPrefix, d.Removable)
 	}
-	if p := flavour.Standalone.Namespaces("x", d.Namespace); p.Guest != "openshift-cluster-csi-drivers" {
+	p := flavour.Standalone.Namespaces("x", d.Namespace)
+	if p.Guest != "openshift-cluster-csi-drivers" {
 		t.Errorf("the operands are in %s", p.Guest)
 	}
 }

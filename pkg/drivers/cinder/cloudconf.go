@@ -50,7 +50,8 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 		return nil, err
 	}
 	conf := bytes.NewBufferString(global)
-	header := "\n[" + userSection + "]\n" // one for all sections; repeated settings stay, for the last one counts
+	// One header for all sections. Repeated settings stay, for the last one counts.
+	header := "\n[" + userSection + "]\n"
 	for _, e := range entriesOf(text) {
 		if !e.setting() {
 			continue
@@ -89,9 +90,11 @@ func quote(value string) (string, error) {
 		return value, nil
 	}
 	if !utf8.ValidString(value) || strings.ContainsAny(value, "\x00\r") {
-		return "", errors.New("the value holds NUL, a carriage return or bytes that are not UTF-8, which the format cannot express")
+		return "", errors.New("the value holds NUL, a carriage return or bytes that are not UTF-8, " +
+			"which the format cannot express")
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(value) + `"`, nil
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`)
+	return `"` + escape.Replace(value) + `"`, nil
 }
 
 // entry is the header of a section or a setting, on one line or more.
@@ -157,15 +160,17 @@ func (e entry) remark() (ignored, refused string) {
 	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
 	warning := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)
 	if gcfg.FatalOnly(warning) != nil {
-		return "", "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"
+		return "", "the CSI driver does not accept this value: " +
+			"numbers are written in digits, switches as true or false"
 	}
 	limit := config.BlockStorage.NodeVolumeAttachLimit
 	switch {
 	case warning != nil:
-		return "the CSI driver does not know this setting. It knows node-volume-attach-limit, rescan-on-resize, ignore-volume-az and " +
-			"ignore-volume-microversion", ""
+		return "the CSI driver does not know this setting. It knows node-volume-attach-limit, " +
+			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion", ""
 	case limit < 1 || limit > maxAttachLimit:
-		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d", maxAttachLimit), ""
+		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d",
+			maxAttachLimit), ""
 	}
 	return "", ""
 }
@@ -209,20 +214,24 @@ func problem(message string) string {
 	case "string not terminated":
 		return "a quotation mark has no partner on its line"
 	case "unknown escape sequence":
-		return `between quotation marks a backslash may stand only in \\, \", \n and \t, and in a section's name only in \\ and \"`
+		return `between quotation marks a backslash may stand only in \\, \", \n and \t, ` +
+			`and in a section's name only in \\ and \"`
 	case `unquoted '\' must be followed by new line or double quote`:
-		return `a backslash may stand only before a quotation mark or at the end of a line. Write it as "\\", with the quotation marks`
+		return `a backslash may stand only before a quotation mark or at the end of a line. ` +
+			`Write it as "\\", with the quotation marks`
 	case "illegal UTF-8 encoding", "illegal character NUL":
 		return "the text is not UTF-8 without NUL"
 	case "expected section header":
 		return "a setting stands before the first [section]"
-	case "expected section name", "expected subsection name or right bracket", "expected right bracket", "empty subsection name":
+	case "expected section name", "expected subsection name or right bracket",
+		"expected right bracket", "empty subsection name":
 		return `a section is not written as [name] or [name "subsection"]`
 	case "expected '='":
 		return "a name is followed by something else than = or the end of the line"
 	case "expected EOL, EOF, or comment":
 		return "only a comment may follow the end of a section's header or of a value"
 	default:
-		return "a character stands where it cannot. Settings are written as name = value, comments begin with ; or #"
+		return "a character stands where it cannot. " +
+			"Settings are written as name = value, comments begin with ; or #"
 	}
 }

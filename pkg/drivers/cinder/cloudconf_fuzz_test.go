@@ -28,7 +28,8 @@ type globalConfig struct {
 	CAFile     string `gcfg:"ca-file"`
 }
 
-// allValues collects every value that gcfg reads for these names, in order. A name without a value empties the list.
+// allValues collects every value that gcfg reads for these names, in order. A name without a value
+// empties the list.
 type allValues struct {
 	Limit    []string `gcfg:"node-volume-attach-limit"`
 	Rescan   []string `gcfg:"rescan-on-resize"`
@@ -41,7 +42,8 @@ type allValues struct {
 }
 
 func read(config any, text []byte) error {
-	return gcfg.FatalOnly(gcfg.ReadInto(config, bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff")))))
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	return gcfg.FatalOnly(gcfg.ReadInto(config, bytes.NewReader(text)))
 }
 
 func readGlobal(t *testing.T, conf []byte) map[string]globalConfig {
@@ -57,7 +59,8 @@ func readGlobal(t *testing.T, conf []byte) map[string]globalConfig {
 	return found
 }
 
-// checkRoundTrip compares what gcfg reads from the user's text with what it reads from the generated one.
+// checkRoundTrip compares what gcfg reads from the user's text with what it reads from the
+// generated one.
 func checkRoundTrip(t *testing.T, user []byte) {
 	t.Helper()
 	var driver struct{ BlockStorage blockStorage }
@@ -89,7 +92,8 @@ func checkRoundTrip(t *testing.T, user []byte) {
 	}
 }
 
-// checkFault wants one of the known problems, which hold nothing of the text, and a line before which all is well.
+// checkFault wants one of the known problems, which hold nothing of the text, and a line before
+// which all is well.
 func checkFault(t *testing.T, user []byte, err error) {
 	t.Helper()
 	var fault *cinder.SyntaxError
@@ -100,7 +104,8 @@ func checkFault(t *testing.T, user []byte, err error) {
 	if fault.Line < 1 || fault.Line > len(lines) {
 		t.Fatalf("line %d of %d", fault.Line, len(lines))
 	}
-	// The scanner looks a character ahead, so that NUL at the start of a line comes before a fault at the end of the line above.
+	// The scanner looks a character ahead, so that NUL at the start of a line comes before a fault at
+	// the end of the line above.
 	if fault.Problem == faultEncoding {
 		return
 	}

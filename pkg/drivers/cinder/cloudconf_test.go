@@ -28,39 +28,84 @@ func inSection(lines ...string) string {
 
 func userTexts() map[string]struct{ user, want string } {
 	return map[string]struct{ user, want string }{
-		"nothing":                     {"", ""},
-		"blank lines and comments":    {"\n ; " + secret + "\n\t# " + secret + "\n\n", ""},
-		"settings":                    {"[BlockStorage]\nrescan-on-resize = yes\n", inSection("rescan-on-resize = yes")},
-		"a user's ignore-volume-az":   {"[BlockStorage]\nignore-volume-az = true\n", inSection("ignore-volume-az = true")},
-		"trust-device-path":           {"[BlockStorage]\ntrust-device-path = /dev/x\nrescan-on-resize = on", inSection("rescan-on-resize = on")},
-		"trust-device-path alone":     {"[BlockStorage]\ntrust-device-path\n", ""},
-		"trust-device-path in case":   {"[BlockStorage]\nTRUST-Device-Path = true\ntru\u017ft-device-path\nx", inSection("x")},
-		"similar names":               {"[BlockStorage]\ntrust-device-paths = 1\ndevice-path = 2", inSection("trust-device-paths = 1", "device-path = 2")},
-		"in-tree leftovers":           {inTree, inSection("ignore-volume-az = yes")},
-		"other sections' settings":    {"[Global]\nca-file = /x\n[BlockStorage]\na = 1\n[Metadata]\na = 2\n[Route]\na", inSection("a = 1")},
-		"sections of similar names":   {"[BlockStorages]\na = 1\n[Block-Storage]\na = 2\n[LoadBalancer \"BlockStorage\"]\na = 3\n", ""},
-		"case of the section":         {"[blockSTORAGE]\na = 1\n", inSection("a = 1")},
-		"section folds as in gcfg":    {"[Bloc\u212astorage]\na = 1\n", inSection("a = 1")},
-		"space in the header":         {"  [ \tBlockStorage ] ; comment\na = 1\n", inSection("a = 1")},
-		"subsection":                  {"[BlockStorage \"x\"]\na = 1\n", ""},
-		"subsection and section":      {"[BlockStorage \"x\"]\na = 1\n[BlockStorage]\na = 2\n", inSection("a = 2")},
-		"repeated section":            {"[BlockStorage]\na = 1\n[Global]\na = 2\n[blockstorage]\na = 3\n", inSection("a = 1", "a = 3")},
+		"nothing":                  {"", ""},
+		"blank lines and comments": {"\n ; " + secret + "\n\t# " + secret + "\n\n", ""},
+		"settings": {
+			"[BlockStorage]\nrescan-on-resize = yes\n",
+			inSection("rescan-on-resize = yes"),
+		},
+		"a user's ignore-volume-az": {
+			"[BlockStorage]\nignore-volume-az = true\n",
+			inSection("ignore-volume-az = true"),
+		},
+		"trust-device-path": {
+			"[BlockStorage]\ntrust-device-path = /dev/x\nrescan-on-resize = on",
+			inSection("rescan-on-resize = on"),
+		},
+		"trust-device-path alone": {"[BlockStorage]\ntrust-device-path\n", ""},
+		"trust-device-path in case": {
+			"[BlockStorage]\nTRUST-Device-Path = true\n" +
+				"tru\u017ft-device-path\nx",
+			inSection("x"),
+		},
+		"similar names": {
+			"[BlockStorage]\ntrust-device-paths = 1\ndevice-path = 2",
+			inSection("trust-device-paths = 1", "device-path = 2"),
+		},
+		"in-tree leftovers": {inTree, inSection("ignore-volume-az = yes")},
+		"other sections' settings": {"[Global]\nca-file = /x\n[BlockStorage]\na = 1\n[Metadata]\n" +
+			"a = 2\n[Route]\na", inSection("a = 1")},
+		"sections of similar names": {"[BlockStorages]\na = 1\n[Block-Storage]\na = 2\n" +
+			"[LoadBalancer \"BlockStorage\"]\na = 3\n", ""},
+		"case of the section":      {"[blockSTORAGE]\na = 1\n", inSection("a = 1")},
+		"section folds as in gcfg": {"[Bloc\u212astorage]\na = 1\n", inSection("a = 1")},
+		"space in the header":      {"  [ \tBlockStorage ] ; comment\na = 1\n", inSection("a = 1")},
+		"subsection":               {"[BlockStorage \"x\"]\na = 1\n", ""},
+		"subsection and section": {
+			"[BlockStorage \"x\"]\na = 1\n[BlockStorage]\na = 2\n",
+			inSection("a = 2"),
+		},
+		"repeated section": {
+			"[BlockStorage]\na = 1\n[Global]\na = 2\n[blockstorage]\na = 3\n",
+			inSection("a = 1", "a = 3"),
+		},
 		"repeated setting, last wins": {"[BlockStorage]\na = 1\nA = 2\n", inSection("a = 1", "A = 2")},
 		"empty section":               {"[BlockStorage]\n", ""},
 		"no final newline":            {"[BlockStorage]\na = 1", inSection("a = 1")},
-		"carriage returns":            {"[BlockStorage]\r\na = 1 \r\nb\r\nc = \\\r\nd\r\n", inSection("a = 1", "b", "c = \\\nd")},
-		"byte order mark":             {"\ufeff[BlockStorage]\na = 1\n", inSection("a = 1")},
-		"spaces and tabs":             {"[BlockStorage]\n\t a\t=\t  1 2\t3  \n", inSection("a = 1 2\t3")},
-		"without a value":             {"[BlockStorage]\na\nb ; comment\nc # comment", inSection("a", "b", "c")},
-		"empty value":                 {"[BlockStorage]\na =\nb = ; comment\nc = \"\"\n", inSection("a =", "b =", "c = \"\"")},
-		"comment after value":         {"[BlockStorage]\na = 1 ; x\nb = 2# x\nc = 3;x", inSection("a = 1", "b = 2", "c = 3")},
-		"quoted":                      {"[BlockStorage]\na = \" ; # \\\\ \\\" \\n \\t = \" ; x\n", inSection("a = \" ; # \\\\ \\\" \\n \\t = \"")},
-		"quoted in part":              {"[BlockStorage]\na = x\" y \"z \" \"\n", inSection("a = x\" y \"z \" \"")},
-		"escaped quotation mark":      {"[BlockStorage]\na = \\\"x\\\"\n", inSection("a = \\\"x\\\"")},
-		"continued line":              {"[BlockStorage]\na = 1 \\\n  2 \\\n\"3\" ; x\nb = 4", inSection("a = 1 \\\n  2 \\\n\"3\"", "b = 4")},
-		"continued into nothing":      {"[BlockStorage]\na = 1\\\n", inSection("a = 1\\\n")},
-		"value like a section":        {"[BlockStorage]\na = [Global]\nb = use-clouds = false\n", inSection("a = [Global]", "b = use-clouds = false")},
-		"names beyond ASCII":          {"[BlockStorage]\nключ9 = значение\n", inSection("ключ9 = значение")},
+		"carriage returns": {
+			"[BlockStorage]\r\na = 1 \r\nb\r\nc = \\\r\nd\r\n",
+			inSection("a = 1", "b", "c = \\\nd"),
+		},
+		"byte order mark": {"\ufeff[BlockStorage]\na = 1\n", inSection("a = 1")},
+		"spaces and tabs": {"[BlockStorage]\n\t a\t=\t  1 2\t3  \n", inSection("a = 1 2\t3")},
+		"without a value": {"[BlockStorage]\na\nb ; comment\nc # comment", inSection("a", "b", "c")},
+		"empty value": {
+			"[BlockStorage]\na =\nb = ; comment\nc = \"\"\n",
+			inSection("a =", "b =", "c = \"\""),
+		},
+		"comment after value": {
+			"[BlockStorage]\na = 1 ; x\nb = 2# x\nc = 3;x",
+			inSection("a = 1", "b = 2", "c = 3"),
+		},
+		"quoted": {
+			"[BlockStorage]\na = \" ; # \\\\ \\\" \\n \\t = \" ; x\n",
+			inSection("a = \" ; # \\\\ \\\" \\n \\t = \""),
+		},
+		"quoted in part": {
+			"[BlockStorage]\na = x\" y \"z \" \"\n",
+			inSection("a = x\" y \"z \" \""),
+		},
+		"escaped quotation mark": {"[BlockStorage]\na = \\\"x\\\"\n", inSection("a = \\\"x\\\"")},
+		"continued line": {
+			"[BlockStorage]\na = 1 \\\n  2 \\\n\"3\" ; x\nb = 4",
+			inSection("a = 1 \\\n  2 \\\n\"3\"", "b = 4"),
+		},
+		"continued into nothing": {"[BlockStorage]\na = 1\\\n", inSection("a = 1\\\n")},
+		"value like a section": {
+			"[BlockStorage]\na = [Global]\nb = use-clouds = false\n",
+			inSection("a = [Global]", "b = use-clouds = false"),
+		},
+		"names beyond ASCII": {"[BlockStorage]\nключ9 = значение\n", inSection("ключ9 = значение")},
 	}
 }
 
@@ -138,14 +183,18 @@ func TestCloudConfGlobal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]globalConfig{"": {UseClouds: true, CloudsFile: o.CloudsFile, Cloud: o.Cloud, CAFile: o.CAFile}}
+			want := map[string]globalConfig{"": {
+				UseClouds: true, CloudsFile: o.CloudsFile, Cloud: o.Cloud, CAFile: o.CAFile,
+			}}
 			if diff := cmp.Diff(want, readGlobal(t, conf)); diff != "" {
 				t.Errorf("[Global] as the driver reads it (-want +got):\n%s", diff)
 			}
 			if (o.CAFile != "") != strings.Contains(string(conf), "ca-file") {
 				t.Errorf("ca-file with CA %q:\n%s", o.CAFile, conf)
 			}
-			for _, stranger := range []string{secret, "secret-name", "region", "Metadata", "LoadBalancer", "trust-device-path"} {
+			for _, stranger := range []string{
+				secret, "secret-name", "region", "Metadata", "LoadBalancer", "trust-device-path",
+			} {
 				if strings.Contains(string(conf), stranger) {
 					t.Errorf("cloud.conf has %q:\n%s", stranger, conf)
 				}
@@ -160,22 +209,27 @@ func TestOptionsThatCannotBeWritten(t *testing.T) {
 		conf, err := cinder.CloudConf(nil, cinder.Options{CloudsFile: cloudsFile, Cloud: cloud})
 		var fault *cinder.SyntaxError
 		if conf != nil || err == nil || errors.As(err, &fault) {
-			t.Errorf("cloud %q: got %q and error %v, want an error that does not blame the user's text", cloud, conf, err)
+			t.Errorf("cloud %q: got %q and error %v, want an error that does not blame the user's text",
+				cloud, conf, err)
 		}
 	}
 }
 
 const (
-	faultQuotes    = "a quotation mark has no partner on its line"
-	faultEscape    = `between quotation marks a backslash may stand only in \\, \", \n and \t, and in a section's name only in \\ and \"`
-	faultBackslash = `a backslash may stand only before a quotation mark or at the end of a line. Write it as "\\", with the quotation marks`
+	faultQuotes = "a quotation mark has no partner on its line"
+	faultEscape = `between quotation marks a backslash may stand only in \\, \", \n and \t, ` +
+		`and in a section's name only in \\ and \"`
+	faultBackslash = `a backslash may stand only before a quotation mark or at the end of a line. ` +
+		`Write it as "\\", with the quotation marks`
 	faultEncoding  = "the text is not UTF-8 without NUL"
 	faultNoSection = "a setting stands before the first [section]"
 	faultSection   = `a section is not written as [name] or [name "subsection"]`
 	faultName      = "a name is followed by something else than = or the end of the line"
 	faultTrailing  = "only a comment may follow the end of a section's header or of a value"
-	faultCharacter = "a character stands where it cannot. Settings are written as name = value, comments begin with ; or #"
-	faultValue     = "the CSI driver does not accept this value: numbers are written in digits, switches as true or false"
+	faultCharacter = "a character stands where it cannot. " +
+		"Settings are written as name = value, comments begin with ; or #"
+	faultValue = "the CSI driver does not accept this value: " +
+		"numbers are written in digits, switches as true or false"
 )
 
 func faults() []string {
@@ -204,10 +258,16 @@ func brokenTexts() map[string]struct {
 		"empty subsection":          {"\n[a \"\"]\n", 2, faultSection},
 		"dotted subsection":         {"[a." + secret + "]\n", 1, faultCharacter},
 		"setting behind the header": {"[Global] password = " + secret, 1, faultTrailing},
-		"open quotation":            {"[Global]\npassword = \"" + secret + "\nregion = x\n", 2, faultQuotes},
+		"open quotation": {
+			"[Global]\npassword = \"" + secret + "\nregion = x\n",
+			2, faultQuotes,
+		},
 		"open quotation at the end": {"[BlockStorage]\n\na = \"" + secret, 3, faultQuotes},
 		"open subsection":           {"[BlockStorage \"" + secret + "\n", 1, faultQuotes},
-		"backslash":                 {"[Global]\na = b\npassword = " + secret + "\\" + secret, 3, faultBackslash},
+		"backslash": {
+			"[Global]\na = b\npassword = " + secret + "\\" + secret,
+			3, faultBackslash,
+		},
 		"backslash, continued line": {"[Global]\na = \\\nb\\c", 2, faultBackslash},
 		"unknown escape":            {"[Global]\npassword = \"" + secret + "\\d\"", 2, faultEscape},
 		"unknown escape in name":    {"[a \"\\n\"]", 1, faultEscape},
@@ -222,18 +282,31 @@ func brokenTexts() map[string]struct {
 		"NUL in a comment":          {"[Global]\n\n; \x00", 3, faultEncoding},
 		"Latin-1":                   {"[Global]\npassword = \xfc" + secret, 2, faultEncoding},
 		"byte order mark inside":    {"[Global]\n\ufeffa = b", 2, faultCharacter},
-		"many lines":                {strings.Repeat("[Global]\r\n", 999) + "[" + secret, 1000, faultSection},
-		"no switch":                 {"[BlockStorage]\na = 1\nrescan-on-resize = " + secret, 3, faultValue},
-		"no switch, in case":        {"[blockstorage]\nRESCAN-on-resize = " + secret, 2, faultValue},
-		"no switch, then one":       {"[BlockStorage]\nignore-volume-az = " + secret + "\nignore-volume-az = true", 2, faultValue},
-		"empty switch":              {"[BlockStorage]\nignore-volume-microversion =", 2, faultValue},
-		"no number":                 {"[BlockStorage]\n\nnode-volume-attach-limit = " + secret, 3, faultValue},
-		"number without value":      {"[BlockStorage]\nnode-volume-attach-limit", 2, faultValue},
-		"number too large":          {"[BlockStorage]\nnode-volume-attach-limit = 9223372036854775808", 2, faultValue},
-		"value on several lines":    {"[BlockStorage]\n\n\nnode-volume-attach-limit = \\\n" + secret, 4, faultValue},
-		"after a byte order mark":   {"\ufeff[BlockStorage]\na = \"" + secret, 2, faultQuotes},
-		"not a cloud.conf":          {"{\"password\": \"" + secret + "\"}", 1, faultCharacter},
-		"clouds.yaml":               {"clouds:\n  openstack:\n    password: " + secret, 1, faultNoSection},
+		"many lines": {
+			strings.Repeat("[Global]\r\n", 999) + "[" + secret,
+			1000, faultSection,
+		},
+		"no switch": {
+			"[BlockStorage]\na = 1\nrescan-on-resize = " + secret,
+			3, faultValue,
+		},
+		"no switch, in case": {"[blockstorage]\nRESCAN-on-resize = " + secret, 2, faultValue},
+		"no switch, then one": {"[BlockStorage]\nignore-volume-az = " + secret +
+			"\nignore-volume-az = true", 2, faultValue},
+		"empty switch":         {"[BlockStorage]\nignore-volume-microversion =", 2, faultValue},
+		"no number":            {"[BlockStorage]\n\nnode-volume-attach-limit = " + secret, 3, faultValue},
+		"number without value": {"[BlockStorage]\nnode-volume-attach-limit", 2, faultValue},
+		"number too large": {
+			"[BlockStorage]\nnode-volume-attach-limit = 9223372036854775808",
+			2, faultValue,
+		},
+		"value on several lines": {
+			"[BlockStorage]\n\n\nnode-volume-attach-limit = \\\n" + secret,
+			4, faultValue,
+		},
+		"after a byte order mark": {"\ufeff[BlockStorage]\na = \"" + secret, 2, faultQuotes},
+		"not a cloud.conf":        {"{\"password\": \"" + secret + "\"}", 1, faultCharacter},
+		"clouds.yaml":             {"clouds:\n  openstack:\n    password: " + secret, 1, faultNoSection},
 	}
 }
 
@@ -247,7 +320,8 @@ func TestBrokenCloudConf(t *testing.T) {
 			if conf != nil || !errors.As(err, &fault) {
 				t.Fatalf("got %q and error %v, want a *SyntaxError", conf, err)
 			}
-			if diff := cmp.Diff(cinder.SyntaxError{Line: test.line, Problem: test.problem}, *fault); diff != "" {
+			want := cinder.SyntaxError{Line: test.line, Problem: test.problem}
+			if diff := cmp.Diff(want, *fault); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if strings.Contains(err.Error(), secret) {

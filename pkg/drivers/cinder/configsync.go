@@ -43,8 +43,8 @@ const (
 	maxLines = 10
 )
 
-// configSync reconciles the ConfigMap that the CSI driver reads. The ConfigMap stays as it is while the
-// administrator's text is wrong or OpenStack is unreachable.
+// configSync reconciles the ConfigMap that the CSI driver reads. The ConfigMap stays as it is while
+// the administrator's text is wrong or OpenStack is unreachable.
 type configSync struct {
 	factory.Controller
 	cluster *cluster.Cluster
@@ -58,7 +58,9 @@ type configSync struct {
 	grace    time.Duration
 }
 
-func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted hook.Acceptance) *configSync {
+func newConfigSync(
+	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted hook.Acceptance,
+) *configSync {
 	c := &configSync{
 		cluster:  s.Cluster,
 		sources:  sources,
@@ -71,7 +73,8 @@ func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneTracker, 
 	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(), sources.own.Informer(), accepted.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(),
+			sources.own.Informer(), accepted.Informer()).
 		WithInformers(sources.informers...).
 		WithFilteredEventsInformers(sources.isCloudConfig, sources.installed.Informer()).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
@@ -86,7 +89,8 @@ func newConfigSync(s plugin.Dependencies, sources *sources, zones *zoneTracker, 
 
 // cloudConf returns the informer of the ConfigMap that the controller writes to a side.
 func (c *configSync) cloudConf(side flavour.Side) coreinformers.ConfigMapInformer {
-	return c.cluster.Side(side).ObjectInformers.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
+	informers := c.cluster.Side(side).ObjectInformers
+	return informers.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
 }
 
 // sides returns the sides that need cloud-conf. Standalone both sides are one cluster.
@@ -117,7 +121,8 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 		err = c.write(ctx, syncCtx, user, topology)
 	}
 	if topology.graceExceeded {
-		err = errors.Join(err, fmt.Errorf("OpenStack has not listed its availability zones for more than %v: %w", c.grace, topology.err))
+		err = errors.Join(err, fmt.Errorf(
+			"OpenStack has not listed its availability zones for more than %v: %w", c.grace, topology.err))
 	}
 	return errors.Join(err, c.report(ctx, user, topology, err))
 }
@@ -144,13 +149,15 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 	}
 	zones := c.zones.current()
 	t := topology{
-		enabled: zones.topology, determined: zones.decided, cause: cmp.Or(zones.cause, "the last answer of OpenStack"),
+		enabled: zones.topology, determined: zones.decided,
+		cause: cmp.Or(zones.cause, "the last answer of OpenStack"),
 	}
 	switch {
 	case !zones.probed:
 		t.err = cloudprobe.ErrPending
 	case zones.err != nil:
-		t.err = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false", zones.err, user.topology.place)
+		t.err = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
+			zones.err, user.topology.place)
 		t.graceExceeded = c.clock.Since(zones.failingSince) > c.grace
 	}
 	if !t.determined {
@@ -171,8 +178,8 @@ func (c *configSync) remembered() (enabled, determined bool) {
 	return enabled, err == nil
 }
 
-// deployed returns what the availability zones determined in an earlier run of the operator. It does
-// not return the administrator's choice.
+// deployed returns what the availability zones determined in an earlier run of the operator. It
+// does not return the administrator's choice.
 func (c *configSync) deployed() (enabled, determined bool) {
 	if user, err := c.sources.user(); err == nil {
 		if _, given, err := user.override(); given && err == nil {
@@ -183,25 +190,29 @@ func (c *configSync) deployed() (enabled, determined bool) {
 }
 
 // report writes two conditions: whether the driver waits for a first response of OpenStack, and
-// whether configuration has no effect. A failed sync does not count as waiting; the Degraded condition
-// reports it.
+// whether configuration has no effect. A failed sync does not count as waiting; the Degraded
+// condition reports it.
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
-	progressing := applyopv1.OperatorCondition().WithType(progressingType).WithStatus(opv1.ConditionFalse)
+	progressing := applyopv1.OperatorCondition().WithType(progressingType).
+		WithStatus(opv1.ConditionFalse)
 	switch {
 	case failed != nil:
 		progressing.WithReason(reasonError).
-			WithMessage("The configuration of the driver is not up to date: see " + configSyncName + "Degraded")
+			WithMessage("The configuration of the driver is not up to date: see " +
+				configSyncName + "Degraded")
 	case !t.determined:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.err.Error())
 	default:
 		progressing.WithReason(reasonAsExpected).WithMessage("The configuration of the driver is written")
 	}
 	valid := applyopv1.OperatorCondition().WithType(validType).
-		WithStatus(opv1.ConditionTrue).WithReason(reasonAsExpected).WithMessage("Nothing in the administrator's configuration is ignored")
+		WithStatus(opv1.ConditionTrue).WithReason(reasonAsExpected).
+		WithMessage("Nothing in the administrator's configuration is ignored")
 	if len(user.ignored) > 0 {
 		valid.WithStatus(opv1.ConditionFalse).WithReason(reasonIgnored).WithMessage(firstOf(user.ignored))
 	}
-	return c.cluster.Operator.ApplyOperatorStatus(ctx, configSyncManager, applyopv1.OperatorStatus().WithConditions(progressing, valid))
+	status := applyopv1.OperatorStatus().WithConditions(progressing, valid)
+	return c.cluster.Operator.ApplyOperatorStatus(ctx, configSyncManager, status)
 }
 
 // firstOf joins the first maxLines lines.

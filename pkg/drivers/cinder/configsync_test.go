@@ -17,66 +17,73 @@ import (
 )
 
 const (
-	configText = "[Global]\nuse-clouds = true\nclouds-file = " + mountedClouds + "\ncloud = openstack\n"
-	withCA     = "ca-file = " + mountedCA + "\n"
-	userText   = "[BlockStorage]\nrescan-on-resize = true\n"
+	configText = "[Global]\nuse-clouds = true\nclouds-file = " + mountedClouds +
+		"\ncloud = openstack\n"
+	withCA   = "ca-file = " + mountedCA + "\n"
+	userText = "[BlockStorage]\nrescan-on-resize = true\n"
 )
 
 // cloudConf is a ConfigMap that an earlier run of the operator wrote.
 func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
+	return in(namespace, userObject(configMap, data))
 }
 
 func TestCloudConfContent(t *testing.T) {
 	t.Parallel()
-	secret := func(data map[string]string) runtime.Object { return credentials(flavour.DefaultNamespace, data) }
-	usual := secret(map[string]string{cloudsKey: clouds("openstack")})
-	withSecretCA := secret(map[string]string{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
-	installed := func(data map[string]string) runtime.Object { return userObject("cloud-provider-config", data) }
+	secret := func(data map[string]string) runtime.Object {
+		return credentials(flavour.DefaultNamespace, data)
+	}
+	usual := secret(keys{cloudsKey: clouds("openstack")})
+	withSecretCA := secret(keys{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
+	installed := cloudProviderConfig
 	for name, test := range map[string]struct {
-		objects []runtime.Object
+		objects objects
 		want    map[string]string
 	}{
 		"credentials alone": {
-			[]runtime.Object{usual},
-			map[string]string{configKey: configText, topologyKey: "true"},
+			objects{usual},
+			keys{configKey: configText, topologyKey: "true"},
 		},
 		"a user's section": {
-			[]runtime.Object{usual, userObject(userConfigMap, map[string]string{userConfigKey: userText})},
-			map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
+			objects{usual, userObject(userConfigMap, keys{userConfigKey: userText})},
+			keys{configKey: configText + "\n" + userText, topologyKey: "true"},
 		},
 		"as installed": {
-			[]runtime.Object{usual, installed(map[string]string{"config": "[Global]\nsecret-name = x\n" + userText})},
-			map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
+			objects{usual, installed(keys{"config": "[Global]\nsecret-name = x\n" + userText})},
+			keys{configKey: configText + "\n" + userText, topologyKey: "true"},
 		},
 		"a user's topology": {
-			[]runtime.Object{usual, userObject(userConfigMap, map[string]string{userTopologyKey: "false"})},
-			map[string]string{configKey: configText, topologyKey: "false"},
+			objects{usual, userObject(userConfigMap, keys{userTopologyKey: "false"})},
+			keys{configKey: configText, topologyKey: "false"},
 		},
 		"CA of the Secret": {
-			[]runtime.Object{withSecretCA},
-			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
+			objects{withSecretCA},
+			keys{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
 		"CA of the ConfigMap": {
-			[]runtime.Object{usual, installed(map[string]string{bundleKey: authority("ConfigMap's")})},
-			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's")},
+			objects{usual, installed(keys{bundleKey: authority("ConfigMap's")})},
+			keys{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's")},
 		},
 		"CA of both": {
-			[]runtime.Object{withSecretCA, installed(map[string]string{bundleKey: authority("ConfigMap's")})},
-			map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
+			objects{withSecretCA, installed(keys{bundleKey: authority("ConfigMap's")})},
+			keys{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
 		},
 		"what Manila's operator makes does not count": {
-			[]runtime.Object{usual, manilasCopy()},
-			map[string]string{configKey: configText, topologyKey: "true"},
+			objects{usual, manilasCopy()},
+			keys{configKey: configText, topologyKey: "true"},
 		},
 		"another cloud": {
-			[]runtime.Object{secret(map[string]string{cloudsKey: clouds("my cloud")})},
-			map[string]string{configKey: strings.Replace(configText, "= openstack", `= "my cloud"`, 1), topologyKey: "true"},
+			objects{secret(keys{cloudsKey: clouds("my cloud")})},
+			keys{
+				configKey:   strings.Replace(configText, "= openstack", `= "my cloud"`, 1),
+				topologyKey: "true",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newFixture(t, clustertest.Seed{Guest: test.objects, Config: []runtime.Object{infrastructureWith("cloud-provider-config", "config")}})
+			config := objects{infrastructureWith("cloud-provider-config", "config")}
+			b := newFixture(t, clustertest.Seed{Guest: test.objects, Config: config})
 			if b.config.written() {
 				t.Error("there is a configuration before it was written")
 			}
@@ -105,7 +112,8 @@ func TestWrites(t *testing.T) {
 					t.Fatal(err)
 				}
 				writes := b.writes()
-				if want := len(b.config.sides()); len(writes) != want || writes[0] != "create configmaps/cloud-conf" {
+				want := len(b.config.sides())
+				if len(writes) != want || writes[0] != "create configmaps/cloud-conf" {
 					t.Errorf("writes at first: %v, want %d", writes, want)
 				}
 				testRepairs(t, b, side)
@@ -114,7 +122,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestCloudConfWaitsForAcceptedCredentials: it names the entry of clouds.yaml, which pods that keep the old Secret do not have.
+// TestCloudConfWaitsForAcceptedCredentials: it names the entry of clouds.yaml, which pods that keep
+// the old Secret do not have.
 func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
@@ -125,7 +134,7 @@ func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	if writes := b.writes(); len(writes) != 1 {
 		t.Errorf("writes of a new driver are %q", writes)
 	}
-	b.putCredentials(t, map[string]string{cloudsKey: clouds("another")})
+	b.putCredentials(t, keys{cloudsKey: clouds("another")})
 	b.writes() // the test's own
 	for _, held := range []bool{true, false} {
 		b.accepted.held = held
@@ -140,7 +149,7 @@ func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 
 func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 	t.Helper()
-	want := map[string]string{configKey: configText, topologyKey: "true"}
+	want := keys{configKey: configText, topologyKey: "true"}
 	namespace := b.Namespaces.On(side)
 	api := b.client(side).CoreV1().ConfigMaps(namespace)
 	update := func(object *corev1.ConfigMap) error {
@@ -149,6 +158,7 @@ func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 	}
 	foreign, binary := maps.Clone(want), cloudConf(namespace, want)
 	foreign["foreign"], binary.BinaryData = "x", map[string][]byte{"foreign": {1}}
+	const updated = "update configmaps/cloud-conf"
 	for _, step := range []struct {
 		name  string
 		spoil func() error
@@ -156,10 +166,13 @@ func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 	}{
 		{"when equal", func() error { return nil }, nil},
 		{"after it was changed", func() error {
-			return update(cloudConf(namespace, map[string]string{configKey: "", topologyKey: "true"}))
-		}, []string{"update configmaps/cloud-conf"}},
-		{"with foreign keys", func() error { return update(cloudConf(namespace, foreign)) }, []string{"update configmaps/cloud-conf"}},
-		{"with foreign binary keys", func() error { return update(binary) }, []string{"update configmaps/cloud-conf"}},
+			return update(cloudConf(namespace, keys{configKey: "", topologyKey: "true"}))
+		}, []string{updated}},
+		{
+			"with foreign keys", func() error { return update(cloudConf(namespace, foreign)) },
+			[]string{updated},
+		},
+		{"with foreign binary keys", func() error { return update(binary) }, []string{updated}},
 		{"after it was deleted", func() error {
 			return api.Delete(t.Context(), configMap, metav1.DeleteOptions{})
 		}, []string{"create configmaps/cloud-conf"}},
@@ -188,7 +201,7 @@ func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 // TestErrorsBeforeTheFirstAnswer are told at once: they have nothing to do with the cloud.
 func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, standalone(userObject(userConfigMap, map[string]string{userConfigKey: "\n["})))
+	b := newFixture(t, standalone(userObject(userConfigMap, keys{userConfigKey: "\n["})))
 	b.cloud.fail("CloudUnreachable")
 	if err := b.sync(t); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v, want the line", err)
@@ -202,25 +215,27 @@ func TestUnmanagedIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		b := newFixture(t, seed)
-		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
+		unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
+		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
 		b.writes()
 		if err := b.sync(t); err != nil {
 			t.Fatal(err)
 		}
-		if writes, conditions := b.writes(), b.State.Conditions(t); len(writes) > 0 || len(conditions) > 0 {
+		writes, conditions := b.writes(), b.State.Conditions(t)
+		if len(writes) > 0 || len(conditions) > 0 {
 			t.Errorf("%s: writes %v, conditions %v, want none", f, writes, conditions)
 		}
 	}
 }
 
-// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf, and so does
-// whatever is done to cloud-conf.
+// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf, and
+// so does whatever is done to cloud-conf.
 func TestWakeUps(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			seed.Config = []runtime.Object{infrastructureWith("cloud-provider-config", "config")}
+			seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
 			b := newFixture(t, seed)
 			go b.prober.Run(t.Context(), 1)
 			go b.config.Run(t.Context(), 1)
@@ -234,20 +249,22 @@ func TestWakeUps(t *testing.T) {
 				}
 			}
 			expect("the first configuration", configKey, "cloud = openstack")
-			b.put(t, map[string]string{userConfigKey: userText})
+			b.put(t, keys{userConfigKey: userText})
 			expect("the user's configuration", configKey, "rescan-on-resize")
-			b.putConfigMap(t, b.Namespaces.CloudConfig, map[string]string{bundleKey: authority("ConfigMap's")})
+			b.putConfigMap(t, b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")})
 			expect("the CA", bundleKey, "ConfigMap's")
-			b.putCredentials(t, map[string]string{cloudsKey: clouds("other"), caKey: authority("Secret's")})
+			b.putCredentials(t, keys{cloudsKey: clouds("other"), caKey: authority("Secret's")})
 			expect("other credentials", configKey, "cloud = other")
 			expect("their CA", bundleKey, "Secret's")
 			for _, side := range b.config.sides() {
 				namespace := b.Namespaces.On(side)
-				if err := b.client(side).CoreV1().ConfigMaps(namespace).Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
+				api := b.client(side).CoreV1().ConfigMaps(namespace)
+				if err := api.Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				b.await(t, "the configuration that was deleted", func() bool { return b.data(t, side) != nil })
-				if _, err := b.client(side).CoreV1().ConfigMaps(namespace).Update(t.Context(), cloudConf(namespace, nil), metav1.UpdateOptions{}); err != nil {
+				empty := cloudConf(namespace, nil)
+				if _, err := api.Update(t.Context(), empty, metav1.UpdateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				b.await(t, "the configuration that was edited", func() bool { return len(b.data(t, side)) > 0 })

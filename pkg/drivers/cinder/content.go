@@ -22,9 +22,11 @@ const (
 	mountedCA     = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
-// write writes cloud-conf if all its sources are determined. A failed write on one side does not block
-// the other.
-func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology) error {
+// write writes cloud-conf if all its sources are determined. A failed write on one side does not
+// block the other.
+func (c *configSync) write(
+	ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology,
+) error {
 	data, err := c.content(user, t.enabled)
 	if err != nil || !t.determined {
 		return err
@@ -33,21 +35,27 @@ func (c *configSync) write(ctx context.Context, syncCtx factory.SyncContext, use
 	var before string
 	for _, side := range c.sides() {
 		existing := c.existing(side)
-		if existing != nil && (c.held() || maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
+		if existing != nil &&
+			(c.held() || maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
 			continue
 		}
 		namespace := c.cluster.Namespaces.On(side)
-		required := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data}
-		_, _, err := resourceapply.ApplyConfigMap(ctx, c.cluster.Side(side).Kube.CoreV1(), syncCtx.Recorder(), required)
+		required := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data,
+		}
+		client := c.cluster.Side(side).Kube.CoreV1()
+		_, _, err := resourceapply.ApplyConfigMap(ctx, client, syncCtx.Recorder(), required)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("writing %s: %w", c.cluster.Name(side, "ConfigMap", namespace, configMap), err))
+			name := c.cluster.Name(side, "ConfigMap", namespace, configMap)
+			errs = append(errs, fmt.Errorf("writing %s: %w", name, err))
 		case existing != nil:
 			before = existing.Data[topologyKey]
 		}
 	}
 	if was, err := strconv.ParseBool(before); err == nil && was != t.enabled {
-		syncCtx.Recorder().Eventf(topologyChanged, "%s of %s changes from %v to %v because of %s", topologyKey, configMap, was, t.enabled, t.cause)
+		syncCtx.Recorder().Eventf(topologyChanged, "%s of %s changes from %v to %v because of %s",
+			topologyKey, configMap, was, t.enabled, t.cause)
 	}
 	return errors.Join(errs...)
 }
@@ -92,7 +100,8 @@ func fits(data map[string]string, ca, config text) error {
 	if size <= corev1.MaxSecretSize {
 		return nil
 	}
-	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s brings %d bytes, %s brings %d bytes. Shorten them; the driver keeps the configuration it has",
+	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s brings %d bytes, %s brings %d bytes. "+
+		"Shorten them; the driver keeps the configuration it has",
 		configMap, config.place, len(config.value), ca.place, len(ca.value))
 }
 
@@ -107,6 +116,7 @@ func (c *configSync) existing(side flavour.Side) *corev1.ConfigMap {
 
 // held returns true while OpenStack has not accepted the credentials that cloud-conf refers to.
 func (c *configSync) held() bool {
-	secret, err := c.sources.credentials.Lister().Secrets(c.cluster.Namespaces.ControlPlane).Get(credentialsSecret)
+	namespace := c.cluster.Namespaces.ControlPlane
+	secret, err := c.sources.credentials.Lister().Secrets(namespace).Get(credentialsSecret)
 	return err == nil && c.accepted.Holds(secret)
 }

@@ -3,7 +3,6 @@ package cinder
 import (
 	"context"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,7 +109,9 @@ func (a *acceptor) Informer() factory.Informer { return quiet{} }
 // quiet is an informer of nothing.
 type quiet struct{}
 
-func (quiet) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (quiet) AddEventHandler(
+	cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return nil, nil
 }
 func (quiet) HasSynced() bool { return true }
@@ -123,7 +124,8 @@ func newFixture(t *testing.T, seed clustertest.Seed) *fixture {
 	}
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	b := &fixture{
-		Fake: clustertest.New(t, seed), clock: clock, cloud: &fakeCloud{}, events: events.NewInMemoryRecorder("test", clock),
+		Fake: clustertest.New(t, seed), clock: clock, cloud: &fakeCloud{},
+		events: events.NewInMemoryRecorder("test", clock),
 	}
 	b.State.Clock = clock
 	b.cloud.offer(true)
@@ -135,8 +137,8 @@ func newFixture(t *testing.T, seed clustertest.Seed) *fixture {
 // restart creates new controllers, as a new process does.
 func (b *fixture) restart() {
 	s := plugin.Dependencies{
-		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll}, Events: b.events,
-		Clock: b.clock,
+		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll},
+		Events: b.events, Clock: b.clock,
 	}
 	sources := newSources(b.Cluster)
 	b.zones = newZoneTracker(s, b.cloud)
@@ -188,7 +190,8 @@ func (b *fixture) sync(t *testing.T) error {
 // awaitCloudConf waits until the cache has what the API server has.
 func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
 	t.Helper()
-	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).Get(t.Context(), configMap, metav1.GetOptions{})
+	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
+		Get(t.Context(), configMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
@@ -203,9 +206,10 @@ func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
 
 func (*fixture) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		return done(), nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) {
+			return done(), nil
+		})
 	if err != nil {
 		t.Fatalf("the cache does not hear of %s", what)
 	}
@@ -225,7 +229,9 @@ func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string
 	var err error
 	if data == nil {
 		err = api.Delete(t.Context(), name, metav1.DeleteOptions{})
-	} else if _, err = api.Update(t.Context(), object, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+	} else if _, err = api.Update(
+		t.Context(), object, metav1.UpdateOptions{},
+	); apierrors.IsNotFound(err) {
 		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	if err != nil {
@@ -246,7 +252,8 @@ func (b *fixture) putBinary(t *testing.T, data map[string][]byte) {
 	t.Helper()
 	object := userObject(userConfigMap, nil)
 	object.BinaryData = data
-	if _, err := b.ControlPlane.CoreV1().ConfigMaps(userNamespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+	api := b.ControlPlane.CoreV1().ConfigMaps(userNamespace)
+	if _, err := api.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, userConfigMap, func() bool {
@@ -271,14 +278,16 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	}
 	b.await(t, secret.Name, func() bool {
 		cached, err := b.config.sources.credentials.Lister().Secrets(secret.Namespace).Get(secret.Name)
-		return data == nil && apierrors.IsNotFound(err) || err == nil && len(cached.Data) == len(data) && string(cached.Data[cloudsKey]) == data[cloudsKey]
+		return data == nil && apierrors.IsNotFound(err) ||
+			err == nil && len(cached.Data) == len(data) && string(cached.Data[cloudsKey]) == data[cloudsKey]
 	})
 }
 
 // data is what cloud-conf holds on a side, nil if it does not exist.
 func (b *fixture) data(t *testing.T, side flavour.Side) map[string]string {
 	t.Helper()
-	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).Get(t.Context(), configMap, metav1.GetOptions{})
+	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
+		Get(t.Context(), configMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -308,11 +317,16 @@ func (b *fixture) writes() []string {
 }
 
 func clouds(name string) string {
-	return strings.ReplaceAll(`{clouds: {NAME: {auth: {auth_url: "https://keystone.example", username: csi, password: `+password+`, project_name: p, user_domain_name: d, project_domain_name: d}}}}`, "NAME", name)
+	return `{clouds: {` + name +
+		`: {auth: {auth_url: "https://keystone.example", username: csi, password: ` +
+		password + `, project_name: p, user_domain_name: d, project_domain_name: d}}}}`
 }
 
 func credentials(namespace string, data map[string]string) *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: credentialsSecret}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: credentialsSecret},
+		Data:       map[string][]byte{},
+	}
 	for key, value := range data {
 		secret.Data[key] = []byte(value)
 	}
@@ -320,7 +334,9 @@ func credentials(namespace string, data map[string]string) *corev1.Secret {
 }
 
 func userObject(name string, data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: userNamespace, Name: name}, Data: data}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: userNamespace, Name: name}, Data: data,
+	}
 }
 
 // authority is a CA bundle; the names differ.
@@ -349,28 +365,41 @@ func in[T metav1.Object](namespace string, object T) T {
 func infrastructureWith(name, key string) *configv1.Infrastructure {
 	return &configv1.Infrastructure{
 		ObjectMeta: metav1.ObjectMeta{Name: infrastructure},
-		Spec:       configv1.InfrastructureSpec{CloudConfig: configv1.ConfigMapFileReference{Name: name, Key: key}},
+		Spec: configv1.InfrastructureSpec{
+			CloudConfig: configv1.ConfigMapFileReference{Name: name, Key: key},
+		},
 	}
 }
 
+// Short names for the tables of the tests.
+type (
+	keys    = map[string]string
+	objects = []runtime.Object
+)
+
 // standalone has credentials and these objects.
 func standalone(objects ...runtime.Object) clustertest.Seed {
-	return clustertest.Seed{Guest: append(objects, credentials(flavour.DefaultNamespace, map[string]string{cloudsKey: clouds("openstack")}))}
+	usual := credentials(flavour.DefaultNamespace, keys{cloudsKey: clouds("openstack")})
+	return clustertest.Seed{Guest: append(objects, usual)}
 }
 
-// hyperShift has credentials in both clusters. Those of the hosted one are others than they would be, so that a look at the wrong
-// ones is noticed.
+// hyperShift has credentials in both clusters. Those of the hosted one are others than they would
+// be, so that a look at the wrong ones is noticed.
 func hyperShift() clustertest.Seed {
 	return clustertest.Seed{
 		Flavour:      flavour.HyperShift,
-		ControlPlane: []runtime.Object{credentials(hosted, map[string]string{cloudsKey: clouds("openstack")})},
-		Guest:        []runtime.Object{credentials(flavour.DefaultNamespace, map[string]string{cloudsKey: clouds("guests"), caKey: authority("guest's")})},
+		ControlPlane: objects{credentials(hosted, keys{cloudsKey: clouds("openstack")})},
+		Guest: objects{credentials(flavour.DefaultNamespace, keys{
+			cloudsKey: clouds("guests"), caKey: authority("guest's"),
+		})},
 	}
 }
 
 // seeds are of each flavour, with credentials.
 func seeds() map[flavour.Flavour]clustertest.Seed {
-	return map[flavour.Flavour]clustertest.Seed{flavour.Standalone: standalone(), flavour.HyperShift: hyperShift()}
+	return map[flavour.Flavour]clustertest.Seed{
+		flavour.Standalone: standalone(), flavour.HyperShift: hyperShift(),
+	}
 }
 
 // client is the fake API server of a side.

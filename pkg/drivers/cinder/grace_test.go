@@ -16,7 +16,7 @@ import (
 
 // written returns a cloud-conf with this topology.
 func written(topology string) runtime.Object {
-	return cloudConf(flavour.DefaultNamespace, map[string]string{configKey: configText, topologyKey: topology})
+	return cloudConf(flavour.DefaultNamespace, keys{configKey: configText, topologyKey: topology})
 }
 
 func TestTopologyFollowsTheZones(t *testing.T) {
@@ -42,7 +42,7 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 	b.cloud.offer(true)
 	b.settle(t)
 	expect("with all zones again", "true")
-	b.put(t, map[string]string{userTopologyKey: "False"})
+	b.put(t, keys{userTopologyKey: "False"})
 	expect("by the administrator's choice", "false")
 	b.put(t, nil)
 	expect("without it", "true")
@@ -78,7 +78,8 @@ func TestDriverWaitsForTheFirstProbeAndDegradesAfterTheGracePeriod(t *testing.T)
 	}
 	for _, message := range messages {
 		if message != messages[0] || !strings.Contains(message, "the cloud says CloudUnreachable") ||
-			!strings.HasSuffix(message, "set key enable_topology of ConfigMap openshift-config/cinder-csi-config to true or false") {
+			!strings.HasSuffix(message, "set key enable_topology of ConfigMap "+
+				"openshift-config/cinder-csi-config to true or false") {
 			t.Errorf("the message changes or lacks the cause or the remedy: %q, %q", messages[0], message)
 		}
 	}
@@ -113,7 +114,8 @@ func TestOutageKeepsTheTopology(t *testing.T) {
 				b.writes()
 				for elapsed := time.Duration(0); elapsed <= grace+poll; elapsed += poll {
 					err := b.sync(t)
-					if got := b.condition(t, progressingType); strings.HasPrefix(got, "True") || (err != nil) != (elapsed > grace) {
+					if got := b.condition(t, progressingType); strings.HasPrefix(got, "True") ||
+						(err != nil) != (elapsed > grace) {
 						t.Fatalf("after %v %s is %q, the error %v", elapsed, progressingType, got, err)
 					}
 					b.advance(poll)
@@ -130,7 +132,7 @@ func TestOutageDoesNotBlockConfiguration(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
-	b.put(t, map[string]string{userConfigKey: userText})
+	b.put(t, keys{userConfigKey: userText})
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -138,14 +140,17 @@ func TestOutageDoesNotBlockConfiguration(t *testing.T) {
 	if err := b.sync(t); err == nil {
 		t.Error("after the grace there is no error")
 	}
-	if got := b.data(t, flavour.Guest); got[configKey] != configText+"\n"+userText || got[topologyKey] != "true" {
+	if got := b.data(t, flavour.Guest); got[configKey] != configText+"\n"+userText ||
+		got[topologyKey] != "true" {
 		t.Errorf("cloud-conf is %v", got)
 	}
 }
 
 func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 	t.Parallel()
-	for name, objects := range map[string][]runtime.Object{"never an answer": nil, "an earlier answer": {written("true")}} {
+	for name, objects := range map[string]objects{
+		"never an answer": nil, "an earlier answer": {written("true")},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newFixture(t, standalone(objects...))
@@ -185,8 +190,8 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 	}
 }
 
-// The start of the cluster may cause the first failure after a downtime. This failure does not degrade
-// the driver, however many events trigger probes.
+// The start of the cluster may cause the first failure after a downtime. This failure does not
+// degrade the driver, however many events trigger probes.
 func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("true")))
@@ -222,7 +227,7 @@ func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 func TestChoiceOfTheAdministratorNeedsNoProbe(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"true", "false"} {
-		b := newFixture(t, standalone(userObject(userConfigMap, map[string]string{userTopologyKey: word})))
+		b := newFixture(t, standalone(userObject(userConfigMap, keys{userTopologyKey: word})))
 		b.cloud.fail(openstack.CloudUnreachable)
 		for range 3 {
 			if err := b.sync(t); err != nil {
@@ -263,7 +268,7 @@ func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 	before := b.data(t, flavour.Guest)
 	b.writes()
 	b.cloud.fail(openstack.AuthenticationFailed)
-	b.putCredentials(t, map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
+	b.putCredentials(t, keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
 	b.writes()
 	b.probe(t, cloudprobe.TriggerKey)
 	if err := b.sync(t); err != nil {
@@ -272,7 +277,8 @@ func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Errorf("%s is %q", reachableType, got)
 	}
-	if writes := b.writes(); len(writes) > 0 || b.data(t, flavour.Guest)[configKey] != before[configKey] {
+	if writes := b.writes(); len(writes) > 0 ||
+		b.data(t, flavour.Guest)[configKey] != before[configKey] {
 		t.Errorf("writes: %v", writes)
 	}
 }

@@ -19,51 +19,70 @@ func hostedConfigMap(name string, data map[string]string) runtime.Object {
 	return in(hosted, userObject(name, data))
 }
 
-// TestHostedContent is about what cloud-conf is made of in a hosted control plane: the guest's own word
-// does not count, for the driver's controllers are not the guest's. The nodes get what the controllers get.
+// TestHostedContent is about what cloud-conf is made of in a hosted control plane: the guest's own
+// word does not count, for the driver's controllers are not the guest's. The nodes get what the
+// controllers get.
 func TestHostedContent(t *testing.T) {
 	t.Parallel()
-	withSecretCA := credentials(hosted, map[string]string{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
+	hostedCA := hostedConfigMap("openstack-cloud-config", keys{bundleKey: authority("ConfigMap's")})
+	withSecretCA := credentials(hosted, keys{
+		cloudsKey: clouds("openstack"), caKey: authority("Secret's"),
+	})
 	for name, test := range map[string]struct {
-		controller, guest, config []runtime.Object
+		controller, guest, config objects
 		want                      map[string]string
 	}{
 		"credentials alone": {
-			want: map[string]string{configKey: configText, topologyKey: "true"},
+			want: keys{configKey: configText, topologyKey: "true"},
 		},
 		"a user's section": {
-			controller: []runtime.Object{hostedConfigMap(userConfigMap, map[string]string{userConfigKey: userText})},
-			want:       map[string]string{configKey: configText + "\n" + userText, topologyKey: "true"},
+			controller: objects{hostedConfigMap(userConfigMap, keys{userConfigKey: userText})},
+			want:       keys{configKey: configText + "\n" + userText, topologyKey: "true"},
 		},
 		"a user's topology": {
-			controller: []runtime.Object{hostedConfigMap(userConfigMap, map[string]string{userTopologyKey: "false"})},
-			want:       map[string]string{configKey: configText, topologyKey: "false"},
+			controller: objects{hostedConfigMap(userConfigMap, keys{userTopologyKey: "false"})},
+			want:       keys{configKey: configText, topologyKey: "false"},
 		},
 		"CA of the Secret": {
-			controller: []runtime.Object{withSecretCA},
-			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
+			controller: objects{withSecretCA},
+			want: keys{
+				configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's"),
+			},
 		},
 		"CA of openstack-cloud-config": {
-			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: authority("ConfigMap's")})},
-			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's")},
+			controller: objects{hostedCA},
+			want: keys{
+				configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's"),
+			},
 		},
 		"CA of both": {
-			controller: []runtime.Object{withSecretCA, hostedConfigMap("openstack-cloud-config", map[string]string{bundleKey: authority("ConfigMap's")})},
-			want:       map[string]string{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
+			controller: objects{withSecretCA, hostedCA},
+			want: keys{
+				configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's"),
+			},
 		},
 		"of openstack-cloud-config the CA alone": {
-			controller: []runtime.Object{hostedConfigMap("openstack-cloud-config", map[string]string{"cloud.conf": userText, "config": userText, "": userText})},
-			want:       map[string]string{configKey: configText, topologyKey: "true"},
+			controller: objects{hostedConfigMap("openstack-cloud-config", keys{
+				"cloud.conf": userText, "config": userText, "": userText,
+			})},
+			want: keys{configKey: configText, topologyKey: "true"},
 		},
 		"the guest's administrator": {
-			guest: []runtime.Object{userObject(userConfigMap, map[string]string{userConfigKey: userText, userTopologyKey: "false"})},
-			want:  map[string]string{configKey: configText, topologyKey: "true"},
+			guest: objects{userObject(userConfigMap, keys{
+				userConfigKey: userText, userTopologyKey: "false",
+			})},
+			want: keys{configKey: configText, topologyKey: "true"},
 		},
 		"what the guest was installed with": {
-			guest:      []runtime.Object{userObject("theirs", map[string]string{"config": userText, bundleKey: authority("theirs")}), manilasCopy()},
-			controller: []runtime.Object{hostedConfigMap("theirs", map[string]string{"config": userText, bundleKey: authority("a namesake")})},
-			config:     []runtime.Object{infrastructureWith("theirs", "config")},
-			want:       map[string]string{configKey: configText, topologyKey: "true"},
+			guest: objects{
+				userObject("theirs", keys{"config": userText, bundleKey: authority("theirs")}),
+				manilasCopy(),
+			},
+			controller: objects{
+				hostedConfigMap("theirs", keys{"config": userText, bundleKey: authority("a namesake")}),
+			},
+			config: objects{infrastructureWith("theirs", "config")},
+			want:   keys{configKey: configText, topologyKey: "true"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +91,8 @@ func TestHostedContent(t *testing.T) {
 			if slices.Contains(test.controller, runtime.Object(withSecretCA)) {
 				seed.ControlPlane = nil
 			}
-			seed.ControlPlane, seed.Guest = append(seed.ControlPlane, test.controller...), append(seed.Guest, test.guest...)
+			seed.ControlPlane = append(seed.ControlPlane, test.controller...)
+			seed.Guest = append(seed.Guest, test.guest...)
 			seed.Config = test.config
 			b := newFixture(t, seed)
 			if err := b.sync(t); err != nil {
@@ -90,7 +110,8 @@ func TestHostedContent(t *testing.T) {
 	}
 }
 
-// TestHostedRequests has nothing looked up on the wrong side, nor in a namespace that is none of the driver's.
+// TestHostedRequests has nothing looked up on the wrong side, nor in a namespace that is none of
+// the driver's.
 func TestHostedRequests(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
@@ -123,8 +144,10 @@ func TestHostedRequests(t *testing.T) {
 func TestOneSideFails(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[flavour.Side]string{
-		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf of the management cluster: refused",
-		flavour.Guest:        "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf of the guest cluster: refused",
+		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf " +
+			"of the management cluster: refused",
+		flavour.Guest: "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf " +
+			"of the guest cluster: refused",
 	} {
 		t.Run(string(failing), func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +155,9 @@ func TestOneSideFails(t *testing.T) {
 			other := flavour.Sides()[1-slices.Index(flavour.Sides(), failing)]
 			down := true
 			for _, verb := range []string{"create", "update"} {
-				b.client(failing).PrependReactor(verb, "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				b.client(failing).PrependReactor(verb, "configmaps", func(
+					action clienttesting.Action,
+				) (bool, runtime.Object, error) {
 					object, ok := action.(clienttesting.UpdateAction).GetObject().(interface{ GetName() string })
 					return down && ok && object.GetName() == configMap, nil, errors.New("refused")
 				})
@@ -151,7 +176,7 @@ func TestOneSideFails(t *testing.T) {
 				t.Errorf("later: written is %v, %v", b.config.written(), err)
 			}
 			down = true
-			b.put(t, map[string]string{userConfigKey: userText})
+			b.put(t, keys{userConfigKey: userText})
 			if err := b.sync(t); err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
@@ -164,8 +189,8 @@ func TestOneSideFails(t *testing.T) {
 	}
 }
 
-// TestRememberedTopology is what an earlier run wrote to the controller side: while the cloud does not answer it stays. What is in
-// the guest does not count: its administrator can write it.
+// TestRememberedTopology is what an earlier run wrote to the controller side: while the cloud does
+// not answer it stays. What is in the guest does not count: its administrator can write it.
 func TestRememberedTopology(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -182,10 +207,12 @@ func TestRememberedTopology(t *testing.T) {
 			t.Parallel()
 			seed := hyperShift()
 			if test.controller != "" {
-				seed.ControlPlane = append(seed.ControlPlane, cloudConf(hosted, map[string]string{topologyKey: test.controller}))
+				seed.ControlPlane = append(seed.ControlPlane,
+					cloudConf(hosted, keys{topologyKey: test.controller}))
 			}
 			if test.guest != "" {
-				seed.Guest = append(seed.Guest, cloudConf(flavour.DefaultNamespace, map[string]string{topologyKey: test.guest}))
+				seed.Guest = append(seed.Guest,
+					cloudConf(flavour.DefaultNamespace, keys{topologyKey: test.guest}))
 			}
 			b := newFixture(t, seed)
 			b.cloud.fail(openstack.CloudUnreachable)

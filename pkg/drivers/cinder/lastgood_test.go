@@ -10,7 +10,8 @@ import (
 
 // mistake is what an administrator may get wrong, and what the error must say.
 type mistake struct {
-	// own and binary are in the ConfigMap for this driver, cloud in the one with the cloud's CA. nil is left alone.
+	// own and binary are in the ConfigMap for this driver, cloud in the one with the cloud's CA. nil
+	// is left alone.
 	own    map[string]string
 	binary map[string][]byte
 	cloud  map[string]string
@@ -41,12 +42,12 @@ func (m mistake) make(t *testing.T, b *fixture) {
 func (m mistake) correct(t *testing.T, b *fixture) {
 	t.Helper()
 	if m.own != nil || m.binary != nil {
-		b.put(t, map[string]string{userConfigKey: ""})
+		b.put(t, keys{userConfigKey: ""})
 	}
 	if m.cloud != nil {
 		b.putConfigMap(t, b.Namespaces.CloudConfig, nil)
 	}
-	good := map[string]string{cloudsKey: clouds("openstack")}
+	good := keys{cloudsKey: clouds("openstack")}
 	if m.gone {
 		if err := b.Guest.Tracker().Add(credentials(flavour.DefaultNamespace, good)); err != nil {
 			t.Fatal(err)
@@ -59,17 +60,20 @@ func (m mistake) correct(t *testing.T, b *fixture) {
 
 // mistakes are those that the driver would not survive, or that would lose a setting.
 func mistakes() map[string]mistake {
-	const own, secret = "of ConfigMap openshift-config/cinder-csi-config", "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials"
+	const (
+		own    = "of ConfigMap openshift-config/cinder-csi-config"
+		secret = "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials"
+	)
 	withCA := func(ca string) map[string]string {
-		return map[string]string{cloudsKey: clouds("openstack"), caKey: ca}
+		return keys{cloudsKey: clouds("openstack"), caKey: ca}
 	}
 	return map[string]mistake{
 		"unparsable configuration": {
-			own:  map[string]string{userConfigKey: userText + "a = \"" + password + "\n"},
+			own:  keys{userConfigKey: userText + "a = \"" + password + "\n"},
 			want: []string{"key config " + own, "line 3"},
 		},
 		"unknown topology": {
-			own:  map[string]string{userTopologyKey: password},
+			own:  keys{userTopologyKey: password},
 			want: []string{"key enable_topology " + own, "neither true nor false"},
 		},
 		"configuration that is not text": {
@@ -81,26 +85,40 @@ func mistakes() map[string]mistake {
 			want:   []string{"key enable_topology " + own + " is binary data"},
 		},
 		"malformed credentials": {
-			secret: map[string]string{cloudsKey: "clouds: " + password},
+			secret: keys{cloudsKey: "clouds: " + password},
 			want:   []string{"key clouds.yaml of " + secret},
 		},
-		"credentials without the key": {secret: map[string]string{"x": password}, want: []string{secret + " has no key clouds.yaml"}},
-		"no credentials":              {gone: true, want: []string{secret + " is missing", "clouds.yaml"}},
-		"CA that is no PEM":           {secret: withCA(password), want: []string{"key cacert of " + secret + " holds no PEM certificate"}},
+		"credentials without the key": {
+			secret: keys{"x": password},
+			want:   []string{secret + " has no key clouds.yaml"},
+		},
+		"no credentials": {gone: true, want: []string{secret + " is missing", "clouds.yaml"}},
+		"CA that is no PEM": {
+			secret: withCA(password),
+			want:   []string{"key cacert of " + secret + " holds no PEM certificate"},
+		},
 		"CA with a broken certificate": {
 			secret: withCA(authority(password) + strings.Replace(testCA, "\nMII", "\nAAA", 1)),
-			want:   []string{"key cacert of " + secret + " holds no PEM certificate, or one that cannot be parsed"},
+			want: []string{"key cacert of " + secret + " holds no PEM certificate, " +
+				"or one that cannot be parsed"},
 		},
-		"CA that is not UTF-8": {secret: withCA(authority(password + "\xfc")), want: []string{"key cacert of " + secret + " is not UTF-8 text"}},
+		"CA that is not UTF-8": {
+			secret: withCA(authority(password + "\xfc")),
+			want:   []string{"key cacert of " + secret + " is not UTF-8 text"},
+		},
 		"ConfigMap's CA that is no PEM": {
-			cloud: map[string]string{bundleKey: password},
-			want:  []string{"key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config holds no PEM certificate"},
+			cloud: keys{bundleKey: password},
+			want: []string{"key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config " +
+				"holds no PEM certificate"},
 		},
 		"too much of everything": {
-			own:    map[string]string{userConfigKey: "[BlockStorage]\n" + strings.Repeat("rescan-on-resize = true\n", 25_000)},
+			own: keys{userConfigKey: "[BlockStorage]\n" +
+				strings.Repeat("rescan-on-resize = true\n", 25_000)},
 			secret: withCA(strings.Repeat(authority(password), 1000)),
 			want: []string{
-				"ConfigMap cloud-conf would exceed 1 MiB", "key config " + own + " brings 600015 bytes", "key cacert of " + secret + " brings ",
+				"ConfigMap cloud-conf would exceed 1 MiB",
+				"key config " + own + " brings 600015 bytes",
+				"key cacert of " + secret + " brings ",
 			},
 		},
 	}

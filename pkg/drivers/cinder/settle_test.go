@@ -78,7 +78,8 @@ func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
 				t.Errorf("%s is %q", reachableType, got)
 			}
 			if writes := b.writes(); len(writes) > 0 || len(b.changes()) > 0 {
-				t.Errorf("a maintenance leads to writes %v, events %v; cloud-conf was %v", writes, b.changes(), before)
+				t.Errorf("a maintenance leads to writes %v, events %v; cloud-conf was %v",
+					writes, b.changes(), before)
 			}
 		})
 	}
@@ -115,7 +116,8 @@ func TestEmptyLists(t *testing.T) {
 			b := newFixture(t, standalone())
 			b.cloud.lists(test.compute, test.volume)
 			b.settle(t)
-			if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" || len(b.writes()) > 0 {
+			if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" ||
+				len(b.writes()) > 0 {
 				t.Errorf("without an answer %s is %q", progressingType, got)
 			}
 		})
@@ -125,7 +127,8 @@ func TestEmptyLists(t *testing.T) {
 // An event explains the change.
 func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 	t.Parallel()
-	const because = "enable_topology of cloud-conf changes from true to false because of compute zones az1, az2 -> az1, az2, az3; volume zones az1, az2 -> az1, az2"
+	const because = "enable_topology of cloud-conf changes from true to false because of compute " +
+		"zones az1, az2 -> az1, az2, az3; volume zones az1, az2 -> az1, az2"
 	b := deploys(t, true)
 	three := up("az1", "az2", "az3")
 	expect := func(when, want string, changes ...string) {
@@ -170,7 +173,8 @@ func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 	b.cloud.lists(three, three)
 	b.settle(t)
 	expect("when it is", "true", because,
-		"enable_topology of cloud-conf changes from false to true because of compute zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2 -> az1, az2, az3")
+		"enable_topology of cloud-conf changes from false to true because of compute "+
+			"zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2 -> az1, az2, az3")
 }
 
 func TestContradictionIsProbedAtTheNextPoll(t *testing.T) {
@@ -217,7 +221,8 @@ func TestFirstProbeKeepsTheTopologyOfAnEarlierOperator(t *testing.T) {
 // The zones decide as soon as the administrator removes the choice, also after a restart.
 func TestChoiceOfTheAdministratorIsNotTakenForTheZones(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, standalone(written("false"), userObject(userConfigMap, map[string]string{userTopologyKey: "false"})))
+	b := newFixture(t, standalone(
+		written("false"), userObject(userConfigMap, keys{userTopologyKey: "false"})))
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -228,13 +233,15 @@ func TestChoiceOfTheAdministratorIsNotTakenForTheZones(t *testing.T) {
 	if got := b.data(t, flavour.Guest)[topologyKey]; got != "true" {
 		t.Errorf("%s is %q, want that of the zones", topologyKey, got)
 	}
-	b.put(t, map[string]string{userTopologyKey: "false"})
+	b.put(t, keys{userTopologyKey: "false"})
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"enable_topology of cloud-conf changes from false to true because of compute zones a; volume zones a",
-		"enable_topology of cloud-conf changes from true to false because of key enable_topology of ConfigMap openshift-config/cinder-csi-config",
+		"enable_topology of cloud-conf changes from false to true because of compute " +
+			"zones a; volume zones a",
+		"enable_topology of cloud-conf changes from true to false because of key enable_topology of " +
+			"ConfigMap openshift-config/cinder-csi-config",
 	}
 	if got := b.changes(); !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)

@@ -49,7 +49,8 @@ func newSources(c *cluster.Cluster) *sources {
 	}
 	// Infrastructure may name any ConfigMap.
 	s.installed = clients.Informers.InformersFor(p.UserConfig).Core().V1().ConfigMaps()
-	s.infrastructures, s.informers = c.Config.Infrastructures, []factory.Informer{c.Config.Infrastructures.Informer()}
+	s.infrastructures = c.Config.Infrastructures
+	s.informers = []factory.Informer{c.Config.Infrastructures.Informer()}
 	return s
 }
 
@@ -97,7 +98,8 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 		return configv1.ConfigMapFileReference{}, nil
 	}
 	if err != nil {
-		return configv1.ConfigMapFileReference{}, fmt.Errorf("reading Infrastructure %s: %w", infrastructure, err)
+		return configv1.ConfigMapFileReference{},
+			fmt.Errorf("reading Infrastructure %s: %w", infrastructure, err)
 	}
 	return found.Spec.CloudConfig, nil
 }
@@ -130,7 +132,12 @@ func (s *sources) access() (cloud string, ca text, err error) {
 	}
 	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return "", text{}, fmt.Errorf("%w: %s; the driver keeps the configuration it has", err, advice.wrong)
+		return "", text{}, fmt.Errorf("%w: %s; the driver keeps the configuration it has",
+			err, advice.wrong)
 	}
-	return parsed.Name, text{value: string(credentials.Data[caKey]), place: "key " + caKey + " of " + secret, fix: advice.wrong}, nil
+	ca = text{
+		value: string(credentials.Data[caKey]),
+		place: "key " + caKey + " of " + secret, fix: advice.wrong,
+	}
+	return parsed.Name, ca, nil
 }

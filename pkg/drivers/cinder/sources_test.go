@@ -16,56 +16,105 @@ func TestUserConfig(t *testing.T) {
 	t.Parallel()
 	const config, other = "[BlockStorage]\na = 1\n", "[BlockStorage]\na = 2\n"
 	own := func(data map[string]string) runtime.Object { return userObject(userConfigMap, data) }
-	installed := userObject("kube-cloud", map[string]string{"my.conf": other, bundleKey: "CA", "config": "not this"})
+	installed := userObject("kube-cloud", keys{
+		"my.conf": other, bundleKey: "CA", "config": "not this",
+	})
+	installedTopology := userObject("kube-cloud", keys{topologyKey: "false"})
+	read := func(config, ca string) userConfig {
+		return userConfig{config: text{value: config}, ca: text{value: ca}}
+	}
 	reference := infrastructureWith("kube-cloud", "my.conf")
 	for name, test := range map[string]struct {
-		objects      []runtime.Object
+		objects      objects
 		config       runtime.Object
 		want         userConfig
 		wantTopology string
 	}{
-		"nothing at all":           {nil, nil, userConfig{}, ""},
-		"config alone":             {[]runtime.Object{own(map[string]string{userConfigKey: config})}, nil, userConfig{config: text{value: config}}, ""},
-		"topology alone":           {[]runtime.Object{own(map[string]string{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
-		"both":                     {[]runtime.Object{own(map[string]string{userConfigKey: config, userTopologyKey: "true"})}, nil, userConfig{config: text{value: config}}, "true"},
-		"neither":                  {[]runtime.Object{own(map[string]string{"foreign": config})}, nil, userConfig{}, ""},
-		"as installed (56)":        {[]runtime.Object{installed}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, ""},
-		"own before installed":     {[]runtime.Object{installed, own(map[string]string{userConfigKey: config})}, reference, userConfig{config: text{value: config}, ca: text{value: "CA"}}, ""},
-		"own topology, installed":  {[]runtime.Object{installed, own(map[string]string{userTopologyKey: "true"})}, reference, userConfig{config: text{value: other}, ca: text{value: "CA"}}, "true"},
-		"installed, no such key":   {[]runtime.Object{installed}, infrastructureWith("kube-cloud", "other.conf"), userConfig{ca: text{value: "CA"}}, ""},
-		"installed, key unnamed":   {[]runtime.Object{installed}, infrastructureWith("kube-cloud", ""), userConfig{ca: text{value: "CA"}}, ""},
+		"nothing at all": {nil, nil, userConfig{}, ""},
+		"config alone":   {objects{own(keys{userConfigKey: config})}, nil, read(config, ""), ""},
+		"topology alone": {objects{own(keys{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
+		"both": {
+			objects{own(keys{userConfigKey: config, userTopologyKey: "true"})},
+			nil,
+			read(config, ""), "true",
+		},
+		"neither":           {objects{own(keys{"foreign": config})}, nil, userConfig{}, ""},
+		"as installed (56)": {objects{installed}, reference, read(other, "CA"), ""},
+		"own before installed": {
+			objects{installed, own(keys{userConfigKey: config})},
+			reference,
+			read(config, "CA"), "",
+		},
+		"own topology, installed": {
+			objects{installed, own(keys{userTopologyKey: "true"})},
+			reference,
+			read(other, "CA"), "true",
+		},
+		"installed, no such key": {
+			objects{installed},
+			infrastructureWith("kube-cloud", "other.conf"),
+			read("", "CA"), "",
+		},
+		"installed, key unnamed": {
+			objects{installed},
+			infrastructureWith("kube-cloud", ""),
+			read("", "CA"), "",
+		},
 		"installed, no ConfigMap":  {nil, reference, userConfig{}, ""},
-		"installed with no config": {[]runtime.Object{installed}, infrastructureWith("", ""), userConfig{}, ""},
-		"installed topology":       {[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"})}, reference, userConfig{}, "false"},
-		"installed topology, own":  {[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"}), own(map[string]string{userTopologyKey: "true"})}, reference, userConfig{}, "true"},
+		"installed with no config": {objects{installed}, infrastructureWith("", ""), userConfig{}, ""},
+		"installed topology":       {objects{installedTopology}, reference, userConfig{}, "false"},
+		"installed topology, own": {
+			objects{installedTopology, own(keys{userTopologyKey: "true"})},
+			reference,
+			userConfig{},
+			"true",
+		},
 		"installed topology, hidden": {
-			[]runtime.Object{userObject("kube-cloud", map[string]string{topologyKey: "false"}), own(map[string]string{userConfigKey: config})},
+			objects{installedTopology, own(keys{userConfigKey: config})},
 			reference,
-			userConfig{config: text{value: config}},
+			read(config, ""),
 			"",
 		},
-		"topology of none installed": {[]runtime.Object{cloudProviderConfig(map[string]string{topologyKey: "false"})}, reference, userConfig{}, ""},
-		"CA, no Infrastructure":      {[]runtime.Object{cloudProviderConfig(map[string]string{bundleKey: "CA"})}, nil, userConfig{ca: text{value: "CA"}}, ""},
-		"CA, nothing named":          {[]runtime.Object{cloudProviderConfig(map[string]string{bundleKey: "CA"})}, infrastructureWith("", ""), userConfig{ca: text{value: "CA"}}, ""},
+		"topology of none installed": {
+			objects{cloudProviderConfig(keys{topologyKey: "false"})},
+			reference,
+			userConfig{},
+			"",
+		},
+		"CA, no Infrastructure": {
+			objects{cloudProviderConfig(keys{bundleKey: "CA"})},
+			nil,
+			read("", "CA"), "",
+		},
+		"CA, nothing named": {
+			objects{cloudProviderConfig(keys{bundleKey: "CA"})},
+			infrastructureWith("", ""), read("", "CA"), "",
+		},
 		"CA, another named": {
-			[]runtime.Object{installed, cloudProviderConfig(map[string]string{bundleKey: "the operator's"})},
+			objects{installed, cloudProviderConfig(keys{bundleKey: "the operator's"})},
 			reference,
-			userConfig{config: text{value: other}, ca: text{value: "the operator's"}},
+			read(other, "the operator's"),
 			"",
 		},
-		"installed, other's object": {[]runtime.Object{manilasCopy()}, infrastructureWith("cloud-provider-config", "config"), userConfig{}, ""},
+		"installed, other's object": {
+			objects{manilasCopy()},
+			infrastructureWith("cloud-provider-config", "config"),
+			userConfig{},
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seed := clustertest.Seed{Guest: test.objects}
 			if test.config != nil {
-				seed.Config = []runtime.Object{test.config}
+				seed.Config = objects{test.config}
 			}
 			got, err := newFixture(t, seed).config.sources.user()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.topology.value != test.wantTopology || got.config.value != test.want.config.value || got.ca.value != test.want.ca.value {
+			if got.topology.value != test.wantTopology || got.config.value != test.want.config.value ||
+				got.ca.value != test.want.ca.value {
 				t.Errorf("got %+v, want %+v with topology %q", got, test.want, test.wantTopology)
 			}
 		})
@@ -79,25 +128,45 @@ func cloudProviderConfig(data map[string]string) runtime.Object {
 
 // manilasCopy is what the storage operator makes for Manila in the namespace of the operands.
 func manilasCopy() *corev1.ConfigMap {
-	return in(flavour.DefaultNamespace, userObject("cloud-provider-config", map[string]string{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
+	return in(flavour.DefaultNamespace, userObject("cloud-provider-config",
+		keys{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
 }
 
 // TestPlaces has messages say where to look.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	installed := standalone(userObject("kube-cloud", map[string]string{"my.conf": "[BlockStorage]"}))
-	installed.Config = []runtime.Object{infrastructureWith("kube-cloud", "my.conf")}
-	const own, management = "ConfigMap openshift-config/cinder-csi-config", "ConfigMap clusters-a/cinder-csi-config of the management cluster"
+	installed := standalone(userObject("kube-cloud", keys{"my.conf": "[BlockStorage]"}))
+	installed.Config = objects{infrastructureWith("kube-cloud", "my.conf")}
+	const (
+		own        = "ConfigMap openshift-config/cinder-csi-config"
+		management = "ConfigMap clusters-a/cinder-csi-config of the management cluster"
+	)
 	for name, test := range map[string]struct {
 		seed             clustertest.Seed
 		data             map[string]string
 		config, topology string
 	}{
-		"as installed":    {installed, nil, "key my.conf of ConfigMap openshift-config/kube-cloud", "key enable_topology of " + own},
-		"own":             {installed, map[string]string{userConfigKey: "[BlockStorage]"}, "key config of " + own, "key enable_topology of " + own},
-		"none":            {standalone(), nil, "key config of " + own, "key enable_topology of " + own},
-		"HyperShift":      {hyperShift(), map[string]string{userConfigKey: "x"}, "key config of " + management, "key enable_topology of " + management},
-		"HyperShift none": {hyperShift(), nil, "key config of " + management, "key enable_topology of " + management},
+		"as installed": {
+			installed, nil, "key my.conf of ConfigMap openshift-config/kube-cloud",
+			"key enable_topology of " + own,
+		},
+		"own": {
+			installed,
+			keys{userConfigKey: "[BlockStorage]"},
+			"key config of " + own,
+			"key enable_topology of " + own,
+		},
+		"none": {standalone(), nil, "key config of " + own, "key enable_topology of " + own},
+		"HyperShift": {
+			hyperShift(),
+			keys{userConfigKey: "x"},
+			"key config of " + management,
+			"key enable_topology of " + management,
+		},
+		"HyperShift none": {
+			hyperShift(), nil, "key config of " + management,
+			"key enable_topology of " + management,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +178,9 @@ func TestPlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([2]string{test.config, test.topology}, [2]string{user.config.place, user.topology.place}); diff != "" {
+			want := [2]string{test.config, test.topology}
+			got := [2]string{user.config.place, user.topology.place}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("places (-want +got):\n%s", diff)
 			}
 		})
@@ -132,11 +203,14 @@ func TestOverride(t *testing.T) {
 		"1":         {wrong: true},
 		"truefalse": {wrong: true},
 	} {
-		topology, given, err := userConfig{topology: text{value: value, place: "key k of ConfigMap n/m"}}.override()
+		topology, given, err := userConfig{
+			topology: text{value: value, place: "key k of ConfigMap n/m"},
+		}.override()
 		if topology != want.topology || given != want.given || (err != nil) != want.wrong {
 			t.Errorf("%q: got %v, %v, %v, want %+v", value, topology, given, err, want)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "key k of ConfigMap n/m ") || strings.Contains(err.Error(), value) && value != "1") {
+		if err != nil && (!strings.HasPrefix(err.Error(), "key k of ConfigMap n/m ") ||
+			strings.Contains(err.Error(), value) && value != "1") {
 			t.Errorf("%q: the error is to name the place and not the value: %v", value, err)
 		}
 	}
@@ -144,21 +218,37 @@ func TestOverride(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	const place = "key clouds.yaml of Secret openshift-cluster-csi-drivers/openstack-cloud-credentials "
+	const place = "key clouds.yaml of Secret " +
+		"openshift-cluster-csi-drivers/openstack-cloud-credentials "
 	for name, test := range map[string]struct {
 		secret    map[string]string
 		cloud, ca string
 		wantErr   string
 	}{
-		"usual":              {map[string]string{cloudsKey: clouds("openstack")}, "openstack", "", ""},
-		"with a CA":          {map[string]string{cloudsKey: clouds("openstack"), caKey: "CA"}, "openstack", "CA", ""},
-		"another name":       {map[string]string{cloudsKey: clouds("my-cloud")}, "my-cloud", "", ""},
-		"missing":            {nil, "", "", "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials is missing: "},
-		"missing key":        {map[string]string{"other": password}, "", "", strings.TrimPrefix(place, "key clouds.yaml of ") + "has no key clouds.yaml; its keys are other"},
-		"empty":              {map[string]string{cloudsKey: ""}, "", "", place + "is empty"},
-		"no YAML":            {map[string]string{cloudsKey: "clouds:\n\t" + password}, "", "", place + "is not valid YAML"},
-		"other YAML":         {map[string]string{cloudsKey: "clouds: [" + password + "]"}, "", "", place + "does not have the format of clouds.yaml (line 1)"},
-		"lacks its password": {map[string]string{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")}, "", "", place + "lacks in clouds.openstack.auth: password"},
+		"usual":        {keys{cloudsKey: clouds("openstack")}, "openstack", "", ""},
+		"with a CA":    {keys{cloudsKey: clouds("openstack"), caKey: "CA"}, "openstack", "CA", ""},
+		"another name": {keys{cloudsKey: clouds("my-cloud")}, "my-cloud", "", ""},
+		"missing": {
+			nil, "", "",
+			"Secret openshift-cluster-csi-drivers/openstack-cloud-credentials is missing: ",
+		},
+		"missing key": {
+			keys{"other": password},
+			"", "",
+			strings.TrimPrefix(place, "key clouds.yaml of ") + "has no key clouds.yaml; its keys are other",
+		},
+		"empty":   {keys{cloudsKey: ""}, "", "", place + "is empty"},
+		"no YAML": {keys{cloudsKey: "clouds:\n\t" + password}, "", "", place + "is not valid YAML"},
+		"other YAML": {
+			keys{cloudsKey: "clouds: [" + password + "]"},
+			"", "",
+			place + "does not have the format of clouds.yaml (line 1)",
+		},
+		"lacks its password": {
+			keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")},
+			"", "",
+			place + "lacks in clouds.openstack.auth: password",
+		},
 	} {
 		for _, f := range flavour.All() {
 			t.Run(name+", "+string(f), func(t *testing.T) {
@@ -174,12 +264,15 @@ func TestAccess(t *testing.T) {
 				if err == nil || !strings.HasPrefix(err.Error(), wantErr) {
 					t.Fatalf("got %v, want %q...", err, wantErr)
 				}
-				if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "keystone.example") {
+				if strings.Contains(err.Error(), password) ||
+					strings.Contains(err.Error(), "keystone.example") {
 					t.Errorf("the error quotes the Secret: %v", err)
 				}
 				// What a standalone cluster has for this does not exist there, and the other way round.
-				hostedAdvice := strings.Contains(err.Error(), "HostedCluster names in spec.platform.openstack.identityRef")
-				if hostedAdvice != (f == flavour.HyperShift) || strings.Contains(err.Error(), "CredentialsRequest") && f == flavour.HyperShift {
+				hostedAdvice := strings.Contains(err.Error(),
+					"HostedCluster names in spec.platform.openstack.identityRef")
+				if hostedAdvice != (f == flavour.HyperShift) ||
+					strings.Contains(err.Error(), "CredentialsRequest") && f == flavour.HyperShift {
 					t.Errorf("the advice is not for %s: %v", f, err)
 				}
 			})
@@ -188,19 +281,22 @@ func TestAccess(t *testing.T) {
 }
 
 // accessIn puts the Secret where a flavour has it, and its place into the error.
-func accessIn(f flavour.Flavour, secret map[string]string, wantErr string) (clustertest.Seed, string) {
+func accessIn(
+	f flavour.Flavour, secret map[string]string, wantErr string,
+) (clustertest.Seed, string) {
 	if f == flavour.Standalone {
 		var seed clustertest.Seed
 		if secret != nil {
-			seed.Guest = []runtime.Object{credentials(flavour.DefaultNamespace, secret)}
+			seed.Guest = objects{credentials(flavour.DefaultNamespace, secret)}
 		}
 		return seed, wantErr
 	}
 	seed := hyperShift()
 	seed.ControlPlane = nil
 	if secret != nil {
-		seed.ControlPlane = []runtime.Object{credentials(hosted, secret)}
+		seed.ControlPlane = objects{credentials(hosted, secret)}
 	}
-	return seed, strings.Replace(wantErr, "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials",
+	return seed, strings.Replace(wantErr,
+		"Secret openshift-cluster-csi-drivers/openstack-cloud-credentials",
 		"Secret clusters-a/openstack-cloud-credentials of the management cluster", 1)
 }

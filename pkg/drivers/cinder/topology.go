@@ -23,7 +23,10 @@ type zoneLists struct {
 // newZoneLists sorts the zones of a probe. A name that is listed more than once is available if one
 // of its entries is. An empty list is an error: every cloud that runs the service has a zone.
 func newZoneLists(compute, volume []openstack.Zone) (zoneLists, error) {
-	z := zoneLists{names(compute, exists), names(compute, isAvailable), names(volume, exists), names(volume, isAvailable)}
+	z := zoneLists{
+		names(compute, exists), names(compute, isAvailable),
+		names(volume, exists), names(volume, isAvailable),
+	}
 	switch {
 	case len(z.compute) == 0:
 		return z, errNoZones("compute service (Nova)", "lists no availability zone")
@@ -48,8 +51,9 @@ func names(zones []openstack.Zone, keep func(openstack.Zone) bool) sets.Set[stri
 }
 
 func errNoZones(service, fault string) error {
-	return &openstack.Error{Reason: openstack.CloudUnreachable, Message: fmt.Sprintf("OpenStack's %s %s. Ask the cloud's administrator "+
-		"to check its services; the operator retries automatically", service, fault)}
+	message := fmt.Sprintf("OpenStack's %s %s. Ask the cloud's administrator to check its services; "+
+		"the operator retries automatically", service, fault)
+	return &openstack.Error{Reason: openstack.CloudUnreachable, Message: message}
 }
 
 // certain returns whether volumes can follow pods into zones, and whether this holds whichever zone

@@ -33,8 +33,8 @@ func manyNames(count int) []string {
 	return names
 }
 
-// What zones say: on and off hold whichever zone is in maintenance. The others say it only for a driver that was never deployed;
-// unknown says nothing even then.
+// What zones say: on and off hold whichever zone is in maintenance. The others say it only for a
+// driver that was never deployed; unknown says nothing even then.
 const (
 	on, off          = "on", "off"
 	firstOn          = "on at first"
@@ -69,27 +69,33 @@ func TestTopology(t *testing.T) {
 		compute, volume []openstack.Zone
 		want            string
 	}{
-		"equal":                             {up("a", "b"), up("a", "b"), on},
-		"equal, in another order":           {up("a", "b", "c"), up("c", "a", "b"), on},
-		"more zones for volumes":            {up("a"), up("a", "b"), on},
-		"more zones for servers":            {up("a", "b"), up("a"), off},
-		"disjoint":                          {up("a", "b"), up("nova"), off},
-		"as many, one differs":              {up("a", "b"), up("a", "c"), off},
-		"longer compute list":               {up("a", "b", "c", "d"), up("a"), off},
-		"shorter compute list":              {up("d"), up("a", "b", "c", "d"), on},
-		"nothing at all":                    {nil, nil, noZones},
-		"no compute zone":                   {nil, up("a"), noZones},
-		"empty compute list":                {[]openstack.Zone{}, up("a"), noZones},
-		"no volume zone":                    {up("a"), nil, noZones},
-		"no available compute zone":         {down("a"), up("a"), on},
-		"none available, none for volumes":  {down("a"), up("b"), unknown},
-		"no available zone at all":          {down("a"), down("a"), unknown},
-		"volume zone in maintenance":        {up("a"), down("a"), unknown},
-		"one of two volume zones down":      {up("a", "b"), append(up("a"), down("b")...), firstOff},
-		"compute zone down, none for it":    {append(up("a"), down("b")...), up("a"), firstOn},
-		"compute zone down, volume's up":    {append(up("a"), down("b")...), up("a", "b"), on},
-		"both down in the same zone":        {append(up("a"), down("b")...), append(up("a"), down("b")...), firstOn},
-		"each down in another zone":         {append(up("a"), down("b")...), append(up("b"), down("a")...), firstOff},
+		"equal":                            {up("a", "b"), up("a", "b"), on},
+		"equal, in another order":          {up("a", "b", "c"), up("c", "a", "b"), on},
+		"more zones for volumes":           {up("a"), up("a", "b"), on},
+		"more zones for servers":           {up("a", "b"), up("a"), off},
+		"disjoint":                         {up("a", "b"), up("nova"), off},
+		"as many, one differs":             {up("a", "b"), up("a", "c"), off},
+		"longer compute list":              {up("a", "b", "c", "d"), up("a"), off},
+		"shorter compute list":             {up("d"), up("a", "b", "c", "d"), on},
+		"nothing at all":                   {nil, nil, noZones},
+		"no compute zone":                  {nil, up("a"), noZones},
+		"empty compute list":               {[]openstack.Zone{}, up("a"), noZones},
+		"no volume zone":                   {up("a"), nil, noZones},
+		"no available compute zone":        {down("a"), up("a"), on},
+		"none available, none for volumes": {down("a"), up("b"), unknown},
+		"no available zone at all":         {down("a"), down("a"), unknown},
+		"volume zone in maintenance":       {up("a"), down("a"), unknown},
+		"one of two volume zones down":     {up("a", "b"), append(up("a"), down("b")...), firstOff},
+		"compute zone down, none for it":   {append(up("a"), down("b")...), up("a"), firstOn},
+		"compute zone down, volume's up":   {append(up("a"), down("b")...), up("a", "b"), on},
+		"both down in the same zone": {
+			append(up("a"), down("b")...), append(up("a"), down("b")...),
+			firstOn,
+		},
+		"each down in another zone": {
+			append(up("a"), down("b")...), append(up("b"), down("a")...),
+			firstOff,
+		},
 		"other volume zone down":            {up("a"), append(up("a"), down("b")...), on},
 		"no volumes for one, one down":      {append(up("a", "c"), down("b")...), up("a"), off},
 		"no volumes for one, other down":    {up("a", "b"), append(up("c"), down("b")...), off},
@@ -119,7 +125,8 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// TestTopologyIsImmuneToMaintenance takes any zones of a cloud out of service: what was certain is never contradicted.
+// TestTopologyIsImmuneToMaintenance takes any zones of a cloud out of service: what was certain is
+// never contradicted.
 func TestTopologyIsImmuneToMaintenance(t *testing.T) {
 	t.Parallel()
 	const zones = 3
@@ -136,7 +143,8 @@ func TestTopologyIsImmuneToMaintenance(t *testing.T) {
 			}
 			got := meaning(compute, volume)
 			if (got == on || got == off || healthy == noZones) && got != healthy {
-				t.Fatalf("topology is %s with all zones in service, and %s with compute %v, volume %v", healthy, got, compute, volume)
+				t.Fatalf("topology is %s with all zones in service, and %s with compute %v, volume %v",
+					healthy, got, compute, volume)
 			}
 		}
 	}
@@ -169,7 +177,11 @@ func TestZonesInMessages(t *testing.T) {
 	}{
 		{small, zoneLists{}, "compute zones a, b; volume zones a"},
 		{small, lists([]string{"a"}, []string{"a"}), "compute zones a -> a, b; volume zones a -> a"},
-		{lists([]string{"a\n\x1b[2J", "zone \u00fc"}, []string{"a"}), zoneLists{}, `compute zones a\n\x1b[2J, zone ü; volume zones a`},
+		{
+			lists([]string{"a\n\x1b[2J", "zone \u00fc"}, []string{"a"}),
+			zoneLists{},
+			`compute zones a\n\x1b[2J, zone ü; volume zones a`,
+		},
 	} {
 		if got := test.zones.since(test.before); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)

@@ -62,7 +62,8 @@ type contents struct {
 
 func (c contents) text(key string) text {
 	_, binary := c.binary[key]
-	return text{value: c.data[key], place: fmt.Sprintf("key %s of %s", key, c.place), fix: "correct it", binary: binary}
+	place := fmt.Sprintf("key %s of %s", key, c.place)
+	return text{value: c.data[key], place: place, fix: "correct it", binary: binary}
 }
 
 // userConfig is the configuration of the administrator.
@@ -91,7 +92,8 @@ func (u userConfig) override() (topology, given bool, err error) {
 	case "false":
 		return false, true, nil
 	}
-	return false, false, fmt.Errorf("%s is neither true nor false: correct it, or remove it to have the availability zones decide", u.topology.place)
+	return false, false, fmt.Errorf("%s is neither true nor false: correct it, "+
+		"or remove it to have the availability zones decide", u.topology.place)
 }
 
 // ignoredIn lists what has no effect in the ConfigMap for this driver, and what this ConfigMap
@@ -103,12 +105,15 @@ func ignoredIn(own, installed contents) []string {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if key != userConfigKey && key != userTopologyKey {
-			found = append(found, fmt.Sprintf("%s is ignored: only keys %s and %s are read. Rename or remove it", own.text(key).place, userConfigKey, userTopologyKey))
+			found = append(found, fmt.Sprintf(
+				"%s is ignored: only keys %s and %s are read. Rename or remove it",
+				own.text(key).place, userConfigKey, userTopologyKey))
 		}
 	}
 	hidden := installed.text(userTopologyKey)
 	if own.exists && own.text(userTopologyKey).value == "" && hidden.value != "" {
-		found = append(found, fmt.Sprintf("%s is ignored because %s exists. Move the key there", hidden.place, own.place))
+		found = append(found, fmt.Sprintf("%s is ignored because %s exists. Move the key there",
+			hidden.place, own.place))
 	}
 	config := own.text(userConfigKey)
 	for _, remark := range remarks([]byte(config.value)) {
@@ -132,7 +137,8 @@ func remarks(user []byte) []SyntaxError {
 		case e.counts && e.name != "":
 			problem = devicePathKey + " is ignored: the CSI driver does not know it. Remove it"
 		case e.name == "" && !e.counts:
-			problem = "this section is ignored: only [" + userSection + "] is read. Correct its name or remove it"
+			problem = "this section is ignored: only [" + userSection + "] is read. " +
+				"Correct its name or remove it"
 		}
 		if problem != "" {
 			found = append(found, SyntaxError{e.line, problem})

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
@@ -19,28 +18,52 @@ func TestRemarks(t *testing.T) {
 	t.Parallel()
 	const (
 		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
-		setting = "the CSI driver does not know this setting. It knows node-volume-attach-limit, rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
-		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
-		device  = "trust-device-path is ignored: the CSI driver does not know it. Remove it"
+		setting = "the CSI driver does not know this setting. It knows node-volume-attach-limit, " +
+			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
+		limit  = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
+		device = "trust-device-path is ignored: the CSI driver does not know it. Remove it"
 	)
 	for name, test := range map[string]struct {
 		user string
 		want []SyntaxError
 	}{
-		"nothing":            {"", nil},
-		"all settings":       {"[BlockStorage]\nnode-volume-attach-limit = 25\nrescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n", nil},
-		"limits":             {"[BlockStorage]\nnode-volume-attach-limit = 1\nnode-volume-attach-limit = 256\n", nil},
-		"misspelt section":   {"; a comment\n[BlockStorge]\nrescan-on-resize = true\n", []SyntaxError{{2, section}}},
-		"another section":    {"[Global]\npassword = " + password + "\n\n[Metadata]\nsearch-order = configDrive\n", []SyntaxError{{1, section}, {4, section}}},
-		"subsection":         {"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n", []SyntaxError{{1, section}}},
-		"misspelt setting":   {"[BlockStorage]\nrescan-on-resize = true\nnode-volumes-attach-limit = 25\n", []SyntaxError{{3, setting}}},
-		"setting of in-tree": {"[BlockStorage]\nbs-version = " + password + "\n", []SyntaxError{{2, setting}}},
-		"trust-device-path":  {"\ufeff[BlockStorage]\n\nTrust-Device-Path = true\n", []SyntaxError{{3, device}}},
-		"negative limit":     {"[BlockStorage]\nnode-volume-attach-limit = -1\n", []SyntaxError{{2, limit}}},
-		"no volumes":         {"[BlockStorage]\nnode-volume-attach-limit = 0\n", []SyntaxError{{2, limit}}},
-		"too many volumes":   {"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n", []SyntaxError{{2, limit}}},
-		"an error instead":   {"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n", []SyntaxError{{3, section}}},
-		"no cloud.conf":      {"clouds:\n", nil},
+		"nothing": {"", nil},
+		"all settings": {"[BlockStorage]\nnode-volume-attach-limit = 25\n" +
+			"rescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n", nil},
+		"limits": {"[BlockStorage]\nnode-volume-attach-limit = 1\nnode-volume-attach-limit = 256\n", nil},
+		"misspelt section": {
+			"; a comment\n[BlockStorge]\nrescan-on-resize = true\n",
+			[]SyntaxError{{2, section}},
+		},
+		"another section": {"[Global]\npassword = " + password + "\n\n" +
+			"[Metadata]\nsearch-order = configDrive\n", []SyntaxError{{1, section}, {4, section}}},
+		"subsection": {
+			"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n",
+			[]SyntaxError{{1, section}},
+		},
+		"misspelt setting": {
+			"[BlockStorage]\nrescan-on-resize = true\nnode-volumes-attach-limit = 25\n",
+			[]SyntaxError{{3, setting}},
+		},
+		"setting of in-tree": {
+			"[BlockStorage]\nbs-version = " + password + "\n",
+			[]SyntaxError{{2, setting}},
+		},
+		"trust-device-path": {
+			"\ufeff[BlockStorage]\n\nTrust-Device-Path = true\n",
+			[]SyntaxError{{3, device}},
+		},
+		"negative limit": {"[BlockStorage]\nnode-volume-attach-limit = -1\n", []SyntaxError{{2, limit}}},
+		"no volumes":     {"[BlockStorage]\nnode-volume-attach-limit = 0\n", []SyntaxError{{2, limit}}},
+		"too many volumes": {
+			"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n",
+			[]SyntaxError{{2, limit}},
+		},
+		"an error instead": {
+			"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n",
+			[]SyntaxError{{3, section}},
+		},
+		"no cloud.conf": {"clouds:\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,34 +74,42 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// TestIgnoredConfiguration is reported in a condition that does no harm, names place and remedy, and goes when it is corrected.
+// TestIgnoredConfiguration is reported in a condition that does no harm, names place and remedy,
+// and goes when it is corrected.
 func TestIgnoredConfiguration(t *testing.T) {
 	t.Parallel()
-	const own, installed = "ConfigMap openshift-config/cinder-csi-config", "ConfigMap openshift-config/cloud-provider-config"
+	const (
+		own       = "ConfigMap openshift-config/cinder-csi-config"
+		installed = "ConfigMap openshift-config/cloud-provider-config"
+	)
 	for name, test := range map[string]struct {
 		installed, own map[string]string
 		want           []string
 	}{
-		"a wrong key": {nil, map[string]string{"cloud.conf": userText}, []string{"key cloud.conf of " + own + " is ignored: only keys config and enable_topology are read. Rename or remove it"}},
+		"a wrong key": {nil, keys{"cloud.conf": userText}, []string{"key cloud.conf of " + own +
+			" is ignored: only keys config and enable_topology are read. Rename or remove it"}},
 		"a misspelt key": {
 			nil,
-			map[string]string{"enable-topology": "false", "cinder.conf": password},
+			keys{"enable-topology": "false", "cinder.conf": password},
 			[]string{"key cinder.conf of " + own, "key enable-topology of " + own},
 		},
-		"in a text": {nil, map[string]string{userConfigKey: "[BlockStorge]\n"}, []string{"key config of " + own + ", line 1: this section is ignored"}},
+		"in a text": {nil, keys{userConfigKey: "[BlockStorge]\n"}, []string{"key config of " + own +
+			", line 1: this section is ignored"}},
 		"what is hidden": {
-			map[string]string{topologyKey: "false"},
-			map[string]string{userConfigKey: userText},
-			[]string{"key enable_topology of " + installed + " is ignored because " + own + " exists. Move the key there"},
+			keys{topologyKey: "false"},
+			keys{userConfigKey: userText},
+			[]string{"key enable_topology of " + installed + " is ignored because " + own +
+				" exists. Move the key there"},
 		},
-		"what is hidden, with a word": {map[string]string{topologyKey: "false"}, map[string]string{userTopologyKey: "true"}, nil},
-		"what the installer writes":   {map[string]string{"config": "[Global]\nsecret-name = x\n[LoadBalancer]\n[BlockStorage]\nbs-version = v2\n", "other": ""}, nil, nil},
-		"installer's topology":        {map[string]string{topologyKey: "true"}, nil, nil},
+		"what is hidden, with a word": {keys{topologyKey: "false"}, keys{userTopologyKey: "true"}, nil},
+		"what the installer writes": {keys{"config": "[Global]\nsecret-name = x\n" +
+			"[LoadBalancer]\n[BlockStorage]\nbs-version = v2\n", "other": ""}, nil, nil},
+		"installer's topology": {keys{topologyKey: "true"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seed := standalone(userObject("cloud-provider-config", test.installed))
-			seed.Config = []runtime.Object{infrastructureWith("cloud-provider-config", "config")}
+			seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
 			b := newFixture(t, seed)
 			if test.own != nil {
 				b.put(t, test.own)
@@ -94,7 +125,8 @@ func TestIgnoredConfiguration(t *testing.T) {
 				return
 			}
 			lines := strings.Split(found.Message, "\n")
-			if found.Status != opv1.ConditionFalse || found.Reason != reasonIgnored || len(lines) != len(test.want) || strings.Contains(found.Message, password) {
+			if found.Status != opv1.ConditionFalse || found.Reason != reasonIgnored ||
+				len(lines) != len(test.want) || strings.Contains(found.Message, password) {
 				t.Fatalf("%s is %+v", validType, found)
 			}
 			for i, want := range test.want {
@@ -117,7 +149,7 @@ func TestIgnoredConfiguration(t *testing.T) {
 func TestManyMistakes(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	data := map[string]string{userConfigKey: "["}
+	data := keys{userConfigKey: "["}
 	for i := range 5000 {
 		data[fmt.Sprintf("key-%d", i)] = ""
 	}
@@ -126,7 +158,8 @@ func TestManyMistakes(t *testing.T) {
 		t.Error("a text that cannot be read is no error")
 	}
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
-	if lines := strings.Split(found.Message, "\n"); len(lines) != maxLines+1 || lines[maxLines] != "4990 more" {
+	if lines := strings.Split(found.Message, "\n"); len(lines) != maxLines+1 ||
+		lines[maxLines] != "4990 more" {
 		t.Errorf("the message is %q", found.Message)
 	}
 }
@@ -136,16 +169,18 @@ func TestHostedIgnored(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
 	b.cloud.fail(openstack.NotOffered)
-	b.put(t, map[string]string{"cloud.conf": userText})
+	b.put(t, keys{"cloud.conf": userText})
 	if err := b.sync(t); err != nil {
 		t.Error(err)
 	}
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
-	if want := "key cloud.conf of ConfigMap clusters-a/cinder-csi-config of the management cluster is ignored"; !strings.HasPrefix(found.Message, want) {
+	const own = "ConfigMap clusters-a/cinder-csi-config of the management cluster"
+	if want := "key cloud.conf of " + own + " is ignored"; !strings.HasPrefix(found.Message, want) {
 		t.Errorf("the message is %q, want %q", found.Message, want)
 	}
 	found = v1helpers.FindOperatorCondition(b.State.Conditions(t), progressingType)
-	if want := "set key enable_topology of ConfigMap clusters-a/cinder-csi-config of the management cluster to true or false"; !strings.HasSuffix(found.Message, want) {
+	want := "set key enable_topology of " + own + " to true or false"
+	if !strings.HasSuffix(found.Message, want) {
 		t.Errorf("the message is %q, want %q", found.Message, want)
 	}
 }

@@ -58,8 +58,8 @@ type zoneStatus struct {
 	contradictedAt time.Time
 }
 
-// zoneTracker decides from the availability zones whether topology is enabled, and records since when
-// the probes fail. It subscribes to the cloud probe.
+// zoneTracker decides from the availability zones whether topology is enabled, and records since
+// when the probes fail. It subscribes to the cloud probe.
 type zoneTracker struct {
 	operator v1helpers.OperatorClient
 	cloud    zoneLister
@@ -86,7 +86,7 @@ func newZoneTracker(d plugin.Dependencies, cloud zoneLister) *zoneTracker {
 // changed configuration of the cloud cause a probe at once.
 func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *cloudprobe.Probe {
 	o := d.ProbeOptions(service, fieldManager)
-	o.MaxAge = zonesInterval - o.Interval // one poll later, the zones would be older than zonesInterval
+	o.MaxAge = zonesInterval - o.Interval // one poll later, the zones would be too old
 	o.Outdated = zones.outdated
 	o.Triggers = []cloudprobe.Trigger{
 		{Informer: sources.credentials.Informer()},
@@ -185,9 +185,9 @@ func (t *zoneTracker) decide(s zoneStatus, zones zoneLists) (zoneStatus, error) 
 	return s, nil
 }
 
-// recordOutage records since when probes fail. The condition that an earlier run of the operator left
-// contains the start of its outage. That time counts only after two failures in this run, because
-// nothing probed OpenStack while the operator was down.
+// recordOutage records since when probes fail. The condition that an earlier run of the operator
+// left contains the start of its outage. That time counts only after two failures in this run,
+// because nothing probed OpenStack while the operator was down.
 func (t *zoneTracker) recordOutage(s zoneStatus, err error) zoneStatus {
 	now, begins := t.clock.Now(), s.err == nil
 	s.err = err
@@ -227,6 +227,6 @@ func sameStatus(a, b zoneStatus) bool {
 		}
 		return err.Error()
 	}
-	return a.probed == b.probed && a.decided == b.decided && a.topology == b.topology && text(a.err) == text(b.err) &&
-		a.failingSince.Equal(b.failingSince)
+	return a.probed == b.probed && a.decided == b.decided && a.topology == b.topology &&
+		text(a.err) == text(b.err) && a.failingSince.Equal(b.failingSince)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -91,7 +90,8 @@ func TestProbesOfZonesHaveADeadline(t *testing.T) {
 func TestUnmanagedIsNotProbed(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: opv1.OperatorSpec{ManagementState: opv1.Unmanaged}}})
+	unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
+	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
 	b.zones.onChange = func() { t.Error("changes without a probe") }
 	b.probe(t, factory.DefaultQueueKey)
 	b.probe(t, cloudprobe.TriggerKey)
@@ -136,14 +136,16 @@ func TestZoneTrackerKeepsTheLastDecision(t *testing.T) {
 		t.Errorf("before any probe the status is %+v", status)
 	}
 	b.probe(t, cloudprobe.TriggerKey)
-	if status := b.zones.current(); !status.probed || !status.decided || !status.topology || status.err != nil {
+	if status := b.zones.current(); !status.probed || !status.decided || !status.topology ||
+		status.err != nil {
 		t.Errorf("the status is %+v", status)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
 	began := b.clock.Now()
 	for range 3 {
 		b.probe(t, cloudprobe.TriggerKey)
-		if status := b.zones.current(); !status.decided || !status.topology || status.err == nil || !status.failingSince.Equal(began) {
+		if status := b.zones.current(); !status.decided || !status.topology || status.err == nil ||
+			!status.failingSince.Equal(began) {
 			t.Errorf("when the cloud fails the status is %+v", status)
 		}
 		b.advance(time.Minute)
@@ -153,7 +155,8 @@ func TestZoneTrackerKeepsTheLastDecision(t *testing.T) {
 		b.probe(t, cloudprobe.TriggerKey)
 		b.advance(poll)
 	}
-	if status := b.zones.current(); !status.decided || status.topology || status.err != nil || !status.failingSince.IsZero() {
+	if status := b.zones.current(); !status.decided || status.topology || status.err != nil ||
+		!status.failingSince.IsZero() {
 		t.Errorf("when the cloud has recovered the status is %+v", status)
 	}
 }
@@ -210,7 +213,7 @@ func TestChangedSecretTriggersAProbe(t *testing.T) {
 	}
 	b.await(t, "the first probes", func() bool { return probes() > 0 && b.prober.Name() != "" })
 	before := probes()
-	b.putCredentials(t, map[string]string{cloudsKey: clouds("another")})
+	b.putCredentials(t, keys{cloudsKey: clouds("another")})
 	b.await(t, "the Secret's change", func() bool { return probes() > before })
 }
 
@@ -220,7 +223,7 @@ func TestChangedConfigurationTriggersAProbe(t *testing.T) {
 	for f, seed := range seeds() {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			seed.Config = []runtime.Object{infrastructureWith("installed-with", "config")}
+			seed.Config = objects{infrastructureWith("installed-with", "config")}
 			b := newFixture(t, seed)
 			for _, test := range []struct {
 				object any
@@ -243,10 +246,12 @@ func TestChangedConfigurationTriggersAProbe(t *testing.T) {
 				return b.cloud.probes
 			}
 			b.await(t, "the first probes", func() bool { return probes() > 0 })
-			installed := map[flavour.Flavour]string{flavour.Standalone: "installed-with", flavour.HyperShift: "openstack-cloud-config"}
+			installed := map[flavour.Flavour]string{
+				flavour.Standalone: "installed-with", flavour.HyperShift: "openstack-cloud-config",
+			}
 			for _, name := range []string{userConfigMap, installed[f]} {
 				before := probes()
-				b.putConfigMap(t, name, map[string]string{"a": "b"})
+				b.putConfigMap(t, name, keys{"a": "b"})
 				b.await(t, "the probe that "+name+" asks for", func() bool { return probes() > before })
 			}
 		})
