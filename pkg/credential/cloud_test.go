@@ -61,7 +61,8 @@ func TestRevokedCredentialsAreDetected(t *testing.T) {
 	}
 	recorder := events.NewInMemoryRecorder("test", clock)
 	watcher := credential.New(credential.Options{
-		Cluster: fake.Cluster, Events: recorder, Clock: clock, Service: "Test", Secret: secret.Name, Open: opener.Open,
+		Cluster: fake.Cluster, Events: recorder, Clock: clock, Service: "Test", Secret: secret.Name,
+		Open: opener.Open,
 		Wait: 10 * time.Minute, Interval: time.Minute,
 	})
 	fake.Start(t)

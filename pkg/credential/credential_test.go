@@ -101,7 +101,8 @@ func newFixture(t *testing.T, f flavour.Flavour, passwords ...string) *fixture {
 func (b *fixture) restart() {
 	b.events = events.NewInMemoryRecorder("test", b.clock)
 	b.w = New(Options{
-		Cluster: b.Cluster, Events: b.events, Clock: b.clock, Service: "Test", Secret: "credentials", Open: b.cloud.open,
+		Cluster: b.Cluster, Events: b.events, Clock: b.clock, Service: "Test", Secret: "credentials",
+		Open: b.cloud.open,
 		Wait: 10 * time.Minute, Interval: time.Minute,
 	})
 	_, _ = b.w.Informer().
@@ -402,7 +403,8 @@ func TestSecretOfTheGuestClusterIsNotTried(t *testing.T) {
 	b := newFixture(t, flavour.HyperShift, "first")
 	foreign := content("http://169.254.169.254")
 	foreign.Namespace = namespace
-	if _, err := b.Guest.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+	_, err := b.Guest.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	b.put("first")
@@ -450,7 +452,10 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 		left   time.Duration
 		events int
 		reason string
-	}{{14*day - time.Minute, 1, "ExpiresSoon"}, {8 * day, 1, "ExpiresSoon"}, {7 * day, 2, "ExpiresSoon"}, {time.Hour, 3, "ExpiresSoon"}, {-time.Hour, 4, "Expired"}} {
+	}{
+		{14*day - time.Minute, 1, "ExpiresSoon"}, {8 * day, 1, "ExpiresSoon"},
+		{7 * day, 2, "ExpiresSoon"}, {time.Hour, 3, "ExpiresSoon"}, {-time.Hour, 4, "Expired"},
+	} {
 		b.clock.SetTime(b.cloud.expiry.Add(-step.left))
 		b.sync()
 		b.expectCondition(expiryCondition, opv1.ConditionTrue, step.reason, expires)

@@ -35,19 +35,40 @@ func TestValidateNamesEachInvalidFieldOfADriver(t *testing.T) {
 		change func(*plugin.Driver)
 		want   []string // the start of each line
 	}{
-		"good":                {change: func(*plugin.Driver) {}},
-		"good, with all":      {change: func(d *plugin.Driver) { d.Namespace, d.StaleConditions = "demo", []string{"AB", "B"} }},
-		"no name":             {change: func(d *plugin.Driver) { d.Name = "" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "" is not a name`}},
-		"name with a space":   {change: func(d *plugin.Driver) { d.Name = "a b" }, want: []string{`plugin.Driver "OpenStackDemo": field Name "a b" is not a name`}},
-		"no assets":           {change: func(d *plugin.Driver) { d.Assets = nil }, want: []string{`plugin.Driver "OpenStackDemo": field Assets is required`}},
-		"no prefix":           {change: func(d *plugin.Driver) { d.ConditionPrefix = "" }, want: []string{`plugin.Driver "": field ConditionPrefix must be a word`}},
-		"malformed namespace": {change: func(d *plugin.Driver) { d.Namespace = "A/B" }, want: []string{`plugin.Driver "OpenStackDemo": field Namespace "A/B" is not a name`}},
+		"good": {change: func(*plugin.Driver) {}},
+		"good, with all": {change: func(d *plugin.Driver) {
+			d.Namespace, d.StaleConditions = "demo", []string{"AB", "B"}
+		}},
+		"no name": {
+			change: func(d *plugin.Driver) { d.Name = "" },
+			want:   []string{`plugin.Driver "OpenStackDemo": field Name "" is not a name`},
+		},
+		"name with a space": {
+			change: func(d *plugin.Driver) { d.Name = "a b" },
+			want:   []string{`plugin.Driver "OpenStackDemo": field Name "a b" is not a name`},
+		},
+		"no assets": {
+			change: func(d *plugin.Driver) { d.Assets = nil },
+			want:   []string{`plugin.Driver "OpenStackDemo": field Assets is required`},
+		},
+		"no prefix": {
+			change: func(d *plugin.Driver) { d.ConditionPrefix = "" },
+			want:   []string{`plugin.Driver "": field ConditionPrefix must be a word`},
+		},
+		"malformed namespace": {
+			change: func(d *plugin.Driver) { d.Namespace = "A/B" },
+			want:   []string{`plugin.Driver "OpenStackDemo": field Namespace "A/B" is not a name`},
+		},
 		"condition twice": {
 			change: func(d *plugin.Driver) { d.StaleConditions = []string{"A", "A", ""} },
-			want:   []string{`plugin.Driver "OpenStackDemo": field StaleConditions[1] "A"`, `plugin.Driver "OpenStackDemo": field StaleConditions[2] ""`},
+			want: []string{
+				`plugin.Driver "OpenStackDemo": field StaleConditions[1] "A"`,
+				`plugin.Driver "OpenStackDemo": field StaleConditions[2] ""`,
+			},
 		},
 		"nothing": {change: func(d *plugin.Driver) { *d = plugin.Driver{} }, want: []string{
-			`plugin.Driver "": field Name`, `plugin.Driver "": field ConditionPrefix`, `plugin.Driver "": field Assets`,
+			`plugin.Driver "": field Name`, `plugin.Driver "": field ConditionPrefix`,
+			`plugin.Driver "": field Assets`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,19 +105,31 @@ func TestValidateNamesEachInvalidComponent(t *testing.T) {
 		want       []string
 	}{
 		"empty": {},
-		"good":  {components: plugin.Components{ControllerHooks: []hook.Workload{both}, NodeHooks: []hook.Workload{both}, Probe: probe("Demo"), StartWhenAvailable: true}},
+		"good": {components: plugin.Components{
+			ControllerHooks: []hook.Workload{both}, NodeHooks: []hook.Workload{both}, Probe: probe("Demo"),
+			StartWhenAvailable: true,
+		}},
 		"hooks of the other workload": {
-			components: plugin.Components{ControllerHooks: []hook.Workload{both, {DaemonSet: onDaemonSet}}, NodeHooks: []hook.Workload{{Deployment: onDeployment}}},
-			want:       []string{"plugin.Components: field ControllerHooks[1] changes a DaemonSet but no Deployment", "plugin.Components: field NodeHooks[0] changes a Deployment but no DaemonSet"},
+			components: plugin.Components{
+				ControllerHooks: []hook.Workload{both, {DaemonSet: onDaemonSet}},
+				NodeHooks:       []hook.Workload{{Deployment: onDeployment}},
+			},
+			want: []string{
+				"plugin.Components: field ControllerHooks[1] changes a DaemonSet but no Deployment",
+				"plugin.Components: field NodeHooks[0] changes a Deployment but no DaemonSet",
+			},
 		},
 		"nil": {
 			components: plugin.Components{
-				ControllerHooks: []hook.Workload{{Deployment: onDeployment, Informers: []factory.Informer{nil}}},
-				CSIDriverHooks:  []hook.CSIDriver{nil},
-				Controllers:     []factory.Controller{nil},
+				ControllerHooks: []hook.Workload{{
+					Deployment: onDeployment, Informers: []factory.Informer{nil},
+				}},
+				CSIDriverHooks: []hook.CSIDriver{nil},
+				Controllers:    []factory.Controller{nil},
 			},
 			want: []string{
-				"plugin.Components: field ControllerHooks[0] contains an informer that is nil", "plugin.Components: field CSIDriverHooks[0] is nil",
+				"plugin.Components: field ControllerHooks[0] contains an informer that is nil",
+				"plugin.Components: field CSIDriverHooks[0] is nil",
 				"plugin.Components: field Controllers[0] is nil",
 			},
 		},

@@ -74,7 +74,8 @@ func TestEverySettingIsRead(t *testing.T) {
 	env := map[string]string{
 		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3",
 		"CSI_FSGROUP_POLICY": "File",
-		"RUN_AS_USER":        "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b", "HTTPS_PROXY": "",
+		"RUN_AS_USER":        "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b",
+		"HTTPS_PROXY": "",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
 		"servingInfo: {minTLSVersion: VersionTLS13}\n"

@@ -11,7 +11,8 @@ import (
 func TestCompanion(t *testing.T) {
 	t.Parallel()
 	driver := nfs.Companion("leader.example.com", "a-namespace")
-	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" || driver.Setup != nil {
+	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" ||
+		driver.Setup != nil {
 		t.Errorf("got %+v, want the leader's name and namespace, and no behaviour", driver)
 	}
 	for _, f := range flavour.All() {
@@ -19,8 +20,10 @@ func TestCompanion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := loaded.Select(bundle.NodeWorkload, flavour.Guest); len(got) != 1 || len(loaded.Assets()) != 1 {
-			t.Errorf("%s: %d assets, want a DaemonSet of the guest and nothing else", f, len(loaded.Assets()))
+		got := loaded.Select(bundle.NodeWorkload, flavour.Guest)
+		if len(got) != 1 || len(loaded.Assets()) != 1 {
+			t.Errorf("%s: %d assets, want a DaemonSet of the guest and nothing else", f,
+				len(loaded.Assets()))
 		}
 	}
 }
