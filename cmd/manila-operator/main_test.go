@@ -50,7 +50,8 @@ func TestStartReportsAllMissingSettingsInOneLine(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--namespace", "--config", "/nowhere/config.yaml", "--poll-interval",
-		" DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE", "NODE_DRIVER_REGISTRAR_IMAGE",
+		" DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE",
+		"NODE_DRIVER_REGISTRAR_IMAGE",
 		"LIVENESS_PROBE_IMAGE", "KUBE_RBAC_PROXY_IMAGE",
 	} {
 		if !strings.Contains(stderr, want) {

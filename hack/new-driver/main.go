@@ -1,6 +1,6 @@
 // Command new-driver creates the folders of a new driver that works: assets, plugin, command, image
-// and its part of the devcluster. `make new-driver NAME=demo` calls it and then generates the assets;
-// docs/adding-a-driver.md describes the next steps.
+// and its part of the devcluster. `make new-driver NAME=demo` calls it and then generates the
+// assets; docs/adding-a-driver.md describes the next steps.
 package main
 
 import (

@@ -34,10 +34,14 @@ type fixture struct {
 
 func newFixture(t *testing.T, c clock.Clock, conditions ...opv1.OperatorCondition) *fixture {
 	t.Helper()
-	f := &fixture{client: clustertest.New(t, clustertest.Seed{}).State, events: events.NewInMemoryRecorder("test", c)}
+	f := &fixture{
+		client: clustertest.New(t, clustertest.Seed{}).State,
+		events: events.NewInMemoryRecorder("test", c),
+	}
 	f.client.SetConditions(t, conditions...)
 	f.Probe = New(Options{
-		Service: "Manila", FieldManager: "Manila-Gate", Operator: f.client, Events: f.events, Clock: c, Interval: interval,
+		Service: "Manila", FieldManager: "Manila-Gate", Operator: f.client, Events: f.events, Clock: c,
+		Interval: interval,
 	}, func(ctx context.Context) (string, Availability, error) {
 		f.requests.Add(1)
 		return f.send(ctx)
@@ -82,7 +86,9 @@ func (f *fixture) eventReasons() []string {
 	return reasons
 }
 
-func newCondition(name string, status opv1.ConditionStatus, reason, message string) opv1.OperatorCondition {
+func newCondition(
+	name string, status opv1.ConditionStatus, reason, message string,
+) opv1.OperatorCondition {
 	return opv1.OperatorCondition{Type: name, Status: status, Reason: reason, Message: message}
 }
 

@@ -66,7 +66,8 @@ func (p *Probe) gate(ctx context.Context, o outcome) ([]*condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(status.Conditions, func(c opv1.OperatorCondition) bool { return c.Type == p.disabledType() })
+	i := slices.IndexFunc(status.Conditions,
+		func(c opv1.OperatorCondition) bool { return c.Type == p.disabledType() })
 	c := applyopv1.OperatorCondition().WithType(p.disabledType()).WithStatus(opv1.ConditionTrue)
 	switch {
 	case !o.failed() && !o.Available:

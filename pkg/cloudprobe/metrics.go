@@ -12,7 +12,8 @@ func newMetrics() Metrics {
 	return Metrics{
 		reachable: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Name: "openstack_csi_cloud_reachable",
-			Help: "1 if the last probe of OpenStack succeeded, 0 if OpenStack was unreachable or refused the credentials.",
+			Help: "1 if the last probe of OpenStack succeeded, 0 if OpenStack was unreachable or " +
+				"refused the credentials.",
 		}, []string{"service"}),
 		probes: metrics.NewCounterVec(&metrics.CounterOpts{
 			Name: "openstack_csi_cloud_checks_total",

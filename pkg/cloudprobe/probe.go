@@ -1,6 +1,7 @@
 // Package cloudprobe polls OpenStack and publishes what it finds: in a condition, in events, in
 // metrics and to subscribers. Drivers create a Probe from a function that sends the requests;
-// pkg/operator runs it, and adds a Gate if the driver starts only when OpenStack offers its service.
+// pkg/operator runs it, and adds a Gate if the driver starts only when OpenStack offers its
+// service.
 package cloudprobe
 
 import (
@@ -174,8 +175,9 @@ func (p *Probe) trustedCAsChanged() bool {
 	return !bytes.Equal(before, p.trustedCAs)
 }
 
-// probe waits for the result. If there is a Gate, it publishes after a while that there is none yet,
-// except after a failure: the conditions of a cloud that hangs would change twice in each probe.
+// probe waits for the result. If there is a Gate, it publishes after a while that there is none
+// yet, except after a failure: the conditions of a cloud that hangs would change twice in each
+// probe.
 func (p *Probe) probe(ctx context.Context) outcome {
 	patience := p.Gate.patience(p.probedAt.IsZero())
 	p.probedAt = p.Clock.Now()

@@ -21,7 +21,9 @@ import (
 
 func TestErrorOfTheAPIServerRepeatsNoProbe(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string][]opv1.OperatorCondition{"apply": nil, "removal": {disabled("Old", "old")}} {
+	for name, before := range map[string][]opv1.OperatorCondition{
+		"apply": nil, "removal": {disabled("Old", "old")},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := clocktesting.NewFakeClock(time.Unix(0, 0))
@@ -40,7 +42,8 @@ func TestErrorOfTheAPIServerRepeatsNoProbe(t *testing.T) {
 			if err := f.sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t)); diff != "" {
+			diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
+			if diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if probes := f.requests.Load(); probes != 1 || f.starts != 1 {
@@ -92,8 +95,10 @@ func TestOnlyManagedDriversProbe(t *testing.T) {
 			if err := f.sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if probes := f.requests.Load(); probes != want || f.starts != int(want) || f.client.Writes() != int(want) {
-				t.Errorf("%d probes, %d starts, %d writes, want %d each", probes, f.starts, f.client.Writes(), want)
+			probes := f.requests.Load()
+			if probes != want || f.starts != int(want) || f.client.Writes() != int(want) {
+				t.Errorf("%d probes, %d starts, %d writes, want %d each", probes, f.starts, f.client.Writes(),
+					want)
 			}
 		})
 	}
@@ -117,7 +122,8 @@ func TestFirstProbeIsReportedAsPending(t *testing.T) {
 		<-time.After(2 * time.Millisecond)
 		synctest.Wait()
 		want := []opv1.OperatorCondition{
-			unreachable("CloudUnreachable", ErrPending.Error()), disabled("CloudUnreachable", ErrPending.Error()),
+			unreachable("CloudUnreachable", ErrPending.Error()),
+			disabled("CloudUnreachable", ErrPending.Error()),
 		}
 		if diff := gocmp.Diff(want, f.client.SortedConditions(t)); diff != "" {
 			t.Errorf("conditions while the probe is pending (-want +got):\n%s", diff)
@@ -126,7 +132,8 @@ func TestFirstProbeIsReportedAsPending(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t)); diff != "" {
+		diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
+		if diff != "" {
 			t.Errorf("conditions after the result (-want +got):\n%s", diff)
 		}
 	})
@@ -138,7 +145,9 @@ func TestProbeOfACloudThatHangsIsBoundedAndReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f.send = func(ctx context.Context) (string, Availability, error) {
 			<-ctx.Done()
-			return "", Availability{}, &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no response in time"}
+			return "", Availability{}, &openstack.Error{
+				Reason: openstack.CloudUnreachable, Message: "no response in time",
+			}
 		}
 		start := time.Now()
 		if err := f.sync(t.Context()); err != nil {
@@ -176,7 +185,8 @@ func TestLaterProbeIsReportedAsPending(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- f.sync(t.Context()) }()
 		<-time.After(laterPatience - time.Millisecond)
-		if diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t)); diff != "" {
+		diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
+		if diff != "" {
 			t.Errorf("reported too early (-want +got):\n%s", diff)
 		}
 		<-time.After(2 * time.Millisecond)
@@ -232,7 +242,8 @@ func TestSubscribersReceiveEachResult(t *testing.T) {
 		{Found: "zones", Availability: Availability{Available: true}}, {Err: refused().err},
 	}
 	if !slices.EqualFunc(f.results, want, func(a, b Result[string]) bool {
-		return a.Found == b.Found && a.Availability == b.Availability && fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
+		return a.Found == b.Found && a.Availability == b.Availability &&
+			fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
 	}) {
 		t.Errorf("results are %v, want %v", f.results, want)
 	}

@@ -16,7 +16,8 @@ import (
 
 func TestOutcomesBecomeConditions(t *testing.T) {
 	t.Parallel()
-	leftover := newCondition("ManilaControllerDisabled", opv1.ConditionFalse, "Old", "of an earlier release")
+	leftover := newCondition("ManilaControllerDisabled", opv1.ConditionFalse, "Old",
+		"of an earlier release")
 	tests := map[string]struct {
 		before     []opv1.OperatorCondition
 		deployed   bool
@@ -30,12 +31,18 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 			wantStarts: 1, wantEvents: []string{"ManilaFound"},
 		},
 		"available, Disabled of another field manager": {
-			before: []opv1.OperatorCondition{newCondition("ADegraded", opv1.ConditionFalse, "", ""), leftover}, outcomes: []outcome{available()},
-			want:       []opv1.OperatorCondition{newCondition("ADegraded", opv1.ConditionFalse, "", ""), reachable()},
+			before: []opv1.OperatorCondition{
+				newCondition("ADegraded", opv1.ConditionFalse, "", ""), leftover,
+			},
+			outcomes: []outcome{available()},
+			want: []opv1.OperatorCondition{
+				newCondition("ADegraded", opv1.ConditionFalse, "", ""), reachable(),
+			},
 			wantStarts: 1, wantEvents: []string{"ManilaFound"},
 		},
 		"unavailable": {
-			outcomes: []outcome{unavailable(), unavailable()}, want: []opv1.OperatorCondition{reachable(), disabled("NoManila", "no sharev2")},
+			outcomes:   []outcome{unavailable(), unavailable()},
+			want:       []opv1.OperatorCondition{reachable(), disabled("NoManila", "no sharev2")},
 			wantEvents: []string{"ManilaDisabled"},
 		},
 		"unavailable, then available": {
@@ -43,27 +50,37 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 			wantStarts: 1, wantEvents: []string{"ManilaDisabled", "ManilaFound"},
 		},
 		"unavailable although deployed": {
-			deployed: true, outcomes: []outcome{unavailable()}, want: []opv1.OperatorCondition{reachable(), disabled("NoManila", "no sharev2")},
+			deployed: true, outcomes: []outcome{unavailable()},
+			want:       []opv1.OperatorCondition{reachable(), disabled("NoManila", "no sharev2")},
 			wantStarts: 1, wantEvents: []string{"ManilaDisabled"},
 		},
 		"refused before anything was deployed": {
 			outcomes: []outcome{refused()}, wantEvents: []string{"ManilaCloudUnreachable"},
-			want: []opv1.OperatorCondition{unreachable("AuthenticationFailed", "401"), disabled("AuthenticationFailed", "401")},
+			want: []opv1.OperatorCondition{
+				unreachable("AuthenticationFailed", "401"), disabled("AuthenticationFailed", "401"),
+			},
 		},
 		"unreachable before anything was deployed": {
 			outcomes: []outcome{noResponse(), noResponse()}, wantEvents: []string{"ManilaCloudUnreachable"},
-			want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route"), disabled("CloudUnreachable", "no route")},
+			want: []opv1.OperatorCondition{
+				unreachable("CloudUnreachable", "no route"), disabled("CloudUnreachable", "no route"),
+			},
 		},
 		"unreachable after the start": {
-			outcomes: []outcome{available(), noResponse()}, want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")},
+			outcomes:   []outcome{available(), noResponse()},
+			want:       []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")},
 			wantStarts: 1, wantEvents: []string{"ManilaFound", "ManilaCloudUnreachable"},
 		},
 		"unreachable after Manila became unavailable": {
-			outcomes: []outcome{available(), unavailable(), refused()}, wantStarts: 1, wantEvents: []string{"ManilaFound", "ManilaDisabled", "ManilaCloudUnreachable"},
-			want: []opv1.OperatorCondition{unreachable("AuthenticationFailed", "401"), disabled("NoManila", "no sharev2")},
+			outcomes: []outcome{available(), unavailable(), refused()}, wantStarts: 1,
+			wantEvents: []string{"ManilaFound", "ManilaDisabled", "ManilaCloudUnreachable"},
+			want: []opv1.OperatorCondition{
+				unreachable("AuthenticationFailed", "401"), disabled("NoManila", "no sharev2"),
+			},
 		},
 		"unreachable although deployed": {
-			deployed: true, outcomes: []outcome{noResponse()}, want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")},
+			deployed: true, outcomes: []outcome{noResponse()},
+			want:       []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")},
 			wantStarts: 1, wantEvents: []string{"ManilaCloudUnreachable"},
 		},
 		"reachable again": {
@@ -71,8 +88,11 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 			wantStarts: 1, wantEvents: []string{"ManilaCloudUnreachable", "ManilaFound"},
 		},
 		"another failure": {
-			outcomes: []outcome{refused(), noResponse()}, wantEvents: []string{"ManilaCloudUnreachable", "ManilaCloudUnreachable"},
-			want: []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route"), disabled("CloudUnreachable", "no route")},
+			outcomes:   []outcome{refused(), noResponse()},
+			wantEvents: []string{"ManilaCloudUnreachable", "ManilaCloudUnreachable"},
+			want: []opv1.OperatorCondition{
+				unreachable("CloudUnreachable", "no route"), disabled("CloudUnreachable", "no route"),
+			},
 		},
 	}
 	for name, tt := range tests {
@@ -107,12 +127,14 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 	}
 }
 
-// checkTypes checks that CSO ignores CloudReachable, and that Disabled is never False: CSO reads five
-// suffixes of types, and does not read the status of Disabled.
+// checkTypes checks that CSO ignores CloudReachable, and that Disabled is never False: CSO reads
+// five suffixes of types, and does not read the status of Disabled.
 func checkTypes(t *testing.T, conditions []opv1.OperatorCondition) {
 	t.Helper()
 	for _, c := range conditions {
-		for _, suffix := range []string{"Available", "Progressing", "Degraded", "Disabled", "Upgradeable"} {
+		for _, suffix := range []string{
+			"Available", "Progressing", "Degraded", "Disabled", "Upgradeable",
+		} {
 			if c.Type == "ManilaCloudReachable" && strings.HasSuffix(c.Type, suffix) {
 				t.Errorf("CSO reads %s", c.Type)
 			}
@@ -126,7 +148,8 @@ func checkTypes(t *testing.T, conditions []opv1.OperatorCondition) {
 func TestSameOutcomeIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]outcome{
-		"available": available(), "unavailable": unavailable(), "refused": refused(), "no response": noResponse(),
+		"available": available(), "unavailable": unavailable(), "refused": refused(),
+		"no response": noResponse(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +176,9 @@ func TestMetricsCountOutcomes(t *testing.T) {
 	if err := f.Metrics.RegisterWith(registry.Register); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []outcome{available(), available(), unavailable(), refused(), noResponse(), available()} {
+	for _, o := range []outcome{
+		available(), available(), unavailable(), refused(), noResponse(), available(),
+	} {
 		f.Metrics.observe("Manila", o)
 	}
 	got := gather(t, registry)
@@ -168,7 +193,8 @@ func TestMetricsCountOutcomes(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	f.Metrics.observe("Manila", noResponse())
-	if got := gather(t, registry); !slices.Contains(got, "openstack_csi_cloud_reachable service=Manila 0") {
+	got = gather(t, registry)
+	if !slices.Contains(got, "openstack_csi_cloud_reachable service=Manila 0") {
 		t.Errorf("an unreachable cloud counts as reachable: %q", got)
 	}
 }
@@ -187,7 +213,8 @@ func gather(t *testing.T, from metrics.Gatherer) []string {
 			for _, label := range metric.GetLabel() {
 				line += " " + label.GetName() + "=" + label.GetValue()
 			}
-			ret = append(ret, fmt.Sprintf("%s %v", line, metric.GetCounter().GetValue()+metric.GetGauge().GetValue()))
+			ret = append(ret,
+				fmt.Sprintf("%s %v", line, metric.GetCounter().GetValue()+metric.GetGauge().GetValue()))
 		}
 	}
 	slices.Sort(ret)

@@ -1,6 +1,6 @@
-// Package flavour defines the two ways to run a cluster, the sides of a cluster, and the namespace of
-// each kind of object. The asset generator calls it to write one folder per flavour; the packages of
-// the operators call it to find objects.
+// Package flavour defines the two ways to run a cluster, the sides of a cluster, and the namespace
+// of each kind of object. The asset generator calls it to write one folder per flavour; the
+// packages of the operators call it to find objects.
 package flavour
 
 // Flavour is a way to run a cluster.

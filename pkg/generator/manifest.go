@@ -9,8 +9,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// driver is the content of a driver.yaml. Name is the CSI name. Prefix starts the names of objects in
-// a namespace, ClusterPrefix those of all other objects. A companion shares both with the driver
+// driver is the content of a driver.yaml. Name is the CSI name. Prefix starts the names of objects
+// in a namespace, ClusterPrefix those of all other objects. A companion shares both with the driver
 // whose folder CompanionOf names.
 type driver struct {
 	Name          string            `json:"name"`

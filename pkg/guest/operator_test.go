@@ -51,7 +51,8 @@ func hostile() map[string]string {
 			value, 1)
 	}
 	return map[string]string{
-		"YAML in the version":   version(`x\"\n        command: [\"/bin/sh\", \"-c\", \"id\"]\n        x: \"`),
+		"YAML in the version": version(`x\"\n        command: [\"/bin/sh\", \"-c\", ` +
+			`\"id\"]\n        x: \"`),
 		"a quote":               version(`\"`),
 		"another version":       version("VersionTLS14"),
 		"control characters":    version(`VersionTLS12\u0000`),

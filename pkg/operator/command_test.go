@@ -52,10 +52,14 @@ func TestInvalidCommandLineIsRejected(t *testing.T) {
 		args []string
 		want string
 	}{
-		"argument": {[]string{"start", "now"}, `unknown command "now" for "manila-csi-driver-operator start"`},
-		"command":  {[]string{"stop"}, `unknown command "stop" for "manila-csi-driver-operator"`},
-		"flag":     {[]string{"start", "--nonsense"}, "unknown flag: --nonsense"},
-		"value":    {[]string{"start", "--poll-interval=often"}, `invalid argument "often" for "--poll-interval"`},
+		"argument": {
+			[]string{"start", "now"}, `unknown command "now" for "manila-csi-driver-operator start"`,
+		},
+		"command": {[]string{"stop"}, `unknown command "stop" for "manila-csi-driver-operator"`},
+		"flag":    {[]string{"start", "--nonsense"}, "unknown flag: --nonsense"},
+		"value": {
+			[]string{"start", "--poll-interval=often"}, `invalid argument "often" for "--poll-interval"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +72,8 @@ func TestInvalidCommandLineIsRejected(t *testing.T) {
 
 func TestCheckCloudsReadsTheFileAsTheOperatorDoes(t *testing.T) {
 	t.Parallel()
-	const good = "clouds: {openstack: {auth: {auth_url: 'https://k:5000/v3', username: u, password: p, project_name: x, user_domain_name: d, project_domain_name: d}}}"
+	const good = "clouds: {openstack: {auth: {auth_url: 'https://k:5000/v3', username: u, " +
+		"password: p, project_name: x, user_domain_name: d, project_domain_name: d}}}"
 	for name, tt := range map[string]struct{ text, want string }{
 		"good":            {good, ""},
 		"empty":           {"", "clouds.yaml"},
@@ -94,7 +99,10 @@ func TestCheckCloudsReadsTheFileAsTheOperatorDoes(t *testing.T) {
 func TestLeaseAndEventsAreNamedAfterTheComponent(t *testing.T) {
 	t.Parallel()
 	drivers := plugins()
-	for component, want := range map[string]string{"": "test-operator", "openstack-manila-csi-driver-operator": "openstack-manila-csi-driver-operator"} {
+	for component, want := range map[string]string{
+		"":                                     "test-operator",
+		"openstack-manila-csi-driver-operator": "openstack-manila-csi-driver-operator",
+	} {
 		drivers[0].Component = component
 		o := newTestOperator(t, flavour.Standalone, drivers...)
 		if got := o.hostOptions(&rest.Config{}, &rest.Config{}); got.Name != want ||

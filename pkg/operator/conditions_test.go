@@ -136,7 +136,8 @@ func TestRepeatedFailureIsWrittenOnce(t *testing.T) {
 	client := newFakeClient()
 	read := func(name string) ([]byte, error) {
 		return []byte(
-			`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` + name + `"}}`,
+			`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` +
+				name + `"}}`,
 		), nil
 	}
 	controller := staticresourcecontroller.NewStaticResourceController("Foo", read, []string{"b", "a"},
@@ -163,9 +164,10 @@ func TestFailedWriteIsReturned(t *testing.T) {
 	client := newFakeClient()
 	client.refused = 1
 	status := applyopv1.OperatorStatus().
-		WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(opv1.ConditionFalse))
-	if err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "test", status); err == nil ||
-		errors.Unwrap(err) != nil {
+		WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").
+			WithStatus(opv1.ConditionFalse))
+	err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "test", status)
+	if err == nil || errors.Unwrap(err) != nil {
 		t.Errorf("got %v, want the API server's own error", err)
 	}
 }
@@ -179,22 +181,31 @@ func TestConflictsAreNotReported(t *testing.T) {
 			"the object has been modified; please apply your changes to the latest version and try again",
 		),
 	)
+	degraded := func(message string) *applyopv1.OperatorConditionApplyConfiguration {
+		return applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).
+			WithMessage(message)
+	}
 	for name, test := range map[string]struct {
 		condition *applyopv1.OperatorConditionApplyConfiguration
 		want      int
 	}{
-		"overtaken":                 {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage(overtaken.Error()), 0},
-		"overtaken, in a list":      {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("\"a.yaml\" (string): " + overtaken.Error() + "\n\"b.yaml\" (string): " + overtaken.Error() + "\n"), 0},
-		"overtaken, among others":   {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("no\n" + overtaken.Error()), 1},
-		"no message":                {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionFalse).WithMessage("\n"), 1},
-		"another error":             {applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).WithMessage("no"), 1},
-		"another kind of condition": {applyopv1.OperatorCondition().WithType("AProgressing").WithStatus(opv1.ConditionTrue).WithMessage(overtaken.Error()), 1},
+		"overtaken": {degraded(overtaken.Error()), 0},
+		"overtaken, in a list": {
+			degraded("\"a.yaml\" (string): " + overtaken.Error() +
+				"\n\"b.yaml\" (string): " + overtaken.Error() + "\n"),
+			0,
+		},
+		"overtaken, among others":   {degraded("no\n" + overtaken.Error()), 1},
+		"no message":                {degraded("\n").WithStatus(opv1.ConditionFalse), 1},
+		"another error":             {degraded("no"), 1},
+		"another kind of condition": {degraded(overtaken.Error()).WithType("AProgressing"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := newFakeClient()
 			status := applyopv1.OperatorStatus().WithConditions(test.condition)
-			if err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "manager", status); err != nil {
+			err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "manager", status)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if got := len(client.posted()); got != test.want {
@@ -227,10 +238,14 @@ func TestConditionKeepsItsTransitionTimeWhileTheCacheIsBehind(t *testing.T) {
 		fakeClient: newFakeClient(), clock: testingclock.NewFakePassiveClock(began),
 	}
 	writer := newConditionWriter(client)
-	for i, status := range []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionFalse, opv1.ConditionTrue} {
+	for i, status := range []opv1.ConditionStatus{
+		opv1.ConditionTrue, opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionFalse,
+		opv1.ConditionTrue,
+	} {
 		client.clock.SetTime(began.Add(time.Duration(i) * time.Second))
 		condition := applyopv1.OperatorCondition().WithType("FooDegraded").WithStatus(status)
-		if err := writer.ApplyOperatorStatus(t.Context(), "manager", applyopv1.OperatorStatus().WithConditions(condition)); err != nil {
+		if err := writer.ApplyOperatorStatus(t.Context(), "manager",
+			applyopv1.OperatorStatus().WithConditions(condition)); err != nil {
 			t.Fatal(err)
 		}
 	}

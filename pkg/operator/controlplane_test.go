@@ -31,7 +31,8 @@ func proxied() []string { return []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY
 // observedProxy returns a spec with the proxy of the cluster, as the config observer writes it.
 func observedProxy() *opv1.OperatorSpec {
 	return &opv1.OperatorSpec{ObservedConfig: runtime.RawExtension{Raw: []byte(
-		`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://cluster:1", "HTTP_PROXY": "http://cluster:1", "NO_PROXY": ".cluster"}}}`,
+		`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://cluster:1", ` +
+			`"HTTP_PROXY": "http://cluster:1", "NO_PROXY": ".cluster"}}}`,
 	)}}
 }
 
@@ -43,7 +44,8 @@ func fitted(
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	infrastructure.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode
 	seed := clustertest.Seed{
-		Flavour: f, OperatorNamespace: "operators", DriverNamespace: p.Namespace, Config: []runtime.Object{infrastructure},
+		Flavour: f, OperatorNamespace: "operators", DriverNamespace: p.Namespace,
+		Config: []runtime.Object{infrastructure},
 	}
 	if f == flavour.HyperShift {
 		infrastructure.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
@@ -131,7 +133,8 @@ func TestHooksFitTheDeploymentToAHostedControlPlane(t *testing.T) {
 				*after.Spec.Replicas, pod.NodeSelector, *pod.SecurityContext.RunAsUser,
 				after.Annotations[hook.DesiredVersionAnnotation],
 			}
-			if diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got); diff != "" {
+			diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got)
+			if diff != "" {
 				t.Errorf("replicas, node selector, user, release (-want +got):\n%s", diff)
 			}
 			apart := pod.Affinity.PodAntiAffinity
@@ -139,7 +142,8 @@ func TestHooksFitTheDeploymentToAHostedControlPlane(t *testing.T) {
 				apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
 				t.Errorf("anti-affinity is %+v, want it to be required", apart)
 			}
-			if diff := cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity); diff != "" {
+			diff = cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity)
+			if diff != "" {
 				t.Errorf("co-location (-before +after):\n%s", diff)
 			}
 			tolerations := append(
@@ -171,7 +175,8 @@ func TestEachContainerGetsTheProxyOfTheManagementClusterOnce(t *testing.T) {
 			containers := slices.Concat(pod.InitContainers, pod.Containers)
 			for i := range containers {
 				for _, variable := range proxied() {
-					if diff := cmp.Diff([]string{"management"}, environment(&containers[i], variable)); diff != "" {
+					diff := cmp.Diff([]string{"management"}, environment(&containers[i], variable))
+					if diff != "" {
 						t.Errorf("%s in %s (-want +got):\n%s", variable, containers[i].Name, diff)
 					}
 				}
@@ -230,7 +235,8 @@ func TestHooksWorkOnADeploymentWithoutOptionalFields(t *testing.T) {
 			pod.Tolerations = []corev1.Toleration{{Key: "role", Operator: corev1.TolerationOpExists}}
 			pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1001)}
 			for _, name := range proxied() {
-				pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: name, Value: "management"})
+				pod.Containers[0].Env = append(pod.Containers[0].Env,
+					corev1.EnvVar{Name: name, Value: "management"})
 			}
 		},
 	} {
@@ -273,28 +279,39 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 	for f, want := range map[flavour.Flavour]map[flavour.Side]map[string]string{
 		flavour.Standalone: {
 			flavour.ControlPlane: {
-				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
-				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_IMAGE",
-				bundle.ProvisionerImage: "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE", bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
+				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace,
+				bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage:    "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE",
+				bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_IMAGE",
+				bundle.ProvisionerImage:   "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE",
+				bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
 			},
 			flavour.Guest: {
-				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
-				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
+				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace,
+				bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage:    "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.LivenessProbeImage:       "LIVENESS_PROBE_IMAGE",
+				bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
 			},
 		},
 		flavour.HyperShift: {
 			flavour.ControlPlane: {
-				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage: "DRIVER_CONTROL_PLANE_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_CONTROL_PLANE_IMAGE",
-				bundle.LivenessProbeImage: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE", bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE",
-				bundle.ProvisionerImage: "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE", bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
+				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace,
+				bundle.ReleaseVersion:     "4.21",
+				bundle.DriverImage:        "DRIVER_CONTROL_PLANE_IMAGE",
+				bundle.NFSDriverImage:     "NFS_DRIVER_CONTROL_PLANE_IMAGE",
+				bundle.LivenessProbeImage: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE",
+				bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE",
+				bundle.ProvisionerImage:   "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE",
+				bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
 			},
 			flavour.Guest: {
-				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace, bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage: "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
-				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE", bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
+				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace,
+				bundle.ReleaseVersion: "4.21",
+				bundle.DriverImage:    "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.LivenessProbeImage:       "LIVENESS_PROBE_IMAGE",
+				bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
 			},
 		},
 	} {

@@ -64,7 +64,8 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 		s.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
 	return &operator{
-		name: "test-operator", drivers: drivers, bundles: bundles, settings: s, namespaces: f.Namespaces(s.Namespace, drivers[0].Namespace),
+		name: "test-operator", drivers: drivers, bundles: bundles, settings: s,
+		namespaces: f.Namespaces(s.Namespace, drivers[0].Namespace),
 	}
 }
 
@@ -105,7 +106,8 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 			namespaces = nil
 		}
 		*drivers[0].cluster.Side(side) = cluster.Clients{
-			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), APIExtensions: apiextensionsfake.NewClientset(),
+			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
+			APIExtensions: apiextensionsfake.NewClientset(),
 			ObjectInformers: cluster.NewObjectInformers(
 				kube,
 			), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
@@ -139,10 +141,12 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 	fromTheStart := []string{
 		"LoggingSyncer", "manila.csi.openstack.org-ManagementState", "ConfigObserver",
 		"OpenStackManilaDriverTrustedCAController-StaticResources",
-		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions", "NFSDriverStaleConditions-RemoveStaleConditions",
+		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions",
+		"NFSDriverStaleConditions-RemoveStaleConditions",
 	}
 	last := []string{
-		"OpenStackManilaDriverControllerServiceController", "OpenStackManilaDriverNodeServiceController", "NFSDriverNodeServiceController",
+		"OpenStackManilaDriverControllerServiceController", "OpenStackManilaDriverNodeServiceController",
+		"NFSDriverNodeServiceController",
 	}
 	tests := map[flavour.Flavour][]string{
 		flavour.Standalone: {
@@ -240,7 +244,8 @@ func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 func TestEachSideRunsImagesOfItsOwnRelease(t *testing.T) {
 	t.Parallel()
 	own := []string{
-		"driver_control_plane_image", "nfs_driver_control_plane_image", "liveness_probe_control_plane_image",
+		"driver_control_plane_image", "nfs_driver_control_plane_image",
+		"liveness_probe_control_plane_image",
 		"kube_rbac_proxy_control_plane_image", "provisioner_image", "resizer_image", "snapshotter_image",
 	}
 	for _, d := range assembled(t, flavour.HyperShift, plugins()...) {
@@ -270,7 +275,8 @@ func imagesOf(t *testing.T, asset bundle.Asset) []string {
 		t.Fatal(err)
 	}
 	var images []string
-	for _, c := range slices.Concat(workload.Spec.Template.Spec.InitContainers, workload.Spec.Template.Spec.Containers) {
+	for _, c := range slices.Concat(workload.Spec.Template.Spec.InitContainers,
+		workload.Spec.Template.Spec.Containers) {
 		images = append(images, c.Image)
 	}
 	if len(images) == 0 {
@@ -345,10 +351,13 @@ func TestAssemblyErrorsNameTheDriver(t *testing.T) {
 			`driver "NFS" is not a companion of "OpenStackManila"`,
 		},
 		"companion elsewhere": {
-			func(o *operator) { o.drivers[1].Namespace = "elsewhere" }, `driver "NFS" is not a companion of "OpenStackManila"`,
+			func(o *operator) { o.drivers[1].Namespace = "elsewhere" },
+			`driver "NFS" is not a companion of "OpenStackManila"`,
 		},
 		"components": {func(o *operator) {
-			o.drivers[1].Setup = func(plugin.Dependencies) (plugin.Components, error) { return plugin.Components{}, failure }
+			o.drivers[1].Setup = func(plugin.Dependencies) (plugin.Components, error) {
+				return plugin.Components{}, failure
+			}
 		}, `setting up driver "NFS": cannot be wired`},
 		"controller that is nil": {func(o *operator) {
 			o.drivers[0].Setup = func(plugin.Dependencies) (plugin.Components, error) {
@@ -356,7 +365,8 @@ func TestAssemblyErrorsNameTheDriver(t *testing.T) {
 			}
 		}, `setting up driver "OpenStackManila": plugin.Components: field Controllers[0] is nil`},
 		"image that is none": {
-			func(o *operator) { o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b" }, `assets of driver "OpenStackManila": filling placeholders`,
+			func(o *operator) { o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b" },
+			`assets of driver "OpenStackManila": filling placeholders`,
 		},
 	}
 	for name, tt := range tests {
@@ -378,12 +388,22 @@ func TestInvalidDriversAreRejectedByName(t *testing.T) {
 		change func(*plugin.Driver)
 		want   string
 	}{
-		"no assets":    {func(d *plugin.Driver) { d.Assets = nil }, `plugin.Driver "OpenStackManila": field Assets is required`},
-		"empty assets": {func(d *plugin.Driver) { d.Assets = os.DirFS(t.TempDir()) }, `loading assets of driver "OpenStackManila"`},
-		"no name":      {func(d *plugin.Driver) { d.Name = "" }, `plugin.Driver "OpenStackManila": field Name "" is not a name`},
+		"no assets": {
+			func(d *plugin.Driver) { d.Assets = nil },
+			`plugin.Driver "OpenStackManila": field Assets is required`,
+		},
+		"empty assets": {
+			func(d *plugin.Driver) { d.Assets = os.DirFS(t.TempDir()) },
+			`loading assets of driver "OpenStackManila"`,
+		},
+		"no name": {
+			func(d *plugin.Driver) { d.Name = "" },
+			`plugin.Driver "OpenStackManila": field Name "" is not a name`,
+		},
 		"name of another driver": {
 			func(d *plugin.Driver) { d.Name = "cinder.csi.openstack.org" },
-			`plugin.Driver "OpenStackManila": field Name is "cinder.csi.openstack.org", but the CSIDriver in its assets is "manila.csi.openstack.org"`,
+			`plugin.Driver "OpenStackManila": field Name is "cinder.csi.openstack.org", ` +
+				`but the CSIDriver in its assets is "manila.csi.openstack.org"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -431,7 +451,8 @@ func TestCSIDriverHooksChangeOnlyTheCSIDriver(t *testing.T) {
 			continue
 		}
 		var was, is storagev1.CSIDriver
-		if err := errors.Join(yaml.UnmarshalStrict(before[i].Data, &was), yaml.UnmarshalStrict(after[i].Data, &is)); err != nil {
+		if err := errors.Join(yaml.UnmarshalStrict(before[i].Data, &was),
+			yaml.UnmarshalStrict(after[i].Data, &is)); err != nil {
 			t.Fatal(err)
 		}
 		policy := storagev1.FileFSGroupPolicy

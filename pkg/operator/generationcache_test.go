@@ -43,7 +43,8 @@ func TestOldCacheDoesNotUpdateTheWorkload(t *testing.T) {
 					"Foo", workloadManifest(kind), recorder, client, kube, apps.Deployments(), nil, nil,
 				)
 			} else {
-				controller = csidrivernodeservicecontroller.NewCSIDriverNodeServiceController("Foo", workloadManifest(kind), recorder, client, kube, apps.DaemonSets(), nil)
+				controller = csidrivernodeservicecontroller.NewCSIDriverNodeServiceController("Foo",
+					workloadManifest(kind), recorder, client, kube, apps.DaemonSets(), nil)
 			}
 			for range 2 {
 				if err := controller.Sync(t.Context(), factory.NewSyncContext("Foo", recorder)); err != nil {
@@ -75,7 +76,9 @@ func generationOne(action clienttesting.Action) (bool, runtime.Object, error) {
 		workload.Generation, workload.Status.ObservedGeneration = 1, 1
 	case *appsv1.Deployment:
 		workload.Generation = 1
-		workload.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		workload.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
+		}
 	}
 	return false, nil, nil
 }

@@ -122,7 +122,8 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	if writes := clustertest.Writes(f.Guest); len(writes) > 0 {
 		t.Errorf("writes to the hosted cluster are %q", writes)
 	}
-	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}); err != nil {
+	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	lister := f.Side(flavour.ControlPlane).
@@ -159,9 +160,14 @@ func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 		want  bool
 		verbs []string
 	}{
-		"a key":      {used, true, []string{"create secrets/" + hashKeyName}},
-		"no key":     {nil, false, []string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName}},
-		"half a key": {used[:hook.KeySize/2], false, []string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName}},
+		"a key": {used, true, []string{"create secrets/" + hashKeyName}},
+		"no key": {
+			nil, false, []string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName},
+		},
+		"half a key": {
+			used[:hook.KeySize/2], false,
+			[]string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +203,8 @@ func TestUnmanagedOperatorReadsButDoesNotWriteTheHashKey(t *testing.T) {
 		t.Errorf("writes are %q", writes)
 	}
 	value := bytes.Repeat([]byte{7}, hook.KeySize)
-	if _, err := f.Guest.CoreV1().Secrets(hashKeyNamespace).Create(t.Context(), hashKeySecret(value), metav1.CreateOptions{}); err != nil {
+	if _, err := f.Guest.CoreV1().Secrets(hashKeyNamespace).Create(t.Context(), hashKeySecret(value),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stored(t, f)

@@ -16,22 +16,43 @@ import (
 func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 	t.Parallel()
 	const (
-		effect = "the operator does not upgrade, repair or configure the driver, and does not update other " +
-			"conditions. Set spec.managementState of ClusterCSIDriver x.example to Managed"
-		removed = "Removed is not supported, because without the driver pods cannot unmount their volumes. " +
-			"The driver stays installed; "
+		effect = "the operator does not upgrade, repair or configure the driver, and does not " +
+			"update other conditions. Set spec.managementState of ClusterCSIDriver x.example to Managed"
+		removed = "Removed is not supported, because without the driver pods cannot unmount their " +
+			"volumes. The driver stays installed; "
 	)
 	for name, test := range map[string]struct {
 		state     opv1.ManagementState
 		removable bool
 		want      opv1.OperatorCondition
 	}{
-		"managed":            {opv1.Managed, false, condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected")},
-		"unmanaged":          {opv1.Unmanaged, false, condition("ManagementStateDegraded", opv1.ConditionFalse, "Unmanaged", "Unmanaged: "+effect+" to resume")},
-		"removed":            {opv1.Removed, false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Removed", removed+effect)},
-		"removed, removable": {opv1.Removed, true, condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected")},
-		"force":              {opv1.Force, false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown", `managementState "Force" is not supported. The driver stays installed; `+effect)},
-		"unknown":            {"Perhaps", false, condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown", `managementState "Perhaps" is not supported. The driver stays installed; `+effect)},
+		"managed": {
+			opv1.Managed, false,
+			condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected"),
+		},
+		"unmanaged": {
+			opv1.Unmanaged, false,
+			condition("ManagementStateDegraded", opv1.ConditionFalse, "Unmanaged",
+				"Unmanaged: "+effect+" to resume"),
+		},
+		"removed": {
+			opv1.Removed, false,
+			condition("ManagementStateDegraded", opv1.ConditionTrue, "Removed", removed+effect),
+		},
+		"removed, removable": {
+			opv1.Removed, true,
+			condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected"),
+		},
+		"force": {
+			opv1.Force, false,
+			condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown",
+				`managementState "Force" is not supported. The driver stays installed; `+effect),
+		},
+		"unknown": {
+			"Perhaps", false,
+			condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown",
+				`managementState "Perhaps" is not supported. The driver stays installed; `+effect),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +66,8 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := controllers[0].Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
+			err := controllers[0].Sync(t.Context(), factory.NewSyncContext("test", d.events))
+			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]opv1.OperatorCondition{test.want}, client.posted()); diff != "" {
@@ -64,13 +86,15 @@ func TestControllersWriteOnlyInTheStateManaged(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, flavour.Standalone, plugins()...)[0]
-			d.operator.(*conditionWriter).OperatorClientWithFinalizers.(*fakeClient).spec.ManagementState = state
+			client := d.operator.(*conditionWriter).OperatorClientWithFinalizers.(*fakeClient)
+			client.spec.ManagementState = state
 			for _, c := range built(t, []*driver{d})[driverNeeded] {
 				if err := c.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if writes := created(d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)); (len(writes) > 0) != reconciles {
+			writes := created(d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset))
+			if (len(writes) > 0) != reconciles {
 				t.Errorf("writes are %v", writes)
 			}
 		})

@@ -16,7 +16,8 @@ func TestBuildMetricHasTheNameOfControllercmd(t *testing.T) {
 		GitVersion: "v1.2.3", GitCommit: "abc", GoVersion: "go1.26", Compiler: "gc",
 		Platform: "linux/amd64",
 	}
-	if err := registerBuildInfo(registry.Register, "openshift-cluster-csi-drivers", build); err != nil {
+	err := registerBuildInfo(registry.Register, "openshift-cluster-csi-drivers", build)
+	if err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()
@@ -32,14 +33,15 @@ func TestBuildMetricHasTheNameOfControllercmd(t *testing.T) {
 		got[label.GetName()] = label.GetValue()
 	}
 	want := map[string]string{
-		"buildDate": "", "compiler": "gc", "gitCommit": "abc", "gitTreeState": "", "gitVersion": "v1.2.3", "goVersion": "go1.26",
-		"major": "", "minor": "", "platform": "linux/amd64",
+		"buildDate": "", "compiler": "gc", "gitCommit": "abc", "gitTreeState": "", "gitVersion": "v1.2.3",
+		"goVersion": "go1.26",
+		"major":     "", "minor": "", "platform": "linux/amd64",
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if name, value := families[0].GetName(), metric.GetGauge().GetValue(); name != "openshift_cluster_csi_drivers_build_info" ||
-		value != 1 {
+	name, value := families[0].GetName(), metric.GetGauge().GetValue()
+	if name != "openshift_cluster_csi_drivers_build_info" || value != 1 {
 		t.Errorf("the metric is %s %v", name, value)
 	}
 }

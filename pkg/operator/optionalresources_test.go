@@ -66,7 +66,8 @@ func TestCRDCountsOnlyWhileItIsEstablished(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := established(apiextensionslisters.NewCustomResourceDefinitionLister(store), snapshotClasses); got != tt.want {
+		got := established(apiextensionslisters.NewCustomResourceDefinitionLister(store), snapshotClasses)
+		if got != tt.want {
 			t.Errorf("%s: established is %v", name, got)
 		}
 	}
@@ -87,7 +88,8 @@ func TestSchemaIsRemovedFromTheCache(t *testing.T) {
 	t.Parallel()
 	want := crd(isEstablished(apiextensionsv1.ConditionTrue))
 	want.Spec, want.ManagedFields = apiextensionsv1.CustomResourceDefinitionSpec{}, nil
-	if diff := cmp.Diff(want, stripped(t, crd(isEstablished(apiextensionsv1.ConditionTrue)))); diff != "" {
+	diff := cmp.Diff(want, stripped(t, crd(isEstablished(apiextensionsv1.ConditionTrue))))
+	if diff != "" {
 		t.Errorf("CRD (-want +got):\n%s", diff)
 	}
 	tombstone := cache.DeletedFinalStateUnknown{Key: "a"}

@@ -43,7 +43,8 @@ type runnerFixture struct {
 
 func newRunnerFixture() *runnerFixture {
 	f := &runnerFixture{
-		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{}, client: newFakeClient(),
+		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{},
+		client: newFakeClient(),
 	}
 	leader := &driver{
 		Driver: plugin.Driver{
@@ -149,7 +150,9 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 
 func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 	t.Parallel()
-	for name, observed := range map[string]string{"nothing observed": "", "nothing applied": observedConfig} {
+	for name, observed := range map[string]string{
+		"nothing observed": "", "nothing applied": observedConfig,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -187,7 +190,9 @@ func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 func TestStaleConditionsFollowTheFlavour(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour][]string{
-		flavour.Standalone: {"OldDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded"},
+		flavour.Standalone: {
+			"OldDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
+		},
 		flavour.HyperShift: {"OldDegraded"},
 	} {
 		plugins := plugins()

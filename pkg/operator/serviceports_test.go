@@ -99,7 +99,8 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	}
 	edited := list.Items[0]
 	edited.Spec.Ports[0].Port++
-	if _, err := kube.CoreV1().Services(edited.Namespace).Update(t.Context(), &edited, metav1.UpdateOptions{}); err != nil {
+	if _, err := kube.CoreV1().Services(edited.Namespace).Update(t.Context(), &edited,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	kube.PrependReactor(

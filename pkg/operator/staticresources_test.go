@@ -75,8 +75,10 @@ func TestAssetsThatCannotBeWatchedAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ text, want string }{
 		"no namespace": {
-			`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}`,
-			`asset "odd.yaml" has no namespace: the operator can read such objects only in the guest cluster`,
+			`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", ` +
+				`"metadata": {"name": "a"}}`,
+			`asset "odd.yaml" has no namespace: ` +
+				`the operator can read such objects only in the guest cluster`,
 		},
 		"kind": {
 			`{"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "a", "namespace": "b"}}`,
@@ -89,7 +91,9 @@ func TestAssetsThatCannotBeWatchedAreRejected(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, flavour.HyperShift, plugins()...)[1]
 			var err error
-			if d.bundle, err = bundle.New([]bundle.Asset{{Name: "odd.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte(tt.text)}}); err != nil {
+			if d.bundle, err = bundle.New([]bundle.Asset{{
+				Name: "odd.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte(tt.text),
+			}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err = buildControllers([]*driver{d}); err == nil ||
@@ -103,7 +107,9 @@ func TestAssetsThatCannotBeWatchedAreRejected(t *testing.T) {
 func TestOnlyOurObjectsTriggerASync(t *testing.T) {
 	t.Parallel()
 	filter := nameFilter(sets.New("ours"))
-	object := func(name string) any { return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	object := func(name string) any {
+		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
 	for name, tt := range map[string]struct {
 		object any
 		want   bool
@@ -120,7 +126,9 @@ func TestOnlyOurObjectsTriggerASync(t *testing.T) {
 
 func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
 	t.Parallel()
-	object := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: operandNamespace, Name: name} }
+	object := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: operandNamespace, Name: name}
+	}
 	deployment := &appsv1.Deployment{ObjectMeta: object("openstack-manila-csi-controllerplugin")}
 	hosted := deployment.DeepCopy()
 	hosted.Namespace = "operators"
@@ -165,7 +173,8 @@ func TestDeployedReturnsTheErrorOfTheAPIServer(t *testing.T) {
 			return true, nil, down
 		},
 	)
-	const want = "looking for the driver's Deployment openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
+	const want = "looking for the driver's Deployment " +
+		"openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
 	if _, err := d.deployed(t.Context()); !errors.Is(err, down) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -54,7 +54,8 @@ func newClassFixture(
 	}
 	b.driver = &driver{
 		Driver:  plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
-		cluster: b.Cluster, operator: b.Operator, events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
+		cluster: b.Cluster, operator: b.Operator,
+		events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
 	}
 	controllers, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
 	if err != nil || len(controllers) != 1 {
@@ -79,7 +80,8 @@ func withClasses(
 // sync runs the controller once, waits until the cache contains the writes, and returns them.
 func (b *classFixture) sync(t *testing.T) []string {
 	t.Helper()
-	if err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events)); err != nil {
+	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
+	if err != nil {
 		t.Fatal(err)
 	}
 	writes := clustertest.Writes(b.Guest)
@@ -149,12 +151,18 @@ func TestStorageClassStateIsHonoured(t *testing.T) {
 		there      bool
 		want       []string
 	}{
-		"managed":                       {opv1.Managed, opv1.ManagedStorageClass, false, []string{"create storageclasses/standard-csi"}},
-		"managed, as it should be":      {opv1.Managed, opv1.ManagedStorageClass, true, nil},
-		"not said":                      {opv1.Managed, "", false, []string{"create storageclasses/standard-csi"}},
-		"unmanaged":                     {opv1.Managed, opv1.UnmanagedStorageClass, false, nil},
-		"unmanaged, left alone":         {opv1.Managed, opv1.UnmanagedStorageClass, true, nil},
-		"removed":                       {opv1.Managed, opv1.RemovedStorageClass, true, []string{"delete storageclasses/standard-csi"}},
+		"managed": {
+			opv1.Managed, opv1.ManagedStorageClass, false, []string{"create storageclasses/standard-csi"},
+		},
+		"managed, as it should be": {opv1.Managed, opv1.ManagedStorageClass, true, nil},
+		"not said": {
+			opv1.Managed, "", false, []string{"create storageclasses/standard-csi"},
+		},
+		"unmanaged":             {opv1.Managed, opv1.UnmanagedStorageClass, false, nil},
+		"unmanaged, left alone": {opv1.Managed, opv1.UnmanagedStorageClass, true, nil},
+		"removed": {
+			opv1.Managed, opv1.RemovedStorageClass, true, []string{"delete storageclasses/standard-csi"},
+		},
 		"removed, not there":            {opv1.Managed, opv1.RemovedStorageClass, false, nil},
 		"unmanaged operator":            {opv1.Unmanaged, opv1.ManagedStorageClass, false, nil},
 		"unmanaged operator, removed":   {opv1.Unmanaged, opv1.RemovedStorageClass, true, nil},
@@ -215,8 +223,12 @@ func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 		"beside a default":               {[]runtime.Object{class("other", "true")}, "false"},
 		"chosen":                         {[]runtime.Object{own(t, "true")}, "true"},
 		"given up":                       {[]runtime.Object{own(t, "false")}, "false"},
-		"given up for another":           {[]runtime.Object{own(t, "false"), class("other", "true")}, "false"},
-		"two defaults, as chosen":        {[]runtime.Object{own(t, "true"), class("other", "true")}, "true"},
+		"given up for another": {
+			[]runtime.Object{own(t, "false"), class("other", "true")}, "false",
+		},
+		"two defaults, as chosen": {
+			[]runtime.Object{own(t, "true"), class("other", "true")}, "true",
+		},
 		"annotation removed":             {[]runtime.Object{own(t, "")}, "true"},
 		"annotation removed for another": {[]runtime.Object{own(t, ""), class("other", "true")}, "false"},
 	} {
@@ -242,11 +254,13 @@ func TestDefaultClassIsPreservedWhileTheCacheIsOld(t *testing.T) {
 	b.sync(t)
 	chosen := own(t, "false")
 	chosen.ResourceVersion = "2"
-	if err := b.Guest.Tracker().Update(storagev1.SchemeGroupVersion.WithResource("storageclasses"), chosen, ""); err != nil {
+	if err := b.Guest.Tracker().Update(storagev1.SchemeGroupVersion.WithResource("storageclasses"),
+		chosen, ""); err != nil {
 		t.Fatal(err)
 	}
 	// The cache may contain either version.
-	if err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events)); err != nil {
+	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
+	if err != nil {
 		t.Errorf("an edit that the cache does not contain is a failure: %v", err)
 	}
 	if got := b.classes(t)[standard].Annotations[defaultAnnotation]; got != "false" {

@@ -25,7 +25,9 @@ func fill(t *testing.T, trusted *trustedCA, bundle string) {
 // On HyperShift the guest cluster must not decide which CAs the operator trusts.
 func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 	t.Parallel()
-	for f, namespace := range map[flavour.Flavour]string{flavour.Standalone: "operands", flavour.HyperShift: "operators"} {
+	for f, namespace := range map[flavour.Flavour]string{
+		flavour.Standalone: "operands", flavour.HyperShift: "operators",
+	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			drivers := plugins()
@@ -37,7 +39,8 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 				t.Errorf("the ConfigMap is in %s, want %s", trusted.namespace, namespace)
 			}
 			d := assembled(t, f, drivers...)[0]
-			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest), d.staticAssets(flavour.ControlPlane)) {
+			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest),
+				d.staticAssets(flavour.ControlPlane)) {
 				if asset.Name == trusted.asset.Name {
 					t.Error("the ConfigMap has a second writer")
 				}

@@ -241,8 +241,8 @@ func TestHugeClassIsNotRepaired(t *testing.T) {
 	huge.Parameters = map[string]string{"type": "silver"}
 	huge.Annotations = map[string]string{"note": strings.Repeat("x", maxSize)}
 	f := newFixture(t, huge)
-	const want = "the StorageClass is larger than 64 KiB: shorten it, or delete it to let the operator " +
-		"recreate it"
+	const want = "the StorageClass is larger than 64 KiB: shorten it, or delete it to let the " +
+		"operator recreate it"
 	if err := f.reconcile(t); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -1,5 +1,5 @@
-// Package cinder embeds the generated assets of the Cinder CSI driver. Only the driver plugin with the
-// same name calls it; `make update` writes its content.
+// Package cinder embeds the generated assets of the Cinder CSI driver. Only the driver plugin with
+// the same name calls it; `make update` writes its content.
 package cinder
 
 import (

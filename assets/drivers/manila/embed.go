@@ -1,5 +1,5 @@
-// Package manila embeds the generated assets of the Manila CSI driver. Only the driver plugin with the
-// same name calls it; `make update` writes its content.
+// Package manila embeds the generated assets of the Manila CSI driver. Only the driver plugin with
+// the same name calls it; `make update` writes its content.
 package manila
 
 import (

@@ -1,5 +1,5 @@
-// Package nfs embeds the generated assets of the NFS CSI node plugin. Only the driver plugin with the
-// same name calls it; `make update` writes its content.
+// Package nfs embeds the generated assets of the NFS CSI node plugin. Only the driver plugin with
+// the same name calls it; `make update` writes its content.
 package nfs
 
 import (

@@ -35,7 +35,8 @@ func (o *Operator) SortedConditions(tb testing.TB) []opv1.OperatorCondition {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.Time{}
 	}
-	slices.SortFunc(conditions, func(a, b opv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(conditions,
+		func(a, b opv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) })
 	return conditions
 }
 
@@ -46,8 +47,8 @@ func (o *Operator) RefuseWrites(n int) {
 	o.refusals = n
 }
 
-// Writes returns how often the status was written. As with the real client, applying the same status
-// again is not a write.
+// Writes returns how often the status was written. As with the real client, applying the same
+// status again is not a write.
 func (o *Operator) Writes() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,10 +65,12 @@ func (o *Operator) write() error {
 	return nil
 }
 
-// ApplyOperatorStatus merges into the status. Like the API server, it removes the conditions that the
-// field manager applied before and does not apply now. A condition keeps its transition time while
-// its status is the same.
-func (o *Operator) ApplyOperatorStatus(ctx context.Context, manager string, desired *applyopv1.OperatorStatusApplyConfiguration) error {
+// ApplyOperatorStatus merges into the status. Like the API server, it removes the conditions that
+// the field manager applied before and does not apply now. A condition keeps its transition time
+// while its status is the same.
+func (o *Operator) ApplyOperatorStatus(
+	ctx context.Context, manager string, desired *applyopv1.OperatorStatusApplyConfiguration,
+) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if before, ok := o.applied[manager]; ok && equality.Semantic.DeepEqual(before, desired) {
@@ -133,7 +136,8 @@ func (o *Operator) PatchOperatorStatus(ctx context.Context, patch *jsonpatch.Pat
 	conditions := status.DeepCopy().Conditions
 	for i, c := range conditions {
 		path := fmt.Sprintf("/status/conditions/%d", i)
-		if len(steps) == 2 && steps[0].Op == "test" && steps[0].Path == path+"/type" && steps[0].Value == c.Type &&
+		if len(steps) == 2 && steps[0].Op == "test" && steps[0].Path == path+"/type" &&
+			steps[0].Value == c.Type &&
 			steps[1].Op == "remove" && steps[1].Path == path {
 			for manager, applied := range o.applied {
 				if contains(applied, c.Type) {
@@ -146,7 +150,9 @@ func (o *Operator) PatchOperatorStatus(ctx context.Context, patch *jsonpatch.Pat
 	return fmt.Errorf("patch %s does not remove a condition", text)
 }
 
-func (o *Operator) updateConditions(ctx context.Context, conditions []opv1.OperatorCondition) error {
+func (o *Operator) updateConditions(
+	ctx context.Context, conditions []opv1.OperatorCondition,
+) error {
 	_, status, version, err := o.OperatorClientWithFinalizers.GetOperatorState()
 	if err != nil {
 		return err

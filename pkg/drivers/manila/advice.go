@@ -17,7 +17,8 @@ func adviceFor(c *cluster.Cluster) advice {
 		return advice{
 			missing: "the hosted-cluster-config-operator copies it from " + original + ": look at that one",
 			wrong: "it is a copy of " + original +
-				", which is made of the Secret that the HostedCluster names in spec.platform.openstack.identityRef: correct that one",
+				", which is made of the Secret that the HostedCluster names in " +
+				"spec.platform.openstack.identityRef: correct that one",
 		}
 	}
 	return advice{

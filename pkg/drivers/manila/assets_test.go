@@ -69,14 +69,17 @@ func TestMountsAgree(t *testing.T) {
 	}
 }
 
-// driverFiles are the files of objects that the driver's container finds, and which key of which object each is.
+// driverFiles are the files of objects that the driver's container finds, and which key of which
+// object each is.
 func driverFiles(pod corev1.PodSpec) map[string]string {
 	files := map[string]string{}
-	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "csi-driver" })
+	i := slices.IndexFunc(pod.Containers,
+		func(c corev1.Container) bool { return c.Name == "csi-driver" })
 	for _, mount := range pod.Containers[i].VolumeMounts {
 		add := func(kind, name string, items []corev1.KeyToPath) {
 			for _, item := range items {
-				files[strings.TrimSuffix(mount.MountPath, "/")+"/"+item.Path] = kind + " " + name + " " + item.Key
+				files[strings.TrimSuffix(mount.MountPath, "/")+"/"+item.Path] = kind + " " + name + " " +
+					item.Key
 			}
 		}
 		for _, volume := range pod.Volumes {
@@ -113,7 +116,8 @@ func TestNamesAgree(t *testing.T) {
 					t.Fatalf("decoding %s: %v", asset.Name, err)
 				}
 				seen[asset.Role] = true
-				if namespace := object.GetNamespace(); namespace != "" && namespace != "${NAMESPACE}" && namespace != "${NODE_NAMESPACE}" {
+				namespace := object.GetNamespace()
+				if namespace != "" && namespace != "${NAMESPACE}" && namespace != "${NODE_NAMESPACE}" {
 					t.Errorf("%s names the namespace %s itself", asset.Name, namespace)
 				}
 				if object.GetKind() == "Secret" {
@@ -147,7 +151,8 @@ func checkSnapshotClass(t *testing.T, object unstructured.Unstructured) {
 		t.Errorf("the VolumeSnapshotClass is of %v with Secret %s, want %s with %s",
 			object.Object["driver"], parameters[key+"name"], Name, driverSecret)
 	}
-	if namespace := strings.ReplaceAll(parameters[key+"namespace"], "${NODE_NAMESPACE}", Namespace); namespace != Namespace {
+	namespace := strings.ReplaceAll(parameters[key+"namespace"], "${NODE_NAMESPACE}", Namespace)
+	if namespace != Namespace {
 		t.Errorf("the VolumeSnapshotClass's Secret is in %s, want %s", namespace, Namespace)
 	}
 }

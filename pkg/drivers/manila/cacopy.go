@@ -33,12 +33,16 @@ type caSource struct {
 
 func newCASource(c *cluster.Cluster) caSource {
 	namespace := c.Namespaces.UserConfig
-	configMaps := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, c.Namespaces.CloudConfig).Core().V1().ConfigMaps()
-	return caSource{cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer()}
+	configMaps := c.Side(flavour.ControlPlane).ObjectInformers.
+		For(namespace, c.Namespaces.CloudConfig).Core().V1().ConfigMaps()
+	return caSource{
+		cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer(),
+	}
 }
 
 func (s caSource) place() string {
-	return s.cluster.Name(flavour.ControlPlane, "ConfigMap", s.cluster.Namespaces.UserConfig, s.cluster.Namespaces.CloudConfig)
+	return s.cluster.Name(flavour.ControlPlane, "ConfigMap", s.cluster.Namespaces.UserConfig,
+		s.cluster.Namespaces.CloudConfig)
 }
 
 // read returns the CA, or "". It ignores the rest of the ConfigMap, which may contain old
@@ -65,7 +69,8 @@ type caCopier struct {
 
 func newCACopier(s plugin.Dependencies) *caCopier {
 	namespace := s.Cluster.Namespaces.Guest
-	copies := s.Cluster.Side(flavour.Guest).ObjectInformers.For(namespace, caConfigMap).Core().V1().ConfigMaps()
+	copies := s.Cluster.Side(flavour.Guest).ObjectInformers.
+		For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{
 		cluster: s.Cluster,
 		source:  newCASource(s.Cluster),

@@ -24,7 +24,9 @@ import (
 
 // copyWith is the ConfigMap that the nodes mount.
 func copyWith(data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloud-provider-config"}, Data: data}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloud-provider-config"}, Data: data,
+	}
 }
 
 // copyBench drives the controller by hand.
@@ -49,7 +51,8 @@ func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap
 	var err error
 	if object.Data == nil {
 		err = api.Delete(t.Context(), object.Name, metav1.DeleteOptions{})
-	} else if _, err = api.Update(t.Context(), object, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+	} else if _, err = api.Update(t.Context(), object,
+		metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
 		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	if err != nil {
@@ -57,7 +60,8 @@ func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap
 	}
 }
 
-// run syncs once, and returns all requests to the guest and whatever was written to a management cluster.
+// run syncs once, and returns all requests to the guest and whatever was written to a management
+// cluster.
 func (b copyBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
 	b.settle(t, flavour.ControlPlane, b.fake.Namespaces.UserConfig, b.fake.Namespaces.CloudConfig)
@@ -71,7 +75,8 @@ func (b copyBench) run(t *testing.T) ([]string, error) {
 	var requests []string
 	for _, action := range b.fake.Guest.Actions() {
 		if action.GetNamespace() != Namespace || action.GetResource().Resource != "configmaps" {
-			t.Errorf("the guest is asked to %s %s in %q", action.GetVerb(), action.GetResource().Resource, action.GetNamespace())
+			t.Errorf("the guest is asked to %s %s in %q", action.GetVerb(), action.GetResource().Resource,
+				action.GetNamespace())
 		}
 		if action.GetVerb() != "get" { // before each write, by library-go
 			requests = append(requests, action.GetVerb())
@@ -98,7 +103,8 @@ func (b copyBench) settle(t *testing.T, side flavour.Side, namespace, name strin
 // data is what the copy holds, nil if there is none.
 func (b copyBench) data(t *testing.T) map[string]string {
 	t.Helper()
-	found, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config", metav1.GetOptions{})
+	found, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config",
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -108,7 +114,8 @@ func (b copyBench) data(t *testing.T) map[string]string {
 	return found.Data
 }
 
-// TestCACopy goes through the life of a source and its copy, which contains the CA and nothing else of the source.
+// TestCACopy goes through the life of a source and its copy, which contains the CA and nothing else
+// of the source.
 func TestCACopy(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
@@ -116,7 +123,9 @@ func TestCACopy(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			b := newCopyBench(t, clustertest.Seed{Flavour: f})
-			source := func(d data) func() { return func() { b.put(t, flavour.ControlPlane, sourceOf(f, d)) } }
+			source := func(d data) func() {
+				return func() { b.put(t, flavour.ControlPlane, sourceOf(f, d)) }
+			}
 			copied := func(d data) func() { return func() { b.put(t, flavour.Guest, copyWith(d)) } }
 			nothing := func() {}
 			for _, step := range []struct {
@@ -127,11 +136,23 @@ func TestCACopy(t *testing.T) {
 			}{
 				{"no source", nothing, nil, nil},
 				{"foreign copy", copied(data{"a": "b"}), []string{"delete"}, nil},
-				{"source", source(data{"ca-bundle.pem": "A", "config": "x"}), []string{"create"}, data{"ca-bundle.pem": "A"}},
+				{
+					"source", source(data{"ca-bundle.pem": "A", "config": "x"}), []string{"create"},
+					data{"ca-bundle.pem": "A"},
+				},
 				{"settled", nothing, nil, data{"ca-bundle.pem": "A"}},
-				{"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B"}},
-				{"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}), []string{"update"}, data{"ca-bundle.pem": "B"}},
-				{"copy of an earlier release", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}), []string{"update"}, data{"ca-bundle.pem": "B"}},
+				{
+					"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}), []string{"update"},
+					data{"ca-bundle.pem": "B"},
+				},
+				{
+					"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}), []string{"update"},
+					data{"ca-bundle.pem": "B"},
+				},
+				{
+					"copy of an earlier release", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}),
+					[]string{"update"}, data{"ca-bundle.pem": "B"},
+				},
 				{"no copy", copied(nil), []string{"create"}, data{"ca-bundle.pem": "B"}},
 				{"source gone", source(nil), []string{"delete"}, nil},
 				{"settled without", nothing, nil, nil},
@@ -158,7 +179,8 @@ func TestWorkloadsWaitForTheCopy(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		source := map[string]string{"ca-bundle.pem": "A", "config": "x"}
-		b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, source)}, []runtime.Object{copyWith(source)}))
+		b := newCopyBench(t,
+			seedWith(f, []runtime.Object{sourceOf(f, source)}, []runtime.Object{copyWith(source)}))
 		if b.written() {
 			t.Errorf("%s: workloads start with the copy of an earlier release", f)
 		}
@@ -168,8 +190,11 @@ func TestWorkloadsWaitForTheCopy(t *testing.T) {
 func TestSourceWithoutCAHasNoCopy(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
-		for _, data := range []map[string]string{{"cloud.conf": "x"}, {"cloud.conf": "x", "ca-bundle.pem": ""}} {
-			b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, data)}, []runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "A"})}))
+		for _, data := range []map[string]string{
+			{"cloud.conf": "x"}, {"cloud.conf": "x", "ca-bundle.pem": ""},
+		} {
+			b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, data)},
+				[]runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "A"})}))
 			requests, err := b.run(t)
 			if diff := cmp.Diff([]string{"delete"}, requests); err != nil || diff != "" {
 				t.Errorf("%s: %v; requests for %v (-want +got):\n%s", f, err, data, diff)
@@ -178,11 +203,13 @@ func TestSourceWithoutCAHasNoCopy(t *testing.T) {
 	}
 }
 
-// TestCopyContainsTheCAOnly has a source with binary keys, and with metadata that is addressed to others.
+// TestCopyContainsTheCAOnly has a source with binary keys, and with metadata that is addressed to
+// others.
 func TestCopyContainsTheCAOnly(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
-		source := sourceOf(f, map[string]string{"ca-bundle.pem": "A", "config": "[Global]\npassword = hunter2"})
+		source := sourceOf(f,
+			map[string]string{"ca-bundle.pem": "A", "config": "[Global]\npassword = hunter2"})
 		source.BinaryData, source.Labels = map[string][]byte{"b": {1}}, map[string]string{"for": "others"}
 		b := newCopyBench(t, seedWith(f, []runtime.Object{source}, nil))
 		for _, wantRequests := range [][]string{{"create"}, nil} {
@@ -191,12 +218,15 @@ func TestCopyContainsTheCAOnly(t *testing.T) {
 				t.Errorf("%s: %v; requests (-want +got):\n%s", f, err, diff)
 			}
 		}
-		got, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config", metav1.GetOptions{})
+		got, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config",
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]string{"ca-bundle.pem": "A"}, got.Data); diff != "" || len(got.Labels)+len(got.BinaryData) > 0 {
-			t.Errorf("%s: labels %v, binary data %v; data (-want +got):\n%s", f, got.Labels, got.BinaryData, diff)
+		diff := cmp.Diff(map[string]string{"ca-bundle.pem": "A"}, got.Data)
+		if diff != "" || len(got.Labels)+len(got.BinaryData) > 0 {
+			t.Errorf("%s: labels %v, binary data %v; data (-want +got):\n%s", f, got.Labels, got.BinaryData,
+				diff)
 		}
 	}
 }
@@ -207,7 +237,8 @@ func TestCopyOfAnUnmanagedOperator(t *testing.T) {
 	for _, f := range flavour.All() {
 		source := []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "A"})}
 		for name, seed := range map[string]clustertest.Seed{
-			"no copy": seedWith(f, source, nil), "edited copy": seedWith(f, source, edited), "no source": seedWith(f, nil, edited),
+			"no copy": seedWith(f, source, nil), "edited copy": seedWith(f, source, edited),
+			"no source": seedWith(f, nil, edited),
 		} {
 			b := newCopyBench(t, seed)
 			b.fake.State.Set(t, csiDriver(opv1.Unmanaged, opv1.ManagedStorageClass))
@@ -218,14 +249,15 @@ func TestCopyOfAnUnmanagedOperator(t *testing.T) {
 	}
 }
 
-// TestCopierIsWoken by what happens to source and copy, and tells in its condition what it cannot do.
+// TestCopierIsWoken by what happens to source and copy, and tells in its condition what it cannot
+// do.
 func TestCopierIsWoken(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour]string{
-		flavour.Standalone: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config a copy of " +
-			"ConfigMap openshift-config/cloud-provider-config: refused",
-		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config of the guest cluster a copy of " +
-			"ConfigMap clusters-a/openstack-cloud-config of the management cluster: refused",
+		flavour.Standalone: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
+			"a copy of ConfigMap openshift-config/cloud-provider-config: refused",
+		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
+			"of the guest cluster a copy of ConfigMap clusters-a/openstack-cloud-config of the management cluster: refused",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
@@ -253,20 +285,22 @@ func TestCopierIsWoken(t *testing.T) {
 
 // refuseUpdates of the guest's copy to a CA of that name.
 func refuseUpdates(fake *clustertest.Fake) {
-	fake.Guest.PrependReactor("update", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		update, ok := action.(clienttesting.UpdateAction)
 		if !ok || action.GetNamespace() != Namespace {
 			return false, nil, nil
 		}
 		object, ok := update.GetObject().(*corev1.ConfigMap)
 		return ok && strings.Contains(object.Data["ca-bundle.pem"], "refused"), nil, errors.New("refused")
-	})
+	}
+	fake.Guest.PrependReactor("update", "configmaps", react)
 }
 
 // condition is status and message of the condition that users know (0008).
 func (b copyBench) condition(t *testing.T) string {
 	t.Helper()
-	found := v1helpers.FindOperatorCondition(b.fake.State.Conditions(t), "ResourceSyncControllerDegraded")
+	found := v1helpers.FindOperatorCondition(b.fake.State.Conditions(t),
+		"ResourceSyncControllerDegraded")
 	if found == nil {
 		return ""
 	}

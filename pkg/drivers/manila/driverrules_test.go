@@ -8,33 +8,41 @@ import (
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 )
 
-// driverNeeds are the driver's rules about its Secret: of each group that a key names, exactly one key must be there.
+// driverNeeds are the driver's rules about its Secret: of each group that a key names, exactly one
+// key must be there.
 func driverNeeds() map[string][][]string {
 	passwordOrCert := [][]string{{"os-password", "os-clientCertPath"}}
 	return map[string][][]string{
-		"os-authURL":                     {{"os-password", "os-trustID", "os-applicationCredentialSecret", "os-clientCertPath"}},
-		"os-userID":                      {{"os-password"}},
-		"os-userName":                    {{"os-password"}},
-		"os-password":                    {{"os-domainID", "os-domainName"}, {"os-projectID", "os-projectName"}, {"os-userID", "os-userName"}},
-		"os-projectID":                   passwordOrCert,
-		"os-projectName":                 passwordOrCert,
-		"os-domainID":                    passwordOrCert,
-		"os-domainName":                  passwordOrCert,
-		"os-applicationCredentialID":     {{"os-applicationCredentialSecret"}},
-		"os-applicationCredentialName":   {{"os-applicationCredentialSecret"}},
-		"os-applicationCredentialSecret": {{"os-applicationCredentialID", "os-applicationCredentialName"}},
-		"os-projectDomainID":             nil,
-		"os-projectDomainName":           nil,
-		"os-userDomainID":                nil,
-		"os-userDomainName":              nil,
-		"os-region":                      nil,
-		"os-endpointType":                nil,
-		"os-certAuthorityPath":           nil,
-		"os-certAuthority":               nil,
-		"os-TLSInsecure":                 nil,
-		"os-useClouds":                   nil,
-		"os-cloudsFile":                  {{"os-useClouds"}},
-		"os-cloud":                       {{"os-useClouds"}},
+		"os-authURL": {{
+			"os-password", "os-trustID", "os-applicationCredentialSecret", "os-clientCertPath",
+		}},
+		"os-userID":   {{"os-password"}},
+		"os-userName": {{"os-password"}},
+		"os-password": {
+			{"os-domainID", "os-domainName"}, {"os-projectID", "os-projectName"},
+			{"os-userID", "os-userName"},
+		},
+		"os-projectID":                 passwordOrCert,
+		"os-projectName":               passwordOrCert,
+		"os-domainID":                  passwordOrCert,
+		"os-domainName":                passwordOrCert,
+		"os-applicationCredentialID":   {{"os-applicationCredentialSecret"}},
+		"os-applicationCredentialName": {{"os-applicationCredentialSecret"}},
+		"os-applicationCredentialSecret": {{
+			"os-applicationCredentialID", "os-applicationCredentialName",
+		}},
+		"os-projectDomainID":   nil,
+		"os-projectDomainName": nil,
+		"os-userDomainID":      nil,
+		"os-userDomainName":    nil,
+		"os-region":            nil,
+		"os-endpointType":      nil,
+		"os-certAuthorityPath": nil,
+		"os-certAuthority":     nil,
+		"os-TLSInsecure":       nil,
+		"os-useClouds":         nil,
+		"os-cloudsFile":        {{"os-useClouds"}},
+		"os-cloud":             {{"os-useClouds"}},
 	}
 }
 

@@ -56,7 +56,9 @@ CFdnFAIgUpc2Uy7KBeSNW9/32VLtGsuPNb54x56lM25I0FdpZYA=
 const hosted = "clusters-a"
 
 // dependencies are of a standalone cluster with these objects.
-func dependencies(t *testing.T, objects ...runtime.Object) (*clustertest.Fake, plugin.Dependencies) {
+func dependencies(
+	t *testing.T, objects ...runtime.Object,
+) (*clustertest.Fake, plugin.Dependencies) {
 	t.Helper()
 	return dependenciesOf(t, clustertest.Seed{Guest: objects})
 }
@@ -91,7 +93,9 @@ func seedWith(f flavour.Flavour, controller, guest []runtime.Object) clustertest
 	return clustertest.Seed{Flavour: f, ControlPlane: controller, Guest: guest}
 }
 
-func csiDriver(management opv1.ManagementState, classes opv1.StorageClassStateName) *opv1.ClusterCSIDriver {
+func csiDriver(
+	management opv1.ManagementState, classes opv1.StorageClassStateName,
+) *opv1.ClusterCSIDriver {
 	return &opv1.ClusterCSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: string(Name)},
 		Spec: opv1.ClusterCSIDriverSpec{
@@ -101,7 +105,8 @@ func csiDriver(management opv1.ManagementState, classes opv1.StorageClassStateNa
 	}
 }
 
-// settleOne waits until the object that an informer has is the one that the API server has, but for managed fields, or none is.
+// settleOne waits until the object that an informer has is the one that the API server has, but for
+// managed fields, or none is.
 func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) {
 	t.Helper()
 	listed := func(object T, err error) ([]T, error) {
@@ -125,7 +130,7 @@ func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) 
 // settle waits until what an informer has is what the API server has.
 func settle[T any](t *testing.T, served, cached func() ([]T, error)) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := poll(t, func(context.Context) (bool, error) {
 		want, err := served()
 		if err != nil {
 			return false, err
@@ -150,11 +155,14 @@ func settle[T any](t *testing.T, served, cached func() ([]T, error)) {
 	}
 }
 
+func poll(t *testing.T, done wait.ConditionWithContextFunc) error {
+	t.Helper()
+	return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, done)
+}
+
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		return done(), nil
-	})
+	err := poll(t, func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {
 		t.Fatalf("it does not happen: %v", err)
 	}
@@ -169,7 +177,9 @@ func (a *acceptor) Informer() factory.Informer { return quiet{} }
 // quiet is an informer of nothing.
 type quiet struct{}
 
-func (quiet) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (quiet) AddEventHandler(
+	cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return nil, nil
 }
 func (quiet) HasSynced() bool { return true }

@@ -32,15 +32,21 @@ func (b classBench) messages(t *testing.T, reason string) []string {
 	return messages
 }
 
-// TestUnprintableTypesGetNoClass: a name that would break a terminal or a page goes into no object, and the other types are well.
+// TestUnprintableTypesGetNoClass: a name that would break a terminal or a page goes into no object,
+// and the other types are well.
 func TestUnprintableTypesGetNoClass(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
-	b.list([]string{"gold", "new\nline", "nul\x00", "\x1b[31mred", "over\u202eride", "zero\u200bwidth", "soft\u00adhyphen", "Zürich/1 (größer)"})
-	b.writes(t, "create storageclasses/"+hashedName("Zürich/1 (größer)"), "create storageclasses/csi-manila-gold")
+	b.list([]string{
+		"gold", "new\nline", "nul\x00", "\x1b[31mred", "over\u202eride", "zero\u200bwidth",
+		"soft\u00adhyphen", "Zürich/1 (größer)",
+	})
+	b.writes(t, "create storageclasses/"+hashedName("Zürich/1 (größer)"),
+		"create storageclasses/csi-manila-gold")
 	b.writes(t)
 	told := b.messages(t, "ShareTypeIgnored")
-	if len(told) != 1 || !strings.Contains(told[0], `"new\nline"`) || !strings.HasSuffix(told[0], "and 1 more") {
+	if len(told) != 1 || !strings.Contains(told[0], `"new\nline"`) ||
+		!strings.HasSuffix(told[0], "and 1 more") {
 		t.Fatalf("told %q, want one warning with the first types, quoted", told)
 	}
 	if strings.ContainsFunc(told[0], func(r rune) bool { return r < ' ' || r == '\u202e' }) {
@@ -48,7 +54,8 @@ func TestUnprintableTypesGetNoClass(t *testing.T) {
 	}
 }
 
-// TestCloudThatInventsTypes: however many types a cloud lists one after the other, the classes in the cluster stay bounded.
+// TestCloudThatInventsTypes: however many types a cloud lists one after the other, the classes in
+// the cluster stay bounded.
 func TestCloudThatInventsTypes(t *testing.T) {
 	t.Parallel()
 	var objects []runtime.Object
@@ -56,13 +63,16 @@ func TestCloudThatInventsTypes(t *testing.T) {
 		name := fmt.Sprintf("gone-%d", i)
 		objects = append(objects, wanted(plainName(name), name))
 	}
-	objects = append(objects, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Provisioner: "other"})
+	objects = append(objects,
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Provisioner: "other"})
 	b := newClassBench(t, objects...)
 	b.list([]string{"gone-0", "new-a", "new-b", "new-c"})
 	b.writes(t, "create storageclasses/csi-manila-new-a")
 	b.writes(t)
 	told := b.messages(t, "ShareTypeIgnored")
-	if len(told) == 0 || !strings.Contains(told[0], `share type "new-b" gets no StorageClass: there are 1000 of the driver already`) {
+	if len(told) == 0 ||
+		!strings.Contains(told[0], `share type "new-b" gets no StorageClass: there are 1000 of the `+
+			`driver already`) {
 		t.Errorf("told %q", told)
 	}
 }
@@ -71,9 +81,10 @@ func TestCloudThatInventsTypes(t *testing.T) {
 func TestMessageOfManyFailures(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
-	b.fake.Guest.PrependReactor("create", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+	react := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("refused")
-	})
+	}
+	b.fake.Guest.PrependReactor("create", "storageclasses", react)
 	var types []string
 	for i := range 200 {
 		types = append(types, fmt.Sprintf("type-%03d-%s", i, strings.Repeat("x", 200)))
@@ -87,7 +98,10 @@ func TestMessageOfManyFailures(t *testing.T) {
 
 // FuzzClassNames: whatever the types are called, their classes have valid names, each its own.
 func FuzzClassNames(f *testing.F) {
-	for _, seed := range []string{"gold", "Gold", "a_b", "a\nb", "../../x", "{{.}}", "${NAMESPACE}", strings.Repeat("ü", 255), "\x00", "csi-manila-gold", "."} {
+	for _, seed := range []string{
+		"gold", "Gold", "a_b", "a\nb", "../../x", "{{.}}", "${NAMESPACE}", strings.Repeat("ü", 255),
+		"\x00", "csi-manila-gold", ".",
+	} {
 		f.Add(seed, "gold")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {

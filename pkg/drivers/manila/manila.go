@@ -72,7 +72,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Credentials:     accepted,
 		Ready:           copier.written,
-		Probe:           cloudprobe.New(s.ProbeOptions(service, "Manila-Gate"), listShareTypes(cloud), classes.setShareTypes),
+		Probe: cloudprobe.New(s.ProbeOptions(service, "Manila-Gate"), listShareTypes(cloud),
+			classes.setShareTypes),
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
 	}, nil

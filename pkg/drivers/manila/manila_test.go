@@ -44,17 +44,21 @@ func TestInputs(t *testing.T) {
 			var key hook.Key
 			key.Set(make([]byte, hook.KeySize))
 			none := fake.Side(flavour.Guest).ObjectInformers.For(Namespace, "none").Apps().V1()
-			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events, components.ControllerHooks).Deployment(nil, &deployment); err != nil {
+			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events,
+				components.ControllerHooks).Deployment(nil, &deployment); err != nil {
 				t.Fatal(err)
 			}
-			if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events, components.NodeHooks).DaemonSet(nil, &daemonSet); err != nil {
+			if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events,
+				components.NodeHooks).DaemonSet(nil, &daemonSet); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(deployment.Spec.Template.Annotations); n != 2 {
-				t.Errorf("%d hashes on the Deployment, want credentials and CA: %v", n, deployment.Spec.Template.Annotations)
+				t.Errorf("%d hashes on the Deployment, want credentials and CA: %v", n,
+					deployment.Spec.Template.Annotations)
 			}
 			if n := len(daemonSet.Spec.Template.Annotations); n != 2 {
-				t.Errorf("%d hashes on the DaemonSet, want credentials and CA: %v", n, daemonSet.Spec.Template.Annotations)
+				t.Errorf("%d hashes on the DaemonSet, want credentials and CA: %v", n,
+					daemonSet.Spec.Template.Annotations)
 			}
 		})
 	}
@@ -70,19 +74,23 @@ func TestStaleConditions(t *testing.T) {
 		if condition == "ManilaControllerDisabled" {
 			t.Errorf("%s is this operator's own", condition)
 		}
-		if !slices.ContainsFunc([]string{"Disabled", "Degraded", "Available", "Progressing"}, func(s string) bool { return strings.HasSuffix(condition, s) }) {
+		if !slices.ContainsFunc([]string{"Disabled", "Degraded", "Available", "Progressing"},
+			func(s string) bool { return strings.HasSuffix(condition, s) }) {
 			t.Errorf("%s lacks the suffix that library-go gives", condition)
 		}
 	}
 	// A Disabled that stays hides the driver for ever, a Degraded degrades the cluster for ever.
-	for _, condition := range []string{"CSIControllerDisabled", "OpenStackManilaDeploymentVersionControllerDegraded"} {
+	for _, condition := range []string{
+		"CSIControllerDisabled", "OpenStackManilaDeploymentVersionControllerDegraded",
+	} {
 		if !slices.Contains(stale, condition) {
 			t.Errorf("%s stays", condition)
 		}
 	}
 }
 
-// TestComponent: csi-operator leads under the same name, so during an upgrade or a rollback only one of the two works.
+// TestComponent: csi-operator leads under the same name, so during an upgrade or a rollback only
+// one of the two works.
 func TestComponent(t *testing.T) {
 	t.Parallel()
 	if got := Driver().Component; got != "openstack-manila-csi-driver-operator" {

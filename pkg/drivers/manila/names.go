@@ -18,12 +18,12 @@ const (
 	typeParameter = "type"
 )
 
-// classNames returns the name of the StorageClass of each share type. It depends on the set of types
-// and on the existing classes, never on the order of either:
+// classNames returns the name of the StorageClass of each share type. It depends on the set of
+// types and on the existing classes, never on the order of either:
 //   - An existing class of the type keeps its name.
-//   - Otherwise the class gets plainName, the name that earlier operators gave, if the name is valid
-//     and free and no other type needs it. A type that is spelled like its plain name has precedence,
-//     but not over the hashed name of another type.
+//   - Otherwise the class gets plainName, the name that earlier operators gave, if the name is
+//     valid and free and no other type needs it. A type that is spelled like its plain name has
+//     precedence, but not over the hashed name of another type.
 //   - Otherwise the name ends in a hash of the type.
 func classNames(types []string, existing map[string]*storagev1.StorageClass) map[string]string {
 	wanted, hashed := map[string]int{}, map[string]bool{}
@@ -41,7 +41,8 @@ func classNames(types []string, existing map[string]*storagev1.StorageClass) map
 			if isClassOf(existing[plain], t) {
 				names[t] = plain
 			}
-		case isClassOf(existing[hashedName(t)], t), len(validation.IsDNS1123Subdomain(plain)) > 0, hashed[plain]:
+		case isClassOf(existing[hashedName(t)], t),
+			len(validation.IsDNS1123Subdomain(plain)) > 0, hashed[plain]:
 			names[t] = hashedName(t)
 		case wanted[plain] == 1, plain == classPrefix+t:
 			names[t] = plain
@@ -63,7 +64,8 @@ var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 func hashedName(shareType string) string {
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(shareType)))[:8]
 	readable := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(shareType), "-"), "-")
-	if room := validation.DNS1123SubdomainMaxLength - len(classPrefix) - len(hash) - 1; len(readable) > room {
+	room := validation.DNS1123SubdomainMaxLength - len(classPrefix) - len(hash) - 1
+	if len(readable) > room {
 		readable = strings.TrimRight(readable[:room], "-")
 	}
 	if readable == "" {
@@ -86,9 +88,11 @@ const (
 func unusable(shareType string, room int) string {
 	switch {
 	case strings.ContainsFunc(shareType, func(r rune) bool { return !unicode.IsGraphic(r) }):
-		return "its name has characters that cannot be printed. Ask the cloud's administrator to rename it"
+		return "its name has characters that cannot be printed. Ask the cloud's administrator to " +
+			"rename it"
 	case room <= 0:
-		return fmt.Sprintf("there are %d of the driver already. Delete those whose share types are gone", maxClasses)
+		return fmt.Sprintf("there are %d of the driver already. Delete those whose share types are gone",
+			maxClasses)
 	}
 	return ""
 }
@@ -122,7 +126,8 @@ func firstErrors(errs []error) []error {
 
 // isClassOf returns true if the class provisions shares of the type with this driver.
 func isClassOf(class *storagev1.StorageClass, shareType string) bool {
-	return class != nil && class.Provisioner == string(Name) && class.Parameters[typeParameter] == shareType
+	return class != nil && class.Provisioner == string(Name) &&
+		class.Parameters[typeParameter] == shareType
 }
 
 // byName returns the classes by name.

@@ -66,7 +66,9 @@ func TestClassNamesOfMany(t *testing.T) {
 		{
 			name:  "the type that is spelled like the name has it",
 			types: []string{"foo_bar", "foo-bar", "Foo-Bar"},
-			want:  map[string]string{"foo-bar": plain, "foo_bar": hashedName("foo_bar"), "Foo-Bar": hashedName("Foo-Bar")},
+			want: map[string]string{
+				"foo-bar": plain, "foo_bar": hashedName("foo_bar"), "Foo-Bar": hashedName("Foo-Bar"),
+			},
 		},
 		{
 			name:  "none is spelled like the name",
@@ -77,7 +79,9 @@ func TestClassNamesOfMany(t *testing.T) {
 			name:     "the first keeps its class when others come",
 			types:    []string{"foo-bar", "foo_bar", "Foo-Bar"},
 			existing: []*storagev1.StorageClass{classOf(plain, "foo_bar")},
-			want:     map[string]string{"foo_bar": plain, "foo-bar": hashedName("foo-bar"), "Foo-Bar": hashedName("Foo-Bar")},
+			want: map[string]string{
+				"foo_bar": plain, "foo-bar": hashedName("foo-bar"), "Foo-Bar": hashedName("Foo-Bar"),
+			},
 		},
 		{
 			name:     "a class with a hash stays when the others are gone",
@@ -112,7 +116,8 @@ func TestClassNamesOfMany(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // to be repeatable
 			for range 10 {
-				random.Shuffle(len(test.types), func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
+				random.Shuffle(len(test.types),
+					func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
 				if diff := cmp.Diff(test.want, classNames(test.types, byName(test.existing))); diff != "" {
 					t.Fatalf("names (-want +got):\n%s", diff)
 				}
@@ -126,7 +131,9 @@ func TestClassNameLikeAHash(t *testing.T) {
 	t.Parallel()
 	mimic := strings.TrimPrefix(hashedName("foo_bar"), classPrefix)
 	names := classNames([]string{"foo-bar", "foo_bar", mimic}, nil)
-	want := map[string]string{"foo-bar": "csi-manila-foo-bar", "foo_bar": hashedName("foo_bar"), mimic: hashedName(mimic)}
+	want := map[string]string{
+		"foo-bar": "csi-manila-foo-bar", "foo_bar": hashedName("foo_bar"), mimic: hashedName(mimic),
+	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
@@ -166,7 +173,8 @@ func TestClassNamesHold(t *testing.T) {
 			}
 		}
 		shuffled := slices.Clone(types)
-		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		random.Shuffle(len(shuffled),
+			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if diff := cmp.Diff(names, classNames(shuffled, existing)); diff != "" {
 			t.Fatalf("names of %q depend on the order: %s", types, diff)
 		}

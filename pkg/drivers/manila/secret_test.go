@@ -27,7 +27,9 @@ type translation struct {
 
 // with is a password login with further keys.
 func with(more ...map[string]string) map[string]string {
-	secret := map[string]string{"os-authURL": authURL, "os-userName": "u", "os-password": "p", "os-projectName": "prj"}
+	secret := map[string]string{
+		"os-authURL": authURL, "os-userName": "u", "os-password": "p", "os-projectName": "prj",
+	}
 	for _, m := range more {
 		maps.Copy(secret, m)
 	}
@@ -39,22 +41,28 @@ func domainID(id string) map[string]string {
 }
 
 func domainName(name string) map[string]string {
-	return map[string]string{"os-domainName": name, "os-userDomainName": name, "os-projectDomainName": name}
+	return map[string]string{
+		"os-domainName": name, "os-userDomainName": name, "os-projectDomainName": name,
+	}
 }
 
 func useClouds() map[string]string {
-	return map[string]string{"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml"}
+	return map[string]string{
+		"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml",
+	}
 }
 
 func TestTranslatePassword(t *testing.T) {
 	t.Parallel()
 	checkTranslations(t, []translation{
 		{
-			name: "password with names", entry: "region_name: R,", auth: aPassword + "user_domain_name: D, project_domain_name: P",
+			name: "password with names", entry: "region_name: R,",
+			auth: aPassword + "user_domain_name: D, project_domain_name: P",
 			want: with(domainName("D"), map[string]string{"os-projectDomainName": "P", "os-region": "R"}),
 		},
 		{
-			name: "password with IDs", auth: "username: u, password: p, project_id: i, user_domain_id: d, project_domain_name: E",
+			name: "password with IDs",
+			auth: "username: u, password: p, project_id: i, user_domain_id: d, project_domain_name: E",
 			want: map[string]string{
 				"os-authURL": authURL, "os-userName": "u", "os-password": "p", "os-projectID": "i",
 				"os-domainID": "d", "os-userDomainID": "d",
@@ -67,8 +75,14 @@ func TestTranslatePassword(t *testing.T) {
 			want: with(domainName("U"), map[string]string{"os-projectDomainName": "D"}),
 		},
 		// The driver would send two domains of the project.
-		{name: "one domain by ID, one by name", auth: aPassword + "user_domain_id: d, project_domain_name: P", want: useClouds()},
-		{name: "one domain by name, one by default", auth: aPassword + "user_domain_name: U, default_domain: d", want: useClouds()},
+		{
+			name: "one domain by ID, one by name",
+			auth: aPassword + "user_domain_id: d, project_domain_name: P", want: useClouds(),
+		},
+		{
+			name: "one domain by name, one by default",
+			auth: aPassword + "user_domain_name: U, default_domain: d", want: useClouds(),
+		},
 		{
 			name: "default domain", auth: aPassword + "default_domain: default",
 			want: with(domainID("default")),
@@ -84,7 +98,8 @@ func TestTranslatePasswordEntry(t *testing.T) {
 			want: with(domainID("d"), map[string]string{"os-endpointType": "internal"}),
 		},
 		{
-			name: "endpoint type with suffix", entry: "endpoint_type: publicURL,", auth: aPassword + "domain_id: d",
+			name: "endpoint type with suffix", entry: "endpoint_type: publicURL,",
+			auth: aPassword + "domain_id: d",
 			want: with(domainID("d"), map[string]string{"os-endpointType": "public"}),
 		},
 		{
@@ -96,11 +111,13 @@ func TestTranslatePasswordEntry(t *testing.T) {
 			want: with(domainID("d")),
 		},
 		{
-			name: "CA", entry: "cacert: /home/installer/ca.pem,", auth: aPassword + "domain_id: d", ca: authority{aCA, mountedCA},
+			name: "CA", entry: "cacert: /home/installer/ca.pem,", auth: aPassword + "domain_id: d",
+			ca:   authority{aCA, mountedCA},
 			want: with(domainID("d"), map[string]string{"os-certAuthority": aCA}),
 		},
 		{
-			name: "the installer's CA does not count", entry: "cacert: /home/installer/ca.pem,", auth: aPassword + "domain_id: d",
+			name: "the installer's CA does not count", entry: "cacert: /home/installer/ca.pem,",
+			auth: aPassword + "domain_id: d",
 			want: with(domainID("d")),
 		},
 	})
@@ -108,54 +125,69 @@ func TestTranslatePasswordEntry(t *testing.T) {
 
 func TestTranslateOtherLogin(t *testing.T) {
 	t.Parallel()
-	credential := map[string]string{"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s"}
+	credential := map[string]string{
+		"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s",
+	}
 	checkTranslations(t, []translation{
-		{name: "application credential", auth: "application_credential_id: i, application_credential_secret: s", want: credential},
+		{
+			name: "application credential",
+			auth: "application_credential_id: i, application_credential_secret: s", want: credential,
+		},
 		{
 			// The driver refuses a Secret with a user and no password.
 			name: "application credential with what it does not need", want: credential,
-			auth: "application_credential_id: i, application_credential_secret: s, username: u, user_domain_name: D, project_id: p",
+			auth: "application_credential_id: i, application_credential_secret: s, username: u, " +
+				"user_domain_name: D, project_id: p",
 		},
 		{
-			name: "application credential with region and CA", entry: "region_name: R,", ca: authority{aCA, mountedCA},
+			name: "application credential with region and CA", entry: "region_name: R,",
+			ca:   authority{aCA, mountedCA},
 			auth: "application_credential_id: i, application_credential_secret: s",
 			want: map[string]string{
-				"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s", "os-region": "R",
+				"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s",
+				"os-region":        "R",
 				"os-certAuthority": aCA,
 			},
 		},
 		{
 			name: "application credential by name", want: useClouds(),
-			auth: "application_credential_name: n, application_credential_secret: s, username: u, user_domain_name: D",
+			auth: "application_credential_name: n, application_credential_secret: s, username: u, " +
+				"user_domain_name: D",
 		},
 		{name: "user by ID", auth: "user_id: u, password: p, project_id: i", want: useClouds()},
 		{
 			// The driver would read this path, and not the CA in the Secret.
-			name: "user by ID, path in clouds.yaml", entry: "cacert: /home/installer/ca.pem,", ca: authority{aCA, mountedCA},
+			name: "user by ID, path in clouds.yaml", entry: "cacert: /home/installer/ca.pem,",
+			ca:   authority{aCA, mountedCA},
 			auth: "user_id: u, password: p, project_id: i",
 			want: map[string]string{
-				"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml", "os-certAuthorityPath": mountedCA,
+				"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml",
+				"os-certAuthorityPath": mountedCA,
 			},
 		},
 		{
 			// What the driver's reader of clouds.yaml does not read is given to it.
-			name: "user by ID with all", entry: "region_name: R, interface: internal, verify: false,", ca: authority{aCA, mountedCA},
+			name: "user by ID with all", entry: "region_name: R, interface: internal, verify: false,",
+			ca:   authority{aCA, mountedCA},
 			auth: "user_id: u, password: p, project_id: i",
 			want: map[string]string{
-				"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml", "os-region": "R",
+				"os-useClouds": "true", "os-cloud": "openstack", "os-cloudsFile": "/etc/openstack/clouds.yaml",
+				"os-region":       "R",
 				"os-endpointType": "internal", "os-TLSInsecure": "true", "os-certAuthority": aCA,
 			},
 		},
 	})
 }
 
-// checkTranslations compares Secrets, and asks whether the driver takes them and logs in like everybody else.
+// checkTranslations compares Secrets, and asks whether the driver takes them and logs in like
+// everybody else.
 func checkTranslations(t *testing.T, tests []translation) {
 	t.Helper()
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cloud, err := openstack.ParseClouds([]byte(cloudsYAML(test.entry, test.auth)), openstack.DefaultCloud)
+			cloud, err := openstack.ParseClouds([]byte(cloudsYAML(test.entry, test.auth)),
+				openstack.DefaultCloud)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,9 +214,13 @@ func TestRefusals(t *testing.T) {
 	for name, secret := range map[string]map[string]string{
 		"nothing": {},
 		"user without a password": {
-			"os-authURL": authURL, "os-applicationCredentialName": "n", "os-applicationCredentialSecret": "s", "os-userName": "u",
+			"os-authURL": authURL, "os-applicationCredentialName": "n",
+			"os-applicationCredentialSecret": "s", "os-userName": "u",
 		},
-		"two ways":    {"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s", "os-password": "p"},
+		"two ways": {
+			"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s",
+			"os-password": "p",
+		},
 		"empty value": {"os-useClouds": "true", "os-region": ""},
 	} {
 		if refusals(secret) == nil {

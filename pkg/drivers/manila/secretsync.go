@@ -53,7 +53,8 @@ func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) fa
 		accepted:    accepted,
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(), c.ca.informer, accepted.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(),
+			c.ca.informer, accepted.Informer()).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -78,7 +79,8 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 
 // translation returns the data of the Secret.
 func (c *secretSyncController) translation() (map[string]string, error) {
-	secret, advice := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret), adviceFor(c.cluster)
+	secret := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret)
+	advice := adviceFor(c.cluster)
 	credentials, err := c.credentials.Get(credentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%s is missing: %s", secret, advice.missing)
@@ -104,7 +106,8 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 	if err != nil {
 		return authority{}, err
 	}
-	ca, place := authority{string(credentials.Data[caKey]), mountedCA}, "key "+caKey+" of "+c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret)
+	secret := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret)
+	ca, place := authority{string(credentials.Data[caKey]), mountedCA}, "key "+caKey+" of "+secret
 	switch ca.pem {
 	case "":
 		ca, place = authority{legacy, mountedLegacyCA}, "key "+caConfigMapKey+" of "+c.ca.place()
@@ -115,7 +118,8 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 		return authority{}, nil
 	}
 	if err := openstack.CheckCA([]byte(ca.pem)); err != nil {
-		return authority{}, fmt.Errorf("%s %w: correct it; the driver keeps the credentials and the CA it has", place, err)
+		return authority{}, fmt.Errorf(
+			"%s %w: correct it; the driver keeps the credentials and the CA it has", place, err)
 	}
 	return ca, nil
 }
@@ -123,15 +127,19 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 // apply updates the Secret if it differs from the cached one. It removes other keys: the driver
 // rejects keys that exclude each other, which a change from a password to an application credential
 // would leave.
-func (c *secretSyncController) apply(ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret) error {
+func (c *secretSyncController) apply(
+	ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret,
+) error {
 	existing, err := c.translated.Get(driverSecret)
 	if err == nil && (equalData(existing.Data, required.Data) || c.held()) {
 		return nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading %s: %w", c.cluster.Name(flavour.Guest, "Secret", c.namespace, driverSecret), err)
+		return fmt.Errorf("reading %s: %w",
+			c.cluster.Name(flavour.Guest, "Secret", c.namespace, driverSecret), err)
 	}
-	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(flavour.Guest).Kube.CoreV1(), syncCtx.Recorder(), required)
+	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(flavour.Guest).Kube.CoreV1(),
+		syncCtx.Recorder(), required)
 	return err
 }
 

@@ -27,7 +27,8 @@ const aCloud = "username: u, password: hunter2, project_name: p, domain_name: D"
 
 func secret(name string, data map[string]string) *corev1.Secret {
 	ret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name}, Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{},
 	}
 	for key, value := range data {
 		ret.Data[key] = []byte(value)
@@ -78,7 +79,8 @@ func (b secretBench) run(t *testing.T) ([]string, error) {
 func (b secretBench) settle(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"manila-cloud-credentials", "csi-manila-secrets"} {
-		secrets := b.fake.Side(flavour.Guest).ObjectInformers.For(Namespace, name).Core().V1().Secrets().Lister()
+		secrets := b.fake.Side(flavour.Guest).ObjectInformers.
+			For(Namespace, name).Core().V1().Secrets().Lister()
 		settleOne(t,
 			func() (*corev1.Secret, error) {
 				return b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -90,7 +92,8 @@ func (b secretBench) settle(t *testing.T) {
 
 func (b secretBench) driverSecret(t *testing.T) map[string]string {
 	t.Helper()
-	got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets", metav1.GetOptions{})
+	got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +106,8 @@ func (b secretBench) driverSecret(t *testing.T) map[string]string {
 
 func (b secretBench) update(t *testing.T, object *corev1.Secret) {
 	t.Helper()
-	if _, err := b.fake.Guest.CoreV1().Secrets(Namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.fake.Guest.CoreV1().Secrets(Namespace).Update(t.Context(), object,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -140,13 +144,15 @@ func TestSecretIsKept(t *testing.T) {
 	b.update(t, secret("csi-manila-secrets", foreign))
 	expect("a foreign key", "update secrets/csi-manila-secrets")
 	expect("again")
-	if err := b.fake.Guest.CoreV1().Secrets(Namespace).Delete(t.Context(), "csi-manila-secrets", metav1.DeleteOptions{}); err != nil {
+	if err := b.fake.Guest.CoreV1().Secrets(Namespace).Delete(t.Context(), "csi-manila-secrets",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	expect("deleted", "create secrets/csi-manila-secrets")
 }
 
-// TestSecretWaitsForAcceptedCredentials: the driver would use new ones at its next call. A driver without any gets them at once.
+// TestSecretWaitsForAcceptedCredentials: the driver would use new ones at its next call. A driver
+// without any gets them at once.
 func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)))
@@ -170,18 +176,23 @@ func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
 
 func TestSecretFollowsCredentials(t *testing.T) {
 	t.Parallel()
-	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)), secret("csi-manila-secrets", translated("")))
-	b.update(t, credentials(cloudsYAML("", "application_credential_id: i, application_credential_secret: s")))
+	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)),
+		secret("csi-manila-secrets", translated("")))
+	b.update(t,
+		credentials(cloudsYAML("", "application_credential_id: i, application_credential_secret: s")))
 	if _, err := b.run(t); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s"}
+	want := map[string]string{
+		"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s",
+	}
 	if diff := cmp.Diff(want, b.driverSecret(t)); diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 }
 
-// TestCA has the CA in the first translation already: neither the copy of the ConfigMap nor pods that mount it must exist.
+// TestCA has the CA in the first translation already: neither the copy of the ConfigMap nor pods
+// that mount it must exist.
 func TestCA(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -213,7 +224,8 @@ func TestCA(t *testing.T) {
 				}
 				b := newSecretBenchOf(t, seedWith(f, controller, guest))
 				writes, err := b.run(t)
-				if diff := cmp.Diff([]string{"create secrets/csi-manila-secrets"}, writes); err != nil || diff != "" {
+				diff := cmp.Diff([]string{"create secrets/csi-manila-secrets"}, writes)
+				if err != nil || diff != "" {
 					t.Fatalf("%v; writes (-want +got):\n%s", err, diff)
 				}
 				if diff := cmp.Diff(translated(test.want), b.driverSecret(t)); diff != "" {
@@ -229,7 +241,8 @@ func TestSecretOfAHostedCluster(t *testing.T) {
 	t.Parallel()
 	others := credentials("clouds: {}")
 	others.Namespace = hosted
-	b := newSecretBenchOf(t, seedWith(flavour.HyperShift, []runtime.Object{others}, []runtime.Object{credentials(cloudsYAML("", aCloud))}))
+	b := newSecretBenchOf(t, seedWith(flavour.HyperShift, []runtime.Object{others},
+		[]runtime.Object{credentials(cloudsYAML("", aCloud))}))
 	if _, err := b.run(t); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +271,8 @@ func TestSecretWakeUps(t *testing.T) {
 			hasCA := func(want bool) {
 				t.Helper()
 				eventually(t, func() bool {
-					got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets", metav1.GetOptions{})
+					got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets",
+						metav1.GetOptions{})
 					return err == nil && (len(got.Data["os-certAuthority"]) > 0) == want
 				})
 			}
@@ -282,11 +296,18 @@ func TestBadCredentialsKeepTheSecret(t *testing.T) {
 	const secretName = "Secret openshift-manila-csi-driver/manila-cloud-credentials"
 	noKey := secret("manila-cloud-credentials", map[string]string{"other": "x"})
 	advice := map[flavour.Flavour]map[bool][]string{ // by whether the Secret exists
-		flavour.Standalone: {false: {secretName + " is", "CredentialsRequest manila-csi-drivers"}, true: {secretName + " ", ": correct it;"}},
+		flavour.Standalone: {
+			false: {secretName + " is", "CredentialsRequest manila-csi-drivers"},
+			true:  {secretName + " ", ": correct it;"},
+		},
 		flavour.HyperShift: {
-			false: {secretName + " of the guest cluster is", "hosted-cluster-config-operator", "Secret clusters-a/manila-cloud-credentials of the management cluster"},
+			false: {
+				secretName + " of the guest cluster is", "hosted-cluster-config-operator",
+				"Secret clusters-a/manila-cloud-credentials of the management cluster",
+			},
 			true: {
-				secretName + " of the guest cluster ", "Secret clusters-a/manila-cloud-credentials of the management cluster",
+				secretName + " of the guest cluster ",
+				"Secret clusters-a/manila-cloud-credentials of the management cluster",
 				"the HostedCluster names in spec.platform.openstack.identityRef: correct that one;",
 			},
 		},
@@ -298,19 +319,30 @@ func TestBadCredentialsKeepTheSecret(t *testing.T) {
 	}{
 		{"missing", nil, nil},
 		{"no key", noKey, []string{"clouds.yaml"}},
-		{"no YAML", credentials("clouds: {openstack: {auth: {password: hunter2}}"), []string{"key clouds.yaml"}},
-		{"other YAML", credentials("clouds:\n  openstack:\n    auth: hunter2\n"), []string{"key clouds.yaml", "line 3"}},
-		{"no login", credentials(cloudsYAML("", "password: hunter2")), []string{"key clouds.yaml", "username"}},
+		{
+			"no YAML", credentials("clouds: {openstack: {auth: {password: hunter2}}"),
+			[]string{"key clouds.yaml"},
+		},
+		{
+			"other YAML", credentials("clouds:\n  openstack:\n    auth: hunter2\n"),
+			[]string{"key clouds.yaml", "line 3"},
+		},
+		{
+			"no login", credentials(cloudsYAML("", "password: hunter2")),
+			[]string{"key clouds.yaml", "username"},
+		},
 		{"empty", credentials(""), []string{"key clouds.yaml"}},
 	} {
 		for _, f := range flavour.All() {
 			t.Run(test.name+", "+string(f), func(t *testing.T) {
 				t.Parallel()
-				objects := []runtime.Object{secret("csi-manila-secrets", map[string]string{"os-authURL": "https://old"})}
+				objects := []runtime.Object{secret("csi-manila-secrets",
+					map[string]string{"os-authURL": "https://old"})}
 				if test.credentials != nil {
 					objects = append(objects, test.credentials)
 				}
-				testBadCredentials(t, newSecretBenchOf(t, seedWith(f, nil, objects)), append(test.want, advice[f][test.credentials != nil]...))
+				testBadCredentials(t, newSecretBenchOf(t, seedWith(f, nil, objects)),
+					append(test.want, advice[f][test.credentials != nil]...))
 			})
 		}
 	}
@@ -333,27 +365,35 @@ func testBadCredentials(t *testing.T, b secretBench, wants []string) {
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error %q gives the password away", err)
 	}
-	if diff := cmp.Diff(map[string]string{"os-authURL": "https://old"}, b.driverSecret(t)); diff != "" {
+	diff := cmp.Diff(map[string]string{"os-authURL": "https://old"}, b.driverSecret(t))
+	if diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 }
 
-// TestUpgradeNamesNoUnmountedFile reads the Secret as pods of csi-operator do while they are not rolled out yet.
+// TestUpgradeNamesNoUnmountedFile reads the Secret as pods of csi-operator do while they are not
+// rolled out yet.
 func TestUpgradeNamesNoUnmountedFile(t *testing.T) {
 	t.Parallel()
-	mounted := []string{"", "/etc/openstack/clouds.yaml", "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"}
+	mounted := []string{
+		"", "/etc/openstack/clouds.yaml",
+		"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+	}
 	older := secret("csi-manila-secrets", useClouds())
 	for name, clouds := range map[string]string{
-		"explicit login":              cloudsYAML("cacert: "+mounted[2]+",", aCloud),
-		"login by clouds.yaml":        cloudsYAML("", "user_id: u, password: p, project_id: i"),
-		"login and CA by clouds.yaml": cloudsYAML("cacert: "+mounted[2]+",", "user_id: u, password: p, project_id: i"),
+		"explicit login":       cloudsYAML("cacert: "+mounted[2]+",", aCloud),
+		"login by clouds.yaml": cloudsYAML("", "user_id: u, password: p, project_id: i"),
+		"login and CA by clouds.yaml": cloudsYAML("cacert: "+mounted[2]+",",
+			"user_id: u, password: p, project_id: i"),
 	} {
 		for _, f := range flavour.All() {
 			t.Run(name+", "+string(f), func(t *testing.T) {
 				t.Parallel()
 				both := credentials(clouds)
 				both.Data["cacert"] = []byte(aCA)
-				b := newSecretBenchOf(t, seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": aCA})}, []runtime.Object{both, older}))
+				b := newSecretBenchOf(t,
+					seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": aCA})},
+						[]runtime.Object{both, older}))
 				if _, err := b.run(t); err != nil {
 					t.Fatal(err)
 				}
@@ -377,14 +417,20 @@ func TestUnusableCAKeepsTheSecret(t *testing.T) {
 	broken := credentials(cloudsYAML("", aCloud))
 	broken.Data["cacert"] = []byte("no PEM")
 	for f, source := range map[flavour.Flavour]string{
-		flavour.Standalone: "key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config holds no PEM certificate",
-		flavour.HyperShift: "key ca-bundle.pem of ConfigMap clusters-a/openstack-cloud-config of the management cluster holds no PEM certificate",
+		flavour.Standalone: "key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config " +
+			"holds no PEM certificate",
+		flavour.HyperShift: "key ca-bundle.pem of ConfigMap clusters-a/openstack-cloud-config " +
+			"of the management cluster holds no PEM certificate",
 	} {
 		old := secret("csi-manila-secrets", map[string]string{"os-authURL": "https://old"})
 		inSecret := newSecretBenchOf(t, seedWith(f, nil, []runtime.Object{old, broken}))
-		testBadCredentials(t, inSecret, []string{"key cacert of Secret openshift-manila-csi-driver/manila-cloud-credentials", "holds no PEM certificate"})
-		inSource := newSecretBenchOf(t, seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "no PEM"})},
-			[]runtime.Object{old, credentials(cloudsYAML("", aCloud))}))
+		testBadCredentials(t, inSecret, []string{
+			"key cacert of Secret openshift-manila-csi-driver/manila-cloud-credentials",
+			"holds no PEM certificate",
+		})
+		inSource := newSecretBenchOf(t,
+			seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "no PEM"})},
+				[]runtime.Object{old, credentials(cloudsYAML("", aCloud))}))
 		testBadCredentials(t, inSource, []string{source})
 	}
 }
@@ -408,7 +454,8 @@ func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for 
 		func() {},
 		func() { b.update(t, secret("csi-manila-secrets", map[string]string{"os-password": "hunter3"})) },
 		func() {
-			b.update(t, credentials(cloudsYAML("", "application_credential_id: i, application_credential_secret: hunter4")))
+			b.update(t, credentials(cloudsYAML("",
+				"application_credential_id: i, application_credential_secret: hunter4")))
 		},
 		func() { b.update(t, credentials("hunter5: [")) },
 	}
@@ -423,7 +470,8 @@ func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for 
 	}
 	stop()
 	told.WriteString(log.String())
-	if !strings.Contains(told.String(), "changes:") || !strings.Contains(told.String(), "SecretUpdated") {
+	if !strings.Contains(told.String(), "changes:") ||
+		!strings.Contains(told.String(), "SecretUpdated") {
 		t.Errorf("neither the log nor the events say what changes:\n%s", told.String())
 	}
 	for _, value := range []string{"hunter2", "hunter3", "hunter4", "hunter5", "aHVudGVy"} {
@@ -433,7 +481,8 @@ func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for 
 	}
 }
 
-// logInto has klog write all it can until stop. It avoids klog's own way back, which is no use while informers still run.
+// logInto has klog write all it can until stop. It avoids klog's own way back, which is no use
+// while informers still run.
 func logInto(t *testing.T, log io.Writer) (stop func()) {
 	t.Helper()
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)

@@ -29,8 +29,11 @@ func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]string] {
 		case err != nil:
 			return nil, cloudprobe.Availability{}, err
 		case len(types) == 0:
-			return nil, cloudprobe.Availability{Reason: reasonNoShareTypes, Message: "Manila offers no share types to this project. " +
-				"Ask the cloud's administrator to create one, or to make one public; the operator detects the change automatically"}, nil
+			return nil, cloudprobe.Availability{
+				Reason: reasonNoShareTypes,
+				Message: "Manila offers no share types to this project. Ask the cloud's administrator " +
+					"to create one, or to make one public; the operator detects the change automatically",
+			}, nil
 		}
 		return types, cloudprobe.Availability{Available: true}, nil
 	}

@@ -21,7 +21,9 @@ func (l lister) ShareTypes(context.Context) ([]string, error) { return l.types, 
 
 func TestShareTypesDecideAvailability(t *testing.T) {
 	t.Parallel()
-	failed := func(reason openstack.Reason) error { return &openstack.Error{Reason: reason, Message: "why"} }
+	failed := func(reason openstack.Reason) error {
+		return &openstack.Error{Reason: reason, Message: "why"}
+	}
 	for _, test := range []struct {
 		name            string
 		cloud           lister
@@ -30,17 +32,35 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 		failed          bool
 		found           []string
 	}{
-		{name: "share types", cloud: lister{types: []string{"b", "a"}}, available: true, found: []string{"b", "a"}},
+		{
+			name: "share types", cloud: lister{types: []string{"b", "a"}}, available: true,
+			found: []string{"b", "a"},
+		},
 		{
 			name: "no share types", reason: "NoShareTypes",
-			message: "Manila offers no share types to this project. Ask the cloud's administrator to create one, " +
-				"or to make one public; the operator detects the change automatically",
+			message: "Manila offers no share types to this project. Ask the cloud's administrator to " +
+				"create one, or to make one public; the operator detects the change automatically",
 		},
-		{name: "no Manila", cloud: lister{err: failed(openstack.NotOffered)}, reason: "NoManila", message: "why"},
-		{name: "unreachable", cloud: lister{err: failed(openstack.CloudUnreachable)}, failed: true, reason: "CloudUnreachable", message: "why"},
-		{name: "refused", cloud: lister{err: failed(openstack.AuthenticationFailed)}, failed: true, reason: "AuthenticationFailed", message: "why"},
-		{name: "malformed", cloud: lister{err: failed(openstack.InvalidCredentials)}, failed: true, reason: "InvalidCredentials", message: "why"},
-		{name: "anything else", cloud: lister{err: errors.New("odd")}, failed: true, reason: "CloudUnreachable", message: "odd"},
+		{
+			name: "no Manila", cloud: lister{err: failed(openstack.NotOffered)}, reason: "NoManila",
+			message: "why",
+		},
+		{
+			name: "unreachable", cloud: lister{err: failed(openstack.CloudUnreachable)}, failed: true,
+			reason: "CloudUnreachable", message: "why",
+		},
+		{
+			name: "refused", cloud: lister{err: failed(openstack.AuthenticationFailed)}, failed: true,
+			reason: "AuthenticationFailed", message: "why",
+		},
+		{
+			name: "malformed", cloud: lister{err: failed(openstack.InvalidCredentials)}, failed: true,
+			reason: "InvalidCredentials", message: "why",
+		},
+		{
+			name: "anything else", cloud: lister{err: errors.New("odd")}, failed: true,
+			reason: "CloudUnreachable", message: "odd",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +72,8 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 			if err != nil {
 				reason, message = string(openstack.ReasonOf(err)), err.Error()
 			}
-			if availability.Available != test.available || (err != nil) != test.failed || reason != test.reason || message != test.message {
+			if availability.Available != test.available || (err != nil) != test.failed ||
+				reason != test.reason || message != test.message {
 				t.Errorf("got %+v, %v", availability, err)
 			}
 		})
@@ -74,7 +95,9 @@ func TestFailedProbeKeepsShareTypes(t *testing.T) {
 		{lister{}, nil},
 	} {
 		found, availability, err := listShareTypes(step.cloud)(t.Context())
-		classes.setShareTypes(cloudprobe.Result[[]string]{Found: found, Availability: availability, Err: err})
+		classes.setShareTypes(cloudprobe.Result[[]string]{
+			Found: found, Availability: availability, Err: err,
+		})
 		if diff := cmp.Diff(step.want, classes.types); diff != "" {
 			t.Errorf("step %d: share types (-want +got):\n%s", i, diff)
 		}

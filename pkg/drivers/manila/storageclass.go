@@ -113,7 +113,9 @@ func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext
 }
 
 // reconcile reconciles the StorageClass of each share type; failures are independent.
-func (c *storageClassController) reconcile(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
+func (c *storageClassController) reconcile(
+	ctx context.Context, existing map[string]*storagev1.StorageClass,
+) error {
 	c.mu.Lock()
 	names := classNames(c.types, existing)
 	c.mu.Unlock()
@@ -125,13 +127,15 @@ func (c *storageClassController) reconcile(ctx context.Context, existing map[str
 		class := existing[name]
 		if class == nil {
 			if fault := unusable(shareType, room); fault != "" {
-				ignored = append(ignored, fmt.Sprintf("share type %q gets no StorageClass: %s", shareType, fault))
+				ignored = append(ignored,
+					fmt.Sprintf("share type %q gets no StorageClass: %s", shareType, fault))
 				continue
 			}
 			room--
 		}
 		if class != nil && !isClassOf(class, shareType) {
-			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: the name %s is taken by another. Delete that one, or make one for the type by hand", shareType, name))
+			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: the name %s is taken "+
+				"by another. Delete that one, or make one for the type by hand", shareType, name))
 			continue
 		}
 		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }
@@ -156,14 +160,17 @@ func (c *storageClassController) warn(reason string, faults []string) {
 
 // remove deletes the classes that this operator or an earlier release created, including those of
 // removed share types.
-func (c *storageClassController) remove(ctx context.Context, existing map[string]*storagev1.StorageClass) error {
+func (c *storageClassController) remove(
+	ctx context.Context, existing map[string]*storagev1.StorageClass,
+) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
 		class := existing[name]
 		if !c.createdByOperator(class) {
 			continue
 		}
-		if _, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.events, class); err != nil {
+		_, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.events, class)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("deleting StorageClass %s: %w", name, err))
 		}
 	}

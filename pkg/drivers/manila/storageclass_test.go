@@ -112,7 +112,8 @@ func (b classBench) class(t *testing.T, name string) *storagev1.StorageClass {
 // asServed leaves out what the API server adds.
 func asServed() []cmp.Option {
 	return []cmp.Option{
-		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"), cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty(),
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
+		cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty(),
 	}
 }
 
@@ -149,7 +150,9 @@ func TestClassesAreMadeOnce(t *testing.T) {
 	b.writes(t) // nothing is known yet
 	b.list([]string{"default", "Gold_1", "default"})
 	b.writes(t, "create storageclasses/csi-manila-gold-1", "create storageclasses/csi-manila-default")
-	want := []*storagev1.StorageClass{wanted("csi-manila-default", "default"), wanted("csi-manila-gold-1", "Gold_1")}
+	want := []*storagev1.StorageClass{
+		wanted("csi-manila-default", "default"), wanted("csi-manila-gold-1", "Gold_1"),
+	}
 	if diff := cmp.Diff(want, b.served(t), asServed()...); diff != "" {
 		t.Errorf("classes (-want +got):\n%s", diff)
 	}
@@ -186,9 +189,11 @@ func TestWhatTheAdministratorSetStays(t *testing.T) {
 	class.Annotations = map[string]string{defaultClass: "true", "example.com/note": "mine"}
 	class.Labels = map[string]string{"example.com/team": "a"}
 	class.MountOptions = []string{"nfsvers=4.1"}
-	class.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-		{Key: "zone", Values: []string{"a"}},
-	}}}
+	class.AllowedTopologies = []corev1.TopologySelectorTerm{{
+		MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+			{Key: "zone", Values: []string{"a"}},
+		},
+	}}
 
 	t.Run("nothing is written", func(t *testing.T) {
 		t.Parallel()
@@ -203,7 +208,8 @@ func TestWhatTheAdministratorSetStays(t *testing.T) {
 		delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-namespace")
 		b := newClassBench(t, older)
 		b.list([]string{"default"})
-		b.writes(t, "delete storageclasses/csi-manila-default", "create storageclasses/csi-manila-default")
+		b.writes(t, "delete storageclasses/csi-manila-default",
+			"create storageclasses/csi-manila-default")
 		if diff := cmp.Diff(class, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
 			t.Errorf("class (-want +got):\n%s", diff)
 		}
@@ -256,9 +262,10 @@ func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
 	foreign := classOf("csi-manila-default", "other")
-	b.fake.Guest.PrependReactor("create", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+	react := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return false, nil, b.fake.Guest.Tracker().Add(foreign.DeepCopy())
-	})
+	}
+	b.fake.Guest.PrependReactor("create", "storageclasses", react)
 	b.list([]string{"default"})
 	if _, err := b.run(t); err == nil {
 		t.Error("got no error")
@@ -268,16 +275,18 @@ func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestCacheBehindOwnCreateIsNoFailure has the class in the API server, but not yet in the cache that a further sync reads.
+// TestCacheBehindOwnCreateIsNoFailure has the class in the API server, but not yet in the cache
+// that a further sync reads.
 func TestCacheBehindOwnCreateIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
-	b.fake.Guest.PrependReactor("create", "storageclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+	react := func(clienttesting.Action) (bool, runtime.Object, error) {
 		if err := b.fake.Guest.Tracker().Add(wanted("csi-manila-default", "default")); err != nil {
 			t.Error(err)
 		}
 		return false, nil, nil
-	})
+	}
+	b.fake.Guest.PrependReactor("create", "storageclasses", react)
 	b.list([]string{"default"})
 	if _, err := b.run(t); err != nil {
 		t.Errorf("the operator's own StorageClass is a failure: %v", err)
@@ -287,13 +296,15 @@ func TestCacheBehindOwnCreateIsNoFailure(t *testing.T) {
 func TestOneTypeFails(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
-	b.fake.Guest.PrependReactor("create", "storageclasses", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		create, ok := action.(clienttesting.CreateAction)
-		if class, isClass := create.GetObject().(*storagev1.StorageClass); ok && isClass && class.Name == "csi-manila-b" {
+		class, isClass := create.GetObject().(*storagev1.StorageClass)
+		if ok && isClass && class.Name == "csi-manila-b" {
 			return true, nil, errors.New("no")
 		}
 		return false, nil, nil
-	})
+	}
+	b.fake.Guest.PrependReactor("create", "storageclasses", react)
 	b.list([]string{"c", "b", "a"})
 	_, err := b.run(t)
 	if want := `StorageClass csi-manila-b of share type "b": no`; err == nil || err.Error() != want {
@@ -336,10 +347,12 @@ func TestRemoved(t *testing.T) {
 	ownSecret.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "own"
 	foreign := wanted("csi-manila-foreign", "foreign")
 	foreign.Provisioner = "other.example.com"
-	b := newClassBench(t, older, renamed, ownSecret, foreign, wanted("csi-manila-gone", "gone"), wanted("csi-manila-listed", "listed"))
+	b := newClassBench(t, older, renamed, ownSecret, foreign, wanted("csi-manila-gone", "gone"),
+		wanted("csi-manila-listed", "listed"))
 	b.list([]string{"listed"})
 	b.state(t, opv1.RemovedStorageClass)
-	b.writes(t, "delete storageclasses/csi-manila-gone", "delete storageclasses/csi-manila-listed", "delete storageclasses/csi-manila-older")
+	b.writes(t, "delete storageclasses/csi-manila-gone", "delete storageclasses/csi-manila-listed",
+		"delete storageclasses/csi-manila-older")
 }
 
 func TestClassesOfAnUnmanagedOperator(t *testing.T) {
@@ -371,7 +384,8 @@ func TestEventsOfClasses(t *testing.T) {
 	t.Parallel()
 	foreign := wanted("standard", "")
 	foreign.Provisioner = "other.example.com"
-	if hasOurProvisioner(foreign) || !hasOurProvisioner(wanted("csi-manila-a", "a")) || !hasOurProvisioner("a tombstone") {
+	if hasOurProvisioner(foreign) || !hasOurProvisioner(wanted("csi-manila-a", "a")) ||
+		!hasOurProvisioner("a tombstone") {
 		t.Error("want events of the driver's classes and tombstones, and no others")
 	}
 }
