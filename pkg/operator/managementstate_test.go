@@ -66,7 +66,7 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err := controllers[0].Sync(t.Context(), factory.NewSyncContext("test", d.events))
+			err = controllers[0].Sync(t.Context(), factory.NewSyncContext("test", d.events))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -87,7 +87,7 @@ func (b *classFixture) sync(t *testing.T) []string {
 	writes := clustertest.Writes(b.Guest)
 	served := b.classes(t)
 	lister := b.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
-	err := wait.PollUntilContextTimeout(
+	err = wait.PollUntilContextTimeout(
 		t.Context(),
 		time.Millisecond,
 		30*time.Second,
