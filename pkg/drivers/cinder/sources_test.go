@@ -35,30 +35,25 @@ func TestUserConfig(t *testing.T) {
 		"topology alone": {objects{own(keys{userTopologyKey: "false"})}, nil, userConfig{}, "false"},
 		"both": {
 			objects{own(keys{userConfigKey: config, userTopologyKey: "true"})},
-			nil,
-			read(config, ""), "true",
+			nil, read(config, ""), "true",
 		},
 		"neither":           {objects{own(keys{"foreign": config})}, nil, userConfig{}, ""},
 		"as installed (56)": {objects{installed}, reference, read(other, "CA"), ""},
 		"own before installed": {
 			objects{installed, own(keys{userConfigKey: config})},
-			reference,
-			read(config, "CA"), "",
+			reference, read(config, "CA"), "",
 		},
 		"own topology, installed": {
 			objects{installed, own(keys{userTopologyKey: "true"})},
-			reference,
-			read(other, "CA"), "true",
+			reference, read(other, "CA"), "true",
 		},
 		"installed, no such key": {
 			objects{installed},
-			infrastructureWith("kube-cloud", "other.conf"),
-			read("", "CA"), "",
+			infrastructureWith("kube-cloud", "other.conf"), read("", "CA"), "",
 		},
 		"installed, key unnamed": {
 			objects{installed},
-			infrastructureWith("kube-cloud", ""),
-			read("", "CA"), "",
+			infrastructureWith("kube-cloud", ""), read("", "CA"), "",
 		},
 		"installed, no ConfigMap":  {nil, reference, userConfig{}, ""},
 		"installed with no config": {objects{installed}, infrastructureWith("", ""), userConfig{}, ""},
@@ -71,9 +66,7 @@ func TestUserConfig(t *testing.T) {
 		},
 		"installed topology, hidden": {
 			objects{installedTopology, own(keys{userConfigKey: config})},
-			reference,
-			read(config, ""),
-			"",
+			reference, read(config, ""), "",
 		},
 		"topology of none installed": {
 			objects{cloudProviderConfig(keys{topologyKey: "false"})},
@@ -83,8 +76,7 @@ func TestUserConfig(t *testing.T) {
 		},
 		"CA, no Infrastructure": {
 			objects{cloudProviderConfig(keys{bundleKey: "CA"})},
-			nil,
-			read("", "CA"), "",
+			nil, read("", "CA"), "",
 		},
 		"CA, nothing named": {
 			objects{cloudProviderConfig(keys{bundleKey: "CA"})},
@@ -92,9 +84,7 @@ func TestUserConfig(t *testing.T) {
 		},
 		"CA, another named": {
 			objects{installed, cloudProviderConfig(keys{bundleKey: "the operator's"})},
-			reference,
-			read(other, "the operator's"),
-			"",
+			reference, read(other, "the operator's"), "",
 		},
 		"installed, other's object": {
 			objects{manilasCopy()},
