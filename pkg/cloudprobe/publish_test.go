@@ -14,18 +14,21 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
+// outcomeTest is a sequence of outcomes, one for each poll, and what the cluster contains afterwards.
+type outcomeTest struct {
+	before     []opv1.OperatorCondition
+	deployed   bool
+	outcomes   []outcome
+	want       []opv1.OperatorCondition
+	wantStarts int
+	wantEvents []string
+}
+
 func TestOutcomesBecomeConditions(t *testing.T) {
 	t.Parallel()
 	leftover := newCondition("ManilaControllerDisabled", opv1.ConditionFalse, "Old",
 		"of an earlier release")
-	tests := map[string]struct {
-		before     []opv1.OperatorCondition
-		deployed   bool
-		outcomes   []outcome
-		want       []opv1.OperatorCondition
-		wantStarts int
-		wantEvents []string
-	}{
+	tests := map[string]outcomeTest{
 		"available": {
 			outcomes: []outcome{available(), available()}, want: []opv1.OperatorCondition{reachable()},
 			wantStarts: 1, wantEvents: []string{"ManilaFound"},
@@ -98,32 +101,37 @@ func TestOutcomesBecomeConditions(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := clocktesting.NewFakeClock(time.Unix(0, 0))
-			f := newFixture(t, c, tt.before...)
-			if tt.deployed {
-				f.deployed()
-			}
-			for _, o := range tt.outcomes {
-				f.finds(o)
-				if err := f.sync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				checkTypes(t, f.client.SortedConditions(t))
-				c.Step(interval)
-			}
-			if diff := gocmp.Diff(tt.want, f.client.SortedConditions(t)); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
-			if f.starts != tt.wantStarts {
-				t.Errorf("started %d times, want %d", f.starts, tt.wantStarts)
-			}
-			if diff := gocmp.Diff(tt.wantEvents, f.eventReasons()); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
-			if probes := int(f.requests.Load()); probes != len(tt.outcomes) {
-				t.Errorf("%d probes, want %d", probes, len(tt.outcomes))
-			}
+			tt.run(t)
 		})
+	}
+}
+
+func (tt outcomeTest) run(t *testing.T) {
+	t.Helper()
+	c := clocktesting.NewFakeClock(time.Unix(0, 0))
+	f := newFixture(t, c, tt.before...)
+	if tt.deployed {
+		f.deployed()
+	}
+	for _, o := range tt.outcomes {
+		f.finds(o)
+		if err := f.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		checkTypes(t, f.client.SortedConditions(t))
+		c.Step(interval)
+	}
+	if diff := gocmp.Diff(tt.want, f.client.SortedConditions(t)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if f.starts != tt.wantStarts {
+		t.Errorf("started %d times, want %d", f.starts, tt.wantStarts)
+	}
+	if diff := gocmp.Diff(tt.wantEvents, f.eventReasons()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if probes := int(f.requests.Load()); probes != len(tt.outcomes) {
+		t.Errorf("%d probes, want %d", probes, len(tt.outcomes))
 	}
 }
 

@@ -453,8 +453,11 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 		events int
 		reason string
 	}{
-		{14*day - time.Minute, 1, "ExpiresSoon"}, {8 * day, 1, "ExpiresSoon"},
-		{7 * day, 2, "ExpiresSoon"}, {time.Hour, 3, "ExpiresSoon"}, {-time.Hour, 4, "Expired"},
+		{14*day - time.Minute, 1, "ExpiresSoon"},
+		{8 * day, 1, "ExpiresSoon"},
+		{7 * day, 2, "ExpiresSoon"},
+		{time.Hour, 3, "ExpiresSoon"},
+		{-time.Hour, 4, "Expired"},
 	} {
 		b.clock.SetTime(b.cloud.expiry.Add(-step.left))
 		b.sync()

@@ -137,21 +137,25 @@ func TestCACopy(t *testing.T) {
 				{"no source", nothing, nil, nil},
 				{"foreign copy", copied(data{"a": "b"}), []string{"delete"}, nil},
 				{
-					"source", source(data{"ca-bundle.pem": "A", "config": "x"}), []string{"create"},
+					"source", source(data{"ca-bundle.pem": "A", "config": "x"}),
+					[]string{"create"},
 					data{"ca-bundle.pem": "A"},
 				},
 				{"settled", nothing, nil, data{"ca-bundle.pem": "A"}},
 				{
-					"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}), []string{"update"},
+					"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}),
+					[]string{"update"},
 					data{"ca-bundle.pem": "B"},
 				},
 				{
-					"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}), []string{"update"},
+					"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}),
+					[]string{"update"},
 					data{"ca-bundle.pem": "B"},
 				},
 				{
 					"copy of an earlier release", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}),
-					[]string{"update"}, data{"ca-bundle.pem": "B"},
+					[]string{"update"},
+					data{"ca-bundle.pem": "B"},
 				},
 				{"no copy", copied(nil), []string{"create"}, data{"ca-bundle.pem": "B"}},
 				{"source gone", source(nil), []string{"delete"}, nil},
@@ -257,7 +261,8 @@ func TestCopierIsWoken(t *testing.T) {
 		flavour.Standalone: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
 			"a copy of ConfigMap openshift-config/cloud-provider-config: refused",
 		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
-			"of the guest cluster a copy of ConfigMap clusters-a/openstack-cloud-config of the management cluster: refused",
+			"of the guest cluster a copy of ConfigMap clusters-a/openstack-cloud-config " +
+			"of the management cluster: refused",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()

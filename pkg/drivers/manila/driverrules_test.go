@@ -19,7 +19,8 @@ func driverNeeds() map[string][][]string {
 		"os-userID":   {{"os-password"}},
 		"os-userName": {{"os-password"}},
 		"os-password": {
-			{"os-domainID", "os-domainName"}, {"os-projectID", "os-projectName"},
+			{"os-domainID", "os-domainName"},
+			{"os-projectID", "os-projectName"},
 			{"os-userID", "os-userName"},
 		},
 		"os-projectID":                 passwordOrCert,
