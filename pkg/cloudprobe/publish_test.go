@@ -14,7 +14,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// outcomeTest is a sequence of outcomes, one for each poll, and what the cluster contains afterwards.
+// outcomeTest is a sequence of outcomes, one for each poll, and what the cluster contains then.
 type outcomeTest struct {
 	before     []opv1.OperatorCondition
 	deployed   bool
