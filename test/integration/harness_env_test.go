@@ -5,6 +5,7 @@ package integration
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,8 @@ type env struct {
 	dir, cloudsPath, caPath, caBundlePath, configPath string
 	// secrets must not appear outside of Secrets.
 	secrets []string
+	// client sends requests to the operator's HTTPS server.
+	client *http.Client
 	// scraper is the token of Prometheus, set by the first scrape.
 	scraper string
 	// allowed accepts refused requests that the test provokes. If it is nil, there are none.
@@ -80,7 +83,8 @@ type env struct {
 // test ends.
 func newEnv(t *testing.T, o options) *env {
 	t.Helper()
-	e := &env{scope: &scope{t: t}, options: o.withDefaults()}
+	e := &env{scope: &scope{t: t}, options: o.withDefaults(), client: newOperatorClient()}
+	t.Cleanup(e.client.CloseIdleConnections)
 	e.borrowCluster()
 	e.subject = e.options.Subject.in(e.testCluster)
 	e.audit = &audit{e.scope, e.testCluster, e.subject}

@@ -18,6 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// newOperatorClient returns a client that accepts the self-signed certificate of an operator.
+func newOperatorClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed.
+	}}
+}
+
 // get sends a request to the operator's HTTPS server and returns the status and the body.
 func (e *env) get(path, token string) (int, string, error) {
 	address, err := e.address()
@@ -32,11 +39,7 @@ func (e *env) get(path, token string) (int, string, error) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed.
-	}}
-	response, err := client.Do(request)
+	response, err := e.client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	pollEvery = 50 * time.Millisecond
+	pollEvery = 100 * time.Millisecond
 	// prompt bounds the reaction to an event, without a poll or a resync.
 	prompt = 5 * time.Second
 	// soon bounds what happens immediately or at the next poll.

@@ -20,6 +20,11 @@ const (
 	nodeGrace = "5m"
 )
 
+// controllers are those of kube-controller-manager, without some that would only cost time: pods
+// have no network, so nothing reads endpoints.
+const controllers = "*,-endpoints-controller,-endpointslice-controller," +
+	"-endpointslice-mirroring-controller"
+
 // component is a client of the API server with its own process and user.
 type component struct {
 	name   string
@@ -36,7 +41,7 @@ func (c *ControlPlane) components() []component {
 			name: "kube-controller-manager",
 			user: "system:kube-controller-manager",
 			args: []string{
-				leader, noPort, "--profiling=false",
+				leader, noPort, "--profiling=false", "--controllers=" + controllers,
 				"--use-service-account-credentials=true",
 				"--node-monitor-grace-period=" + nodeGrace,
 				"--root-ca-file=" + c.opts.servingCA(),
