@@ -54,7 +54,8 @@ new-driver: ## Make the folders of a new driver that works: make new-driver NAME
 	hack/update.sh
 
 .PHONY: verify
-verify: ## Fail if what is generated and checked in, or go.mod, is not what the sources ask for
+verify: ## Fail if generated files or go.mod are outdated, or prose is wider than 100 columns
+	hack/columns.sh
 	hack/verify.sh
 	go mod tidy -diff
 	go -C test/devcluster/kubernetes mod tidy -diff
