@@ -1,10 +1,6 @@
 package guest
 
 import (
-	"errors"
-	"io"
-	"mime"
-	"net/http"
 	"reflect"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -12,19 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
-const (
-	// maxBody limits a response, and maxEvent one event of a watch. Both are far above real sizes.
-	maxBody  = 64 << 20
-	maxEvent = 16 << 20
-	// maxValues limits the JSON values of both. A value takes many times the memory of its text.
-	maxValues = 500_000
-	// maxClass limits a StorageClass in the cache. The operators' StorageClasses have less than 1 KiB.
-	maxClass = 4 << 10
-)
+// maxClass limits a StorageClass in the cache. The operators' StorageClasses have less than 1 KiB.
+const maxClass = 4 << 10
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
@@ -90,83 +78,4 @@ func bareClass(class *storagev1.StorageClass) *storagev1.StorageClass {
 		bare.Annotations = map[string]string{defaultClass: "true"}
 	}
 	return bare
-}
-
-// LimitResponses wraps the transport to the API server of the guest side. It limits responses and
-// refuses redirects, which would send the token to another server. The administrator of the guest
-// cluster can make the API server forward requests of an API group to any server.
-func LimitResponses(next http.RoundTripper) http.RoundTripper { return limited{next} }
-
-var (
-	errTooLong    = errors.New("the response of the API server is too long")
-	errRedirected = errors.New("the API server redirects the request, which is not allowed: " +
-		"check the APIServices")
-)
-
-type limited struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
-	if err != nil || response.Body == nil {
-		return response, err
-	}
-	if response.StatusCode >= 300 && response.StatusCode < 400 {
-		return nil, errors.Join(errRedirected, response.Body.Close())
-	}
-	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	framed := err == nil && mediaType == runtime.ContentTypeProtobuf
-	watch := request.URL.Query().Get("watch")
-	switch streamed := response.StatusCode == http.StatusOK && (watch == "true" || watch == "1"); {
-	case !streamed:
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxBody, framed: framed}
-	case !framed: // client-go limits the length of a frame
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: maxEvent, stream: true}
-	}
-	return response, nil
-}
-
-// WrappedRoundTripper returns the transport for client-go.
-func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
-
-// limitedBody returns an error after limit bytes or maxValues values: of the whole body, or of one
-// object of a stream of events. It does not count values in protobuf, which is framed.
-type limitedBody struct {
-	io.ReadCloser
-	limit, read, values, depth    int
-	framed, stream, text, escaped bool
-}
-
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	for _, c := range p[:n] {
-		if b.count(c); b.read > b.limit || b.values > maxValues {
-			return 0, errTooLong
-		}
-	}
-	return n, err
-}
-
-// count resets the counters after each JSON object of a stream. It ignores brackets and commas
-// within strings.
-func (b *limitedBody) count(c byte) {
-	b.read++
-	switch {
-	case b.framed:
-	case b.escaped:
-		b.escaped = false
-	case c == '"':
-		b.text = !b.text
-	case b.text:
-		b.escaped = c == '\\'
-	case c == ',':
-		b.values++
-	case c == '{' || c == '[':
-		b.values++
-		b.depth++
-	case c == '}' || c == ']':
-		if b.depth--; b.stream && b.depth == 0 {
-			b.read, b.values = 0, 0
-		}
-	}
 }
