@@ -33,7 +33,7 @@ const (
 // fixture is a simulated cloud and the files with its address and credentials.
 type fixture struct {
 	t     *testing.T
-	cloud *simulator.Client
+	cloud *simulator.Simulator
 	info  simulator.Info
 	front string // auth_url of clouds.yaml
 	dir   string

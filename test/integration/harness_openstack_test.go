@@ -11,7 +11,7 @@ import (
 // openStack is the simulated cloud of a test.
 type openStack struct {
 	*scope
-	cloud *simulator.Client
+	cloud *simulator.Simulator
 	sim   *simulator.Simulator
 	ca    []byte // nil without TLS
 }

@@ -88,7 +88,7 @@ func (c *Cluster) Cloud() *simulator.Client {
 	if c.cloud == nil {
 		return nil
 	}
-	return c.cloud.Client()
+	return simulator.NewClient(c.cloud.Info().Control)
 }
 
 // Wait returns nil when ctx ends, and an error when the cluster fails before.
@@ -175,7 +175,7 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	if err := cloud.Save(c.opts.Dir.CloudControl(), c.cloud.Info()); err != nil {
 		return err
 	}
-	described, err := cloud.Describe(ctx, c.cloud.Client())
+	described, err := cloud.Describe(ctx, c.Cloud())
 	c.openstack = &described
 	return err
 }

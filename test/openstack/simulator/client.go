@@ -9,11 +9,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/rpc"
 )
 
-// Client controls a running simulator. It is safe for concurrent use.
+// Client controls the simulator of another process. It is safe for concurrent use.
 type Client struct{ base string }
-
-// pollInterval is the interval at which WaitRequest reads the log.
-const pollInterval = 10 * time.Millisecond
 
 // NewClient returns a client for the control URL in Info.Control. It ignores proxies of the
 // environment.
@@ -128,32 +125,6 @@ func (c *Client) Counters(ctx context.Context) (Counters, error) {
 
 // ResetLog removes all requests from the log and resets the counters.
 func (c *Client) ResetLog(ctx context.Context) error { return c.set(ctx, "reset-log", nil) }
-
-// WaitRequest waits until a request with a number above since matches, and returns it. The context
-// bounds the wait.
-func (c *Client) WaitRequest(
-	ctx context.Context, since int, match func(Request) bool,
-) (Request, error) {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		requests, err := c.Log(ctx, since)
-		if err != nil {
-			return Request{}, err
-		}
-		for _, request := range requests {
-			if match(request) {
-				return request, nil
-			}
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return Request{}, fmt.Errorf("waiting for a matching one of %d requests: %w", len(requests),
-				ctx.Err())
-		}
-	}
-}
 
 // set calls a function that returns nothing.
 func (c *Client) set(ctx context.Context, name string, in any) error {

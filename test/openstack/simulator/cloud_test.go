@@ -92,8 +92,7 @@ func TestRefusedLogin(t *testing.T) {
 			}
 		},
 	}
-	info, err := client.Info(ctx)
-	must(t, err)
+	info := client.Info()
 	for name, spoil := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,12 +113,12 @@ func TestRefusedLogin(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	forget := map[string]func(context.Context, *Client, chan<- time.Duration) error{
-		"revoked by control": func(ctx context.Context, c *Client, _ chan<- time.Duration) error {
+	forget := map[string]func(context.Context, *Simulator, chan<- time.Duration) error{
+		"revoked by control": func(ctx context.Context, c *Simulator, _ chan<- time.Duration) error {
 			_, err := c.RevokeTokens(ctx)
 			return err
 		},
-		"expired": func(_ context.Context, _ *Client, clock chan<- time.Duration) error {
+		"expired": func(_ context.Context, _ *Simulator, clock chan<- time.Duration) error {
 			clock <- time.Hour
 			return nil
 		},

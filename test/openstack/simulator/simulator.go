@@ -150,9 +150,6 @@ func (s *Simulator) Close() error {
 // Info returns the addresses. Call it after Start.
 func (s *Simulator) Info() Info { return s.info }
 
-// Client returns a client of the started simulator's control API.
-func (s *Simulator) Client() *Client { return NewClient(s.info.Control) }
-
 // describe fills the Info of a simulator that listens.
 func (s *Simulator) describe(control string) Info {
 	info := Info{
