@@ -88,7 +88,7 @@ func drivers(environment *cluster.Environment) []view.Driver {
 			Classes: o.StorageClasses, PerShareType: o.ClassPerShareType,
 		}
 		if environment.Guest != "" {
-			driver.Controller, driver.ControlPlaneNamespace = o.Controller, o.Namespace
+			driver.Controller, driver.ControlPlaneNamespace = o.Workloads[0], o.Namespace
 		}
 		all = append(all, driver)
 	}
