@@ -127,24 +127,23 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"auth is empty": {
 			"clouds:\n  openstack:\n    auth: {}",
-			"clouds.openstack.auth lacks auth_url, username or user_id " +
-				"(or application_credential_id), password",
+			"clouds.openstack.auth: auth_url, username or user_id (or application_credential_id), password",
 		},
 		"no auth_url": {
 			broken("auth_url:", "other:"),
-			"clouds.openstack.auth lacks auth_url",
+			"lacks in clouds.openstack.auth: auth_url",
 		},
 		"no user": {
 			broken("username:", "other:"),
-			"clouds.openstack.auth lacks username",
+			"lacks in clouds.openstack.auth: username",
 		},
 		"no password": {
 			broken("password:", "other:"),
-			"clouds.openstack.auth lacks password",
+			"lacks in clouds.openstack.auth: password",
 		},
 		"password is empty": {
 			broken(`"`+secret+`"`, `""`),
-			"clouds.openstack.auth lacks password",
+			"lacks in clouds.openstack.auth: password",
 		},
 		"no domain": {broken("user_domain_name:", "other:"), "DomainID or DomainName"},
 		"two domains": {
@@ -154,10 +153,10 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"no domain of project": {broken("project_domain_name:", "other:"), "DomainID or DomainName"},
 		"auth_url has no scheme": {broken("https://keystone.example:5000/v3",
-			"keystone.example:5000/v3"), "invalid clouds.openstack.auth.auth_url"},
+			"keystone.example:5000/v3"), "clouds.openstack.auth an auth_url"},
 		"auth_url is an address": {
 			broken("https://keystone.example:5000/v3", "10.0.0.1:5000/v3"),
-			"invalid clouds.openstack.auth.auth_url",
+			"clouds.openstack.auth an auth_url",
 		},
 		"auth_url is of a file": {
 			broken("https://keystone.example:5000/v3", "file:///"+secret),
@@ -165,11 +164,11 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"auth_url has no host": {
 			broken("https://keystone.example:5000/v3", "https:///v3"),
-			"invalid clouds.openstack.auth.auth_url",
+			"clouds.openstack.auth an auth_url",
 		},
 		"auth_url is no URL": {
 			broken("https://keystone.example:5000/v3", `"https://%zz`+secret+`"`),
-			"invalid clouds.openstack.auth.auth_url",
+			"clouds.openstack.auth an auth_url",
 		},
 		"unknown interface": {
 			broken("interface: public", `interface: "`+secret+`"`),
@@ -177,11 +176,11 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"no secret": {
 			strings.Replace(credentialText, "_secret:", "_other:", 1),
-			"clouds.openstack.auth lacks application_credential_secret",
+			"lacks in clouds.openstack.auth: application_credential_secret",
 		},
 		"named without a user": {strings.Replace(credentialText, "credential_id:", "credential_name:",
-			1), "contradictory login in clouds.openstack.auth"},
-		"the only entry is empty": {"clouds:\n  mine: {auth: {}}", "clouds.mine.auth lacks auth_url"},
+			1), "clouds.openstack.auth no login"},
+		"the only entry is empty": {"clouds:\n  mine: {auth: {}}", "lacks in clouds.mine.auth: auth_url"},
 	}
 }
 

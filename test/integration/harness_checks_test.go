@@ -22,6 +22,9 @@ func (e *env) finish() {
 	e.checkLog()
 	e.checkRequests()
 	e.checkObjects(ctx)
+	if err := e.failure(); err != nil {
+		e.t.Error(err)
+	}
 	if e.t.Failed() {
 		e.dump(ctx)
 	}

@@ -3,16 +3,11 @@
 package integration
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,21 +17,16 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // administrator is the field manager of changes that tests make as an administrator.
 const administrator = "an-administrator"
-
-// kubernetesBinaries returns the cache of Kubernetes binaries, which also contains kubectl.
-func kubernetesBinaries() string {
-	return cmp.Or(os.Getenv("K8S_BIN_DIR"), filepath.Join("..", "..", "bin", "k8s"))
-}
 
 // testCluster is a devcluster: one cluster, or a management cluster and a guest cluster.
 type testCluster struct {
@@ -46,22 +36,37 @@ type testCluster struct {
 
 	flavour flavour.Flavour
 	name    string
-	dir     paths.Dir // contains all state
-	podDir  paths.Dir // contains the files that operators find in their pods
 	bin     string
+	podDir  paths.Dir // contains the files that operators find in their pods
+
+	options devcluster.Options
+	running *devcluster.Cluster
+	failed  chan error // contains the error of a component that ended
 }
 
 // start starts the cluster and connects to it.
 func (c *testCluster) start(ctx context.Context) error {
-	err := c.command(ctx, "up", "--cloud=none", "--drivers=manila,cinder",
-		"--flavour="+string(c.flavour), "--binaries="+kubernetesBinaries())
-	if err != nil {
-		return err
+	var err error
+	if c.running, err = devcluster.Start(ctx, c.options); err != nil {
+		return fmt.Errorf("starting %s: %w", c.name, err)
 	}
 	if err := c.connect(ctx); err != nil {
-		return fmt.Errorf("%w (and %w)", err, c.command(ctx, "down"))
+		c.running.Stop()
+		return fmt.Errorf("connecting to %s: %w", c.name, err)
 	}
+	go func() { c.failed <- c.running.Wait(context.WithoutCancel(ctx)) }()
 	return nil
+}
+
+// failure returns an error if a component of the cluster has ended.
+func (c *testCluster) failure() error {
+	select {
+	case err := <-c.failed:
+		c.failed <- err // for the next call
+		return fmt.Errorf("%s failed: %w", c.name, err)
+	default:
+		return nil
+	}
 }
 
 // clusters returns each of the clusters once.
@@ -69,35 +74,20 @@ func (c *testCluster) clusters() []*cluster {
 	return slices.Compact([]*cluster{c.guest, c.management})
 }
 
-// command runs a devcluster command on this cluster.
-func (c *testCluster) command(ctx context.Context, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
-	program := filepath.Join(c.bin, "devcluster")
-	cmd := exec.CommandContext(ctx, program, append(args, "--dir="+string(c.dir))...)
-	// Control planes use most of the CPU time. With four times the memory they use a quarter less.
-	cmd.Env = append(os.Environ(), "GOGC=400")
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("running devcluster %s: %w\n%s", args[0], err, output.String())
-	}
-	return nil
-}
-
 func (c *testCluster) connect(ctx context.Context) error {
-	c.podDir = c.dir
+	environment := c.running.Environments()[0]
+	c.podDir = environment.Dir
 	c.management = &cluster{
-		name: "management", dir: c.dir, namespace: operatorNamespace, restored: configCollections(),
+		name: string(devcluster.Management), dir: c.options.Dir, namespace: operatorNamespace,
+		restored: configCollections(), config: environment.ControlConfig(),
 	}
 	c.guest = c.management
 	if c.flavour == flavour.HyperShift {
-		c.podDir = c.dir.Guest(guestName)
 		c.management.namespace = hostedNamespace
 		c.management.restored = controlPlaneCollections()
 		c.guest = &cluster{
-			name: "guest", dir: c.podDir, namespace: operatorNamespace, operatorUser: guestAdmin,
-			restored: configCollections(),
+			name: string(devcluster.Guest), dir: c.podDir, namespace: operatorNamespace,
+			operatorUser: guestAdmin, restored: configCollections(), config: environment.Config(),
 		}
 	}
 	var errs []error
@@ -126,19 +116,15 @@ type cluster struct {
 }
 
 func (c *cluster) connect(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", c.dir.AdminKubeconfig())
-	if err != nil {
+	c.config.QPS, c.config.UserAgent = -1, "integration-test"
+	var err error
+	if c.kube, err = kubernetes.NewForConfig(c.config); err != nil {
 		return err
 	}
-	config.QPS, config.UserAgent = -1, "integration-test"
-	c.config = config
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+	if c.openst, err = operatorclient.NewForConfig(c.config); err != nil {
 		return err
 	}
-	if c.openst, err = operatorclient.NewForConfig(config); err != nil {
-		return err
-	}
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
 		return err
 	}
 	c.baseline, err = c.recordBaseline(ctx)

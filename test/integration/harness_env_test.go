@@ -86,6 +86,7 @@ func newEnv(t *testing.T, o options) *env {
 	e := &env{scope: &scope{t: t}, options: o.withDefaults(), client: newOperatorClient()}
 	t.Cleanup(e.client.CloseIdleConnections)
 	e.borrowCluster()
+	e.must(e.failure())
 	e.subject = e.options.Subject.in(e.testCluster)
 	e.audit = &audit{e.scope, e.testCluster, e.subject}
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
@@ -128,20 +130,21 @@ func (e *env) deleteControlPlane(name string) {
 
 // stopAPI stops the API server of a cluster. The returned function starts it again, as does the
 // cleanup.
-func (e *hostedEnv) stopAPI(c *cluster, how string) (start func()) {
+func (e *hostedEnv) stopAPI(c *cluster, how controlplane.How) (start func()) {
 	e.t.Helper()
-	e.must(e.command(e.ctx(), "api", "stop", "--side="+c.name, "--how="+how))
+	side := devcluster.Side(c.name)
+	e.must(e.running.StopAPI(e.ctx(), side, guestName, how))
 	stopped := true
 	e.afterwards(func(ctx context.Context) error {
 		if !stopped {
 			return nil
 		}
-		return e.command(ctx, "api", "start", "--side="+c.name)
+		return e.running.StartAPI(ctx, side, guestName)
 	})
 	return func() {
 		e.t.Helper()
 		began := time.Now()
-		e.must(e.command(e.ctx(), "api", "start", "--side="+c.name))
+		e.must(e.running.StartAPI(e.ctx(), side, guestName))
 		stopped = false
 		e.allowWhileStarting(c, began)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
 
 const (
@@ -155,7 +157,7 @@ func TestHyperShiftWaitsForGuestAPI(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{})
 	before, p := e.awaitSteadyState(), e.operator
-	for _, how := range []string{"refuse", "hang"} {
+	for _, how := range []controlplane.How{controlplane.Refuse, controlplane.Hang} {
 		back := e.stopAPI(e.guest, how)
 		e.mustKeepRunning(outage(t) / 2)
 		back()
@@ -172,7 +174,7 @@ func TestHyperShiftLostLeaseEndsOperator(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Before: func(e *env) { e.setConfig(shortElection) }})
 	before, p := e.awaitSteadyState(), e.operator
-	back := e.stopAPI(e.management, "refuse")
+	back := e.stopAPI(e.management, controlplane.Refuse)
 	e.operator = nil // expected to end
 	code, err := p.wait(soon)
 	e.must(err)
@@ -196,7 +198,7 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	const renewal = 100 * time.Second // after that the Lease may be lost
 	e := newHosted(t, cinder(), options{})
 	before, p := e.awaitSteadyState(), e.operator
-	management, guest := e.stopAPI(e.management, "refuse"), e.stopAPI(e.guest, "refuse")
+	management, guest := e.stopAPI(e.management, controlplane.Refuse), e.stopAPI(e.guest, controlplane.Refuse)
 	for end := time.Now().Add(outage(t)); time.Now().Before(end); pause(t) {
 		if !e.operator.running() {
 			e.startOperator()
@@ -215,7 +217,7 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 func TestHyperShiftStartsWithoutGuestAPI(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, cinder(), options{Idle: true})
-	back := e.stopAPI(e.guest, "refuse")
+	back := e.stopAPI(e.guest, controlplane.Refuse)
 	e.startOperator()
 	e.mustKeepRunning(outage(t) / 3)
 	back()
@@ -228,7 +230,7 @@ func TestHyperShiftRestartsForNewKubeconfig(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
 		before := e.awaitSteadyState()
-		e.must(e.command(e.ctx(), "guest", "rotate-kubeconfig"))
+		e.must(e.running.RotateGuestKubeconfig(e.ctx(), guestName))
 		e.awaitGuestKubeconfig()
 		e.awaitEnd(soon)
 		e.startOperator()

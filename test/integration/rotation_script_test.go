@@ -172,8 +172,7 @@ func (p *process) output(t *testing.T) string {
 // that checks clouds.yaml.
 func (e *env) startScript(program string, timeout int, args ...string) *process {
 	e.t.Helper()
-	kubectl, err := filepath.Abs(filepath.Join(kubernetesBinaries(), "kubectl"))
-	e.must(err)
+	kubectl := filepath.Join(shared.kubernetes, "kubectl")
 	client := filepath.Join(e.dir, "kubectl")
 	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl,
 		e.guest.dir.AdminKubeconfig())

@@ -16,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// assetsOf returns the generated objects of a role in a flavour.
+// assetsOf are the generated objects of a role in a flavour.
 func assetsOf[T any](t *testing.T, f flavour.Flavour, role bundle.Role) []T {
 	t.Helper()
 	loaded, err := bundle.Load(Driver().Assets, f)
@@ -61,8 +61,8 @@ func eachPod(t *testing.T, test func(t *testing.T, pod corev1.PodSpec)) {
 	}
 }
 
-// TestMountsAgree compares the paths in cloud.conf with the paths at which the manifests mount the
-// files.
+// TestMountsAgree compares where cloud.conf says that files are with where the manifests mount
+// them.
 func TestMountsAgree(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
@@ -78,7 +78,7 @@ func TestMountsAgree(t *testing.T) {
 	})
 }
 
-// files returns the files in the driver's container, with the object and the key of each.
+// files are what the driver's container finds, and which key of which object each is.
 func files(pod corev1.PodSpec) map[string]string {
 	ret := keys{}
 	for _, mount := range container(pod).VolumeMounts {
@@ -105,8 +105,7 @@ func files(pod corev1.PodSpec) map[string]string {
 	return ret
 }
 
-// TestTopologyFlag checks that controller and nodes have the same flag, and that the provisioner
-// has no feature gate.
+// TestTopologyFlag is the same for controller and nodes, and no feature gate of the provisioner.
 func TestTopologyFlag(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
@@ -139,7 +138,7 @@ func TestTopologyFlag(t *testing.T) {
 	})
 }
 
-// TestNamesAgree compares the names in this package with the names in the manifests.
+// TestNamesAgree compares names that both this package and the manifests have.
 func TestNamesAgree(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {

@@ -69,7 +69,7 @@ func inputsOf(hooks []hook.Workload) []string {
 	return ret
 }
 
-// hashes returns the annotations that the inputs add to pods.
+// hashes are the annotations that the inputs put on pods.
 func hashes(t *testing.T, b *fixture) map[string]string {
 	t.Helper()
 	s := plugin.Dependencies{
@@ -140,7 +140,7 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	}
 }
 
-// TestReady checks that each workload waits for the configuration of its side.
+// TestReady has the workloads wait for the configuration of their own sides.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -186,7 +186,7 @@ func TestStaleConditions(t *testing.T) {
 	}
 }
 
-// TestDriver checks the names by which other components identify the driver.
+// TestDriver is about what others know the driver by.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	d := Driver()

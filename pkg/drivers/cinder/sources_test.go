@@ -116,14 +116,13 @@ func cloudProviderConfig(data map[string]string) runtime.Object {
 	return userObject("cloud-provider-config", data)
 }
 
-// manilasCopy returns the copy that cluster-storage-operator creates for Manila in the namespace of
-// the operands.
+// manilasCopy is what the storage operator makes for Manila in the namespace of the operands.
 func manilasCopy() *corev1.ConfigMap {
 	return in(flavour.DefaultNamespace, userObject("cloud-provider-config",
 		keys{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
 }
 
-// TestPlaces checks that messages name the ConfigMap and the key.
+// TestPlaces has messages say where to look.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	installed := standalone(userObject("kube-cloud", keys{"my.conf": "[BlockStorage]"}))
@@ -238,7 +237,7 @@ func TestAccess(t *testing.T) {
 		"lacks its password": {
 			keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")},
 			"", "",
-			place + "is incomplete: clouds.openstack.auth lacks password",
+			place + "lacks in clouds.openstack.auth: password",
 		},
 	} {
 		for _, f := range flavour.All() {
@@ -259,8 +258,7 @@ func TestAccess(t *testing.T) {
 					strings.Contains(err.Error(), "keystone.example") {
 					t.Errorf("the error quotes the Secret: %v", err)
 				}
-				// Each flavour has its own source of credentials; the message must not name the source of the
-				// other flavour.
+				// What a standalone cluster has for this does not exist there, and the other way round.
 				hostedAdvice := strings.Contains(err.Error(),
 					"HostedCluster names in spec.platform.openstack.identityRef")
 				if hostedAdvice != (f == flavour.HyperShift) ||
@@ -272,8 +270,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// accessIn returns a seed with the Secret in the namespace of a flavour, and the error with this
-// namespace.
+// accessIn puts the Secret where a flavour has it, and its place into the error.
 func accessIn(
 	f flavour.Flavour, secret map[string]string, wantErr string,
 ) (clustertest.Seed, string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// lister always returns the same share types.
+// lister returns always the same.
 type lister struct {
 	types []string
 	err   error

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,7 +17,15 @@ func TestDescribe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Describe(t.Context(), s)
+			path := filepath.Join(t.TempDir(), "cloud.json")
+			if err := Save(path, s.Info()); err != nil {
+				t.Fatal(err)
+			}
+			client, err := Connect(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Describe(t.Context(), client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -27,5 +36,12 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("CA is %q", got.CA)
 			}
 		})
+	}
+}
+
+func TestConnectWithoutSimulator(t *testing.T) {
+	t.Parallel()
+	if _, err := Connect(filepath.Join(t.TempDir(), "cloud.json")); err == nil {
+		t.Error("no error")
 	}
 }

@@ -174,12 +174,13 @@ func summary(missing []string) string {
 	return text
 }
 
-// shareTypes returns the share types that the user of the credentials sees.
+// shareTypes reads the share types from the simulator's control API, which no outage affects.
 func (s *session) shareTypes(ctx context.Context) ([]string, error) {
-	if s.cluster.Cloud() == nil {
+	client := s.cluster.Cloud()
+	if client == nil {
 		return nil, nil
 	}
-	types, err := s.cluster.Cloud().ShareTypes(ctx)
+	types, err := client.ShareTypes(ctx)
 	var names []string
 	for _, t := range types {
 		if !t.Private {
