@@ -1,35 +1,25 @@
+// Package architecture checks the rules about packages that linters cannot check: levels, names
+// and what a program links. Its own test applies the rules to this repository.
 package architecture
 
 // Rules are the rules about the packages of a module. Folders are relative to the root of the
 // module; `*` matches one path element.
 type Rules struct {
-	// Levels are the levels of folders. The first that matches a package counts.
+	// Levels are the levels of folders. The first that matches a package counts. A package imports
+	// only packages of lower levels; tests may import packages of any level.
 	Levels []Level
-	// Forbidden are imports that are forbidden in tests too.
-	Forbidden []Import
+	// Apart is a level whose folders do not import each other, not even in tests.
+	Apart int
+	// Meaningless are names of packages that do not say what a package contains.
+	Meaningless []string
 	// Programs must not link certain packages.
 	Programs []Program
-	// Restricted are names that only some folders may use. They apply to the Shipped folders.
-	Restricted []Restriction
-	Shipped    []string
 }
 
-// Level is the level of a folder. A package imports only packages of lower levels.
+// Level is the level of a folder.
 type Level struct {
 	Number int
 	Folder string
-}
-
-// Import is an import of one folder by another.
-type Import struct{ From, To string }
-
-// Restriction lists fields and functions, and the only folders whose code may use them: selectors
-// with these names, of any type.
-type Restriction struct {
-	Names   []string
-	Folders []string
-	// Reason is the end of the message.
-	Reason string
 }
 
 // Program is a folder of main packages and what they must not link: import paths, or folders of the
@@ -68,50 +58,20 @@ func Repository() Rules {
 			{7, "test/openstack"},
 			{8, "test/*"},
 		},
-		Forbidden: []Import{
-			{"pkg/operator", "pkg/drivers/*"},
-			{"pkg/drivers/*", "pkg/operator"},
-			{"pkg/drivers/*", "pkg/drivers/*"},
+		Apart: 5,
+		Meaningless: []string{
+			"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util",
+			"utils",
 		},
 		Programs: []Program{
 			{"cmd/*-operator", []string{
-				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/cluster/clustertest",
-				"./test",
-				"testing", "net/http/httptest",
+				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator",
+				"./pkg/cluster/clustertest", "./test", "testing", "net/http/httptest",
 			}},
 			{"cmd/asset-generator", []string{
-				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test",
-				"testing", "k8s.io/client-go",
+				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",
+				"k8s.io/client-go",
 			}},
-		},
-		Restricted: restricted(),
-		Shipped:    []string{"pkg", "cmd", "assets"},
-	}
-}
-
-// restricted returns the names that give access to unchecked values of a guest cluster.
-func restricted() []Restriction {
-	return []Restriction{
-		{
-			Names: []string{
-				"ObservedConfig", "UnsupportedConfigOverrides", "InfrastructureName",
-				"PlatformStatus", "TLSSecurityProfile", "Ciphers",
-			},
-			Folders: []string{"pkg/guest"},
-			Reason:  "the administrator of the guest cluster writes it, and pkg/guest checks it",
-		},
-		{
-			Names:   []string{"GetStore", "GetIndexer"},
-			Folders: []string{"pkg/guest", "pkg/cluster"},
-			Reason:  "caches contain unchecked values",
-		},
-		{
-			Names: []string{
-				"NewCSIDriverControllerServiceController", "NewCSIConfigObserverController",
-				"WithPlaceholdersHook", "WithReplicasHook",
-				"WithControlPlaneTopologyHook",
-			},
-			Reason: "library-go does not check values of the guest cluster",
 		},
 	}
 }

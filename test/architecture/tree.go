@@ -21,8 +21,7 @@ type Tree struct {
 
 // Package is a package in the output of `go list`.
 type Package struct {
-	ImportPath, Name, Dir              string
-	GoFiles                            []string
+	ImportPath                         string
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
 	Module                             struct{ Path string }
@@ -31,7 +30,7 @@ type Package struct {
 // Load lists the packages of the module in a folder.
 func Load(ctx context.Context, dir string) (Tree, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-tags=integration",
-		"-json=ImportPath,Name,Dir,GoFiles,Imports,TestImports,XTestImports,Deps,Module", "./...")
+		"-json=ImportPath,Imports,TestImports,XTestImports,Deps,Module", "./...")
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -85,11 +84,9 @@ func match(pattern, folder string) (string, bool) {
 }
 
 // Contains returns true if the pattern matches the folder of a package.
-func (t Tree) Contains(pattern string, p Package) bool { return isIn(t.folderOf(p), pattern) }
-
-func isIn(folder string, patterns ...string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		_, ok := match(pattern, folder)
+func (t Tree) Contains(pattern string) bool {
+	return slices.ContainsFunc(t.Packages, func(p Package) bool {
+		_, ok := match(pattern, t.folderOf(p))
 		return ok
 	})
 }

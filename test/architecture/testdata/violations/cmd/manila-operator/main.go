@@ -1,19 +1,10 @@
-// Command manila-operator does too much.
+// Command manila-operator links what it must not link.
 package main
 
 import (
-	"fmt"
-
 	_ "example.org/module/pkg/drivers/manila"
 	_ "example.org/module/pkg/generator"
 	_ "testing"
 )
 
-const name = "manila"
-
-func main() {
-	fmt.Print(name)
-	help()
-}
-
-func help() {}
+func main() {}

@@ -1,2 +1,2 @@
-// Package cluster breaks nothing.
+// Package cluster violates nothing.
 package cluster

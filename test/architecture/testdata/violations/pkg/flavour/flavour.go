@@ -1,2 +1,2 @@
-// Package flavour breaks nothing.
+// Package flavour violates nothing.
 package flavour

@@ -1,4 +1,4 @@
-// Package generator breaks nothing itself, but what links it must not link its imports.
+// Package generator violates nothing, but commands must not link its imports.
 package generator
 
 import (

@@ -1,2 +1,2 @@
-// Package operator breaks a rule in its test.
+// Package operator imports a driver in its test.
 package operator

@@ -1,4 +1,4 @@
-// Package patch breaks nothing.
+// Package patch violates nothing.
 package patch
 
 import _ "sigs.k8s.io/kustomize/kyaml/yaml"

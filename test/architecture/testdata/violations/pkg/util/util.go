@@ -1,2 +1,2 @@
-// Package util has no level and an empty name.
+// Package util has no level, and a name that says nothing.
 package util

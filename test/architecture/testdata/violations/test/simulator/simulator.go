@@ -1,6 +1,2 @@
-// Package simulator breaks nothing: the rules on state and environment are not about test/.
+// Package simulator violates nothing.
 package simulator
-
-import "os"
-
-var home = os.Getenv("HOME")

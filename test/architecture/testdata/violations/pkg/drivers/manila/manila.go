@@ -1,4 +1,4 @@
-// Package manila knows the core and another driver.
+// Package manila imports the core and another driver.
 package manila
 
 import (

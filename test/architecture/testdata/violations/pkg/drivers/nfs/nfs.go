@@ -1,2 +1,2 @@
-// Package nfs breaks nothing.
+// Package nfs violates nothing.
 package nfs

@@ -1,2 +1,2 @@
-// Package share breaks nothing: it has the level of its importer.
+// Package share violates nothing: it has the level of its importer.
 package share

@@ -1,2 +1,0 @@
-// Package manila breaks nothing.
-package manila

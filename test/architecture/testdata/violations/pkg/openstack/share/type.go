@@ -1,7 +1,0 @@
-package share
-
-// Type is a type.
-type Type struct{}
-
-// String makes it printable.
-func (Type) String() string { return "" }

@@ -1,2 +1,0 @@
-// Package plugins is not in a folder of its name.
-package plugins
