@@ -1,6 +1,8 @@
-# Builds, tests and runs the CSI operators for OpenStack. `make` alone lists the targets. Needed: Go 1.26, make, git.
+# Builds, tests and runs the CSI operators for OpenStack. `make` alone lists the targets. You need
+# Linux, Go 1.26, make, bash and git.
 
-# Where the Kubernetes binaries and CRDs of test/devcluster are kept; building them takes minutes. Tests read it too.
+# The folder of the Kubernetes binaries and CRDs of test/devcluster. Building them takes minutes.
+# Tests read the variable too.
 K8S_BIN_DIR ?= bin/k8s
 override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
 # Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run ARGS=--flavour=hypershift`.
@@ -8,19 +10,20 @@ override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
 ARGS ?=
 # More flags of go test for every test target: `make test-unit TESTFLAGS='-v -run Name'`.
 TESTFLAGS ?=
-# The driver that `make new-driver` makes.
+# The name of the driver that `make new-driver` creates.
 NAME ?=
-# What builds an image, and the name to give it; by default that of the operator's Deployment.
+# The tool that builds an image, and the name of the image; the default is the name of the
+# Deployment of the operator.
 CONTAINER_TOOL ?= podman
 IMAGE ?=
 
-# One set of flags for all that is compiled here, so that tests, linter and programs share Go's build cache.
-# go.mod and go.sum must suffice as they are.
+# One set of flags for everything that is compiled here, so that tests, linter and programs share
+# Go's build cache. The flags forbid changes of go.mod and go.sum.
 export GOFLAGS := -mod=readonly -trimpath -buildvcs=false
 export GOWORK := off
 export CGO_ENABLED := 0
 
-# Programs say their commit where there is one; elsewhere git must not end the build.
+# Programs contain the commit if there is one. Otherwise the build must not fail because of git.
 BUILDVCS := $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 && echo true || echo false)
 BUILD := build -buildvcs=$(BUILDVCS) -ldflags '-s -w'
 BIN_DIR := $(CURDIR)/bin
@@ -45,11 +48,11 @@ run: build ## Run the operators (by default Manila) on a local control plane wit
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 
 .PHONY: update
-update: ## Regenerate what is generated and checked in
+update: ## Regenerate the checked-in assets
 	hack/update.sh
 
 .PHONY: new-driver
-new-driver: ## Make the folders of a new driver that works: make new-driver NAME=demo
+new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
 	go run -buildvcs=false ./hack/new-driver '$(NAME)'
 	hack/update.sh
 
@@ -61,7 +64,7 @@ verify: ## Fail if generated files or go.mod are outdated, or prose is wider tha
 	go -C test/devcluster/kubernetes mod tidy -diff
 
 .PHONY: test
-test: ## All that CI runs: every stage below, those that fail early first
+test: ## Run all that CI runs: every stage below, the fastest first
 	@hack/stages.sh lint verify test-unit test-devcluster test-integration
 
 .PHONY: lint
@@ -78,17 +81,18 @@ test-unit: ## Run the tests that need no cluster
 	go test $(TESTFLAGS) ./...
 
 .PHONY: test-devcluster
-test-devcluster: k8s ## Run the devcluster itself, and a new driver in it
+test-devcluster: k8s ## Run the tests of the devcluster, and of a new driver in it
 	go test -tags integration -timeout 30m $(TESTFLAGS) ./test/devcluster/...
 
-# Tests wait for a free cluster, so that more of them may be under way than there are CPUs. The test flags -standalone and
-# -hypershift say how many clusters there are: `make test-integration TESTFLAGS='-standalone=1 -hypershift=1'`.
+# Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
+# -standalone and -hypershift set the number of clusters: `make test-integration
+# TESTFLAGS='-standalone=1 -hypershift=1'`.
 .PHONY: test-integration
-test-integration: k8s ## Run the programs of bin/ on a real control plane with a simulated OpenStack
+test-integration: k8s ## Run the integration tests: the programs of bin/ on a real control plane with a simulated OpenStack
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v $(TESTFLAGS) ./test/integration/...
 
 .PHONY: bench
-bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS hosted clusters (20: 15 minutes, 10 GB)
+bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS guest clusters (20: 15 minutes, 10 GB)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m $(TESTFLAGS) ./test/bench/
 
 .PHONY: image-manila
@@ -100,6 +104,6 @@ image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
 	$(CONTAINER_TOOL) build -f Dockerfile.cinder -t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
 
 .PHONY: clean
-clean: ## Stop the devcluster and remove all that make built, the Kubernetes binaries too
+clean: ## Stop the devcluster and remove everything that make built, including the Kubernetes binaries
 	@if [ -x bin/devcluster ]; then bin/devcluster down; fi
 	rm -rf bin .devcluster

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the targets given as arguments, one after the other, and says how long each took. `make test` calls it.
+# Runs the make targets in its arguments one after the other, and prints how long each takes.
+# `make test` calls it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

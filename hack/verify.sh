@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if what is generated and checked in is not what the generator makes of the sources now. It compares a clean copy,
-# so it needs no git and sees new, changed and deleted files alike. `make verify` calls it.
+# Fails if the checked-in assets differ from the output of the generator. It generates into a clean
+# copy, so it needs no git and detects new, changed and deleted files. `make verify` calls it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -53,7 +53,7 @@ func newFixture(t *testing.T, c clock.Clock, conditions ...opv1.OperatorConditio
 	return f
 }
 
-// deployed makes an earlier run of the operator have deployed the driver.
+// deployed simulates a driver that an earlier run of the operator deployed.
 func (f *fixture) deployed() *fixture {
 	f.Gate.Deployed = func(context.Context) (bool, error) { return true, nil }
 	return f

@@ -57,7 +57,7 @@ func (g *Gate) patience(first bool) time.Duration {
 func (p *Probe) disabledType() string { return p.Service + "ControllerDisabled" }
 
 // gate starts the driver if it is available. It returns the condition that disables the driver, or
-// none: the status of that condition is never False, because CSO looks only at the type.
+// none: the status of that condition is never False, because CSO evaluates only the type.
 func (p *Probe) gate(ctx context.Context, o outcome) ([]*condition, error) {
 	if !o.failed() && o.Available {
 		p.Gate.start()

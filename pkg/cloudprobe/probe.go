@@ -40,7 +40,7 @@ type Availability struct {
 type Result[T any] struct {
 	Found T
 	Availability
-	// Err is set if the probe failed. Then Found and Availability say nothing.
+	// Err is set if the probe failed. Then Found and Availability have no meaning.
 	Err error
 }
 
@@ -48,7 +48,7 @@ type Result[T any] struct {
 // done. Its error has the same text for the same failure; openstack.ReasonOf finds its reason.
 type Request[T any] func(context.Context) (T, Availability, error)
 
-// Options configure a Probe. Optional fields say so.
+// Options configure a Probe. Fields are required unless their comment says otherwise.
 type Options struct {
 	// Service starts the names of conditions and events, and is a label of the metrics: "Manila"
 	// makes ManilaCloudReachable.
@@ -66,11 +66,11 @@ type Options struct {
 	MaxAge time.Duration
 	// Outdated is optional.
 	Outdated func() bool
-	// TrustedCAs returns the CAs that the cluster trusts, and Informers report their changes. A
-	// change causes a probe at once. Both are optional.
+	// TrustedCAs returns the CAs that the cluster trusts, and Informers report their changes. A change
+	// causes a probe immediately. Both are optional.
 	TrustedCAs func() []byte
 	Informers  []factory.Informer
-	// Triggers are optional. Their events cause a probe at once.
+	// Triggers are optional. Their events cause a probe immediately.
 	Triggers []Trigger
 }
 
@@ -129,7 +129,8 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		return outcome{availability, err}
 	}
 	f := factory.New().
-		// Events of the ClusterCSIDriver do not wake this controller, because it writes conditions there.
+		// Events of the ClusterCSIDriver do not trigger this controller, because it writes conditions
+		// there.
 		WithBareInformers(o.Operator.Informer()).
 		WithInformers(o.Informers...).
 		WithSync(cluster.WhileManaged(o.Operator, p.sync)).

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrPending is published while the first probe has no result.
-var ErrPending = errors.New("OpenStack has not answered yet. If this stays, check the route " +
+var ErrPending = errors.New("OpenStack has not answered yet. If this persists, check the route " +
 	"between cluster and cloud, and Proxy/cluster (on HyperShift the management cluster's)")
 
 type condition = applyopv1.OperatorConditionApplyConfiguration

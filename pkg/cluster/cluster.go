@@ -1,6 +1,6 @@
 // Package cluster connects an operator to its API servers: it contains the clients and informers of
 // both sides, which are one cluster in the standalone flavour. Its callers are pkg/operator,
-// pkg/credential, the hooks and the driver plugins.
+// pkg/plugin, pkg/cloudprobe, pkg/credential, pkg/hook and the driver plugins.
 package cluster
 
 import (

@@ -211,7 +211,7 @@ func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 		refusal error
 		want    []string
 	}{
-		"no rights": {
+		"no permissions": {
 			apierrors.NewForbidden(resource, "", errors.New("account x may not list")),
 			[]string{
 				"account x may not list", "namespace clusters-a of the management cluster",
@@ -254,7 +254,7 @@ func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 					_, last = f.HostedControlPlane()
 					return last == nil, nil
 				}) != nil {
-				t.Errorf("with the rights it still says %q", last)
+				t.Errorf("with the permissions the error is still %q", last)
 			}
 		})
 	}

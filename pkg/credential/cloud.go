@@ -12,7 +12,8 @@ import (
 // Cloud creates Clients for the OpenStack cloud that the operator itself uses.
 type Cloud struct {
 	// Own is the operator's own client. If the Secret contains the same credentials as the operator's
-	// files, both share one login: each login with a wrong password brings a lock-out closer.
+	// files, both share one login, because clouds lock a user out after several logins with a wrong
+	// password.
 	Own *openstack.Client
 	// Source is the source of the operator's own credentials. A Client uses everything in it except
 	// the Secret.

@@ -201,7 +201,7 @@ func (a *assembly) applyPatches(part string, p *driverPart) error {
 	return nil
 }
 
-// missing says that an asset does not exist, and lists those that do.
+// missing returns the message that an asset does not exist, with the assets that do.
 func (a *assembly) missing(name string) string {
 	return fmt.Sprintf("there is no %q, only %q", name, slices.Sorted(maps.Keys(a.assets)))
 }

@@ -21,8 +21,8 @@ type asset struct {
 	invalid bool           // the data does not decode, and the error is reported
 }
 
-// change sets what a layer makes of an asset, and decodes it. An error is the layer's: what was
-// there before is valid. Each asset reports its first invalid layer only.
+// change replaces the data of an asset by the result of a layer, and decodes it. An error is in the
+// layer, because the previous data are valid. Each asset reports its first invalid layer only.
 func (l *layers) change(a *asset, layer *document, data []byte) error {
 	a.Data = data
 	a.layers = append(a.layers, layer)

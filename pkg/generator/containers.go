@@ -41,7 +41,7 @@ func (a *assembly) checkSidecars() error {
 		}
 		if a.driver.content.Node != nil && !a.uses(nodePart, registrarSidecar) {
 			errs = append(errs, a.driver.source(nodePart).errorf(
-				"the node part has no sidecar %q: kubelet would not know the driver", registrarSidecar))
+				"the node part has no sidecar %q: the kubelet would not register the driver", registrarSidecar))
 		}
 		attach := object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
 		if attach && !a.uses(controllerPart, attacherSidecar) {

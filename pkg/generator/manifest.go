@@ -10,8 +10,8 @@ import (
 )
 
 // driver is the content of a driver.yaml. Name is the CSI name. Prefix starts the names of objects
-// in a namespace, ClusterPrefix those of all other objects. A companion shares both with the driver
-// whose folder CompanionOf names.
+// in a namespace, ClusterPrefix the names of all other objects. A companion shares both with the
+// driver whose folder CompanionOf names.
 type driver struct {
 	Name          string            `json:"name"`
 	Prefix        string            `json:"prefix"`

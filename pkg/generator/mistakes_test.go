@@ -119,8 +119,8 @@ func serviceMistakes() map[string]mistake {
 		},
 		"driver that kubelet does not know": {
 			edits: []edit{{one, "  - {use: node-driver-registrar}\n", ""}},
-			want: one + `:15: the node part has no sidecar "node-driver-registrar": kubelet would not ` +
-				`know the driver`,
+			want: one + `:15: the node part has no sidecar "node-driver-registrar": the kubelet ` +
+				`would not register the driver`,
 		},
 		"volumes that nobody attaches": {
 			edits: []edit{{csidriverLayer, "{attachRequired: false}", "{podInfoOnMount: true}"}},

@@ -1,5 +1,5 @@
 // Package guest checks all values that operators read from the guest side before hooks and
-// libraries use them. Its callers are pkg/cluster, pkg/operator and the Cinder driver.
+// libraries use them. Its callers are pkg/cluster, pkg/hook, pkg/operator and the Cinder driver.
 //
 // On HyperShift the administrator of the guest cluster may write anything into that cluster, and
 // the operator writes Deployments of the management cluster. So the package decodes everything into

@@ -160,9 +160,18 @@ func TestListAndWatchesAreLimitedTogether(t *testing.T) {
 		query   string
 		tooLong bool
 	}{
-		{list, false}, {watch, false}, {watch, true}, {watch, true},
-		{watchList, false}, {watch, false}, {"/b?watch=true", false}, {watch, true},
-		{first, false}, {next, false}, {next, true}, {list, false},
+		{list, false},
+		{watch, false},
+		{watch, true},
+		{watch, true},
+		{watchList, false},
+		{watch, false},
+		{"/b?watch=true", false},
+		{watch, true},
+		{first, false},
+		{next, false},
+		{next, true},
+		{list, false},
 	} {
 		response, err := get(t, client, server.URL+step.query)
 		if err != nil {

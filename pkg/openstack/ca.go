@@ -15,7 +15,7 @@ func CheckCA(bundle []byte) error {
 		return errors.New("is not UTF-8 text: a CA bundle is one or more certificates in PEM")
 	}
 	if _, err := cert.ParseCertsPEM(bundle); err != nil {
-		return errors.New("holds no PEM certificate, or one that cannot be parsed")
+		return errors.New("contains no PEM certificate, or one that cannot be parsed")
 	}
 	return nil
 }

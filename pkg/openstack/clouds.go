@@ -62,20 +62,20 @@ func chooseCloud(clouds map[string]clientconfig.Cloud, name string, outline outl
 // first invalid value.
 func (c *Cloud) validate() error {
 	if missing := c.missingFields(); len(missing) > 0 {
-		return fmt.Errorf("lacks in %s.auth: %s", c.path(), strings.Join(missing, ", "))
+		return fmt.Errorf("is incomplete: %s.auth lacks %s", c.path(), strings.Join(missing, ", "))
 	}
 	if err := c.checkSupported(); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"", "public", "internal", "admin"}, c.Availability()) {
-		return fmt.Errorf("has an unknown %s.interface: want public, internal or admin", c.path())
+		return fmt.Errorf("has an unknown %s.interface: use public, internal or admin", c.path())
 	}
 	u, err := url.Parse(c.AuthInfo.AuthURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("has in %s.auth an auth_url that is no http or https URL", c.path())
+		return fmt.Errorf("has an invalid %s.auth.auth_url: use an http or https URL", c.path())
 	}
 	if strings.HasSuffix(strings.TrimRight(c.AuthInfo.AuthURL, "/"), "/v2.0") {
-		return fmt.Errorf("has in %s.auth an auth_url of version 2.0 of the identity API: use version 3",
+		return fmt.Errorf("has %s.auth.auth_url of version 2.0 of the identity API: use version 3",
 			c.path())
 	}
 	_, err = c.authOptions()
@@ -179,7 +179,7 @@ func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 		AuthType:  c.AuthType,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("holds in %s.auth nothing to log in with", c.path())
+		return nil, fmt.Errorf("has no credentials in %s.auth", c.path())
 	}
 	opts.AllowReauth = true
 	scope, err := opts.ToTokenV3ScopeMap()
@@ -187,8 +187,7 @@ func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 		_, err = opts.ToTokenV3CreateMap(scope)
 	}
 	if err != nil { // gophercloud's errors name fields, never values
-		return nil, fmt.Errorf("holds in %s.auth no login that is complete and free of "+
-			"contradictions: %w", c.path(), err)
+		return nil, fmt.Errorf("has an incomplete or contradictory login in %s.auth: %w", c.path(), err)
 	}
 	return opts, nil
 }

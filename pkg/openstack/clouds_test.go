@@ -127,23 +127,24 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"auth is empty": {
 			"clouds:\n  openstack:\n    auth: {}",
-			"clouds.openstack.auth: auth_url, username or user_id (or application_credential_id), password",
+			"clouds.openstack.auth lacks auth_url, username or user_id " +
+				"(or application_credential_id), password",
 		},
 		"no auth_url": {
 			broken("auth_url:", "other:"),
-			"lacks in clouds.openstack.auth: auth_url",
+			"clouds.openstack.auth lacks auth_url",
 		},
 		"no user": {
 			broken("username:", "other:"),
-			"lacks in clouds.openstack.auth: username",
+			"clouds.openstack.auth lacks username",
 		},
 		"no password": {
 			broken("password:", "other:"),
-			"lacks in clouds.openstack.auth: password",
+			"clouds.openstack.auth lacks password",
 		},
 		"password is empty": {
 			broken(`"`+secret+`"`, `""`),
-			"lacks in clouds.openstack.auth: password",
+			"clouds.openstack.auth lacks password",
 		},
 		"no domain": {broken("user_domain_name:", "other:"), "DomainID or DomainName"},
 		"two domains": {
@@ -153,10 +154,10 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"no domain of project": {broken("project_domain_name:", "other:"), "DomainID or DomainName"},
 		"auth_url has no scheme": {broken("https://keystone.example:5000/v3",
-			"keystone.example:5000/v3"), "clouds.openstack.auth an auth_url"},
+			"keystone.example:5000/v3"), "invalid clouds.openstack.auth.auth_url"},
 		"auth_url is an address": {
 			broken("https://keystone.example:5000/v3", "10.0.0.1:5000/v3"),
-			"clouds.openstack.auth an auth_url",
+			"invalid clouds.openstack.auth.auth_url",
 		},
 		"auth_url is of a file": {
 			broken("https://keystone.example:5000/v3", "file:///"+secret),
@@ -164,11 +165,11 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"auth_url has no host": {
 			broken("https://keystone.example:5000/v3", "https:///v3"),
-			"clouds.openstack.auth an auth_url",
+			"invalid clouds.openstack.auth.auth_url",
 		},
 		"auth_url is no URL": {
 			broken("https://keystone.example:5000/v3", `"https://%zz`+secret+`"`),
-			"clouds.openstack.auth an auth_url",
+			"invalid clouds.openstack.auth.auth_url",
 		},
 		"unknown interface": {
 			broken("interface: public", `interface: "`+secret+`"`),
@@ -176,11 +177,11 @@ func brokenClouds() map[string]struct{ text, want string } {
 		},
 		"no secret": {
 			strings.Replace(credentialText, "_secret:", "_other:", 1),
-			"lacks in clouds.openstack.auth: application_credential_secret",
+			"clouds.openstack.auth lacks application_credential_secret",
 		},
 		"named without a user": {strings.Replace(credentialText, "credential_id:", "credential_name:",
-			1), "clouds.openstack.auth no login"},
-		"the only entry is empty": {"clouds:\n  mine: {auth: {}}", "lacks in clouds.mine.auth: auth_url"},
+			1), "contradictory login in clouds.openstack.auth"},
+		"the only entry is empty": {"clouds:\n  mine: {auth: {}}", "clouds.mine.auth lacks auth_url"},
 	}
 }
 

@@ -103,10 +103,11 @@ func callError(service, endpoint, authURL string, err error) *Error {
 			"Check the project and its roles in the credentials Secret", service, redactedURL(endpoint))
 	case http.StatusForbidden:
 		return errorf(NotOffered, "OpenStack's %s at %s is not open to this project (HTTP 403). "+
-			"Ask the cloud's administrator for access if it is wanted", service, redactedURL(endpoint))
+			"If the cluster needs the service, ask the administrator of the cloud for access",
+			service, redactedURL(endpoint))
 	case http.StatusNotFound:
 		return errorf(NotOffered, "OpenStack's catalog lists a %s at %s, but nothing is served there "+
-			"(HTTP 404). Ask the cloud's administrator to fix it if it is wanted",
+			"(HTTP 404). If the cluster needs the service, ask the administrator of the cloud to fix it",
 			service, redactedURL(endpoint))
 	default:
 		return unreachable(service, endpoint, err)

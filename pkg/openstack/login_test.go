@@ -156,20 +156,20 @@ func TestPrivateCAIsReadByPrecedence(t *testing.T) {
 		"garbage in the Secret": {
 			first: garbage, legacy: "REAL",
 			want:     openstack.InvalidCredentials,
-			fragment: "ca.crt" + place + " holds no PEM certificate",
+			fragment: "ca.crt" + place + " contains no PEM certificate",
 		},
 		"text in the legacy file": {
 			legacy:   "secret-text",
 			want:     openstack.InvalidCredentials,
-			fragment: "legacy.pem" + place + " holds no PEM certificate",
+			fragment: "legacy.pem" + place + " contains no PEM certificate",
 		},
 		"garbage in the file of the path": {
 			cacert: "garbage.pem",
-			want:   openstack.InvalidCredentials, fragment: "garbage.pem holds no PEM certificate",
+			want:   openstack.InvalidCredentials, fragment: "garbage.pem contains no PEM certificate",
 		},
 		"garbage in clouds.yaml": {
 			cacert: garbage, want: openstack.InvalidCredentials,
-			fragment: "cacert in clouds.yaml holds no PEM certificate",
+			fragment: "cacert in clouds.yaml contains no PEM certificate",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,27 +30,27 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 		"null":           {"null\n", "is empty"},
 		"clouds misspelt": {
 			changed(t, "clouds:", "cloud:"),
-			"has no key clouds at its top; the keys there are cloud",
+			"has no top-level key clouds; its top-level keys are cloud",
 		},
 		"clouds in capital": {
 			changed(t, "clouds:", "Clouds:"),
-			"has no key clouds at its top; the keys there are Clouds",
+			"has no top-level key clouds; its top-level keys are Clouds",
 		},
 		"the entry alone": {
 			"openstack:\n  auth: {}\n",
-			"has no key clouds at its top; the keys there are openstack",
+			"has no top-level key clouds; its top-level keys are openstack",
 		},
 		"secret as a key": {
 			"s3cr3t/=+ x: y\n",
-			"has no key clouds at its top; the keys there are (a name that is not printed)",
+			"has no top-level key clouds; its top-level keys are (a name that is not printed)",
 		},
 		"clouds is empty": {
 			"clouds:\n",
-			"has nothing in clouds (line 1): indent its entries below clouds",
+			"has no entries in clouds (line 1): indent the entries below clouds",
 		},
 		"entry not indented": {
 			"# comment\nclouds:\nopenstack:\n  auth: {}\n",
-			"has nothing in clouds (line 2): indent its entries below clouds; beside it are openstack",
+			"has no entries in clouds (line 2): indent the entries below clouds; other keys are openstack",
 		},
 		"auth not indented": {
 			"clouds:\n  openstack:\n  auth:\n    auth_url: x\n",
@@ -176,7 +176,7 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 		},
 		"auth_url of version 2": {
 			changed(t, ":5000/v3", ":5000/v2.0/"),
-			"has in clouds.openstack.auth an auth_url of version 2.0 of the identity API: use version 3",
+			"has clouds.openstack.auth.auth_url of version 2.0 of the identity API: use version 3",
 		},
 		"several at once": {
 			entry("profile: a\n    cert: b"),

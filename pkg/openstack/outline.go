@@ -96,11 +96,11 @@ func (o outline) missingEntry(name string) error {
 	clouds := slices.IndexFunc(o.top, func(k key) bool { return k.name == "clouds" })
 	switch {
 	case clouds < 0:
-		return fmt.Errorf("has no key clouds at its top%s", listed("the keys there are", names(o.top)))
+		return fmt.Errorf("has no top-level key clouds%s", listed("its top-level keys are", names(o.top)))
 	case len(o.entries) == 0:
 		others := slices.Delete(slices.Clone(o.top), clouds, clouds+1)
-		return fmt.Errorf("has nothing in clouds (line %d): indent its entries below clouds%s",
-			o.top[clouds].line, listed("beside it are", names(others)))
+		return fmt.Errorf("has no entries in clouds (line %d): indent the entries below clouds%s",
+			o.top[clouds].line, listed("other keys are", names(others)))
 	}
 	return fmt.Errorf("has no entry clouds.%s%s",
 		printableName(name), listed("its entries are", names(o.entries)))

@@ -51,7 +51,7 @@ func TestUnmountedSecretIsRead(t *testing.T) {
 		{
 			data:   map[string][]byte{"clouds.yaml": good, "cacert": []byte("no PEM")},
 			reason: openstack.InvalidCredentials, want: "key cacert of " + name +
-				" holds no PEM certificate",
+				" contains no PEM certificate",
 		},
 		{data: map[string][]byte{"clouds.yaml": good, "cacert": []byte(s.ca())}},
 	} {

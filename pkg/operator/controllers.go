@@ -103,7 +103,7 @@ func (d *driver) fullName(name string) string {
 	return strings.Replace(name, "*", d.ConditionPrefix+"Driver", 1)
 }
 
-// credentials returns the controller in pkg/credential that tries the driver Secret.
+// credentials returns the controller in pkg/credential that tests the driver Secret.
 func (d *driver) credentials(string) ([]factory.Controller, error) {
 	if d.components.Credentials == nil {
 		return nil, nil

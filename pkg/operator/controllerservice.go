@@ -10,7 +10,8 @@ import (
 )
 
 // controllerService returns the controller of the Deployment with the driver's controllers. It is
-// the one inside library-go's controller for CSI drivers, which does not check the cluster ID.
+// library-go's controller of Deployments. library-go's controller for CSI drivers, which contains
+// it, does not check the cluster ID.
 func (d *driver) controllerService(name string) ([]factory.Controller, error) {
 	asset, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
 	if err != nil || object == nil {

@@ -266,7 +266,7 @@ func TestHooksOfThePluginOverrideTheOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// After it only the one that explains, which has no inputs of its own.
+		// Only RollOutDeployment follows, which has no inputs of its own.
 		last := hooks[len(hooks)-2]
 		if len(last.RolloutInputs) != 1 || last.RolloutInputs[0].Name != "own" {
 			t.Errorf("%s: the driver's own is not last, but a hook with inputs %v", f, last.RolloutInputs)

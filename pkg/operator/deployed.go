@@ -44,7 +44,7 @@ func (d *driver) exists(ctx context.Context, side flavour.Side, asset bundle.Ass
 		_, err = apps.DaemonSets(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("looking for the driver's %s %s/%s: %w",
+		return false, fmt.Errorf("reading the driver's %s %s/%s: %w",
 			object.Kind, object.Namespace, object.Name, err)
 	}
 	return err == nil, nil

@@ -30,13 +30,14 @@ type driver struct {
 	// trustedCAName is the name of the ConfigMap with the trusted CA bundle, "" if there is none.
 	// Companion drivers use the ConfigMap of the leading driver.
 	trustedCAName string
-	// trustedCA is this ConfigMap, of the leading driver only, among whose assets it is.
+	// trustedCA is this ConfigMap. Only the leading driver sets it, because the ConfigMap is among its
+	// assets.
 	trustedCA *trustedCA
 	// key is the key of the hashes of rollout inputs.
 	key *hook.Key
 	// initialSyncs is done when all static objects have been applied once.
 	initialSyncs *initialSyncs
-	// needed is closed when the driver is needed. Only that of the leading driver counts.
+	// needed is closed when the driver is needed. Only the channel of the leading driver is used.
 	needed chan struct{}
 }
 

@@ -120,7 +120,7 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 		t.Errorf("writes are %q, want one", writes)
 	}
 	if writes := clustertest.Writes(f.Guest); len(writes) > 0 {
-		t.Errorf("writes to the hosted cluster are %q", writes)
+		t.Errorf("writes to the guest cluster are %q", writes)
 	}
 	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName,
 		metav1.DeleteOptions{}); err != nil {

@@ -186,7 +186,7 @@ func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 	})
 }
 
-// csi-operator has a static resources controller for each side in both flavours.
+// OpenShift's csi-operator has a static resources controller for each side in both flavours.
 func TestStaleConditionsFollowTheFlavour(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour][]string{

@@ -21,8 +21,8 @@ func (d *driver) staleConditions(name string) ([]factory.Controller, error) {
 }
 
 // staleConditionTypes returns the types that the driver plugin lists, and the condition of the
-// static resources controller that this flavour does not have. csi-operator has both in each
-// flavour.
+// static resources controller that this flavour does not have. OpenShift's csi-operator has both in
+// each flavour.
 func (d *driver) staleConditionTypes() []string {
 	guest, controlPlane := d.staticAssets(flavour.Guest), d.staticAssets(flavour.ControlPlane)
 	stale := slices.Clone(d.StaleConditions)

@@ -25,7 +25,8 @@ import (
 const staticResync = 10 * time.Minute
 
 // The names of the two controllers of static assets. Standalone, where both sides are one cluster,
-// there is only the one of the guest, so that it applies RBAC before the objects that use it.
+// only the controller of the guest side exists, so that it applies RBAC before the objects that use
+// it.
 const (
 	guestStaticResources        = "*GuestStaticResourcesController"
 	controlPlaneStaticResources = "*ControlPlaneStaticResourcesController"

@@ -173,7 +173,7 @@ func TestDeployedReturnsTheErrorOfTheAPIServer(t *testing.T) {
 			return true, nil, down
 		},
 	)
-	const want = "looking for the driver's Deployment " +
+	const want = "reading the driver's Deployment " +
 		"openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
 	if _, err := d.deployed(t.Context()); !errors.Is(err, down) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

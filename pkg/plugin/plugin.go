@@ -78,7 +78,7 @@ type Components struct {
 	// Probe polls OpenStack from the start.
 	Probe *cloudprobe.Probe
 	// StartWhenAvailable makes the driver and its companions start when Probe first finds the driver
-	// available, or when they are deployed already. Otherwise they start at once.
+	// available, or when they are deployed already. Otherwise they start immediately.
 	StartWhenAvailable bool
 }
 

@@ -1,4 +1,4 @@
-// Package version describes the build of the operators. Its callers are the commands.
+// Package version describes the build of the operators. Its caller is pkg/operator.
 package version
 
 import (

@@ -63,8 +63,8 @@ func generate(t *testing.T, added string) map[string]string {
 	return generated
 }
 
-// read returns the files below root, by their paths relative to it. A root which is not there has
-// none.
+// read returns the files below root, by their paths relative to it. A root that does not exist
+// contains none.
 func read(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -86,7 +86,7 @@ func read(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// write makes root hold exactly the files.
+// write replaces the content of root by the files.
 func write(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	if err := os.RemoveAll(root); err != nil {

@@ -124,8 +124,8 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 	})
 }
 
-// driverSecret returns the Secret that Manila's driver reads at each call. Cinder's driver reads
-// none.
+// driverSecret returns csi-manila-secrets, which Manila's driver reads at each call. Cinder's
+// driver reads none.
 func (e *env) driverSecret() (map[string]string, error) {
 	if !e.subject.isManila() {
 		return nil, nil

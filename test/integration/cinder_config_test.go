@@ -327,7 +327,7 @@ func (e *cinderEnv) mustUseCA() {
 	e.putCloudCA("no certificate")
 	e.within(prompt, func() error {
 		return e.reports(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap",
-			"holds no PEM certificate")
+			"contains no PEM certificate")
 	})
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))

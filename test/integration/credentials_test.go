@@ -70,7 +70,7 @@ func malformedCloudsYAML(secret string) []malformed {
 		{"no YAML", "clouds: {openstack: {auth: {password: '" + secret + "\n", "not valid YAML"},
 		{
 			"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n",
-			"lacks in clouds.openstack.auth: auth_url",
+			"clouds.openstack.auth lacks auth_url",
 		},
 		{"another type", "clouds:\n  openstack:\n    auth: [" + secret + "]\n", "(line 3)"},
 		{

@@ -132,7 +132,7 @@ func TestDriverStaysWhenManilaDisappears(t *testing.T) {
 }
 
 // TestRemovesDisabledConditionsOfEarlierReleases checks the case that the cloud offers Manila.
-// Status False would not be enough, because cluster-storage-operator looks only at the type.
+// Status False would not be enough, because cluster-storage-operator evaluates only the type.
 func TestRemovesDisabledConditionsOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Before: func(e *env) {

@@ -66,9 +66,8 @@ func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestHyperShiftSidesUseTheirOwnCredentials checks that the driver Secret in the guest cluster
-// follows the guest's credentials, and that each workload rolls out for the credentials of its side
-// only.
+// TestHyperShiftSidesUseTheirOwnCredentials checks that csi-manila-secrets follows the credentials
+// in the guest cluster, and that each workload rolls out for the credentials of its side only.
 func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{})

@@ -212,7 +212,7 @@ func (e *env) awaitPollTime(n int) {
 }
 
 // staleConditions returns conditions of earlier operators: csi-driver-manila-operator up to 4.17,
-// csi-operator from 4.18.
+// OpenShift's csi-operator from 4.18.
 func staleConditions() []string {
 	return []string{
 		"OpenStackManilaDeploymentVersionControllerDegraded",

@@ -27,7 +27,7 @@ const (
 	caKeyOfCloudProvider = "ca-bundle.pem"
 )
 
-// hasTranslation returns nil if the driver Secret contains exactly this data.
+// hasTranslation returns nil if csi-manila-secrets contains exactly this data.
 func (e *env) hasTranslation(want map[string]string) error {
 	got, err := e.operandSecret(driverSecret)
 	if err != nil {
@@ -36,7 +36,8 @@ func (e *env) hasTranslation(want map[string]string) error {
 	return checkEqual(want, got)
 }
 
-// passwordTranslation returns the driver Secret's data for the simulator's password clouds.yaml.
+// passwordTranslation returns the data of csi-manila-secrets for the simulator's clouds.yaml with a
+// password.
 func (e *env) passwordTranslation() map[string]string {
 	e.t.Helper()
 	info := e.cloud.Info()

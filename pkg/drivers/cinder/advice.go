@@ -14,13 +14,13 @@ func adviceFor(f flavour.Flavour) advice {
 	if f == flavour.HyperShift {
 		const origin = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"
 		return advice{
-			missing: "the hypershift-operator makes it of " + origin + ": look at that one",
-			wrong:   "correct " + origin + ", of which it is made",
+			missing: "check " + origin + ", from which the hypershift-operator creates it",
+			wrong:   "correct " + origin + ", from which the hypershift-operator creates it",
 		}
 	}
 	return advice{
-		missing: "look at CredentialsRequest openstack-cinder-csi-driver-operator, " +
-			"or create it with key " + cloudsKey,
+		missing: "check CredentialsRequest openstack-cinder-csi-driver-operator, " +
+			"or create the Secret with key " + cloudsKey,
 		wrong: "correct it",
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// assetsOf are the generated objects of a role in a flavour.
+// assetsOf returns the generated objects of a role in a flavour.
 func assetsOf[T any](t *testing.T, f flavour.Flavour, role bundle.Role) []T {
 	t.Helper()
 	loaded, err := bundle.Load(Driver().Assets, f)
@@ -61,8 +61,8 @@ func eachPod(t *testing.T, test func(t *testing.T, pod corev1.PodSpec)) {
 	}
 }
 
-// TestMountsAgree compares where cloud.conf says that files are with where the manifests mount
-// them.
+// TestMountsAgree compares the paths in cloud.conf with the paths at which the manifests mount the
+// files.
 func TestMountsAgree(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
@@ -78,7 +78,7 @@ func TestMountsAgree(t *testing.T) {
 	})
 }
 
-// files are what the driver's container finds, and which key of which object each is.
+// files returns the files in the driver's container, with the object and the key of each.
 func files(pod corev1.PodSpec) map[string]string {
 	ret := keys{}
 	for _, mount := range container(pod).VolumeMounts {
@@ -105,7 +105,8 @@ func files(pod corev1.PodSpec) map[string]string {
 	return ret
 }
 
-// TestTopologyFlag is the same for controller and nodes, and no feature gate of the provisioner.
+// TestTopologyFlag checks that controller and nodes have the same flag, and that the provisioner
+// has no feature gate.
 func TestTopologyFlag(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
@@ -138,7 +139,7 @@ func TestTopologyFlag(t *testing.T) {
 	})
 }
 
-// TestNamesAgree compares names that both this package and the manifests have.
+// TestNamesAgree compares the names in this package with the names in the manifests.
 func TestNamesAgree(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {

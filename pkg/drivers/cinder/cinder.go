@@ -68,8 +68,9 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, nil
 }
 
-// newCredentials tries the driver Secret, because the operator's own files lag behind it. A login
-// suffices: a policy may allow a project to use Cinder but not to list its zones.
+// newCredentials returns the controller that tests the driver Secret, because the operator's own
+// files change later. A login suffices: a policy may allow a project to use Cinder but not to list
+// its zones.
 func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
 	cloud := credential.Cloud{Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock}
 	return credential.New(credential.Options{
@@ -88,7 +89,7 @@ func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) 
 }
 
 // staleConditions returns the conditions that openstack-cinder-csi-driver-operator (up to 4.17) and
-// csi-operator (from 4.18) leave behind.
+// OpenShift's csi-operator (from 4.18) leave behind.
 func staleConditions() []string {
 	return []string{
 		"OpenStackCinderDeploymentVersionControllerDegraded",

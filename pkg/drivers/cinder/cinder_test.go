@@ -69,7 +69,7 @@ func inputsOf(hooks []hook.Workload) []string {
 	return ret
 }
 
-// hashes are the annotations that the inputs put on pods.
+// hashes returns the annotations that the inputs add to pods.
 func hashes(t *testing.T, b *fixture) map[string]string {
 	t.Helper()
 	s := plugin.Dependencies{
@@ -140,7 +140,7 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	}
 }
 
-// TestReady has the workloads wait for the configuration of their own sides.
+// TestReady checks that each workload waits for the configuration of its side.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -186,7 +186,7 @@ func TestStaleConditions(t *testing.T) {
 	}
 }
 
-// TestDriver is about what others know the driver by.
+// TestDriver checks the names by which other components identify the driver.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	d := Driver()

@@ -90,7 +90,7 @@ func quote(value string) (string, error) {
 		return value, nil
 	}
 	if !utf8.ValidString(value) || strings.ContainsAny(value, "\x00\r") {
-		return "", errors.New("the value holds NUL, a carriage return or bytes that are not UTF-8, " +
+		return "", errors.New("the value contains NUL, a carriage return or bytes that are not UTF-8, " +
 			"which the format cannot express")
 	}
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`)
@@ -166,7 +166,7 @@ func (e entry) remark() (ignored, refused string) {
 	limit := config.BlockStorage.NodeVolumeAttachLimit
 	switch {
 	case warning != nil:
-		return "the CSI driver does not know this setting. It knows node-volume-attach-limit, " +
+		return "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
 			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion", ""
 	case limit < 1 || limit > maxAttachLimit:
 		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d",
@@ -212,26 +212,26 @@ func checkSyntax(text []byte) error {
 func problem(message string) string {
 	switch message {
 	case "string not terminated":
-		return "a quotation mark has no partner on its line"
+		return "a quotation mark is not closed on its line"
 	case "unknown escape sequence":
-		return `between quotation marks a backslash may stand only in \\, \", \n and \t, ` +
-			`and in a section's name only in \\ and \"`
+		return `between quotation marks a backslash is valid only in \\, \", \n and \t, ` +
+			`and in the name of a section only in \\ and \"`
 	case `unquoted '\' must be followed by new line or double quote`:
-		return `a backslash may stand only before a quotation mark or at the end of a line. ` +
+		return `a backslash is valid only before a quotation mark or at the end of a line. ` +
 			`Write it as "\\", with the quotation marks`
 	case "illegal UTF-8 encoding", "illegal character NUL":
 		return "the text is not UTF-8 without NUL"
 	case "expected section header":
-		return "a setting stands before the first [section]"
+		return "a setting precedes the first [section]"
 	case "expected section name", "expected subsection name or right bracket",
 		"expected right bracket", "empty subsection name":
 		return `a section is not written as [name] or [name "subsection"]`
 	case "expected '='":
-		return "a name is followed by something else than = or the end of the line"
+		return "a name is followed by something other than = or the end of the line"
 	case "expected EOL, EOF, or comment":
 		return "only a comment may follow the end of a section's header or of a value"
 	default:
-		return "a character stands where it cannot. " +
-			"Settings are written as name = value, comments begin with ; or #"
+		return "a character is not allowed here. " +
+			"Settings are written as name = value; comments begin with ; or #"
 	}
 }

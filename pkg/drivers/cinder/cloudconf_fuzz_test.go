@@ -20,7 +20,7 @@ type blockStorage struct {
 	IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
 }
 
-// globalConfig is a part of the driver's section of that name, which is one of several clouds.
+// globalConfig is a part of the driver's section [Global], which may exist once for each cloud.
 type globalConfig struct {
 	UseClouds  bool   `gcfg:"use-clouds"`
 	CloudsFile string `gcfg:"clouds-file,omitempty"`
@@ -92,8 +92,8 @@ func checkRoundTrip(t *testing.T, user []byte) {
 	}
 }
 
-// checkFault wants one of the known problems, which hold nothing of the text, and a line before
-// which all is well.
+// checkFault expects one of the known problems, which quote nothing of the text, and a line before
+// which the text is valid.
 func checkFault(t *testing.T, user []byte, err error) {
 	t.Helper()
 	var fault *cinder.SyntaxError
@@ -104,8 +104,8 @@ func checkFault(t *testing.T, user []byte, err error) {
 	if fault.Line < 1 || fault.Line > len(lines) {
 		t.Fatalf("line %d of %d", fault.Line, len(lines))
 	}
-	// The scanner looks a character ahead, so that NUL at the start of a line comes before a fault at
-	// the end of the line above.
+	// The scanner reads one character ahead, so it reports NUL at the start of a line before an error
+	// at the end of the previous line.
 	if fault.Problem == faultEncoding {
 		return
 	}

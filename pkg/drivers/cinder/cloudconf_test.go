@@ -21,7 +21,7 @@ const (
 
 func options() cinder.Options { return cinder.Options{CloudsFile: cloudsFile, Cloud: "openstack"} }
 
-// inSection is what follows [Global] in a cloud.conf with these lines in [BlockStorage].
+// inSection returns the text after [Global] of a cloud.conf with these lines in [BlockStorage].
 func inSection(lines ...string) string {
 	return "\n[BlockStorage]\n" + strings.Join(lines, "\n") + "\n"
 }
@@ -148,7 +148,7 @@ func TestCloudConf(t *testing.T) {
 	}
 }
 
-// TestCloudConfOfItself: a generated cloud.conf is a good source for another.
+// TestCloudConfOfItself checks that a generated cloud.conf is valid input, with the same output.
 func TestCloudConfOfItself(t *testing.T) {
 	t.Parallel()
 	for name, test := range userTexts() {
@@ -216,18 +216,18 @@ func TestOptionsThatCannotBeWritten(t *testing.T) {
 }
 
 const (
-	faultQuotes = "a quotation mark has no partner on its line"
-	faultEscape = `between quotation marks a backslash may stand only in \\, \", \n and \t, ` +
-		`and in a section's name only in \\ and \"`
-	faultBackslash = `a backslash may stand only before a quotation mark or at the end of a line. ` +
+	faultQuotes = "a quotation mark is not closed on its line"
+	faultEscape = `between quotation marks a backslash is valid only in \\, \", \n and \t, ` +
+		`and in the name of a section only in \\ and \"`
+	faultBackslash = `a backslash is valid only before a quotation mark or at the end of a line. ` +
 		`Write it as "\\", with the quotation marks`
 	faultEncoding  = "the text is not UTF-8 without NUL"
-	faultNoSection = "a setting stands before the first [section]"
+	faultNoSection = "a setting precedes the first [section]"
 	faultSection   = `a section is not written as [name] or [name "subsection"]`
-	faultName      = "a name is followed by something else than = or the end of the line"
+	faultName      = "a name is followed by something other than = or the end of the line"
 	faultTrailing  = "only a comment may follow the end of a section's header or of a value"
-	faultCharacter = "a character stands where it cannot. " +
-		"Settings are written as name = value, comments begin with ; or #"
+	faultCharacter = "a character is not allowed here. " +
+		"Settings are written as name = value; comments begin with ; or #"
 	faultValue = "the CSI driver does not accept this value: " +
 		"numbers are written in digits, switches as true or false"
 )
@@ -332,7 +332,7 @@ func TestBrokenCloudConf(t *testing.T) {
 	}
 }
 
-// TestLargeCloudConf is about time: a ConfigMap holds up to 1 MiB.
+// TestLargeCloudConf bounds the time for 1 MiB, the maximum size of a ConfigMap.
 func TestLargeCloudConf(t *testing.T) {
 	t.Parallel()
 	checkRoundTrip(t, []byte("[BlockStorage]\n"+strings.Repeat("a = 12\n", 1<<20/7)))

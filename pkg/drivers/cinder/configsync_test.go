@@ -100,7 +100,8 @@ func TestCloudConfContent(t *testing.T) {
 	}
 }
 
-// TestWrites counts them: none when all is as it should be, one to repair, where it is needed.
+// TestWrites checks that the controller writes a ConfigMap only if it is missing or differs, once,
+// and on this side only.
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
@@ -122,8 +123,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestCloudConfWaitsForAcceptedCredentials: it names the entry of clouds.yaml, which pods that keep
-// the old Secret do not have.
+// TestCloudConfWaitsForAcceptedCredentials: cloud-conf names the entry of clouds.yaml, which the
+// old Secret of running pods may not contain.
 func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
@@ -198,7 +199,8 @@ func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 	}
 }
 
-// TestErrorsBeforeTheFirstAnswer are told at once: they have nothing to do with the cloud.
+// TestErrorsBeforeTheFirstAnswer checks that errors unrelated to the cloud are reported
+// immediately.
 func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(userObject(userConfigMap, keys{userConfigKey: "\n["})))
@@ -228,8 +230,8 @@ func TestUnmanagedIsNotConfigured(t *testing.T) {
 	}
 }
 
-// TestWakeUps has the real controllers running: each source's events lead to a new cloud-conf, and
-// so does whatever is done to cloud-conf.
+// TestWakeUps runs the real controllers and checks that an event of any source, or of cloud-conf,
+// triggers a reconcile of cloud-conf.
 func TestWakeUps(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {

@@ -100,8 +100,8 @@ func fits(data map[string]string, ca, config text) error {
 	if size <= corev1.MaxSecretSize {
 		return nil
 	}
-	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s brings %d bytes, %s brings %d bytes. "+
-		"Shorten them; the driver keeps the configuration it has",
+	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s has %d bytes, %s has %d bytes. "+
+		"Shorten them; the driver keeps its present configuration",
 		configMap, config.place, len(config.value), ca.place, len(ca.value))
 }
 

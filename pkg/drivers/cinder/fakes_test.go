@@ -34,7 +34,7 @@ const (
 	hosted = "clusters-a"
 	// userNamespace is where the administrator of a cluster configures it.
 	userNamespace = "openshift-config"
-	// password is in everything that must not get into an error.
+	// password is part of every text that an error must not quote.
 	password = "s3cr3t-pa55word"
 	grace    = 15 * time.Minute
 	poll     = time.Minute
@@ -100,13 +100,13 @@ type fixture struct {
 	accepted acceptor
 }
 
-// acceptor holds new credentials back, or does not.
+// acceptor is a hook.Acceptance; held means that OpenStack has not accepted the credentials.
 type acceptor struct{ held bool }
 
 func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held }
 func (a *acceptor) Informer() factory.Informer { return quiet{} }
 
-// quiet is an informer of nothing.
+// quiet is an informer without events.
 type quiet struct{}
 
 func (quiet) AddEventHandler(
@@ -187,7 +187,7 @@ func (b *fixture) sync(t *testing.T) error {
 	return err
 }
 
-// awaitCloudConf waits until the cache has what the API server has.
+// awaitCloudConf waits until the cache contains the ConfigMap of the API server.
 func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
 	t.Helper()
 	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
@@ -211,7 +211,7 @@ func (*fixture) await(t *testing.T, what string, done func() bool) {
 			return done(), nil
 		})
 	if err != nil {
-		t.Fatalf("the cache does not hear of %s", what)
+		t.Fatalf("the cache does not contain %s", what)
 	}
 }
 
@@ -221,7 +221,7 @@ func (b *fixture) put(t *testing.T, data map[string]string) {
 	b.putConfigMap(t, userConfigMap, data)
 }
 
-// putConfigMap writes a ConfigMap of those who own the control plane, nil removes it.
+// putConfigMap writes a ConfigMap on the control plane side; nil removes it.
 func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string) {
 	t.Helper()
 	namespace := b.Namespaces.UserConfig
@@ -283,7 +283,7 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	})
 }
 
-// data is what cloud-conf holds on a side, nil if it does not exist.
+// data returns the data of cloud-conf on a side, nil if cloud-conf does not exist.
 func (b *fixture) data(t *testing.T, side flavour.Side) map[string]string {
 	t.Helper()
 	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
@@ -307,7 +307,7 @@ func (b *fixture) condition(t *testing.T, conditionType string) string {
 	return string(found.Status) + " " + found.Reason
 }
 
-// writes are those to either side.
+// writes returns the writes to both sides.
 func (b *fixture) writes() []string {
 	ret := clustertest.Writes(b.Guest)
 	if b.ControlPlane != b.Guest {
@@ -339,7 +339,7 @@ func userObject(name string, data map[string]string) *corev1.ConfigMap {
 	}
 }
 
-// authority is a CA bundle; the names differ.
+// authority returns a CA bundle that starts with a name.
 func authority(name string) string {
 	return name + "\n" + testCA
 }
@@ -383,8 +383,8 @@ func standalone(objects ...runtime.Object) clustertest.Seed {
 	return clustertest.Seed{Guest: append(objects, usual)}
 }
 
-// hyperShift has credentials in both clusters. Those of the hosted one are others than they would
-// be, so that a look at the wrong ones is noticed.
+// hyperShift returns a seed with credentials in both clusters. They differ, so that tests detect a
+// read from the wrong cluster.
 func hyperShift() clustertest.Seed {
 	return clustertest.Seed{
 		Flavour:      flavour.HyperShift,
@@ -395,7 +395,7 @@ func hyperShift() clustertest.Seed {
 	}
 }
 
-// seeds are of each flavour, with credentials.
+// seeds returns a seed with credentials for each flavour.
 func seeds() map[flavour.Flavour]clustertest.Seed {
 	return map[flavour.Flavour]clustertest.Seed{
 		flavour.Standalone: standalone(), flavour.HyperShift: hyperShift(),

@@ -161,7 +161,8 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 			}{{0, false}, {grace / 2, false}, {grace / 4, false}, {poll / 2, true}} {
 				b.advance(test.after)
 				b.restart()
-				// The configuration comes first, as it may in a new process: it knows nothing of the cloud yet.
+				// The controller of the configuration syncs before the first probe, as may happen in a new
+				// process.
 				if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
 					t.Errorf("%v later, before the first probe: %v", test.after, err)
 				}

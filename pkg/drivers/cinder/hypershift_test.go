@@ -14,14 +14,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// hostedConfigMap is one of the control plane.
+// hostedConfigMap returns a ConfigMap in the namespace of the hosted control plane.
 func hostedConfigMap(name string, data map[string]string) runtime.Object {
 	return in(hosted, userObject(name, data))
 }
 
-// TestHostedContent is about what cloud-conf is made of in a hosted control plane: the guest's own
-// word does not count, for the driver's controllers are not the guest's. The nodes get what the
-// controllers get.
+// TestHostedContent checks the sources of cloud-conf on HyperShift: objects of the guest cluster
+// have no effect, because its administrator must not configure the controllers. Both sides get the
+// same content.
 func TestHostedContent(t *testing.T) {
 	t.Parallel()
 	hostedCA := hostedConfigMap("openstack-cloud-config", keys{bundleKey: authority("ConfigMap's")})
@@ -110,8 +110,8 @@ func TestHostedContent(t *testing.T) {
 	}
 }
 
-// TestHostedRequests has nothing looked up on the wrong side, nor in a namespace that is none of
-// the driver's.
+// TestHostedRequests checks that no request goes to the wrong side or to a namespace that the
+// driver does not use.
 func TestHostedRequests(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
@@ -140,7 +140,8 @@ func TestHostedRequests(t *testing.T) {
 	}
 }
 
-// TestOneSideFails has the other configured all the same, at first and when something changes.
+// TestOneSideFails checks that a failure on one side does not block the other, for a new cloud-conf
+// and for a change.
 func TestOneSideFails(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[flavour.Side]string{
@@ -189,8 +190,9 @@ func TestOneSideFails(t *testing.T) {
 	}
 }
 
-// TestRememberedTopology is what an earlier run wrote to the controller side: while the cloud does
-// not answer it stays. What is in the guest does not count: its administrator can write it.
+// TestRememberedTopology checks that the topology that an earlier run wrote to the control plane
+// side stays while the cloud is unreachable. The guest side has no effect, because its
+// administrator can write it.
 func TestRememberedTopology(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

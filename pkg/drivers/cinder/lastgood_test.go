@@ -8,10 +8,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// mistake is what an administrator may get wrong, and what the error must say.
+// mistake is a mistake of an administrator, and the texts that the error must contain.
 type mistake struct {
-	// own and binary are in the ConfigMap for this driver, cloud in the one with the cloud's CA. nil
-	// is left alone.
+	// own and binary are the data of the ConfigMap for this driver, cloud the data of the ConfigMap
+	// with the CA of the cloud. nil changes nothing.
 	own    map[string]string
 	binary map[string][]byte
 	cloud  map[string]string
@@ -21,7 +21,6 @@ type mistake struct {
 	want   []string
 }
 
-// make makes the mistake.
 func (m mistake) make(t *testing.T, b *fixture) {
 	t.Helper()
 	if m.own != nil {
@@ -38,7 +37,6 @@ func (m mistake) make(t *testing.T, b *fixture) {
 	}
 }
 
-// correct corrects it.
 func (m mistake) correct(t *testing.T, b *fixture) {
 	t.Helper()
 	if m.own != nil || m.binary != nil {
@@ -58,7 +56,7 @@ func (m mistake) correct(t *testing.T, b *fixture) {
 	}
 }
 
-// mistakes are those that the driver would not survive, or that would lose a setting.
+// mistakes returns mistakes that would prevent the driver from starting, or would lose a setting.
 func mistakes() map[string]mistake {
 	const (
 		own    = "of ConfigMap openshift-config/cinder-csi-config"
@@ -95,11 +93,11 @@ func mistakes() map[string]mistake {
 		"no credentials": {gone: true, want: []string{secret + " is missing", "clouds.yaml"}},
 		"CA that is no PEM": {
 			secret: withCA(password),
-			want:   []string{"key cacert of " + secret + " holds no PEM certificate"},
+			want:   []string{"key cacert of " + secret + " contains no PEM certificate"},
 		},
 		"CA with a broken certificate": {
 			secret: withCA(authority(password) + strings.Replace(testCA, "\nMII", "\nAAA", 1)),
-			want: []string{"key cacert of " + secret + " holds no PEM certificate, " +
+			want: []string{"key cacert of " + secret + " contains no PEM certificate, " +
 				"or one that cannot be parsed"},
 		},
 		"CA that is not UTF-8": {
@@ -109,7 +107,7 @@ func mistakes() map[string]mistake {
 		"ConfigMap's CA that is no PEM": {
 			cloud: keys{bundleKey: password},
 			want: []string{"key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config " +
-				"holds no PEM certificate"},
+				"contains no PEM certificate"},
 		},
 		"too much of everything": {
 			own: keys{userConfigKey: "[BlockStorage]\n" +
@@ -117,14 +115,14 @@ func mistakes() map[string]mistake {
 			secret: withCA(strings.Repeat(authority(password), 1000)),
 			want: []string{
 				"ConfigMap cloud-conf would exceed 1 MiB",
-				"key config " + own + " brings 600015 bytes",
-				"key cacert of " + secret + " brings ",
+				"key config " + own + " has 600015 bytes",
+				"key cacert of " + secret + " has ",
 			},
 		},
 	}
 }
 
-// TestLastGoodStays keeps the configuration that the driver has, until the mistake is corrected.
+// TestLastGoodStays checks that cloud-conf stays unchanged until the mistake is fixed.
 func TestLastGoodStays(t *testing.T) {
 	t.Parallel()
 	for name, test := range mistakes() {

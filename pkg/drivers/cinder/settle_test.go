@@ -85,7 +85,8 @@ func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
 	}
 }
 
-// TestEmptyLists are no answer: what is known stays, and a driver that was never deployed waits.
+// TestEmptyLists checks that empty lists do not change a known topology, and that a driver that was
+// never deployed waits.
 func TestEmptyLists(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -58,7 +58,7 @@ func newSources(c *cluster.Cluster) *sources {
 func (s *sources) isCloudConfig(obj any) bool {
 	config, ok := obj.(*corev1.ConfigMap)
 	if !ok || config.Name == s.cluster.Namespaces.CloudConfig {
-		return true // a tombstone passes as well: better a look too many
+		return true // a tombstone passes too: an unnecessary probe is harmless
 	}
 	installed, err := s.installedWith()
 	return err == nil && config.Name == installed.Name
@@ -132,7 +132,7 @@ func (s *sources) access() (cloud string, ca text, err error) {
 	}
 	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return "", text{}, fmt.Errorf("%w: %s; the driver keeps the configuration it has",
+		return "", text{}, fmt.Errorf("%w: %s; the driver keeps its present configuration",
 			err, advice.wrong)
 	}
 	ca = text{

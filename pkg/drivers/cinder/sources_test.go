@@ -116,13 +116,14 @@ func cloudProviderConfig(data map[string]string) runtime.Object {
 	return userObject("cloud-provider-config", data)
 }
 
-// manilasCopy is what the storage operator makes for Manila in the namespace of the operands.
+// manilasCopy returns the copy that cluster-storage-operator creates for Manila in the namespace of
+// the operands.
 func manilasCopy() *corev1.ConfigMap {
 	return in(flavour.DefaultNamespace, userObject("cloud-provider-config",
 		keys{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
 }
 
-// TestPlaces has messages say where to look.
+// TestPlaces checks that messages name the ConfigMap and the key.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	installed := standalone(userObject("kube-cloud", keys{"my.conf": "[BlockStorage]"}))
@@ -237,7 +238,7 @@ func TestAccess(t *testing.T) {
 		"lacks its password": {
 			keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")},
 			"", "",
-			place + "lacks in clouds.openstack.auth: password",
+			place + "is incomplete: clouds.openstack.auth lacks password",
 		},
 	} {
 		for _, f := range flavour.All() {
@@ -258,7 +259,8 @@ func TestAccess(t *testing.T) {
 					strings.Contains(err.Error(), "keystone.example") {
 					t.Errorf("the error quotes the Secret: %v", err)
 				}
-				// What a standalone cluster has for this does not exist there, and the other way round.
+				// Each flavour has its own source of credentials; the message must not name the source of the
+				// other flavour.
 				hostedAdvice := strings.Contains(err.Error(),
 					"HostedCluster names in spec.platform.openstack.identityRef")
 				if hostedAdvice != (f == flavour.HyperShift) ||
@@ -270,7 +272,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// accessIn puts the Secret where a flavour has it, and its place into the error.
+// accessIn returns a seed with the Secret in the namespace of a flavour, and the error with this
+// namespace.
 func accessIn(
 	f flavour.Flavour, secret map[string]string, wantErr string,
 ) (clustertest.Seed, string) {

@@ -33,8 +33,8 @@ func manyNames(count int) []string {
 	return names
 }
 
-// What zones say: on and off hold whichever zone is in maintenance. The others say it only for a
-// driver that was never deployed; unknown says nothing even then.
+// The results of lists: on and off are valid whichever zone is in maintenance. The other results
+// are valid only for a driver that was never deployed; unknown is no result for it either.
 const (
 	on, off          = "on", "off"
 	firstOn          = "on at first"
@@ -125,8 +125,8 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// TestTopologyIsImmuneToMaintenance takes any zones of a cloud out of service: what was certain is
-// never contradicted.
+// TestTopologyIsImmuneToMaintenance makes any zones of a cloud unavailable, and checks that no
+// probe contradicts a certain result.
 func TestTopologyIsImmuneToMaintenance(t *testing.T) {
 	t.Parallel()
 	const zones = 3

@@ -49,7 +49,7 @@ func (t text) readCA() (string, error) {
 
 // unusable returns the error about a text. The text of err continues the name of the source.
 func (t text) unusable(err error) error {
-	return fmt.Errorf("%s %w: %s; the driver keeps the configuration it has", t.place, err, t.fix)
+	return fmt.Errorf("%s %w: %s; the driver keeps its present configuration", t.place, err, t.fix)
 }
 
 // contents is the data of a ConfigMap, empty if the ConfigMap does not exist.
@@ -92,8 +92,8 @@ func (u userConfig) override() (topology, given bool, err error) {
 	case "false":
 		return false, true, nil
 	}
-	return false, false, fmt.Errorf("%s is neither true nor false: correct it, "+
-		"or remove it to have the availability zones decide", u.topology.place)
+	return false, false, fmt.Errorf("%s is neither true nor false: set it to true or "+
+		"false, or remove it so that the availability zones determine the topology", u.topology.place)
 }
 
 // ignoredIn lists what has no effect in the ConfigMap for this driver, and what this ConfigMap
@@ -135,7 +135,7 @@ func remarks(user []byte) []SyntaxError {
 		case e.setting():
 			problem, _ = e.remark() // its error is reported when cloud.conf is generated
 		case e.counts && e.name != "":
-			problem = devicePathKey + " is ignored: the CSI driver does not know it. Remove it"
+			problem = devicePathKey + " is ignored: the CSI driver does not support it. Remove it"
 		case e.name == "" && !e.counts:
 			problem = "this section is ignored: only [" + userSection + "] is read. " +
 				"Correct its name or remove it"

@@ -18,10 +18,10 @@ func TestRemarks(t *testing.T) {
 	t.Parallel()
 	const (
 		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
-		setting = "the CSI driver does not know this setting. It knows node-volume-attach-limit, " +
+		setting = "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
 			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
 		limit  = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
-		device = "trust-device-path is ignored: the CSI driver does not know it. Remove it"
+		device = "trust-device-path is ignored: the CSI driver does not support it. Remove it"
 	)
 	for name, test := range map[string]struct {
 		user string
@@ -74,8 +74,8 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// TestIgnoredConfiguration is reported in a condition that does no harm, names place and remedy,
-// and goes when it is corrected.
+// TestIgnoredConfiguration checks that a condition without effect on CSO names the source and the
+// fix, and clears after the fix.
 func TestIgnoredConfiguration(t *testing.T) {
 	t.Parallel()
 	const (
@@ -145,7 +145,8 @@ func TestIgnoredConfiguration(t *testing.T) {
 	}
 }
 
-// TestManyMistakes make no endless condition. They are reported beside an error, too.
+// TestManyMistakes checks that the condition is bounded, and that the operator writes it in
+// addition to an error.
 func TestManyMistakes(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
@@ -164,7 +165,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// TestHostedIgnored names the cluster that the ConfigMap is in.
+// TestHostedIgnored checks that the message names the cluster of the ConfigMap.
 func TestHostedIgnored(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())

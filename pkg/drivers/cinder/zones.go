@@ -32,7 +32,7 @@ const (
 type zoneLister interface {
 	ComputeZones(context.Context) ([]openstack.Zone, error)
 	VolumeZones(context.Context) ([]openstack.Zone, error)
-	// Changed reports whether the access to OpenStack differs from that of the last login.
+	// Changed reports whether the access to OpenStack differs from the access of the last login.
 	Changed() bool
 }
 
@@ -50,7 +50,7 @@ type zoneStatus struct {
 	// becomes failingSince after a second failure.
 	rememberedSince time.Time
 
-	// zones are those of the last probe that certainly confirmed the decision, or made it. They are
+	// zones are the zones of the last probe that made the decision or certainly confirmed it. They are
 	// unknown after a start.
 	zones zoneLists
 	// contradictions counts the consecutive probes that contradict the decision.

@@ -15,14 +15,15 @@ func adviceFor(c *cluster.Cluster) advice {
 	if c.Flavour == flavour.HyperShift {
 		original := c.Name(flavour.ControlPlane, "Secret", c.Namespaces.ControlPlane, credentialsSecret)
 		return advice{
-			missing: "the hosted-cluster-config-operator copies it from " + original + ": look at that one",
-			wrong: "it is a copy of " + original +
-				", which is made of the Secret that the HostedCluster names in " +
-				"spec.platform.openstack.identityRef: correct that one",
+			missing: "check " + original + ", from which the hosted-cluster-config-operator copies it",
+			wrong: "correct the Secret that the HostedCluster names in " +
+				"spec.platform.openstack.identityRef, from which HyperShift creates " + original +
+				" and this copy",
 		}
 	}
 	return advice{
-		missing: "look at CredentialsRequest manila-csi-drivers, or create it with key " + cloudsKey,
-		wrong:   "correct it",
+		missing: "check CredentialsRequest manila-csi-drivers, or create the Secret with key " +
+			cloudsKey,
+		wrong: "correct it",
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// podSpecs are the driver's pods in a flavour: of the controller and of the nodes.
+// podSpecs returns the driver's pods in a flavour: of the controller and of the nodes.
 func podSpecs(t *testing.T, f flavour.Flavour) (controller, node corev1.PodSpec) {
 	t.Helper()
 	loaded, err := bundle.Load(Driver().Assets, f)
@@ -38,7 +38,7 @@ func podSpecs(t *testing.T, f flavour.Flavour) (controller, node corev1.PodSpec)
 	return deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec
 }
 
-// TestMountsAgree compares what this package says of the operands with their manifests.
+// TestMountsAgree compares the paths in this package with the manifests of the operands.
 func TestMountsAgree(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -69,8 +69,7 @@ func TestMountsAgree(t *testing.T) {
 	}
 }
 
-// driverFiles are the files of objects that the driver's container finds, and which key of which
-// object each is.
+// driverFiles returns the files in the driver's container, with the object and the key of each.
 func driverFiles(pod corev1.PodSpec) map[string]string {
 	files := map[string]string{}
 	i := slices.IndexFunc(pod.Containers,
@@ -99,7 +98,7 @@ func driverFiles(pod corev1.PodSpec) map[string]string {
 	return files
 }
 
-// TestNamesAgree compares names that both this package and the manifests have.
+// TestNamesAgree compares the names in this package with the names in the manifests.
 func TestNamesAgree(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {

@@ -19,12 +19,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// caCopierName makes the condition type ResourceSyncControllerDegraded, which users and alerts know
-// from the controller in library-go. That controller copies only within a cluster.
+// caCopierName is the name of library-go's controller, so that the condition type is still
+// ResourceSyncControllerDegraded. That controller copies only within a cluster.
 const caCopierName = "ResourceSyncController"
 
-// caSource is the ConfigMap with the CA of the cloud, in the namespace of the owner of the control
-// plane.
+// caSource is the ConfigMap with the CA of the cloud, on the control plane side.
 type caSource struct {
 	cluster  *cluster.Cluster
 	lister   corelisters.ConfigMapNamespaceLister
@@ -46,7 +45,7 @@ func (s caSource) place() string {
 }
 
 // read returns the CA, or "". It ignores the rest of the ConfigMap, which may contain old
-// passwords, and on HyperShift belongs to the owner of the control plane.
+// passwords. On HyperShift the provider owns the ConfigMap.
 func (s caSource) read() (string, error) {
 	source, err := s.lister.Get(s.cluster.Namespaces.CloudConfig)
 	if apierrors.IsNotFound(err) {
@@ -129,7 +128,7 @@ func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error 
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("keeping %s a copy of %s: %w", copyPlace, c.source.place(), err)
+		return fmt.Errorf("updating %s, a copy of %s: %w", copyPlace, c.source.place(), err)
 	}
 	return nil
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// copyWith is the ConfigMap that the nodes mount.
+// copyWith returns the ConfigMap that the nodes mount.
 func copyWith(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloud-provider-config"}, Data: data,
 	}
 }
 
-// copyBench drives the controller by hand.
+// copyBench runs single syncs of the controller.
 type copyBench struct {
 	*caCopier
 	fake   *clustertest.Fake
@@ -44,7 +44,7 @@ func newCopyBench(t *testing.T, seed clustertest.Seed) copyBench {
 	return b
 }
 
-// put makes a ConfigMap of a side this one; without data it is deleted.
+// put writes the ConfigMap to a side, or deletes it if it has no data.
 func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap) {
 	t.Helper()
 	api := b.fake.Side(side).Kube.CoreV1().ConfigMaps(object.Namespace)
@@ -60,7 +60,7 @@ func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap
 	}
 }
 
-// run syncs once, and returns all requests to the guest and whatever was written to a management
+// run syncs once, and returns all requests to the guest side and the writes to the management
 // cluster.
 func (b copyBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
@@ -88,7 +88,7 @@ func (b copyBench) run(t *testing.T) ([]string, error) {
 	return requests, err
 }
 
-// settle waits until the cache of a side has the ConfigMap that its API server has.
+// settle waits until the cache of a side contains the ConfigMap of its API server.
 func (b copyBench) settle(t *testing.T, side flavour.Side, namespace, name string) {
 	t.Helper()
 	clients := b.fake.Side(side)
@@ -100,7 +100,7 @@ func (b copyBench) settle(t *testing.T, side flavour.Side, namespace, name strin
 		func() (*corev1.ConfigMap, error) { return cached.ConfigMaps(namespace).Get(name) })
 }
 
-// data is what the copy holds, nil if there is none.
+// data returns the data of the copy, nil if the copy does not exist.
 func (b copyBench) data(t *testing.T) map[string]string {
 	t.Helper()
 	found, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config",
@@ -114,8 +114,8 @@ func (b copyBench) data(t *testing.T) map[string]string {
 	return found.Data
 }
 
-// TestCACopy goes through the life of a source and its copy, which contains the CA and nothing else
-// of the source.
+// TestCACopy creates, changes and deletes a source, and checks that the copy contains the CA and
+// nothing else.
 func TestCACopy(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
@@ -178,7 +178,8 @@ func TestCACopy(t *testing.T) {
 	}
 }
 
-// TestWorkloadsWaitForTheCopy which an upgrade changes: its content rolls them out.
+// TestWorkloadsWaitForTheCopy checks that workloads wait for a copy that an upgrade changes,
+// because its content rolls them out.
 func TestWorkloadsWaitForTheCopy(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -207,8 +208,7 @@ func TestSourceWithoutCAHasNoCopy(t *testing.T) {
 	}
 }
 
-// TestCopyContainsTheCAOnly has a source with binary keys, and with metadata that is addressed to
-// others.
+// TestCopyContainsTheCAOnly uses a source with binary keys, and with metadata for other components.
 func TestCopyContainsTheCAOnly(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -253,15 +253,15 @@ func TestCopyOfAnUnmanagedOperator(t *testing.T) {
 	}
 }
 
-// TestCopierIsWoken by what happens to source and copy, and tells in its condition what it cannot
-// do.
+// TestCopierIsWoken checks that changes of source and copy trigger the controller, and that its
+// condition reports failures.
 func TestCopierIsWoken(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour]string{
-		flavour.Standalone: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
+		flavour.Standalone: "updating ConfigMap openshift-manila-csi-driver/cloud-provider-config, " +
 			"a copy of ConfigMap openshift-config/cloud-provider-config: refused",
-		flavour.HyperShift: "keeping ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
-			"of the guest cluster a copy of ConfigMap clusters-a/openstack-cloud-config " +
+		flavour.HyperShift: "updating ConfigMap openshift-manila-csi-driver/cloud-provider-config " +
+			"of the guest cluster, a copy of ConfigMap clusters-a/openstack-cloud-config " +
 			"of the management cluster: refused",
 	} {
 		t.Run(string(f), func(t *testing.T) {
@@ -288,7 +288,8 @@ func TestCopierIsWoken(t *testing.T) {
 	}
 }
 
-// refuseUpdates of the guest's copy to a CA of that name.
+// refuseUpdates makes the API server of the guest side refuse updates of the copy to a CA of that
+// name.
 func refuseUpdates(fake *clustertest.Fake) {
 	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		update, ok := action.(clienttesting.UpdateAction)
@@ -301,7 +302,7 @@ func refuseUpdates(fake *clustertest.Fake) {
 	fake.Guest.PrependReactor("update", "configmaps", react)
 }
 
-// condition is status and message of the condition that users know (0008).
+// condition returns the status and the message of ResourceSyncControllerDegraded (decision 0008).
 func (b copyBench) condition(t *testing.T) string {
 	t.Helper()
 	found := v1helpers.FindOperatorCondition(b.fake.State.Conditions(t),

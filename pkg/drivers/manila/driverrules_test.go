@@ -8,8 +8,8 @@ import (
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 )
 
-// driverNeeds are the driver's rules about its Secret: of each group that a key names, exactly one
-// key must be there.
+// driverNeeds returns the driver's rules about its Secret: for each key, the groups of which the
+// Secret must contain exactly one key.
 func driverNeeds() map[string][][]string {
 	passwordOrCert := [][]string{{"os-password", "os-clientCertPath"}}
 	return map[string][][]string{
@@ -47,7 +47,7 @@ func driverNeeds() map[string][][]string {
 	}
 }
 
-// refusals are what the driver has against a Secret.
+// refusals returns the reasons for which the driver refuses a Secret.
 func refusals(secret map[string]string) []string {
 	var faults []string
 	needs := driverNeeds()
@@ -72,7 +72,7 @@ func refusals(secret map[string]string) []string {
 	return faults
 }
 
-// driverLogin is what the driver makes of the explicit keys.
+// driverLogin returns the login that the driver derives from the explicit keys.
 func driverLogin(secret map[string]string) *clientconfig.AuthInfo {
 	return &clientconfig.AuthInfo{
 		AuthURL:                     secret["os-authURL"],

@@ -55,7 +55,7 @@ CFdnFAIgUpc2Uy7KBeSNW9/32VLtGsuPNb54x56lM25I0FdpZYA=
 // hosted is the namespace of a hosted control plane.
 const hosted = "clusters-a"
 
-// dependencies are of a standalone cluster with these objects.
+// dependencies returns the Dependencies of a standalone cluster with these objects.
 func dependencies(
 	t *testing.T, objects ...runtime.Object,
 ) (*clustertest.Fake, plugin.Dependencies) {
@@ -63,7 +63,7 @@ func dependencies(
 	return dependenciesOf(t, clustertest.Seed{Guest: objects})
 }
 
-// dependenciesOf are of the seed, with a driver that is managed.
+// dependenciesOf returns the Dependencies of the seed, with a managed driver.
 func dependenciesOf(t *testing.T, seed clustertest.Seed) (*clustertest.Fake, plugin.Dependencies) {
 	t.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, Namespace
@@ -76,7 +76,7 @@ func dependenciesOf(t *testing.T, seed clustertest.Seed) (*clustertest.Fake, plu
 	}
 }
 
-// sourceOf is the ConfigMap with the cloud's CA where a flavour has it.
+// sourceOf returns the ConfigMap with the CA of the cloud in the namespace of a flavour.
 func sourceOf(f flavour.Flavour, data map[string]string) *corev1.ConfigMap {
 	meta := metav1.ObjectMeta{Namespace: "openshift-config", Name: "cloud-provider-config"}
 	if f == flavour.HyperShift {
@@ -85,7 +85,7 @@ func sourceOf(f flavour.Flavour, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: meta, Data: data}
 }
 
-// seedWith has objects of the controller side and of the guest side.
+// seedWith returns a seed with objects of the control plane side and of the guest side.
 func seedWith(f flavour.Flavour, controller, guest []runtime.Object) clustertest.Seed {
 	if f == flavour.Standalone {
 		return clustertest.Seed{Flavour: f, Guest: slices.Concat(controller, guest)}
@@ -105,8 +105,8 @@ func csiDriver(
 	}
 }
 
-// settleOne waits until the object that an informer has is the one that the API server has, but for
-// managed fields, or none is.
+// settleOne waits until an informer and the API server have the same object, apart from managed
+// fields, or none.
 func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) {
 	t.Helper()
 	listed := func(object T, err error) ([]T, error) {
@@ -127,7 +127,7 @@ func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) 
 	}, func() ([]T, error) { return listed(cached()) })
 }
 
-// settle waits until what an informer has is what the API server has.
+// settle waits until an informer has the same objects as the API server.
 func settle[T any](t *testing.T, served, cached func() ([]T, error)) {
 	t.Helper()
 	err := poll(t, func(context.Context) (bool, error) {
@@ -168,13 +168,13 @@ func eventually(t *testing.T, done func() bool) {
 	}
 }
 
-// acceptor holds new credentials back, or does not.
+// acceptor is a hook.Acceptance; held means that OpenStack has not accepted the credentials.
 type acceptor struct{ held atomic.Bool }
 
 func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held.Load() }
 func (a *acceptor) Informer() factory.Informer { return quiet{} }
 
-// quiet is an informer of nothing.
+// quiet is an informer without events.
 type quiet struct{}
 
 func (quiet) AddEventHandler(

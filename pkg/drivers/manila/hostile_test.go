@@ -16,7 +16,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-// messages are those of the events with a reason.
+// messages returns the messages of the events with a reason.
 func (b classBench) messages(t *testing.T, reason string) []string {
 	t.Helper()
 	recorder, ok := b.recorder.(events.InMemoryRecorder)
@@ -32,8 +32,8 @@ func (b classBench) messages(t *testing.T, reason string) []string {
 	return messages
 }
 
-// TestUnprintableTypesGetNoClass: a name that would break a terminal or a page goes into no object,
-// and the other types are well.
+// TestUnprintableTypesGetNoClass: no object contains a name that would break a terminal or a web
+// page, and the other types get their classes.
 func TestUnprintableTypesGetNoClass(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
@@ -71,8 +71,8 @@ func TestCloudThatInventsTypes(t *testing.T) {
 	b.writes(t)
 	told := b.messages(t, "ShareTypeIgnored")
 	if len(told) == 0 ||
-		!strings.Contains(told[0], `share type "new-b" gets no StorageClass: there are 1000 of the `+
-			`driver already`) {
+		!strings.Contains(told[0], `share type "new-b" gets no StorageClass: the driver has 1000 `+
+			`StorageClasses already`) {
 		t.Errorf("told %q", told)
 	}
 }

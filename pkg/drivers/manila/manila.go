@@ -79,7 +79,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, nil
 }
 
-// newCredentials tries the driver Secret, which may differ from the operator's own credentials.
+// newCredentials returns the controller that tests the driver Secret, which may differ from the
+// operator's own credentials.
 func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
 	cloud := credential.Cloud{
 		Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock,
@@ -108,8 +109,8 @@ func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) 
 }
 
 // staleConditions returns the conditions that csi-driver-manila-operator (up to 4.17) and
-// csi-operator (from 4.18) leave behind. CSO would report the driver as disabled for ever because
-// of a type that ends in Disabled.
+// OpenShift's csi-operator (from 4.18) leave behind. CSO would report the driver as disabled
+// forever because of a type that ends in Disabled.
 func staleConditions() []string {
 	return []string{
 		"OpenStackManilaDeploymentVersionControllerDegraded",

@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// TestInputs finds each object that the operands mount among what rolls them out.
+// TestInputs checks that each object that the operands mount is a rollout input.
 func TestInputs(t *testing.T) {
 	t.Parallel()
 	object := func(namespace, name string) metav1.ObjectMeta {
@@ -79,7 +79,8 @@ func TestStaleConditions(t *testing.T) {
 			t.Errorf("%s lacks the suffix that library-go gives", condition)
 		}
 	}
-	// A Disabled that stays hides the driver for ever, a Degraded degrades the cluster for ever.
+	// A leftover Disabled condition reports the driver as disabled forever; a leftover Degraded
+	// condition degrades the cluster forever.
 	for _, condition := range []string{
 		"CSIControllerDisabled", "OpenStackManilaDeploymentVersionControllerDegraded",
 	} {
@@ -89,8 +90,8 @@ func TestStaleConditions(t *testing.T) {
 	}
 }
 
-// TestComponent: csi-operator leads under the same name, so during an upgrade or a rollback only
-// one of the two works.
+// TestComponent: OpenShift's csi-operator uses the same Lease, so only one of the two is active
+// during an upgrade or a rollback.
 func TestComponent(t *testing.T) {
 	t.Parallel()
 	if got := Driver().Component; got != "openstack-manila-csi-driver-operator" {

@@ -53,7 +53,7 @@ func classNames(types []string, existing map[string]*storagev1.StorageClass) map
 	return names
 }
 
-// plainName follows the rule of csi-driver-manila-operator and csi-operator.
+// plainName follows the rule of csi-driver-manila-operator and OpenShift's csi-operator.
 func plainName(shareType string) string {
 	return classPrefix + strings.ReplaceAll(strings.ToLower(shareType), "_", "-")
 }
@@ -88,10 +88,11 @@ const (
 func unusable(shareType string, room int) string {
 	switch {
 	case strings.ContainsFunc(shareType, func(r rune) bool { return !unicode.IsGraphic(r) }):
-		return "its name has characters that cannot be printed. Ask the cloud's administrator to " +
+		return "its name contains unprintable characters. Ask the administrator of the cloud to " +
 			"rename it"
 	case room <= 0:
-		return fmt.Sprintf("there are %d of the driver already. Delete those whose share types are gone",
+		return fmt.Sprintf("the driver has %d StorageClasses already. Delete those whose share types no "+
+			"longer exist",
 			maxClasses)
 	}
 	return ""

@@ -126,7 +126,7 @@ func TestClassNamesOfMany(t *testing.T) {
 	}
 }
 
-// TestClassNameLikeAHash has a type that is named like the class of another.
+// TestClassNameLikeAHash uses a type with the name of the class of another type.
 func TestClassNameLikeAHash(t *testing.T) {
 	t.Parallel()
 	mimic := strings.TrimPrefix(hashedName("foo_bar"), classPrefix)
@@ -139,7 +139,7 @@ func TestClassNameLikeAHash(t *testing.T) {
 	}
 }
 
-// TestClassNamesHold asks of random sets of types what must hold for all.
+// TestClassNamesHold checks rules that apply to all sets of types, with random sets.
 func TestClassNamesHold(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to be repeatable
@@ -184,7 +184,7 @@ func TestClassNamesHold(t *testing.T) {
 	}
 }
 
-// made are the classes that names lead to.
+// made returns the classes with these names.
 func made(names map[string]string) map[string]*storagev1.StorageClass {
 	classes := map[string]*storagev1.StorageClass{}
 	for shareType, name := range names {

@@ -18,14 +18,14 @@ func cloudsYAML(entry, auth string) string {
 
 const aPassword = "username: u, password: p, project_name: prj, "
 
-// translation is what is to become of a cloud.
+// translation is a cloud and the expected Secret.
 type translation struct {
 	name, entry, auth string
 	ca                authority
 	want              map[string]string
 }
 
-// with is a password login with further keys.
+// with returns a password login with more keys.
 func with(more ...map[string]string) map[string]string {
 	secret := map[string]string{
 		"os-authURL": authURL, "os-userName": "u", "os-password": "p", "os-projectName": "prj",
@@ -166,7 +166,7 @@ func TestTranslateOtherLogin(t *testing.T) {
 			},
 		},
 		{
-			// What the driver's reader of clouds.yaml does not read is given to it.
+			// The Secret contains the fields that the driver does not read from clouds.yaml.
 			name: "user by ID with all", entry: "region_name: R, interface: internal, verify: false,",
 			ca:   authority{aCA, mountedCA},
 			auth: "user_id: u, password: p, project_id: i",
@@ -179,8 +179,8 @@ func TestTranslateOtherLogin(t *testing.T) {
 	})
 }
 
-// checkTranslations compares Secrets, and asks whether the driver takes them and logs in like
-// everybody else.
+// checkTranslations compares Secrets, and checks that the driver accepts them and sends the same
+// login as other clients.
 func checkTranslations(t *testing.T, tests []translation) {
 	t.Helper()
 	for _, test := range tests {

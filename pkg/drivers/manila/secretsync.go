@@ -90,7 +90,7 @@ func (c *secretSyncController) translation() (map[string]string, error) {
 	}
 	cloud, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s; the driver keeps the credentials it has", err, advice.wrong)
+		return nil, fmt.Errorf("%w: %s; the driver keeps its present credentials", err, advice.wrong)
 	}
 	ca, err := c.authority(credentials)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 	}
 	if err := openstack.CheckCA([]byte(ca.pem)); err != nil {
 		return authority{}, fmt.Errorf(
-			"%s %w: correct it; the driver keeps the credentials and the CA it has", place, err)
+			"%s %w: correct it; the driver keeps its present credentials and CA", place, err)
 	}
 	return ca, nil
 }

@@ -40,7 +40,7 @@ func credentials(text string) *corev1.Secret {
 	return secret("manila-cloud-credentials", map[string]string{"clouds.yaml": text})
 }
 
-// secretBench drives the controller by hand.
+// secretBench runs single syncs of the controller.
 type secretBench struct {
 	factory.Controller
 	fake     *clustertest.Fake
@@ -48,7 +48,7 @@ type secretBench struct {
 	accepted *acceptor
 }
 
-// newSecretBench is standalone with these objects.
+// newSecretBench returns a secretBench of a standalone cluster with these objects.
 func newSecretBench(t *testing.T, objects ...runtime.Object) secretBench {
 	t.Helper()
 	return newSecretBenchOf(t, clustertest.Seed{Guest: objects})
@@ -112,7 +112,7 @@ func (b secretBench) update(t *testing.T, object *corev1.Secret) {
 	}
 }
 
-// translated is what is made of aCloud.
+// translated is the translation of aCloud.
 func translated(ca string) map[string]string {
 	data := map[string]string{
 		"os-authURL": authURL, "os-userName": "u", "os-password": "hunter2", "os-projectName": "p",
@@ -151,8 +151,8 @@ func TestSecretIsKept(t *testing.T) {
 	expect("deleted", "create secrets/csi-manila-secrets")
 }
 
-// TestSecretWaitsForAcceptedCredentials: the driver would use new ones at its next call. A driver
-// without any gets them at once.
+// TestSecretWaitsForAcceptedCredentials: the driver would use new credentials at its next call. A
+// driver without credentials gets them immediately.
 func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)))
@@ -191,8 +191,8 @@ func TestSecretFollowsCredentials(t *testing.T) {
 	}
 }
 
-// TestCA has the CA in the first translation already: neither the copy of the ConfigMap nor pods
-// that mount it must exist.
+// TestCA checks that the first translation contains the CA, before the copy of the ConfigMap and
+// pods that mount it exist.
 func TestCA(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -236,7 +236,8 @@ func TestCA(t *testing.T) {
 	}
 }
 
-// TestSecretOfAHostedCluster is made in the guest, of the guest's credentials.
+// TestSecretOfAHostedCluster checks that the Secret is in the guest cluster and contains the
+// credentials of the guest cluster.
 func TestSecretOfAHostedCluster(t *testing.T) {
 	t.Parallel()
 	others := credentials("clouds: {}")
@@ -260,7 +261,8 @@ func TestSecretOfAHostedCluster(t *testing.T) {
 	}
 }
 
-// TestSecretWakeUps has the real controller hear of the CA that comes and goes.
+// TestSecretWakeUps runs the real controller, and checks that a CA that is added or removed
+// triggers it.
 func TestSecretWakeUps(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -308,7 +310,7 @@ func TestBadCredentialsKeepTheSecret(t *testing.T) {
 			true: {
 				secretName + " of the guest cluster ",
 				"Secret clusters-a/manila-cloud-credentials of the management cluster",
-				"the HostedCluster names in spec.platform.openstack.identityRef: correct that one;",
+				"correct the Secret that the HostedCluster names in spec.platform.openstack.identityRef, ",
 			},
 		},
 	}
@@ -360,7 +362,7 @@ func testBadCredentials(t *testing.T, b secretBench, wants []string) {
 		}
 	}
 	if b.fake.Flavour == flavour.HyperShift && strings.Contains(err.Error(), "CredentialsRequest") {
-		t.Errorf("error %q speaks of what a hosted cluster does not have", err)
+		t.Errorf("error %q names an object that a guest cluster does not contain", err)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error %q gives the password away", err)
@@ -371,8 +373,8 @@ func testBadCredentials(t *testing.T, b secretBench, wants []string) {
 	}
 }
 
-// TestUpgradeNamesNoUnmountedFile reads the Secret as pods of csi-operator do while they are not
-// rolled out yet.
+// TestUpgradeNamesNoUnmountedFile reads the Secret as pods of OpenShift's csi-operator do while
+// they are not rolled out yet.
 func TestUpgradeNamesNoUnmountedFile(t *testing.T) {
 	t.Parallel()
 	mounted := []string{
@@ -418,15 +420,15 @@ func TestUnusableCAKeepsTheSecret(t *testing.T) {
 	broken.Data["cacert"] = []byte("no PEM")
 	for f, source := range map[flavour.Flavour]string{
 		flavour.Standalone: "key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config " +
-			"holds no PEM certificate",
+			"contains no PEM certificate",
 		flavour.HyperShift: "key ca-bundle.pem of ConfigMap clusters-a/openstack-cloud-config " +
-			"of the management cluster holds no PEM certificate",
+			"of the management cluster contains no PEM certificate",
 	} {
 		old := secret("csi-manila-secrets", map[string]string{"os-authURL": "https://old"})
 		inSecret := newSecretBenchOf(t, seedWith(f, nil, []runtime.Object{old, broken}))
 		testBadCredentials(t, inSecret, []string{
 			"key cacert of Secret openshift-manila-csi-driver/manila-cloud-credentials",
-			"holds no PEM certificate",
+			"contains no PEM certificate",
 		})
 		inSource := newSecretBenchOf(t,
 			seedWith(f, []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "no PEM"})},
@@ -444,7 +446,7 @@ func TestSecretOfAnUnmanagedOperator(t *testing.T) {
 	}
 }
 
-// TestNoValueIsTold has the controller log all it can.
+// TestNoValueIsTold runs the controller at the highest log level.
 func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for the process
 	var log bytes.Buffer
 	stop := logInto(t, &log)
@@ -481,8 +483,8 @@ func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for 
 	}
 }
 
-// logInto has klog write all it can until stop. It avoids klog's own way back, which is no use
-// while informers still run.
+// logInto makes klog write everything to log until stop is called. It does not use klog's function
+// that restores the state, which is unsafe while informers run.
 func logInto(t *testing.T, log io.Writer) (stop func()) {
 	t.Helper()
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)

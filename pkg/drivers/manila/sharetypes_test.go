@@ -11,7 +11,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// lister returns always the same.
+// lister always returns the same share types.
 type lister struct {
 	types []string
 	err   error

@@ -77,8 +77,8 @@ func hasOurProvisioner(obj any) bool {
 	return !ok || class.Provisioner == string(Name)
 }
 
-// setShareTypes receives the results of the cloud probe. It wakes the controller if the share types
-// changed. A probe that did not reach Manila changes nothing.
+// setShareTypes receives the results of the cloud probe. It triggers the controller if the share
+// types changed. A probe that did not reach Manila changes nothing.
 func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]string]) {
 	if result.Err != nil || result.Reason == reasonNoManila {
 		return
@@ -134,8 +134,9 @@ func (c *storageClassController) reconcile(
 			room--
 		}
 		if class != nil && !isClassOf(class, shareType) {
-			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: the name %s is taken "+
-				"by another. Delete that one, or make one for the type by hand", shareType, name))
+			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: another StorageClass "+
+				"has the name %s. Delete that StorageClass, or create one for the share type yourself",
+				shareType, name))
 			continue
 		}
 		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }

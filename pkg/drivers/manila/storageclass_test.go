@@ -25,7 +25,7 @@ import (
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// classBench drives a storageClassController by hand.
+// classBench runs single syncs of a storageClassController.
 type classBench struct {
 	*storageClassController
 	fake     *clustertest.Fake
@@ -59,7 +59,7 @@ func (b classBench) run(t *testing.T) ([]string, error) {
 	return written, err
 }
 
-// warnings are the reasons of the warnings so far.
+// warnings returns the reasons of the warnings so far.
 func (b classBench) warnings(t *testing.T) []string {
 	t.Helper()
 	recorder, ok := b.recorder.(events.InMemoryRecorder)
@@ -75,7 +75,7 @@ func (b classBench) warnings(t *testing.T) []string {
 	return reasons
 }
 
-// writes is run where no error is expected.
+// writes calls run, and expects these writes and no error.
 func (b classBench) writes(t *testing.T, want ...string) {
 	t.Helper()
 	got, err := b.run(t)
@@ -109,7 +109,7 @@ func (b classBench) class(t *testing.T, name string) *storagev1.StorageClass {
 	return class
 }
 
-// asServed leaves out what the API server adds.
+// asServed removes the fields that the API server adds.
 func asServed() []cmp.Option {
 	return []cmp.Option{
 		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
@@ -122,7 +122,7 @@ func (b classBench) state(t *testing.T, state opv1.StorageClassStateName) {
 	b.fake.State.Set(t, csiDriver(opv1.Managed, state))
 }
 
-// wanted is what contract and users know: nothing in it may change.
+// wanted returns the expected class, whose fields must not change between releases.
 func wanted(name, shareType string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: name},
@@ -215,7 +215,7 @@ func TestWhatTheAdministratorSetStays(t *testing.T) {
 		}
 		b.writes(t)
 	})
-	t.Run("a mutable field is mended in place", func(t *testing.T) {
+	t.Run("a mutable field is updated in place", func(t *testing.T) {
 		t.Parallel()
 		changed := class.DeepCopy()
 		changed.AllowVolumeExpansion = nil
@@ -257,7 +257,7 @@ func TestForeignClassesAreNotTouched(t *testing.T) {
 	}
 }
 
-// TestClassTheCacheDoesNotKnow has a class come up between the look into the cache and the write.
+// TestClassTheCacheDoesNotKnow creates a class between the read from the cache and the write.
 func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
@@ -275,8 +275,8 @@ func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestCacheBehindOwnCreateIsNoFailure has the class in the API server, but not yet in the cache
-// that a further sync reads.
+// TestCacheBehindOwnCreateIsNoFailure syncs again before the cache contains the class that the
+// first sync created.
 func TestCacheBehindOwnCreateIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)

@@ -1,15 +1,10 @@
-// Package cloud runs the OpenStack of a devcluster, the simulator, and saves its address. Packages
-// cluster and command call it.
+// Package cloud runs the OpenStack of a devcluster, the simulator. Package cluster calls it.
 package cloud
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"os"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -41,46 +36,20 @@ func Start(ctx context.Context, tls bool) (*simulator.Simulator, error) {
 
 // Describe returns the data of the simulator for manifests, with the credentials that are valid
 // now.
-func Describe(ctx context.Context, client *simulator.Client) (fixtures.Cloud, error) {
-	info, err := client.Info(ctx)
-	if err != nil {
-		return fixtures.Cloud{}, err
-	}
+func Describe(ctx context.Context, s *simulator.Simulator) (fixtures.Cloud, error) {
 	// clouds.yaml does not name the CA, because no path is right for both the operator and the driver.
 	// The CA is a key of its own.
-	clouds, err := client.CloudsYAML(ctx, simulator.Clouds{})
+	clouds, err := s.CloudsYAML(ctx, simulator.Clouds{})
 	if err != nil {
 		return fixtures.Cloud{}, err
 	}
-	described := fixtures.Cloud{Clouds: string(clouds), Region: info.Regions[0]}
-	if info.TLS {
-		ca, err := client.CA(ctx)
+	described := fixtures.Cloud{Clouds: string(clouds), Region: s.Info().Regions[0]}
+	if s.Info().TLS {
+		ca, err := s.CA(ctx)
 		if err != nil {
 			return fixtures.Cloud{}, err
 		}
 		described.CA = string(ca)
 	}
 	return described, nil
-}
-
-// Save writes the address of the simulator to a file.
-func Save(path string, info simulator.Info) error {
-	content, err := json.MarshalIndent(info, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the address of the simulator: %w", err)
-	}
-	return paths.WriteFile(path, append(content, '\n'))
-}
-
-// Connect returns a client of the simulator whose address Save wrote.
-func Connect(path string) (*simulator.Client, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("no OpenStack simulator is running here: %w", err)
-	}
-	var info simulator.Info
-	if err := json.Unmarshal(content, &info); err != nil {
-		return nil, fmt.Errorf("decoding %q: %w", path, err)
-	}
-	return simulator.NewClient(info.Control), nil
 }

@@ -1,7 +1,6 @@
 package cloud
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,15 +16,7 @@ func TestDescribe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join(t.TempDir(), "cloud.json")
-			if err := Save(path, s.Info()); err != nil {
-				t.Fatal(err)
-			}
-			client, err := Connect(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := Describe(t.Context(), client)
+			got, err := Describe(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,12 +27,5 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("CA is %q", got.CA)
 			}
 		})
-	}
-}
-
-func TestConnectWithoutSimulator(t *testing.T) {
-	t.Parallel()
-	if _, err := Connect(filepath.Join(t.TempDir(), "cloud.json")); err == nil {
-		t.Error("no error")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -83,13 +82,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 // Environments returns the places in which operators run, in the order of the guest clusters.
 func (c *Cluster) Environments() []*Environment { return c.environments }
 
-// Cloud returns a client of the simulator, or nil without a cloud.
-func (c *Cluster) Cloud() *simulator.Client {
-	if c.cloud == nil {
-		return nil
-	}
-	return simulator.NewClient(c.cloud.Info().Control)
-}
+// Cloud returns the simulator, or nil without a cloud.
+func (c *Cluster) Cloud() *simulator.Simulator { return c.cloud }
 
 // Wait returns nil when ctx ends, and an error when the cluster fails before.
 func (c *Cluster) Wait(ctx context.Context) error {
@@ -124,8 +118,6 @@ func (c *Cluster) Stop() {
 		// It closes listeners, which end with this process anyway.
 		_ = c.cloud.Close()
 	}
-	// Readers of this file expect a running simulator.
-	_ = os.Remove(c.opts.Dir.CloudControl())
 }
 
 // controlPlanes returns all running control planes, those of guest clusters first.
@@ -172,10 +164,7 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	if c.cloud, err = cloud.Start(context.WithoutCancel(ctx), c.opts.TLS); err != nil {
 		return err
 	}
-	if err := cloud.Save(c.opts.Dir.CloudControl(), c.cloud.Info()); err != nil {
-		return err
-	}
-	described, err := cloud.Describe(ctx, c.Cloud())
+	described, err := cloud.Describe(ctx, c.cloud)
 	c.openstack = &described
 	return err
 }

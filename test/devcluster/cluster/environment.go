@@ -47,19 +47,34 @@ func (s *Environment) OperatorEnv(o fixtures.Operator) []string {
 
 func (s *Environment) isHosted() bool { return s.Guest != "" }
 
-// populate creates all objects of the environment.
-func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) error {
+// sides calls work for the objects of each cluster.
+func (s *Environment) sides(work func(*controlPlane, fixtures.Side) error) error {
 	if !s.isHosted() {
-		return populate(ctx, s.target, fixtures.Standalone(s.Operators), openstack)
+		return work(s.target, fixtures.Standalone(s.Operators))
 	}
-	if err := populate(ctx, s.target, fixtures.Guest(s.Guest, s.Operators), openstack); err != nil {
+	if err := work(s.target, fixtures.Guest(s.Guest, s.Operators)); err != nil {
 		return err
 	}
-	err := populate(ctx, s.control, fixtures.ControlPlane(s.Guest, s.Operators), openstack)
-	if err != nil {
+	return work(s.control, fixtures.ControlPlane(s.Guest, s.Operators))
+}
+
+// populate creates all objects of the environment.
+func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) error {
+	err := s.sides(func(p *controlPlane, side fixtures.Side) error {
+		return populate(ctx, p, side, openstack)
+	})
+	if err != nil || !s.isHosted() {
 		return err
 	}
 	return s.renewGuestKubeconfig(ctx)
+}
+
+// renewCredentials updates the Secrets of the operators and drivers.
+func (s *Environment) renewCredentials(ctx context.Context, openstack fixtures.Cloud) error {
+	return s.sides(func(p *controlPlane, side fixtures.Side) error {
+		side.Values.Cloud = openstack
+		return side.RenewCredentials(ctx, p.writer)
+	})
 }
 
 // populate creates the objects of one side. openstack is nil without a cloud.
@@ -159,8 +174,8 @@ func clearFiles(d paths.Dir) []error {
 		return []error{err}
 	}
 	files := []string{
-		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.CloudControl(),
-		d.Control(), d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
+		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.Control(),
+		d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
 	}
 	for _, o := range operators {
 		files = append(files, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)),

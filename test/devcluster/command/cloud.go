@@ -1,37 +1,47 @@
 package command
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 func newCloud(f *flags) *cobra.Command {
-	return group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
-		newServe(f), newShareType(f), newZones(f), newCatalog(f),
-		newOutage(f), newRecover(f), newTokens(f), newRotate(f), newClouds(f),
-		newPrint(f, "ca", "Print the certificate of the private CA",
-			func(ctx context.Context, c *simulator.Client) (any, error) {
-				ca, err := c.CA(ctx)
-				return string(ca), err
+	cloud := group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
+		newShareType(f), newZones(f), newOutage(f),
+		f.remote("recover [ID...]", "End all outages, or those with these IDs", cobra.ArbitraryArgs,
+			func(cmd *cobra.Command, r *running, ids []string) error {
+				return r.cloud.ClearFaults(cmd.Context(), ids...)
 			}),
-		newPrint(f, "info", "Print the addresses",
-			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Info(ctx) }),
-		newPrint(f, "outages", "List the faults that are on, and how often each had an effect",
-			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Faults(ctx) }),
-		newPrint(f, "counters", "Print the counters of requests, logins, connections and revocations",
-			func(ctx context.Context, c *simulator.Client) (any, error) { return c.Counters(ctx) }),
-		newLog(f),
+		f.remote("rotate-credentials",
+			"Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
+			func(cmd *cobra.Command, r *running, _ []string) error {
+				if r.cluster != nil {
+					return r.cluster.RotateCredentials(cmd.Context())
+				}
+				_, err := r.cloud.RotateCredentials(cmd.Context(), simulator.Rotation{})
+				return err
+			}),
+		f.remote("clouds-yaml", "Print a clouds.yaml with the accepted credentials", cobra.NoArgs,
+			func(cmd *cobra.Command, r *running, _ []string) error {
+				content, err := r.cloud.CloudsYAML(cmd.Context(), simulator.Clouds{})
+				cmd.Print(string(content))
+				return err
+			}),
 	)
+	cloud.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if f.running != nil && f.running.cloud == nil {
+			return errors.New("the cluster has no OpenStack")
+		}
+		return nil
+	}
+	return cloud
 }
 
 // group returns a command that only has subcommands.
@@ -44,52 +54,9 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return parent
 }
 
-// cloudCommand is a command for a running simulator.
-type cloudCommand func(cmd *cobra.Command, client *simulator.Client, args []string) error
-
-// drive returns a command for the simulator whose address is in the folder of the devcluster.
-func drive(f *flags, use, short string, args cobra.PositionalArgs, do cloudCommand) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Args: args,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := f.places()
-			if err != nil {
-				return err
-			}
-			client, err := cloud.Connect(p.dir.CloudControl())
-			if err != nil {
-				return err
-			}
-			return do(cmd, client, args)
-		},
-	}
-}
-
-// newPrint returns a command that prints what it gets, a text as it is and other values as JSON.
-func newPrint(
-	f *flags, use, short string, get func(context.Context, *simulator.Client) (any, error),
-) *cobra.Command {
-	return drive(f, use, short, cobra.NoArgs,
-		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
-			value, err := get(cmd.Context(), c)
-			if err != nil {
-				return err
-			}
-			if text, ok := value.(string); ok {
-				_, err := fmt.Fprint(cmd.OutOrStdout(), text)
-				return err
-			}
-			encoder := json.NewEncoder(cmd.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			encoder.SetEscapeHTML(false)
-			return encoder.Encode(value)
-		})
-}
-
 // newServe returns a command that runs a simulator without a cluster.
 func newServe(f *flags) *cobra.Command {
-	var config simulator.Config
-	var types []string
+	var shareTypes []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a simulated OpenStack without a cluster, until interrupted",
@@ -99,131 +66,121 @@ func newServe(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, name := range types {
-				config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: name})
-			}
-			return serveCloud(cmd, p, config)
+			return p.serveCloud(cmd, shareTypes)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&config.Listen, "listen", "127.0.0.1:0", "`address` of the OpenStack services")
-	flags.StringVar(&config.Control, "control", "127.0.0.1:0", "`address` of the control API")
-	flags.BoolVar(&config.SeparatePorts, "separate-ports", false, "use one port for each service")
-	flags.StringVar(&config.AdvertisedHost, "advertised-host", "",
-		"`host` in URLs, for clients behind a proxy")
-	flags.BoolVar(&config.TLS, "tls", false, "serve HTTPS with a private CA; see the command ca")
-	flags.StringSliceVar(&config.Regions, "regions", []string{simulator.DefaultRegion},
-		"`regions`, the default first")
-	flags.StringSliceVar(&types, "share-types", nil, "`names` of share types")
-	flags.DurationVar(&config.TokenTTL, "token-ttl", 0, "lifetime of a token (default 1h)")
-	flags.StringVar(&config.ManilaMaxVersion, "manila-max-version", "",
-		"highest Manila `microversion` (default 2.78)")
+	cmd.Flags().StringSliceVar(&shareTypes, "share-types", nil, "`names` of share types")
 	return cmd
 }
 
-func serveCloud(cmd *cobra.Command, p places, config simulator.Config) (err error) {
-	if client, err := cloud.Connect(p.dir.CloudControl()); err == nil {
-		if _, err := client.Info(cmd.Context()); err == nil {
-			return fmt.Errorf("a simulated OpenStack runs here already: %s", p.dir)
-		}
+func (p places) serveCloud(cmd *cobra.Command, shareTypes []string) (err error) {
+	var config simulator.Config
+	for _, name := range shareTypes {
+		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: name})
 	}
-	simulated, err := simulator.New(config)
+	cloud, err := simulator.New(config)
 	if err != nil {
 		return err
 	}
-	if err := simulated.Start(cmd.Context()); err != nil {
+	if err := cloud.Start(cmd.Context()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, simulated.Close()) }()
-	if err := cloud.Save(p.dir.CloudControl(), simulated.Info()); err != nil {
+	defer func() { err = errors.Join(err, cloud.Close()) }()
+	stop, err := (&running{cloud: cloud}).serve(cmd.Context(), p.dir.Control())
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(p.dir.CloudControl())) }()
-	cmd.Println("identity:", simulated.Info().AuthURL)
+	defer stop()
+	cmd.Println("identity:", cloud.Info().AuthURL)
 	<-cmd.Context().Done()
 	return nil
 }
 
-func newTokens(f *flags) *cobra.Command {
-	return group("tokens", "Revoke tokens, or change their lifetime",
-		newPrint(f, "revoke", "Revoke all tokens, and print their number",
-			func(ctx context.Context, c *simulator.Client) (any, error) { return c.RevokeTokens(ctx) }),
-		drive(f, "ttl DURATION", "Change the lifetime of tokens that are issued later",
-			cobra.ExactArgs(1),
-			func(cmd *cobra.Command, c *simulator.Client, args []string) error {
-				ttl, err := time.ParseDuration(args[0])
-				if err != nil {
-					return fmt.Errorf("decoding the lifetime: %w", err)
-				}
-				return c.SetTokenTTL(cmd.Context(), ttl)
+func newShareType(f *flags) *cobra.Command {
+	return group("share-type", "Change the share types of Manila",
+		f.remote("add NAME", "Add a share type", cobra.ExactArgs(1),
+			func(cmd *cobra.Command, r *running, args []string) error {
+				_, err := r.cloud.AddShareType(cmd.Context(), simulator.ShareType{Name: args[0]})
+				return err
+			}),
+		f.remote("remove NAME", "Remove a share type", cobra.ExactArgs(1),
+			func(cmd *cobra.Command, r *running, args []string) error {
+				return r.cloud.RemoveShareType(cmd.Context(), args[0])
 			}),
 	)
 }
 
-func newRotate(f *flags) *cobra.Command {
-	var rotation simulator.Rotation
-	cmd := drive(f, "rotate-credentials",
-		"Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
-		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
-			if _, err := c.RotateCredentials(cmd.Context(), rotation); err != nil {
-				return err
+func newZones(f *flags) *cobra.Command {
+	var unavailable []string
+	cmd := f.remote("zones compute|volume [NAME...]", "Set the availability zones of a service",
+		cobra.MinimumNArgs(1),
+		func(cmd *cobra.Command, r *running, args []string) error {
+			var zones []simulator.Zone
+			for _, name := range args[1:] {
+				zones = append(zones, simulator.Zone{Name: name})
 			}
-			p, err := f.places()
-			if err != nil {
-				return err
+			for _, name := range unavailable {
+				zones = append(zones, simulator.Zone{Name: name, Unavailable: true})
 			}
-			return renewSecrets(cmd.Context(), p, c)
+			return r.cloud.SetZones(cmd.Context(), simulator.Service(args[0]), zones...)
 		})
-	flags := cmd.Flags()
-	flags.StringVar(&rotation.Password, "password", "", "new password (default random)")
-	flags.StringVar(&rotation.ApplicationCredentialID, "application-credential-id", "",
-		"new ID (default random)")
-	flags.StringVar(&rotation.ApplicationCredentialSecret, "application-credential-secret", "",
-		"new secret (default random)")
-	flags.BoolVar(&rotation.KeepTokens, "keep-tokens", false,
-		"do not revoke the tokens of the old credentials")
+	cmd.Long = "Set the availability zones of a service, in this order. " +
+		"Without a name the service has none."
+	cmd.Flags().StringSliceVar(&unavailable, "unavailable", nil,
+		"further zones, which are listed as not available")
 	return cmd
 }
 
-func newClouds(f *flags) *cobra.Command {
-	var options simulator.Clouds
-	cmd := newPrint(f, "clouds-yaml", "Print a clouds.yaml with the accepted credentials",
-		func(ctx context.Context, c *simulator.Client) (any, error) {
-			content, err := c.CloudsYAML(ctx, options)
-			return string(content), err
-		})
-	flags := cmd.Flags()
-	flags.StringVar(&options.Cloud, "cloud", "openstack", "`name` of the cloud")
-	flags.StringVar((*string)(&options.Auth), "auth", string(simulator.Password),
-		"`method`: password, application-credential or application-credential-name")
-	flags.StringVar(&options.Region, "region", "", "`region` (default the first)")
-	flags.BoolVar(&options.NoRegion, "no-region", false, "omit the region")
-	flags.StringVar(&options.CACert, "cacert", "", "`path` of the CA file")
-	return cmd
-}
+// slowness is the default delay of mode slow. No client should wait as long.
+const slowness = 30 * time.Second
 
-func newLog(f *flags) *cobra.Command {
-	var since int
-	var reset bool
-	cmd := drive(f, "log", "Print the log of requests to the OpenStack services", cobra.NoArgs,
-		func(cmd *cobra.Command, c *simulator.Client, _ []string) error {
-			if reset {
-				return c.ResetLog(cmd.Context())
+const outageHelp = `Make OpenStack fail until recover, and print the ID of the fault. Several faults
+can be on; those that match a request apply in the order in which they were set. KIND is an HTTP
+status such as 503, or a mode.
+
+Modes about requests (all flags but --certificate):
+  hang             hold the request until the client gives up or the fault is cleared
+  slow             respond after --delay
+  reset            read the request, then reset the TCP connection
+  garbage          respond with success and a page of HTML
+  truncated        send half of the response
+  empty-catalog    issue tokens without a catalog
+
+Modes about connections, which affect all services:
+  unreachable      refuse connections; the port stays reserved. This is the default
+  reset-connect    reset every new connection at once (takes --times)
+  bad-certificate  present --certificate wrong-host, other-ca or expired (needs a cluster with --tls)`
+
+func newOutage(f *flags) *cobra.Command {
+	var fault simulator.Fault
+	cmd := f.remote("outage [KIND]", "Make OpenStack fail until recover", cobra.MaximumNArgs(1),
+		func(cmd *cobra.Command, r *running, args []string) error {
+			fault.Mode = simulator.Unreachable
+			if len(args) > 0 {
+				fault.Mode = simulator.Mode(args[0])
 			}
-			requests, err := c.Log(cmd.Context(), since)
+			if status, err := strconv.Atoi(string(fault.Mode)); err == nil {
+				fault.Mode, fault.Status = simulator.Status, status
+			}
+			if fault.Mode == simulator.Slow {
+				fault.Delay = cmp.Or(fault.Delay, slowness)
+			}
+			added, err := r.cloud.SetFault(cmd.Context(), fault)
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "NUMBER\tTIME\tCONNECTION\tTOKEN\tMETHOD\tPATH\tSTATUS\tDONE\tFAULTS")
-			for _, r := range requests {
-				fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\t%d\t%t\t%v\n", r.Number,
-					r.Time.Format("15:04:05.000"),
-					r.Connection, r.Token, r.Method, r.Path, r.Status, r.Done, r.Faults)
-			}
-			return table.Flush()
+			cmd.Println(added.ID)
+			return nil
 		})
-	cmd.Flags().IntVar(&since, "since", 0, "print only requests with a higher `number`")
-	cmd.Flags().BoolVar(&reset, "reset", false, "clear the log and the counters, and print nothing")
+	cmd.Long = outageHelp
+	flags := cmd.Flags()
+	flags.StringVar((*string)(&fault.Service), "service", "",
+		fmt.Sprintf("affected `service`, one of %v (default all)", simulator.Services()))
+	flags.StringVar(&fault.PathPrefix, "path", "", "affect only URL paths with this `prefix`")
+	flags.StringVar(&fault.Method, "method", "", "affect only this HTTP `method`")
+	flags.IntVar(&fault.Times, "times", 0, "affect only so many requests (default no limit)")
+	flags.DurationVar(&fault.Delay, "delay", 0, "delay of mode slow (default 30s)")
+	flags.StringVar((*string)(&fault.Certificate), "certificate", "",
+		"`kind` of bad certificate (default wrong-host)")
 	return cmd
 }

@@ -3,148 +3,171 @@ package command
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // runCommand runs one command line and returns its output.
 func runCommand(ctx context.Context, dir paths.Dir, line string) (string, error) {
 	var out bytes.Buffer
-	root := newRoot()
-	root.SetArgs(append(strings.Fields(line), "--dir="+string(dir)))
+	root := newRoot(nil, append(strings.Fields(line), "--dir="+string(dir)))
 	root.SetOut(&out)
 	root.SetErr(&out)
 	err := root.ExecuteContext(ctx)
 	return out.String(), err
 }
 
-// serveForTest runs `cloud serve` until the end of the test.
-func serveForTest(t *testing.T, arguments string) paths.Dir {
+// runCloud runs a cloud without a cluster, as `cloud serve` does.
+func runCloud(t *testing.T) (*simulator.Simulator, paths.Dir) {
 	t.Helper()
 	dir := paths.Dir(t.TempDir())
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := runCommand(ctx, dir, "cloud serve "+arguments)
-		ended <- err
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serve ended with %v", err)
-		}
-		if _, err := os.Stat(dir.CloudControl()); !os.IsNotExist(err) {
-			t.Errorf("the file with the address is left: %v", err)
-		}
-	})
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 20*time.Second, true,
-		func(context.Context) (bool, error) {
-			_, err := os.Stat(dir.CloudControl())
-			return err == nil, nil
-		})
+	cloud, err := simulator.New(simulator.Config{})
 	if err != nil {
-		t.Fatal("serve did not write its address")
+		t.Fatal(err)
 	}
-	return dir
+	if err := cloud.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := (&running{cloud: cloud}).serve(t.Context(), dir.Control())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return cloud, dir
 }
 
-func TestCloudCommandsControlSimulator(t *testing.T) {
+func TestCommandsChangeCloud(t *testing.T) {
 	t.Parallel()
-	dir := serveForTest(t, "--share-types a,b --tls --regions north,south --token-ttl 5m")
+	cloud, dir := runCloud(t)
 	for _, step := range []struct {
 		line string
 		want string // part of the output
 	}{
-		{"info", `"authURL": "https://127.0.0.1:`},
-		{"share-type list", `"name": "b"`},
-		{"share-type add gold --default --description shiny", ""},
-		{"share-type list", `"description": "shiny"`},
-		{"share-type order reversed", ""},
-		{"share-type remove a", ""},
+		{"share-type add gold", ""},
+		{"share-type add silver", ""},
+		{"share-type remove gold", ""},
 		{"zones compute az1 az2 --unavailable=az3", ""},
-		{"catalog remove sharev2", ""},
-		{"catalog list", `"removed": true`},
-		{"catalog restore sharev2", ""},
-		{"outage hang --service share --path /share/v2/types --method get --times 3", "fault-1"},
-		{"outage slow --delay 2s", "fault-2"},
-		{"outages", `"delay": 2000000000`},
-		{"outage slow", "fault-3"},
-		{"outages", `"delay": 30000000000`},
-		{"outage 503", "fault-4"},
-		{"outages", `"status": 503`},
-		{"outage bad-certificate --certificate expired", "fault-5"},
-		{"outages", `"certificate": "expired"`},
-		{"recover fault-1 fault-2", ""},
-		{"outage reset", "fault-6"},
-		{"outage garbage", "fault-7"},
-		{"outage truncated", "fault-8"},
-		{"outage empty-catalog", "fault-9"},
-		{"outage reset-connect", "fault-10"},
-		{"outage", "fault-11"},
-		{"outages", `"mode": "unreachable"`},
-		{"recover", ""},
-		{"tokens revoke", "0"},
-		{"tokens ttl 10m", ""},
-		{"rotate-credentials --password changed", ""},
-		{"clouds-yaml --cacert /etc/ca.crt --region south", `password: "changed"`},
-		{"clouds-yaml --auth application-credential --no-region", "application_credential_id"},
-		{"ca", "BEGIN CERTIFICATE"},
-		{"log", "NUMBER"},
-		{"log --since 1", "NUMBER"},
-		{"log --reset", ""},
-		{"counters", `"logins": 0`},
+		{"zones volume", ""},
+		{"outage reset", "fault-1\n"},
+		{"outage hang --service share --path /share --method get --times 3", "fault-2\n"},
+		{"outage slow", "fault-3\n"},
+		{"outage 503", "fault-4\n"},
+		{"outage", "fault-5\n"},
+		{"recover fault-1", ""},
+		{"rotate-credentials", ""},
+		{"clouds-yaml", "auth_url: "},
 	} {
 		out, err := runCommand(t.Context(), dir, "cloud "+step.line)
 		if err != nil || !strings.Contains(out, step.want) {
 			t.Errorf("%s: got error %v, output %q, want %q in it", step.line, err, out, step.want)
 		}
 	}
+	types, err := cloud.ShareTypes(t.Context())
+	if err != nil || len(types) != 1 || types[0].Name != "silver" {
+		t.Errorf("share types are %v, %v", types, err)
+	}
+	zones, err := cloud.Zones(t.Context(), simulator.Compute)
+	want := []simulator.Zone{{Name: "az1"}, {Name: "az2"}, {Name: "az3", Unavailable: true}}
+	if diff := cmp.Diff(want, zones); err != nil || diff != "" {
+		t.Errorf("zones: %v (-want +got):\n%s", err, diff)
+	}
+	faults, err := cloud.Faults(t.Context())
+	wanted := []simulator.Fault{
+		{
+			ID: "fault-2", Mode: simulator.Hang, Service: simulator.Share, PathPrefix: "/share",
+			Method: http.MethodGet, Times: 3,
+		},
+		{ID: "fault-3", Mode: simulator.Slow, Delay: slowness},
+		{ID: "fault-4", Mode: simulator.Status, Status: http.StatusServiceUnavailable},
+		{ID: "fault-5", Mode: simulator.Unreachable},
+	}
+	if diff := cmp.Diff(wanted, faults); err != nil || diff != "" {
+		t.Errorf("faults: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err := runCommand(t.Context(), dir, "cloud recover"); err != nil {
+		t.Error(err)
+	}
+	if faults, err := cloud.Faults(t.Context()); err != nil || len(faults) > 0 {
+		t.Errorf("after recover: %v, %v", faults, err)
+	}
 }
 
-func TestCloudCommandsExplainMistakes(t *testing.T) {
+func TestCloudServeRunsUntilInterrupted(t *testing.T) {
 	t.Parallel()
-	dir := serveForTest(t, "")
-	for line, want := range map[string]string{
-		"serve":                            "runs here already",
-		"serve --dir=DIR --listen nowhere": "missing port",
-		"serve --dir=DIR --manila-max-version two": "not of the form",
-		"info --dir=DIR":            "no OpenStack simulator is running",
-		"share-type remove missing": "does not exist",
-		"share-type order sideways": "unknown order",
-		"share-type add":            "accepts 1 arg",
-		"ca":                        "plain HTTP",
-		"outage flood":              "unknown mode",
-		"outage status":             "takes a status",
-		"outage foreign":            "takes an answer",
-		"outage 20":                 "is not an error",
-		"recover fault-7":           "does not exist",
-		"clouds-yaml --auth trust":  "unknown way to log in",
-		"tokens ttl soon":           "decoding the lifetime",
-		"zones share nova":          "has no availability zones",
-		"catalog remove dns":        "no type",
-		"rotate-credentials extra":  "unknown command",
-		"counters and more words":   "unknown command",
+	dir := paths.Dir(t.TempDir())
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := runCommand(ctx, dir, "cloud serve --share-types a,b")
+		ended <- err
+	}()
+	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 20*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := runCommand(ctx, dir, "cloud share-type remove b")
+			return err == nil, nil
+		})
+	if err != nil {
+		t.Error("the cloud executes no command")
+	}
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+	if _, err := os.Stat(dir.Control()); !os.IsNotExist(err) {
+		t.Errorf("the file with the address is left: %v", err)
+	}
+}
+
+func TestCommandsExplainMistakes(t *testing.T) {
+	t.Parallel()
+	_, dir := runCloud(t)
+	empty := paths.Dir(t.TempDir())
+	for line, test := range map[string]struct {
+		dir  paths.Dir
+		want string
+	}{
+		"cloud recover":                     {empty, "no devcluster runs here"},
+		"cloud share-type remove missing":   {dir, "does not exist"},
+		"cloud share-type add":              {dir, "accepts 1 arg"},
+		"cloud outage flood":                {dir, "unknown mode"},
+		"cloud outage 20":                   {dir, "is not an error"},
+		"cloud outage bad-certificate":      {dir, "needs a simulator that serves TLS"},
+		"cloud recover fault-7":             {dir, "does not exist"},
+		"cloud zones share nova":            {dir, "has no availability zones"},
+		"cloud rotate-credentials and more": {dir, "unknown command"},
+		"api start":                         {dir, "only an OpenStack runs here"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			folder := dir
-			if rest, other := strings.CutPrefix(line, "serve --dir=DIR"); other {
-				line, folder = "serve"+rest, paths.Dir(t.TempDir())
-			} else if rest, other := strings.CutSuffix(line, " --dir=DIR"); other {
-				line, folder = rest, paths.Dir(t.TempDir())
-			}
-			_, err := runCommand(t.Context(), folder, "cloud "+line)
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want an error with %q", err, want)
+			_, err := runCommand(t.Context(), test.dir, line)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})
+	}
+}
+
+// The process of a running devcluster must not start another one.
+func TestRunningDevclusterOnlyExecutesChanges(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range newRoot(&running{}, nil).Commands() {
+		for _, sub := range append(cmd.Commands(), cmd) {
+			if slices.Contains([]string{"serve", "run"}, sub.Name()) {
+				t.Errorf("it executes %q", sub.CommandPath())
+			}
+		}
 	}
 }
 
@@ -159,7 +182,7 @@ func TestCommandsHaveHelp(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(newRoot())
+	visit(newRoot(nil, nil))
 }
 
 func TestMainReturnsExitStatus(t *testing.T) {

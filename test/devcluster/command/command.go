@@ -20,7 +20,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/build"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
-	"github.com/openstack-csi/csi-operator/test/devcluster/control"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
@@ -39,8 +38,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM,
 		syscall.SIGHUP)
 	defer stop()
-	root := newRoot()
-	root.SetArgs(args)
+	root := newRoot(nil, args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -50,14 +48,17 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func newRoot() *cobra.Command {
+// newRoot returns the command for a command line. In the process of a running devcluster it only
+// contains commands that change it.
+func newRoot(r *running, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "devcluster",
 		Short:         "Run the operators on a real Kubernetes control plane on this machine",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	f := &flags{}
+	root.SetArgs(args)
+	f := &flags{running: r, args: args}
 	root.PersistentFlags().StringVar(&f.dir, "dir", "",
 		"folder for all state (default .devcluster in the source tree)")
 	root.PersistentFlags().StringVar(&f.binaries, "binaries", "",
@@ -65,15 +66,21 @@ func newRoot() *cobra.Command {
 			"(default K8S_BIN_DIR, and bin/k8s in the source tree without it)")
 	root.PersistentFlags().StringVar(&f.bin, "bin", "",
 		"folder of the operators' programs (default bin in the source tree)")
-	root.AddCommand(
-		newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f), newCloud(f),
-		newAPI(f), newGuest(f),
-	)
+	cloud := newCloud(f)
+	root.AddCommand(cloud, newAPI(f), newGuest(f))
+	if r == nil {
+		cloud.AddCommand(newServe(f))
+		root.AddCommand(
+			newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f))
+	}
 	return root
 }
 
 // flags are the values of the command line.
 type flags struct {
+	running *running // nil in the process of the user
+	args    []string
+
 	dir, binaries, bin string
 	cloud              string
 	tls                bool
@@ -186,7 +193,7 @@ func start(ctx context.Context, o cluster.Options) (*cluster.Cluster, func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	refuse, err := control.Serve(ctx, o.Dir.Control(), c)
+	refuse, err := (&running{cloud: c.Cloud(), cluster: c}).serve(ctx, o.Dir.Control())
 	if err != nil {
 		c.Stop()
 		return nil, nil, err

@@ -13,17 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // TestMain lets `up` start the test binary as the supervisor.
@@ -130,7 +127,6 @@ func TestUpAndDown(t *testing.T) {
 	checkNodes(t, admin)
 	checkOperators(t, dir)
 	checkRotation(t, dir, admin)
-	checkCloud(t, dir)
 	checkDeath(t, dir)
 	for range 2 {
 		mustRun(t, dir, "down")
@@ -218,32 +214,6 @@ func checkRotation(t *testing.T, dir paths.Dir, admin kubernetes.Interface) {
 		"manila-cloud-credentials", metav1.GetOptions{})
 	if err != nil || string(manila.Data["clouds.yaml"]) != clouds() {
 		t.Errorf("the Secret of Manila's driver is not the new one: %v", err)
-	}
-}
-
-func checkCloud(t *testing.T, dir paths.Dir) {
-	t.Helper()
-	mustRun(t, dir, "cloud", "outage", "503")
-	mustRun(t, dir, "cloud", "recover")
-	mustRun(t, dir, "cloud", "share-type", "add", "gold")
-	mustRun(t, dir, "cloud", "share-type", "remove", "gold")
-	if out, code := devcluster(dir, "cloud", "share-type", "remove", "gold"); code == 0 {
-		t.Errorf("a missing share type was removed:\n%s", out)
-	}
-	mustRun(t, dir, "cloud", "zones", "compute", "az1", "az2", "--unavailable=az3")
-	mustRun(t, dir, "cloud", "zones", "volume")
-	simulated, err := cloud.Connect(dir.CloudControl())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for service, want := range map[simulator.Service][]simulator.Zone{
-		simulator.Compute: {{Name: "az1"}, {Name: "az2"}, {Name: "az3", Unavailable: true}},
-		simulator.Volume:  {},
-	} {
-		got, err := simulated.Zones(t.Context(), service)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("zones of %s: %v (-want +got):\n%s", service, err, diff)
-		}
 	}
 }
 

@@ -174,13 +174,12 @@ func summary(missing []string) string {
 	return text
 }
 
-// shareTypes reads the share types from the simulator's control API, which no outage affects.
+// shareTypes returns the share types that the user of the credentials sees.
 func (s *session) shareTypes(ctx context.Context) ([]string, error) {
-	client := s.cluster.Cloud()
-	if client == nil {
+	if s.cluster.Cloud() == nil {
 		return nil, nil
 	}
-	types, err := client.ShareTypes(ctx)
+	types, err := s.cluster.Cloud().ShareTypes(ctx)
 	var names []string
 	for _, t := range types {
 		if !t.Private {

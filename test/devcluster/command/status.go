@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
 )
 
@@ -24,13 +23,6 @@ func showStatus(cmd *cobra.Command, p places, state supervisor.State) error {
 	cmd.Printf("  process    %d, since %s\n", state.PID, time.Since(state.Started).Round(time.Second))
 	cmd.Printf("  audit log  %s\n", p.dir.AuditLog())
 	cmd.Printf("  logs       %s\n", p.dir.Logs())
-	if client, err := cloud.Connect(p.dir.CloudControl()); err == nil {
-		info, err := client.Info(cmd.Context())
-		if err != nil {
-			return err
-		}
-		cmd.Printf("  OpenStack  %s, control %s\n", info.AuthURL, info.Control)
-	}
 	return p.showAccess(cmd.OutOrStdout())
 }
 

@@ -150,9 +150,6 @@ func (d Dir) Guests() ([]string, error) {
 // Control is a file with the URL at which the running devcluster takes requests.
 func (d Dir) Control() string { return d.in("control.url") }
 
-// CloudControl is a file with the address of the simulator's control API.
-func (d Dir) CloudControl() string { return d.in("cloud.json") }
-
 // State describes the running cluster.
 func (d Dir) State() string { return d.in("state.json") }
 
