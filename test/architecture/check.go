@@ -11,7 +11,7 @@ import (
 func (r Rules) Check(t Tree) []string {
 	var found []string
 	for _, p := range t.Packages {
-		found = append(found, r.names(t, p)...)
+		found = append(found, r.names(p)...)
 		found = append(found, r.levels(t, p)...)
 		found = append(found, r.links(t, p)...)
 	}
@@ -20,16 +20,15 @@ func (r Rules) Check(t Tree) []string {
 }
 
 // names checks folders; the linter compares the names of packages with their folders.
-func (r Rules) names(t Tree, p Package) []string {
-	folder := t.folderOf(p)
-	if !slices.Contains(r.Meaningless, path.Base(folder)) {
+func (r Rules) names(p Package) []string {
+	if !slices.Contains(r.Meaningless, path.Base(p.Folder)) {
 		return nil
 	}
-	return []string{folder + ": the name does not say what the package contains"}
+	return []string{p.Folder + ": the name does not say what the package contains"}
 }
 
 func (r Rules) levels(t Tree, p Package) []string {
-	from := t.folderOf(p)
+	from := p.Folder
 	own, number, ok := r.level(from)
 	if !ok {
 		return []string{from + ": has no level"}
@@ -64,7 +63,7 @@ func (r Rules) level(folder string) (string, int, bool) {
 }
 
 func (r Rules) links(t Tree, p Package) []string {
-	from := t.folderOf(p)
+	from := p.Folder
 	var found []string
 	for _, program := range r.Programs {
 		if _, ok := match(program.Folder, from); !ok {

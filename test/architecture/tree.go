@@ -22,6 +22,7 @@ type Tree struct {
 // Package is a package in the output of `go list`.
 type Package struct {
 	ImportPath                         string
+	Folder                             string // relative to the root of the module
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
 	Module                             struct{ Path string }
@@ -47,21 +48,14 @@ func Load(ctx context.Context, dir string) (Tree, error) {
 			return Tree{}, fmt.Errorf("reading the list of packages: %w", err)
 		}
 		tree.Module = p.Module.Path
+		p.Folder, _ = tree.folder(p.ImportPath)
 		tree.Packages = append(tree.Packages, p)
 	}
 }
 
 // folder returns the folder of a package, or false for a package of another module.
 func (t Tree) folder(importPath string) (string, bool) {
-	if importPath == t.Module {
-		return ".", true
-	}
 	return strings.CutPrefix(importPath, t.Module+"/")
-}
-
-func (t Tree) folderOf(p Package) string {
-	folder, _ := t.folder(p.ImportPath)
-	return folder
 }
 
 // allImports returns the imports of the package and of its tests.
@@ -86,7 +80,7 @@ func match(pattern, folder string) (string, bool) {
 // Contains returns true if the pattern matches the folder of a package.
 func (t Tree) Contains(pattern string) bool {
 	return slices.ContainsFunc(t.Packages, func(p Package) bool {
-		_, ok := match(pattern, t.folderOf(p))
+		_, ok := match(pattern, p.Folder)
 		return ok
 	})
 }
