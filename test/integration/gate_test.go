@@ -143,7 +143,7 @@ func TestRemovesDisabledConditionsOfEarlierReleases(t *testing.T) {
 	e.awaitAvailable()
 	all, err := e.conditions()
 	e.must(err)
-	found := all.withSuffix("Disabled")
+	found := all.WithSuffix("Disabled")
 	if len(found) > 0 {
 		t.Errorf("conditions %v were not removed", found)
 	}
@@ -164,7 +164,7 @@ func TestReplacesDisabledConditionsOfEarlierReleases(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		found := all.withSuffix("Disabled")
+		found := all.WithSuffix("Disabled")
 		if len(found) != 1 || found[0].Type != disabled || found[0].Reason != "NoShareTypes" {
 			return fmt.Errorf("the *Disabled conditions are %v, want %s alone", found, disabled)
 		}

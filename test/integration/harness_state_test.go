@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
 // driver returns the ClusterCSIDriver.
@@ -74,96 +76,16 @@ func (e *env) touchDriver(value string) {
 		fmt.Sprintf(`{"metadata":{"annotations":{"touched":%q}}}`, value))
 }
 
-// conditions are the conditions of a ClusterCSIDriver by type.
-type conditions map[string]opv1.OperatorCondition
-
-// has returns nil if the condition has the status, the reason unless it is empty, and a message
-// that contains all texts.
-func (c conditions) has(
-	conditionType string, status opv1.ConditionStatus, reason string, texts ...string,
-) error {
-	found, ok := c[conditionType]
-	if !ok {
-		return fmt.Errorf("there is no condition %s", conditionType)
-	}
-	if found.Status != status || reason != "" && found.Reason != reason {
-		return fmt.Errorf("condition %s is %s, reason %s (%s); want %s, reason %s",
-			conditionType, found.Status, found.Reason, found.Message, status, reason)
-	}
-	for _, text := range texts {
-		if !strings.Contains(found.Message, text) {
-			return fmt.Errorf("the message of %s is %q, want it to contain %q",
-				conditionType, found.Message, text)
-		}
-	}
-	return nil
-}
-
-// withSuffix returns the conditions whose type has the suffix, sorted by type.
-func (c conditions) withSuffix(suffix string) []opv1.OperatorCondition {
-	var found []opv1.OperatorCondition
-	for _, conditionType := range slices.Sorted(maps.Keys(c)) {
-		if strings.HasSuffix(conditionType, suffix) {
-			found = append(found, c[conditionType])
-		}
-	}
-	return found
-}
-
-// haveStatus returns nil if all conditions with the suffix have the status.
-func (c conditions) haveStatus(suffix string, status opv1.ConditionStatus) error {
-	for _, found := range c.withSuffix(suffix) {
-		if found.Status != status {
-			return fmt.Errorf("%s=%s, reason %s: %s",
-				found.Type, found.Status, found.Reason, found.Message)
-		}
-	}
-	return nil
-}
-
-// noneTrue returns nil if no condition with the suffix is True.
-func (c conditions) noneTrue(suffix string) error {
-	for _, found := range c.withSuffix(suffix) {
-		if found.Status == opv1.ConditionTrue {
-			return fmt.Errorf("%s=True, reason %s: %s", found.Type, found.Reason, found.Message)
-		}
-	}
-	return nil
-}
-
-// available returns nil if cluster-storage-operator would report the driver as available, and as
-// neither disabled, degraded nor progressing. Each workload has an *Available condition.
-func (c conditions) available(workloads int) error {
-	if found := len(c.withSuffix(opv1.OperatorStatusTypeAvailable)); found < workloads {
-		return fmt.Errorf("there are %d *Available conditions for %d workloads", found, workloads)
-	}
-	if err := c.haveStatus(opv1.OperatorStatusTypeAvailable, opv1.ConditionTrue); err != nil {
-		return err
-	}
-	if err := c.noneTrue(opv1.OperatorStatusTypeProgressing); err != nil {
-		return err
-	}
-	if disabled := c.withSuffix("Disabled"); len(disabled) > 0 {
-		return fmt.Errorf("there is condition %s (%s): %s",
-			disabled[0].Type, disabled[0].Reason, disabled[0].Message)
-	}
-	return c.noneTrue(opv1.OperatorStatusTypeDegraded)
-}
-
 // conditions returns the conditions of the ClusterCSIDriver.
-func (e *env) conditions() (conditions, error) {
+func (e *env) conditions() (readiness.Conditions, error) {
 	driver, err := e.driver()
 	if err != nil {
 		return nil, err
 	}
-	all := conditions{}
-	for _, c := range driver.Status.Conditions {
-		all[c.Type] = c
-	}
-	return all, nil
+	return readiness.Of(driver.Status.Conditions), nil
 }
 
-// hasCondition returns nil if conditions.has does.
+// hasCondition returns nil if Conditions.Has does.
 func (e *env) hasCondition(
 	conditionType string, status opv1.ConditionStatus, reason string, texts ...string,
 ) error {
@@ -171,7 +93,7 @@ func (e *env) hasCondition(
 	if err != nil {
 		return err
 	}
-	return all.has(conditionType, status, reason, texts...)
+	return all.Has(conditionType, status, reason, texts...)
 }
 
 // reports returns nil if the condition is True and its message contains all texts.
@@ -203,7 +125,7 @@ func (e *env) message(conditionType string) string {
 // degraded returns the *Degraded conditions that are True, sorted by type.
 func (e *env) degraded() ([]opv1.OperatorCondition, error) {
 	all, err := e.conditions()
-	found := all.withSuffix(opv1.OperatorStatusTypeDegraded)
+	found := all.WithSuffix(opv1.OperatorStatusTypeDegraded)
 	return slices.DeleteFunc(found, func(c opv1.OperatorCondition) bool {
 		return c.Status != opv1.ConditionTrue
 	}), err
@@ -215,16 +137,16 @@ func (e *env) notDegraded() error {
 	if err != nil {
 		return err
 	}
-	return all.noneTrue(opv1.OperatorStatusTypeDegraded)
+	return all.NoneTrue(opv1.OperatorStatusTypeDegraded)
 }
 
-// available returns nil if conditions.available does.
+// available returns nil if Conditions.Available does.
 func (e *env) available() error {
 	all, err := e.conditions()
 	if err != nil {
 		return err
 	}
-	return all.available(len(e.subject.workloads))
+	return all.Available(len(e.subject.workloads))
 }
 
 // awaitAvailable waits until the driver is available and the operator has recorded that in the
