@@ -294,7 +294,7 @@ func TestShareTypesRejectsResponsesThatAreNotFromManila(t *testing.T) {
 			s := newFixture(t, simulator.Config{})
 			s.front = strangeManila(t, body)
 			s.clouds(simulator.Clouds{})
-			s.replace(`region_name: "RegionOne"`, `region_name: ""`)
+			s.replace(`region_name: RegionOne`, `region_name: ""`)
 			s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: "Manila"})
 		})
 	}

@@ -21,7 +21,7 @@ func Start(ctx context.Context, tls bool) (*simulator.Simulator, error) {
 	s, err := simulator.New(simulator.Config{
 		TLS: tls,
 		ShareTypes: []simulator.ShareType{
-			{Name: "default", Default: true},
+			{Name: "default"},
 			{Name: "fast"},
 		},
 	})

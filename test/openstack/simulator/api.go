@@ -29,61 +29,149 @@ func (s *Simulator) CA(context.Context) ([]byte, error) {
 
 // CloudsYAML returns a clouds.yaml with the credentials that Keystone accepts now.
 func (s *Simulator) CloudsYAML(_ context.Context, options Clouds) ([]byte, error) {
-	text, err := options.render(s.info, s.keystone.current())
-	return []byte(text), err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return options.render(s.info, s.credentials)
 }
 
-// ShareTypes returns all share types, in the order of a listing.
-func (s *Simulator) ShareTypes(context.Context) ([]ShareType, error) { return s.manila.all(), nil }
+// ShareTypes returns all share types, in the order in which they were added.
+func (s *Simulator) ShareTypes(context.Context) ([]ShareType, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.types), nil
+}
 
 // AddShareType creates a share type. It fails if there is one with the same name.
-func (s *Simulator) AddShareType(_ context.Context, shareType ShareType) (ShareType, error) {
-	return s.manila.add(shareType)
+func (s *Simulator) AddShareType(_ context.Context, added ShareType) (ShareType, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.ContainsFunc(s.types, func(t ShareType) bool { return t.Name == added.Name }) {
+		return ShareType{}, fmt.Errorf("share type %q exists already", added.Name)
+	}
+	s.types = append(s.types, added)
+	return added, nil
 }
 
 // RemoveShareType deletes the share type of that name.
 func (s *Simulator) RemoveShareType(_ context.Context, name string) error {
-	return s.manila.remove(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.types, func(t ShareType) bool { return t.Name == name })
+	if i < 0 {
+		return fmt.Errorf("share type %q does not exist", name)
+	}
+	s.types = slices.Delete(s.types, i, i+1)
+	return nil
 }
 
 // SetShareTypeOrder changes the order in which share types are listed.
 func (s *Simulator) SetShareTypeOrder(_ context.Context, order Order) error {
-	return s.manila.setOrder(order)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = order
+	return nil
 }
 
-// Faults returns the active faults, with the number of their hits.
+// Zones returns the availability zones of Compute or Volume.
+func (s *Simulator) Zones(_ context.Context, service Service) ([]Zone, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.zones[service]), nil
+}
+
+// SetZones replaces the availability zones of Compute or Volume.
+func (s *Simulator) SetZones(_ context.Context, service Service, zones ...Zone) error {
+	if service != Compute && service != Volume {
+		return fmt.Errorf("service %q has no availability zones, want %s or %s", service, Compute,
+			Volume)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.zones[service] = zones
+	return nil
+}
+
+// RemoveFromCatalog removes a service type, such as sharev2, from the catalog of tokens that are
+// issued later. A client that holds a token keeps its catalog; RevokeTokens makes it log in again.
+func (s *Simulator) RemoveFromCatalog(_ context.Context, serviceType string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed[serviceType] = true
+	return nil
+}
+
+// RestoreToCatalog undoes RemoveFromCatalog.
+func (s *Simulator) RestoreToCatalog(_ context.Context, serviceType string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.removed, serviceType)
+	return nil
+}
+
+// Credentials returns the credentials that Keystone accepts now.
+func (s *Simulator) Credentials(context.Context) (Credentials, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.credentials, nil
+}
+
+// RotateCredentials replaces the secrets of the password and of the application credential.
+// Keystone refuses the old ones.
+func (s *Simulator) RotateCredentials(_ context.Context, rotation Rotation) (Credentials, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rotated := s.credentials
+	rotated.Password = rotation.Password
+	rotated.ApplicationCredentialID = rotation.ApplicationCredentialID
+	rotated.ApplicationCredentialSecret = rotation.ApplicationCredentialSecret
+	rotated.ApplicationCredentialExpiry = rotation.ApplicationCredentialExpiry
+	s.credentials = rotated.withDefaults()
+	if !rotation.KeepTokens {
+		clear(s.tokens)
+	}
+	return s.credentials, nil
+}
+
+// RevokeTokens revokes all tokens and returns the number of those that were valid.
+func (s *Simulator) RevokeTokens(context.Context) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	valid, now := 0, s.config.Now()
+	for _, expiry := range s.tokens {
+		if now.Before(expiry) {
+			valid++
+		}
+	}
+	clear(s.tokens)
+	return valid, nil
+}
+
+// Faults returns the active faults, in the order in which they were set.
 func (s *Simulator) Faults(context.Context) ([]Fault, error) { return s.faults.list(), nil }
 
 // SetFault activates a fault and returns it with its ID. It affects all later requests and
 // connections.
 func (s *Simulator) SetFault(ctx context.Context, fault Fault) (Fault, error) {
-	fault, err := fault.normalise(s.config.TLS)
+	fault, err := fault.withDefaults(s.config.TLS)
 	if err != nil {
 		return Fault{}, err
 	}
 	fault = s.faults.add(fault)
 	return fault, s.adjust(ctx,
-		func(f *frontend) bool { return fault.connection() && f.serves(fault) })
+		func(f *frontend) bool { return fault.onConnections() && fault.affects(f.services...) })
 }
 
 // ClearFaults removes the faults with the given IDs, or all if none is given, and releases held
 // requests. It closes connections that were opened with a bad certificate.
 func (s *Simulator) ClearFaults(ctx context.Context, ids ...string) error {
-	before := s.faults.list()
-	if err := s.faults.clear(ids...); err != nil {
+	cleared, err := s.faults.clear(ids)
+	if err != nil {
 		return err
 	}
-	after := map[string]bool{}
-	for _, fault := range s.faults.list() {
-		after[fault.ID] = true
-	}
 	return s.adjust(ctx, func(f *frontend) bool {
-		for _, fault := range before {
-			if fault.Mode == BadCertificate && !after[fault.ID] && f.serves(fault) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(cleared, func(fault Fault) bool {
+			return fault.Mode == BadCertificate && fault.affects(f.services...)
+		})
 	})
 }
 
@@ -95,63 +183,6 @@ func (s *Simulator) adjust(ctx context.Context, drop func(*frontend) bool) error
 		errs = append(errs, f.adjust(ctx, drop(f)))
 	}
 	return errors.Join(errs...)
-}
-
-// RevokeTokens revokes all tokens and returns their number.
-func (s *Simulator) RevokeTokens(context.Context) (int, error) {
-	count := s.keystone.revoke()
-	s.journal.revoked(count)
-	return count, nil
-}
-
-// SetTokenTTL changes the lifetime of tokens that are issued later.
-func (s *Simulator) SetTokenTTL(_ context.Context, ttl time.Duration) error {
-	if ttl <= 0 {
-		return fmt.Errorf("token life %s is not positive", ttl)
-	}
-	s.keystone.setTTL(ttl)
-	return nil
-}
-
-// Credentials returns the credentials that Keystone accepts now.
-func (s *Simulator) Credentials(context.Context) (Credentials, error) {
-	return s.keystone.current(), nil
-}
-
-// RotateCredentials replaces the secrets of the password and of the application credential.
-// Keystone refuses the old ones.
-func (s *Simulator) RotateCredentials(_ context.Context, rotation Rotation) (Credentials, error) {
-	credentials := s.keystone.rotate(rotation)
-	if !rotation.KeepTokens {
-		s.journal.revoked(s.keystone.revoke())
-	}
-	return credentials, nil
-}
-
-// Catalog returns the entries of the service catalog, including removed ones.
-func (s *Simulator) Catalog(context.Context) ([]CatalogEntry, error) {
-	return s.keystone.entries(), nil
-}
-
-// RemoveFromCatalog removes a service type, such as sharev2, from the catalog of tokens that are
-// issued later. A client that holds a token keeps its catalog; RevokeTokens makes it log in again.
-func (s *Simulator) RemoveFromCatalog(_ context.Context, serviceType string) error {
-	return s.keystone.setRemoved(serviceType, true)
-}
-
-// RestoreToCatalog undoes RemoveFromCatalog.
-func (s *Simulator) RestoreToCatalog(_ context.Context, serviceType string) error {
-	return s.keystone.setRemoved(serviceType, false)
-}
-
-// Zones returns the availability zones of Compute or Volume.
-func (s *Simulator) Zones(_ context.Context, service Service) ([]Zone, error) {
-	return s.zones.of(service)
-}
-
-// SetZones replaces the availability zones of Compute or Volume.
-func (s *Simulator) SetZones(_ context.Context, service Service, zones ...Zone) error {
-	return s.zones.set(service, zones)
 }
 
 // Log returns the requests with a number above since, oldest first. With 0 it returns all that are

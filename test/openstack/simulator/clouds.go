@@ -1,9 +1,10 @@
 package simulator
 
 import (
-	"encoding/json"
-	"fmt"
-	"strings"
+	"cmp"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"sigs.k8s.io/yaml"
 )
 
 // Auth is a way to log in.
@@ -23,80 +24,52 @@ const (
 // default region.
 type Clouds struct {
 	// Cloud is the name of the entry, "openstack" if empty.
-	Cloud string `json:"cloud,omitempty"`
+	Cloud string
 	// Auth is the way to log in, Password if empty.
-	Auth Auth `json:"auth,omitempty"`
+	Auth Auth
 	// Region is the region_name; the default region if empty.
-	Region string `json:"region,omitempty"`
-	// NoRegion leaves region_name out.
-	NoRegion bool `json:"noRegion,omitempty"`
-	// CACert is the path of a CA file to name as cacert; none if empty.
-	CACert string `json:"cacert,omitempty"`
+	Region string
+	// NoRegion omits region_name.
+	NoRegion bool
+	// CACert is the path of a CA file, the value of cacert; none if empty.
+	CACert string
 }
 
-// setting is one line of YAML; the value is written as a JSON string, which is a YAML string too.
-type setting struct{ key, value string }
-
-// render writes the file.
-func (o Clouds) render(info Info, credentials Credentials) (string, error) {
-	setDefault(&o.Cloud, "openstack")
-	setDefault(&o.Auth, Password)
-	setDefault(&o.Region, info.Regions[0])
-	kind, settings, err := o.login(credentials)
-	if err != nil {
-		return "", err
+// render returns the file.
+func (o Clouds) render(info Info, c Credentials) ([]byte, error) {
+	cloud := clouds.Cloud{
+		AuthInfo: o.login(c), AuthType: clouds.AuthV3ApplicationCredential,
+		CACertFile: o.CACert, IdentityAPIVersion: "3", Interface: "public",
 	}
-	var text strings.Builder
-	text.WriteString("clouds:\n")
-	fmt.Fprintf(&text, "  %s:\n", quote(o.Cloud))
-	text.WriteString("    auth:\n")
-	for _, line := range append([]setting{{"auth_url", info.AuthURL}}, settings...) {
-		fmt.Fprintf(&text, "      %s: %s\n", line.key, quote(line.value))
+	cloud.AuthInfo.AuthURL = info.AuthURL
+	if cloud.AuthInfo.Password != "" {
+		cloud.AuthType = clouds.AuthPassword
 	}
-	fmt.Fprintf(&text, "    auth_type: %s\n", quote(kind))
 	if !o.NoRegion {
-		fmt.Fprintf(&text, "    region_name: %s\n", quote(o.Region))
+		cloud.RegionName = cmp.Or(o.Region, info.Regions[0])
 	}
-	if o.CACert != "" {
-		fmt.Fprintf(&text, "    cacert: %s\n", quote(o.CACert))
-	}
-	text.WriteString("    identity_api_version: 3\n    interface: public\n")
-	return text.String(), nil
+	return yaml.Marshal(clouds.Clouds{
+		Clouds: map[string]clouds.Cloud{cmp.Or(o.Cloud, "openstack"): cloud},
+	})
 }
 
-// login returns the auth_type and the lines of the auth section.
-func (o Clouds) login(c Credentials) (string, []setting, error) {
+// login returns the part of the auth section that depends on the way to log in.
+func (o Clouds) login(c Credentials) *clouds.AuthInfo {
 	switch o.Auth {
-	case Password:
-		return "password", []setting{
-			{"username", c.UserName},
-			{"password", c.Password},
-			{"user_domain_name", c.DomainName},
-			{"project_name", c.ProjectName},
-			{"project_domain_name", c.DomainName},
-		}, nil
 	case ApplicationCredential:
-		return "v3applicationcredential", []setting{
-			{"application_credential_id", c.ApplicationCredentialID},
-			{"application_credential_secret", c.ApplicationCredentialSecret},
-		}, nil
+		return &clouds.AuthInfo{
+			ApplicationCredentialID:     c.ApplicationCredentialID,
+			ApplicationCredentialSecret: c.ApplicationCredentialSecret,
+		}
 	case NamedApplicationCredential:
-		return "v3applicationcredential", []setting{
-			{"application_credential_name", c.ApplicationCredentialName},
-			{"application_credential_secret", c.ApplicationCredentialSecret},
-			{"username", c.UserName},
-			{"user_domain_name", c.DomainName},
-		}, nil
+		return &clouds.AuthInfo{
+			ApplicationCredentialName:   c.ApplicationCredentialName,
+			ApplicationCredentialSecret: c.ApplicationCredentialSecret,
+			Username:                    c.UserName, UserDomainName: c.DomainName,
+		}
 	}
-	return "", nil, fmt.Errorf("unknown way to log in %q, want %s, %s or %s",
-		o.Auth, Password, ApplicationCredential, NamedApplicationCredential)
-}
-
-// quote writes a string so that YAML reads it unchanged.
-func quote(text string) string {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		return `""`
+	return &clouds.AuthInfo{
+		Username: c.UserName, Password: c.Password, UserDomainName: c.DomainName,
+		ProjectName: c.ProjectName, ProjectDomainName: c.DomainName,
 	}
-	return string(quoted)
 }

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -46,120 +47,92 @@ const (
 	BadCertificate Mode = "bad-certificate"
 )
 
-// Modes lists all modes.
-func Modes() []Mode {
+func modes() []Mode {
 	return []Mode{
 		Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, ResetConnect, Unreachable,
 		BadCertificate,
 	}
 }
 
-// Fault is a failure that is switched on with Client.SetFault. Faults that match one request are
-// applied in the order in which they were set, until one of them decides the answer: a slow 503 is
-// two faults.
+// Fault is a failure of the cloud. Faults that match one request apply in the order in which they
+// were set, until one of them decides the answer: a slow 503 is two faults.
 type Fault struct {
-	// ID is given by the simulator.
-	ID string `json:"id,omitempty"`
+	// ID is set by the simulator.
+	ID string
 	// Mode is the kind of the fault.
-	Mode Mode `json:"mode"`
-	// Service it hits; empty or "all" is every service.
-	Service Service `json:"service,omitempty"`
+	Mode Mode
+	// Service that it affects; empty is every service.
+	Service Service
 	// PathPrefix limits a request fault to URL paths (such as /share/v2/types) that start with it.
-	PathPrefix string `json:"pathPrefix,omitempty"`
+	PathPrefix string
 	// Method limits a request fault to one HTTP method.
-	Method string `json:"method,omitempty"`
-	// Times is how many requests (or connections, for reset-connect) it hits; 0 is no limit.
-	Times int `json:"times,omitempty"`
-	// Delay of mode slow.
-	Delay time.Duration `json:"delay,omitempty"`
-	// Status of mode status, 400 to 599.
-	Status int `json:"status,omitempty"`
-	// Answer of mode foreign.
-	Answer *Answer `json:"answer,omitempty"`
-	// Certificate of mode bad-certificate, WrongHost if empty.
-	Certificate Certificate `json:"certificate,omitempty"`
-	// Hits is how often it struck so far; set by the simulator.
-	Hits int `json:"hits"`
+	Method string
+	// Times is how many requests, or connections for ResetConnect, it affects; 0 is no limit.
+	Times int
+	// Delay of mode Slow.
+	Delay time.Duration
+	// Status of mode Status, 400 to 599.
+	Status int
+	// Answer of mode Foreign.
+	Answer *Answer
+	// Certificate of mode BadCertificate, WrongHost if empty.
+	Certificate Certificate
 }
 
-// connection returns whether the fault is about connections rather than requests.
-func (f Fault) connection() bool {
+// onConnections returns whether the fault affects connections, not requests.
+func (f Fault) onConnections() bool {
 	return f.Mode == ResetConnect || f.Mode == Unreachable || f.Mode == BadCertificate
 }
 
-// decisive returns whether no later fault has an effect after this one.
-func (f Fault) decisive() bool { return f.Mode != Slow && f.Mode != Hang && f.Mode != EmptyCatalog }
+// decides returns whether no later fault has an effect after this one.
+func (f Fault) decides() bool { return f.Mode != Slow && f.Mode != Hang && f.Mode != EmptyCatalog }
 
-// hits returns whether the fault is for the service.
-func (f Fault) hits(service Service) bool { return f.Service == "" || f.Service == service }
-
-// exhausted returns whether the fault has reached its number of hits.
-func (f Fault) exhausted() bool { return f.Times > 0 && f.Hits >= f.Times }
-
-// normalise sets defaults and refuses invalid combinations.
-func (f Fault) normalise(tls bool) (Fault, error) {
-	if f.Service == "all" {
-		f.Service = ""
-	}
-	f.Method, f.Hits = strings.ToUpper(f.Method), 0
-	switch {
-	case !slices.Contains(Modes(), f.Mode):
-		return f, fmt.Errorf("unknown mode %q, want one of %v", f.Mode, Modes())
-	case f.Service != "" && !known(f.Service):
-		return f, fmt.Errorf("unknown service %q, want one of %v or all", f.Service, Services())
-	case f.Times < 0:
-		return f, fmt.Errorf("times %d is negative", f.Times)
-	case f.connection() && (f.PathPrefix != "" || f.Method != ""):
-		return f, fmt.Errorf("mode %s is about connections and takes neither path prefix nor method",
-			f.Mode)
-	case f.connection() && f.Mode != ResetConnect && f.Times != 0:
-		return f, fmt.Errorf("mode %s takes no number of times: it lasts until cleared", f.Mode)
-	}
-	return f.normaliseMode(tls)
+// affects returns whether the fault is for one of the services.
+func (f Fault) affects(services ...Service) bool {
+	return f.Service == "" || slices.Contains(services, f.Service)
 }
 
-// normaliseMode checks the fields that belong to one mode only.
-func (f Fault) normaliseMode(tls bool) (Fault, error) {
+// withDefaults returns the fault with default values, or an error that explains a mistake.
+func (f Fault) withDefaults(tls bool) (Fault, error) {
+	f.Method = strings.ToUpper(f.Method)
 	switch {
-	case (f.Mode == Slow) != (f.Delay > 0):
-		return f, fmt.Errorf("mode %s with delay %s: mode slow, and no other, takes a positive delay",
-			f.Mode, f.Delay)
-	case (f.Mode == Status) != (f.Status != 0):
-		return f, fmt.Errorf("mode %s with status %d: mode status, and no other, takes a status",
-			f.Mode, f.Status)
+	case !slices.Contains(modes(), f.Mode):
+		return f, fmt.Errorf("unknown mode %q, want one of %v", f.Mode, modes())
+	case f.Service != "" && !slices.Contains(Services(), f.Service):
+		return f, fmt.Errorf("unknown service %q, want one of %v", f.Service, Services())
 	case f.Mode == Status && (f.Status < http.StatusBadRequest || f.Status > 599):
 		return f, fmt.Errorf("status %d is not an error, want 400 to 599", f.Status)
-	case (f.Mode == Foreign) != (f.Answer != nil):
-		return f, fmt.Errorf("mode %s: mode foreign, and no other, takes an answer", f.Mode)
-	case f.Mode != BadCertificate && f.Certificate != "":
-		return f, fmt.Errorf("mode %s takes no certificate", f.Mode)
-	case f.Mode == BadCertificate && !tls:
+	case f.Mode != BadCertificate:
+		return f, nil
+	case !tls:
 		return f, fmt.Errorf("mode %s needs a simulator that serves TLS", f.Mode)
 	}
-	if f.Mode == BadCertificate {
-		setDefault(&f.Certificate, WrongHost)
-		if !slices.Contains(badCertificates(), f.Certificate) {
-			return f, fmt.Errorf("unknown certificate %q, want one of %v", f.Certificate, badCertificates())
-		}
+	f.Certificate = cmp.Or(f.Certificate, WrongHost)
+	if bad := []Certificate{WrongHost, OtherCA, Expired}; !slices.Contains(bad, f.Certificate) {
+		return f, fmt.Errorf("unknown certificate %q, want one of %v", f.Certificate, bad)
 	}
 	return f, nil
 }
 
-// activeFault is a fault that is switched on. Exhausted ones stay until cleared: they may still
-// hold requests.
+// activeFault is a fault that was set. It stays after its last hit, because it may still hold
+// requests.
 type activeFault struct {
 	Fault
+	hits    int
 	cleared chan struct{}
 }
 
-// faultSet is the list of faults that are switched on.
+// isOver returns whether the fault has reached its number of hits.
+func (f *activeFault) isOver() bool { return f.Times > 0 && f.hits >= f.Times }
+
+// faultSet is the list of active faults.
 type faultSet struct {
 	mu     sync.Mutex
 	last   int
 	active []*activeFault
 }
 
-// add switches a fault on and returns it with its ID.
+// add activates a fault and returns it with its ID.
 func (s *faultSet) add(fault Fault) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,69 +142,68 @@ func (s *faultSet) add(fault Fault) Fault {
 	return fault
 }
 
-// clear switches off the faults with the given IDs, or all, and releases the requests they hold.
-func (s *faultSet) clear(ids ...string) error {
+// clear removes the faults with the given IDs, or all, releases the requests that they hold, and
+// returns them.
+func (s *faultSet) clear(ids []string) ([]Fault, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		if !slices.ContainsFunc(s.active, func(f *activeFault) bool { return f.ID == id }) {
-			return fmt.Errorf("fault %q does not exist", id)
+			return nil, fmt.Errorf("fault %q does not exist", id)
 		}
 	}
+	var cleared []Fault
 	s.active = slices.DeleteFunc(s.active, func(f *activeFault) bool {
-		gone := len(ids) == 0 || slices.Contains(ids, f.ID)
-		if gone {
-			close(f.cleared)
+		if len(ids) > 0 && !slices.Contains(ids, f.ID) {
+			return false
 		}
-		return gone
+		close(f.cleared)
+		cleared = append(cleared, f.Fault)
+		return true
 	})
-	return nil
+	return cleared, nil
 }
 
 // list returns the faults in the order in which they were set.
 func (s *faultSet) list() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	faults := make([]Fault, 0, len(s.active))
+	var faults []Fault
 	for _, fault := range s.active {
 		faults = append(faults, fault.Fault)
 	}
 	return faults
 }
 
-// strike counts and returns the faults that a request meets.
-func (s *faultSet) strike(c *call) []*activeFault {
+// hit counts and returns the faults that affect a request.
+func (s *faultSet) hit(c *call) []*activeFault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var struck []*activeFault
+	var hit []*activeFault
 	for _, fault := range s.active {
-		if fault.connection() || !fault.hits(c.service) || fault.exhausted() ||
+		if fault.onConnections() || !fault.affects(c.service) || fault.isOver() ||
 			!strings.HasPrefix(c.urlPath, fault.PathPrefix) ||
 			(fault.Method != "" && fault.Method != c.method) {
 			continue
 		}
-		fault.Hits++
-		struck = append(struck, fault)
-		if fault.decisive() {
+		fault.hits++
+		hit = append(hit, fault)
+		if fault.decides() {
 			break
 		}
 	}
-	return struck
+	return hit
 }
 
-// connection returns the first fault of a mode for any of a listener's services, and counts it if
-// it strikes.
-func (s *faultSet) connection(mode Mode, services []Service, strikes bool) (Fault, bool) {
+// hitConnection counts and returns the first fault of a mode for any of a listener's services.
+func (s *faultSet) hitConnection(mode Mode, services []Service) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, fault := range s.active {
-		if fault.Mode != mode || fault.exhausted() || !slices.ContainsFunc(services, fault.hits) {
-			continue
+		if fault.Mode == mode && !fault.isOver() && fault.affects(services...) {
+			fault.hits++
+			return fault.Fault, true
 		}
-		if strikes {
-			fault.Hits++
-		}
-		return fault.Fault, true
 	}
 	return Fault{}, false
 }

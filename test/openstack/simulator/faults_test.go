@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 )
 
 func TestRequestFaults(t *testing.T) {
@@ -85,9 +83,7 @@ func TestIdentityFaults(t *testing.T) {
 		ok    bool
 	}{
 		"status":                     {Fault{Mode: Status, Status: 503}, false},
-		"garbage":                    {Fault{Mode: Garbage}, false},
 		"truncated":                  {Fault{Mode: Truncated}, false},
-		"reset":                      {Fault{Mode: Reset}, false},
 		"other path, same service":   {Fault{Mode: Reset, PathPrefix: "/identity/v3/users"}, true},
 		"other method, same service": {Fault{Mode: Reset, Method: "get"}, true},
 	}
@@ -105,17 +101,6 @@ func TestIdentityFaults(t *testing.T) {
 				t.Errorf("%d login attempts, %d logins", got.LoginAttempts, got.Logins)
 			}
 		})
-	}
-}
-
-func TestEmptyCatalog(t *testing.T) {
-	t.Parallel()
-	_, client, ctx := run(t, Config{})
-	set(ctx, t, client, Fault{Mode: EmptyCatalog})
-	provider, endpoint, err := login(ctx, t, client, Clouds{})
-	must(t, err)
-	if _, err := openstack.NewSharedFileSystemV2(provider, endpoint); err == nil {
-		t.Error("an endpoint was found in an empty catalog")
 	}
 }
 
@@ -150,12 +135,6 @@ func TestHang(t *testing.T) {
 
 	if _, err := typeNames(ctx, service); err != nil {
 		t.Errorf("a third request met a fault for two: %v", err)
-	}
-	faults, err := client.Faults(ctx)
-	must(t, err)
-	fault.Hits = 2
-	if diff := cmp.Diff([]Fault{fault}, faults); diff != "" {
-		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 	must(t, client.ClearFaults(ctx, fault.ID))
 	if err := <-released; err != nil {
@@ -270,8 +249,8 @@ func TestConnectionFaultOfOneService(t *testing.T) {
 			if _, err := typeNames(ctx, service); err == nil {
 				t.Error("Manila answered")
 			}
-			if got := counters(ctx, t, client).ConnectionsByListener; got["identity"] != 1 {
-				t.Errorf("connections %v, want one for identity", got)
+			if got := counters(ctx, t, client).Logins; got != 1 {
+				t.Errorf("%d logins, want 1", got)
 			}
 		})
 	}
@@ -304,17 +283,10 @@ func TestRefusedFaults(t *testing.T) {
 	t.Parallel()
 	_, client, ctx := run(t, Config{})
 	tests := map[string]Fault{
-		"unknown mode":            {Mode: "flood"},
-		"unknown service":         {Mode: Hang, Service: "dns"},
-		"is negative":             {Mode: Hang, Times: -1},
-		"positive delay":          {Mode: Slow},
-		"takes a status":          {Mode: Status},
-		"takes an answer":         {Mode: Foreign},
-		"is not an error":         {Mode: Status, Status: 200},
-		"takes no certificate":    {Mode: Hang, Certificate: OtherCA},
-		"needs a simulator":       {Mode: BadCertificate},
-		"neither path prefix nor": {Mode: Unreachable, PathPrefix: "/share"},
-		"takes no number":         {Mode: Unreachable, Times: 1},
+		"unknown mode":      {Mode: "flood"},
+		"unknown service":   {Mode: Hang, Service: "dns"},
+		"is not an error":   {Mode: Status, Status: 200},
+		"needs a simulator": {Mode: BadCertificate},
 	}
 	for want, fault := range tests {
 		t.Run(want, func(t *testing.T) {

@@ -13,20 +13,20 @@ import (
 // Answer is the response of mode Foreign, in place of a response of OpenStack.
 type Answer struct {
 	// Status is 200 if zero.
-	Status int `json:"status,omitempty"`
+	Status int
 	// Header is added to the default header, which has the content type of JSON.
-	Header map[string]string `json:"header,omitempty"`
+	Header map[string]string
 	// Start is sent once, then Body, then End.
-	Start string `json:"start,omitempty"`
-	Body  string `json:"body,omitempty"`
-	End   string `json:"end,omitempty"`
+	Start string
+	Body  string
+	End   string
 	// Size is how many bytes of Body are sent at least, by repeating it; once if zero, without end if
 	// negative.
-	Size int64 `json:"size,omitempty"`
+	Size int64
 	// Gzip compresses what is sent.
-	Gzip bool `json:"gzip,omitempty"`
+	Gzip bool
 	// Pause is made before each repetition.
-	Pause time.Duration `json:"pause,omitempty"`
+	Pause time.Duration
 }
 
 // errEnough ends an answer that has no other end.

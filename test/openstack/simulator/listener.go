@@ -9,7 +9,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,12 +17,9 @@ import (
 
 // frontend is one listener with the services behind it, and the faults about connections.
 type frontend struct {
-	name     string // of the listener in the counters
-	services []Service
-	faults   *faultSet
-	journal  *journal
-	keyring  *keyring // nil is plain HTTP
-	server   *http.Server
+	simulator *Simulator
+	services  []Service
+	server    *http.Server
 
 	switching   sync.Mutex // serialises open and shut
 	address     *net.TCPAddr
@@ -57,14 +53,14 @@ func (c *connection) abort() {
 
 type connectionKey struct{}
 
-// newFrontend prepares a frontend; nothing listens yet.
-func newFrontend(name string, services []Service, handler http.Handler) *frontend {
+// newFrontend returns a frontend that does not listen yet.
+func newFrontend(s *Simulator, services []Service) *frontend {
 	return &frontend{
-		name: name, services: services, connections: map[*connection]struct{}{},
+		simulator: s, services: services, connections: map[*connection]struct{}{},
 		server: &http.Server{
-			Handler:           handler,
+			Handler:           http.HandlerFunc(s.serve),
 			ReadHeaderTimeout: time.Minute,
-			ErrorLog:          log.New(io.Discard, "", 0), // refused handshakes are what tests provoke
+			ErrorLog:          log.New(io.Discard, "", 0), // tests provoke failed handshakes
 			ConnContext:       withConnection,
 		},
 	}
@@ -78,37 +74,18 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// listen takes an address, whose port stays the same from then on. Connections wait until serve is
-// called.
-func (f *frontend) listen(ctx context.Context, address string) error {
-	f.switching.Lock()
-	defer f.switching.Unlock()
-	if err := f.open(ctx, address); err != nil {
-		return err
-	}
-	f.address = f.listener.Addr().(*net.TCPAddr)
-	return nil
-}
-
-// serve answers the connections to the listener that listen opened.
-func (f *frontend) serve() {
-	f.switching.Lock()
-	defer f.switching.Unlock()
-	f.attend()
-}
-
 // adjust applies a change of faults. Dropped connections make clients notice it.
 func (f *frontend) adjust(ctx context.Context, drop bool) error {
 	f.switching.Lock()
 	defer f.switching.Unlock()
-	_, hidden := f.faults.connection(Unreachable, f.services, false)
+	_, hidden := f.simulator.faults.hitConnection(Unreachable, f.services)
 	var err error
 	switch {
 	case hidden && f.listener != nil:
 		err = f.shut()
 	case !hidden && f.listener == nil:
-		if err = f.open(ctx, f.address.String()); err == nil {
-			f.attend()
+		if err = f.open(ctx); err == nil {
+			f.serve()
 		}
 	}
 	if drop {
@@ -117,32 +94,37 @@ func (f *frontend) adjust(ctx context.Context, drop bool) error {
 	return err
 }
 
-// serves returns whether a fault is for any service behind the listener.
-func (f *frontend) serves(fault Fault) bool { return slices.ContainsFunc(f.services, fault.hits) }
-
-// open listens, beside the reservation if there is one. The caller holds the switching lock.
-func (f *frontend) open(ctx context.Context, address string) error {
+// open listens on the same port each time, beside the reservation if there is one. Connections wait
+// until serve is called. The caller of open, serve and shut holds the switching lock.
+func (f *frontend) open(ctx context.Context) error {
+	address := "127.0.0.1:0"
+	if f.address != nil {
+		address = f.address.String()
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
 	if err != nil {
-		return fmt.Errorf("listening for %s: %w", f.name, err)
+		return fmt.Errorf("listening for %s: %w", f.services, err)
 	}
 	f.listener = listener
+	if f.address == nil {
+		f.address = listener.Addr().(*net.TCPAddr)
+	}
 	return f.reservation.Release()
 }
 
-// attend serves until the listener is closed. The caller holds the switching lock.
-func (f *frontend) attend() {
+// serve serves until the listener is closed.
+func (f *frontend) serve() {
 	var served net.Listener = &gate{Listener: f.listener, frontend: f}
-	if f.keyring != nil {
+	if f.simulator.keyring != nil {
 		served = tls.NewListener(served, f.tlsConfig())
 	}
 	go func() { _ = f.server.Serve(served) }() // ends when the listener is closed, by shut or by close
 }
 
-// shut stops listening but keeps the port. The caller holds the switching lock.
+// shut stops listening but keeps the port.
 func (f *frontend) shut() error {
 	if err := f.listener.Close(); err != nil {
-		return fmt.Errorf("closing the listener for %s: %w", f.name, err)
+		return fmt.Errorf("closing the listener for %s: %w", f.services, err)
 	}
 	f.listener = nil
 	var err error
@@ -178,11 +160,8 @@ func (f *frontend) tlsConfig() *tls.Config {
 		NextProtos:             []string{"http/1.1"},
 		SessionTicketsDisabled: true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			fault, bad := f.faults.connection(BadCertificate, f.services, true)
-			if bad {
-				return f.keyring.certificates[fault.Certificate], nil
-			}
-			return f.keyring.certificates[good], nil
+			fault, _ := f.simulator.faults.hitConnection(BadCertificate, f.services)
+			return f.simulator.keyring.certificates[fault.Certificate], nil
 		},
 	}
 }
@@ -208,9 +187,9 @@ func (g *gate) Accept() (net.Conn, error) {
 
 // admit notes a new connection, or resets it and returns nil.
 func (f *frontend) admit(conn *net.TCPConn) *connection {
-	accepted := &connection{TCPConn: conn, number: f.journal.connect(f.name), frontend: f}
+	accepted := &connection{TCPConn: conn, number: f.simulator.journal.connect(), frontend: f}
 	f.mu.Lock()
-	_, refused := f.faults.connection(ResetConnect, f.services, true)
+	_, refused := f.simulator.faults.hitConnection(ResetConnect, f.services)
 	if !refused {
 		f.connections[accepted] = struct{}{}
 	}

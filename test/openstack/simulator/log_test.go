@@ -25,26 +25,18 @@ func TestLog(t *testing.T) {
 		},
 		{
 			Number: 2, Service: Share, Region: DefaultRegion, Method: "GET", Path: "/share/v2/types",
-			Status: 200, Done: true, Connection: 1, Token: tokenHash(service.TokenID),
+			Status: 200, Done: true, Connection: 1,
 		},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Request{}, "Time", "Duration")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Request{}, "Time")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	later, err := client.Log(ctx, 1)
-	must(t, err)
-	if len(later) != 1 || later[0].Number != 2 {
-		t.Errorf("log since request 1: %v", later)
-	}
 	wantCounters := Counters{
-		Connections: 1, ConnectionsByListener: map[string]int{"all": 1},
-		Requests:      map[Service]int{Identity: 1, Share: 1},
+		Connections: 1, Requests: map[Service]int{Identity: 1, Share: 1},
 		Calls:         map[string]int{"POST /identity/v3/auth/tokens": 1, "GET /share/v2/types": 1},
-		Statuses:      map[string]int{"identity 201": 1, "share 200": 1},
 		LoginAttempts: 1, Logins: 1,
 	}
-	diff := cmp.Diff(wantCounters, counters(ctx, t, client), cmpopts.IgnoreFields(Counters{}, "Since"))
-	if diff != "" {
+	if diff := cmp.Diff(wantCounters, counters(ctx, t, client)); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
 	must(t, client.ResetLog(ctx))
@@ -74,28 +66,6 @@ func TestLogHoldsNoSecret(t *testing.T) {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("%q is in the log", secret)
 		}
-	}
-}
-
-func TestLogLimit(t *testing.T) {
-	t.Parallel()
-	_, client, ctx := run(t, Config{LogLimit: 2})
-	service := manilaClient(ctx, t, client, Clouds{})
-	for range 4 {
-		_, err := typeNames(ctx, service)
-		must(t, err)
-	}
-	requests, err := client.Log(ctx, 0)
-	must(t, err)
-	var numbers []int
-	for _, request := range requests {
-		numbers = append(numbers, request.Number)
-	}
-	if diff := cmp.Diff([]int{4, 5}, numbers); diff != "" {
-		t.Errorf("numbers kept (-want +got):\n%s", diff)
-	}
-	if total := counters(ctx, t, client).Total(); total != 5 {
-		t.Errorf("%d requests counted, want 5", total)
 	}
 }
 

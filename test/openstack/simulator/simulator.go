@@ -5,127 +5,87 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Simulator is one simulated cloud. New creates it, Start makes it listen, Client controls it,
-// Close stops it.
+// Simulator is one simulated cloud. New creates it, Start makes it listen, Close stops it.
 type Simulator struct {
 	config    Config
-	keystone  *keystone
-	manila    *manila
-	zones     *zones
-	faults    *faultSet
-	journal   *journal
-	keyring   *keyring
+	keyring   *keyring // nil without TLS
 	frontends []*frontend
+	info      Info
+	closed    context.Context
+	closing   context.CancelFunc
+	faults    faultSet
+	journal   *journal
 
-	control *http.Server
-	info    Info
-
-	started sync.Once
-	closing context.CancelFunc
-	closed  context.Context
+	mu          sync.Mutex // protects the fields below
+	credentials Credentials
+	tokens      map[string]time.Time // expiry by ID
+	removed     map[string]bool      // service types that the catalog omits
+	types       []ShareType
+	order       Order
+	zones       map[Service][]Zone
 }
 
 // Info contains the addresses of a running simulator.
 type Info struct {
-	// Control is the base URL of the control API, for NewClient.
-	Control string `json:"control"`
 	// AuthURL is the identity endpoint for clouds.yaml, with /v3.
-	AuthURL string `json:"authURL"`
+	AuthURL string
 	// Endpoints of the services in the default region, as in the catalog.
-	Endpoints map[Service]string `json:"endpoints"`
+	Endpoints map[Service]string
 	// Regions of the catalog, the default one first.
-	Regions []string `json:"regions"`
+	Regions []string
 	// TLS means that endpoints use HTTPS with a private CA.
-	TLS bool `json:"tls"`
+	TLS bool
 }
 
-// New returns a simulator that does not listen yet. Its error lists all problems of the
-// configuration.
+// New returns a simulator that does not listen yet.
 func New(config Config) (*Simulator, error) {
 	config = config.withDefaults()
-	if err := config.validate(); err != nil {
-		return nil, fmt.Errorf("configuring the OpenStack simulator: %w", err)
-	}
 	s := &Simulator{
-		config: config, faults: &faultSet{}, journal: newJournal(config.LogLimit, config.Now),
+		config: config, journal: newJournal(config.Now), credentials: config.Credentials,
+		tokens: map[string]time.Time{}, removed: map[string]bool{},
+		types: slices.Clone(config.ShareTypes),
+		zones: map[Service][]Zone{Compute: config.ComputeZones, Volume: config.VolumeZones},
 	}
-	s.keystone = newKeystone(config)
-	s.zones = newZones(config)
 	// Close ends it, whatever context Start gets.
 	s.closed, s.closing = context.WithCancel(context.Background())
-	var err error
-	if s.manila, err = newManila(config); err != nil {
-		return nil, fmt.Errorf("configuring the OpenStack simulator: %w", err)
-	}
 	if config.TLS {
-		if s.keyring, err = newKeyring(config.hosts()); err != nil {
-			return nil, err
+		hosts := []string{"localhost", "127.0.0.1"}
+		if config.AdvertisedHost != "" {
+			hosts = append(hosts, config.AdvertisedHost)
+		}
+		var err error
+		if s.keyring, err = newKeyring(hosts); err != nil {
+			return nil, fmt.Errorf("creating the certificates of the OpenStack simulator: %w", err)
 		}
 	}
-	s.frontends = s.newFrontends()
+	groups := [][]Service{Services()}
+	if config.SeparatePorts {
+		groups = [][]Service{{Identity}, {Share}, {Compute}, {Volume}}
+	}
+	for _, services := range groups {
+		s.frontends = append(s.frontends, newFrontend(s, services))
+	}
 	return s, nil
-}
-
-// hosts are the names that the certificate is for.
-func (c Config) hosts() []string {
-	hosts := []string{"localhost", "127.0.0.1"}
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
-		hosts = append(hosts, host)
-	}
-	if c.AdvertisedHost != "" {
-		hosts = append(hosts, c.AdvertisedHost)
-	}
-	return hosts
-}
-
-// newFrontends prepares the listeners: one for all services, or one for each.
-func (s *Simulator) newFrontends() []*frontend {
-	groups := map[string][]Service{"all": Services()}
-	names := []string{"all"}
-	if s.config.SeparatePorts {
-		names = nil
-		for _, service := range Services() {
-			names = append(names, string(service))
-			groups[string(service)] = []Service{service}
-		}
-	}
-	var frontends []*frontend
-	for _, name := range names {
-		f := newFrontend(name, groups[name], http.HandlerFunc(s.serve))
-		f.faults, f.journal, f.keyring = s.faults, s.journal, s.keyring
-		frontends = append(frontends, f)
-	}
-	return frontends
 }
 
 // Start listens and serves until Close is called or the context ends. A simulator starts once.
 func (s *Simulator) Start(ctx context.Context) error {
-	err := errors.New("the OpenStack simulator has been started before")
-	s.started.Do(func() { err = s.start(ctx) })
-	return err
-}
-
-func (s *Simulator) start(ctx context.Context) error {
-	address := s.config.Listen
 	for _, f := range s.frontends {
-		if err := f.listen(ctx, address); err != nil {
+		if err := f.open(ctx); err != nil {
 			return errors.Join(err, s.Close())
 		}
-		address = net.JoinHostPort(f.address.IP.String(), "0")
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Control)
-	if err != nil {
-		return errors.Join(fmt.Errorf("listening for the control API: %w", err), s.Close())
+	s.info = Info{Endpoints: map[Service]string{}, Regions: s.config.Regions, TLS: s.config.TLS}
+	for _, service := range Services() {
+		s.info.Endpoints[service] = s.endpoint(service, s.config.Regions[0])
 	}
-	s.info = s.describe("http://" + listener.Addr().String())
-	s.control = &http.Server{Handler: s.controlHandler(), ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.control.Serve(listener) }() // ends when Close closes the server
+	s.info.AuthURL = s.info.Endpoints[Identity]
 	for _, f := range s.frontends {
 		f.serve()
 	}
@@ -141,76 +101,47 @@ func (s *Simulator) Close() error {
 	for _, f := range s.frontends {
 		errs = append(errs, f.close())
 	}
-	if s.control != nil {
-		errs = append(errs, s.control.Close())
-	}
 	return errors.Join(errs...)
 }
 
 // Info returns the addresses. Call it after Start.
 func (s *Simulator) Info() Info { return s.info }
 
-// describe fills the Info of a simulator that listens.
-func (s *Simulator) describe(control string) Info {
-	info := Info{
-		Control:   control,
-		Endpoints: map[Service]string{},
-		Regions:   s.config.Regions,
-		TLS:       s.config.TLS,
-	}
-	for _, service := range Services() {
-		info.Endpoints[service] = s.endpoint(service, s.config.Regions[0]) + endpointVersion(service)
-	}
-	info.AuthURL = info.Endpoints[Identity]
-	return info
-}
-
-// endpoint is the base URL of a service in a region, without version and final slash.
+// endpoint returns the URL of a service in a region, as in the catalog.
 func (s *Simulator) endpoint(service Service, region string) string {
-	scheme := "http"
+	base := "http://"
 	if s.config.TLS {
-		scheme = "https"
+		base = "https://"
 	}
-	base := scheme + "://" + s.authority(service)
+	base += s.authority(service)
 	if region != s.config.Regions[0] {
 		base += "/" + region
 	}
-	return base + "/" + string(service)
+	version := map[Service]string{Identity: "/v3", Share: "/v2", Compute: "/v2.1", Volume: "/v3"}
+	return base + "/" + string(service) + version[service]
 }
 
 // authority returns the host and port of a service in URLs.
 func (s *Simulator) authority(service Service) string {
-	for _, f := range s.frontends {
-		for _, served := range f.services {
-			if served != service {
-				continue
-			}
-			if s.config.AdvertisedHost == "" {
-				return f.address.String()
-			}
-			return net.JoinHostPort(s.config.AdvertisedHost, fmt.Sprint(f.address.Port))
-		}
+	i := slices.IndexFunc(s.frontends,
+		func(f *frontend) bool { return slices.Contains(f.services, service) })
+	address := s.frontends[i].address
+	if s.config.AdvertisedHost == "" {
+		return address.String()
 	}
-	return ""
-}
-
-// endpointVersion is what the catalog adds to a service's base URL.
-func endpointVersion(service Service) string {
-	return map[Service]string{Identity: "/v3", Share: "/v2", Compute: "/v2.1", Volume: "/v3"}[service]
+	return net.JoinHostPort(s.config.AdvertisedHost, fmt.Sprint(address.Port))
 }
 
 // locate splits a URL path into region, service and the rest, which has no final slash.
 func (s *Simulator) locate(path string) (region string, service Service, rest string) {
 	region = s.config.Regions[0]
-	elements := strings.Split(strings.Trim(path, "/"), "/")
-	for _, other := range s.config.Regions[1:] {
-		if elements[0] == other {
-			region, elements = other, elements[1:]
-			break
-		}
+	first, rest, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	if slices.Contains(s.config.Regions[1:], first) {
+		region = first
+		first, rest, _ = strings.Cut(rest, "/")
 	}
-	if len(elements) == 0 || !known(Service(elements[0])) {
+	if !slices.Contains(Services(), Service(first)) {
 		return region, "", path
 	}
-	return region, Service(elements[0]), "/" + strings.Join(elements[1:], "/")
+	return region, Service(first), "/" + rest
 }
