@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -58,18 +57,15 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"clearing " + string(o.Dir), c.clear},
+		{"clearing " + string(o.Dir), func(context.Context) error { return o.Dir.Clear() }},
 		{"starting the OpenStack simulator", c.startCloud},
-		{"starting the Kubernetes control plane", c.startManagement},
-		{c.startingGuests(), c.startEnvironments},
+		{"starting the Kubernetes control planes", c.startControlPlanes},
 		{"creating the objects OpenShift would create", c.createFixtures},
 		{"writing kubeconfigs and the operators' files", c.writeFiles},
 		{"waiting for nodes", c.waitForNodes},
 	}
 	for _, step := range steps {
-		if step.name != "" {
-			c.say("%s", step.name)
-		}
+		c.say("%s", step.name)
 		if err := step.run(ctx); err != nil {
 			c.Stop()
 			return nil, fmt.Errorf("%s: %w", step.name, err)
@@ -139,18 +135,6 @@ func (c *Cluster) say(format string, args ...any) {
 		fmt.Sprintf(format, args...))
 }
 
-func (c *Cluster) clear(context.Context) error {
-	guests, err := c.opts.Dir.Guests()
-	if err != nil {
-		return err
-	}
-	errs := clearFiles(c.opts.Dir)
-	for _, guest := range guests {
-		errs = append(errs, clearFiles(c.opts.Dir.Guest(guest))...)
-	}
-	return errors.Join(errs...)
-}
-
 func (c *Cluster) startCloud(ctx context.Context) error {
 	switch c.opts.Cloud {
 	case cloud.None:
@@ -169,8 +153,8 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	return err
 }
 
-// startManagement starts the cluster in which the operators run.
-func (c *Cluster) startManagement(ctx context.Context) error {
+// startControlPlanes starts the cluster in which the operators run, and then the guest clusters.
+func (c *Cluster) startControlPlanes(ctx context.Context) error {
 	var definitions []string
 	if c.opts.Guests > 0 {
 		folder := c.opts.Dir.Definitions()
@@ -186,7 +170,7 @@ func (c *Cluster) startManagement(ctx context.Context) error {
 		return err
 	}
 	go c.watch(c.management)
-	return nil
+	return c.startEnvironments(ctx)
 }
 
 // watch reports the failure of a control plane.

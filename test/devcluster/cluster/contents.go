@@ -11,9 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/kubeletvolumes"
@@ -25,14 +25,6 @@ const (
 	startsAtOnce = 3
 	nodesTimeout = time.Minute
 )
-
-// startingGuests returns the name of the step startEnvironments if there are guest clusters.
-func (c *Cluster) startingGuests() string {
-	if c.opts.Guests == 0 {
-		return ""
-	}
-	return fmt.Sprintf("starting the control planes of guest clusters (%d)", c.opts.Guests)
-}
 
 // startEnvironments starts the guest clusters.
 func (c *Cluster) startEnvironments(ctx context.Context) error {
@@ -128,7 +120,7 @@ func (c *Cluster) createFixtures(ctx context.Context) error {
 		return err
 	}
 	if c.opts.Guests > 0 {
-		if err := populate(ctx, c.management, fixtures.Management(), nil); err != nil {
+		if err := fixtures.Management().Populate(ctx, c.management.writer); err != nil {
 			return err
 		}
 	}
@@ -150,11 +142,8 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 
 // waitForNodes checks that kwok and the controller manager work in all clusters.
 func (c *Cluster) waitForNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout,
-		fmt.Errorf("not ready within %s", nodesTimeout))
-	defer cancel()
 	var missing string
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true,
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, nodesTimeout, true,
 		func(ctx context.Context) (bool, error) {
 			select {
 			case err := <-c.failed:
@@ -165,48 +154,32 @@ func (c *Cluster) waitForNodes(ctx context.Context) error {
 			missing, err = c.missing(ctx)
 			return err == nil && missing == "", err
 		})
-	if err != nil && missing != "" {
+	if err != nil {
 		return fmt.Errorf("%s: %w", missing, err)
 	}
-	return err
+	return nil
 }
 
 func (c *Cluster) missing(ctx context.Context) (string, error) {
 	for _, p := range c.controlPlanes() {
-		if missing, err := p.missingNodes(ctx); err != nil || missing != "" {
-			return missing, err
+		nodes, err := p.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return "listing nodes", err
 		}
-	}
-	for _, s := range c.environments {
-		for _, namespace := range s.operandNamespaces() {
-			if missing, err := s.target.missingAccount(ctx, namespace); err != nil || missing != "" {
-				return missing, err
+		for _, node := range nodes.Items {
+			if !isReady(node) {
+				return "node " + node.Name + " is not ready", nil
 			}
 		}
 	}
-	return "", nil
-}
-
-func (p *controlPlane) missingNodes(ctx context.Context) (string, error) {
-	nodes, err := p.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", fmt.Errorf("listing nodes: %w", err)
-	}
-	for _, node := range nodes.Items {
-		if !isReady(node) {
-			return "node " + node.Name + " is not ready", nil
+	for _, s := range c.environments {
+		for _, o := range s.Operators {
+			accounts := s.target.client.CoreV1().ServiceAccounts(o.OperandNamespace)
+			_, err := accounts.Get(ctx, "default", metav1.GetOptions{})
+			if err != nil {
+				return "no ServiceAccount in " + o.OperandNamespace, client.IgnoreNotFound(err)
+			}
 		}
-	}
-	return "", nil
-}
-
-func (p *controlPlane) missingAccount(ctx context.Context, namespace string) (string, error) {
-	_, err := p.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "the controller manager has made no service accounts yet", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("looking for a service account: %w", err)
 	}
 	return "", nil
 }

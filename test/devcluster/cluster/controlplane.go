@@ -16,7 +16,6 @@ import (
 type controlPlane struct {
 	*controlplane.ControlPlane
 
-	dir    paths.Dir
 	client kubernetes.Interface
 	writer fixtures.Writer
 }
@@ -31,36 +30,26 @@ func startControlPlane(
 		drivers = append(drivers, operator.ClusterCSIDriver)
 	}
 	started, err := controlplane.Start(ctx, controlplane.Options{
-		Binaries: o.Binaries,
-		Dir:      filepath.Join(dir.ControlPlanes(), "main"),
-		Logs:     dir.Logs(),
-		AuditLog: dir.AuditLog(),
-		Stages:   build.Stages(o.Binaries),
-		CRDs:     append([]string{build.CRDs(o.Binaries)}, definitions...),
+		Binaries:   o.Binaries,
+		Dir:        filepath.Join(dir.ControlPlanes(), "main"),
+		Logs:       dir.Logs(),
+		AuditLog:   dir.AuditLog(),
+		Kubeconfig: dir.AdminKubeconfig(),
+		Stages:     build.Stages(o.Binaries),
+		CRDs:       append([]string{build.CRDs(o.Binaries)}, definitions...),
 
 		DriverNames: drivers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &controlPlane{ControlPlane: started, dir: dir}
+	p := &controlPlane{ControlPlane: started}
 	if p.client, err = kubernetes.NewForConfig(started.Config()); err == nil {
 		p.writer, err = fixtures.NewWriter(started.Config())
-	}
-	if err == nil {
-		err = p.writeAdminKubeconfig()
 	}
 	if err != nil {
 		started.Stop()
 		return nil, err
 	}
 	return p, nil
-}
-
-func (p *controlPlane) writeAdminKubeconfig() error {
-	content, err := fixtures.AdminKubeconfig(p.Config())
-	if err != nil {
-		return err
-	}
-	return paths.WriteFile(p.dir.AdminKubeconfig(), content)
 }

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -47,21 +45,27 @@ func (s *Environment) OperatorEnv(o fixtures.Operator) []string {
 
 func (s *Environment) isHosted() bool { return s.Guest != "" }
 
-// sides calls work for the objects of each cluster.
-func (s *Environment) sides(work func(*controlPlane, fixtures.Side) error) error {
-	if !s.isHosted() {
-		return work(s.target, fixtures.Standalone(s.Operators))
+// sides calls work for the objects of each cluster. openstack is nil without a cloud.
+func (s *Environment) sides(
+	openstack *fixtures.Cloud, work func(fixtures.Writer, fixtures.Side) error,
+) error {
+	do := func(p *controlPlane, side fixtures.Side) error {
+		side.Values.Cloud = openstack
+		return work(p.writer, side)
 	}
-	if err := work(s.target, fixtures.Guest(s.Guest, s.Operators)); err != nil {
+	if !s.isHosted() {
+		return do(s.target, fixtures.Standalone(s.Operators))
+	}
+	if err := do(s.target, fixtures.Guest(s.Guest, s.Operators)); err != nil {
 		return err
 	}
-	return work(s.control, fixtures.ControlPlane(s.Guest, s.Operators))
+	return do(s.control, fixtures.ControlPlane(s.Guest, s.Operators))
 }
 
 // populate creates all objects of the environment.
 func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) error {
-	err := s.sides(func(p *controlPlane, side fixtures.Side) error {
-		return populate(ctx, p, side, openstack)
+	err := s.sides(openstack, func(w fixtures.Writer, side fixtures.Side) error {
+		return side.Populate(ctx, w)
 	})
 	if err != nil || !s.isHosted() {
 		return err
@@ -70,30 +74,15 @@ func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) e
 }
 
 // renewCredentials updates the Secrets of the operators and drivers.
-func (s *Environment) renewCredentials(ctx context.Context, openstack fixtures.Cloud) error {
-	return s.sides(func(p *controlPlane, side fixtures.Side) error {
-		side.Values.Cloud = openstack
-		return side.RenewCredentials(ctx, p.writer)
+func (s *Environment) renewCredentials(ctx context.Context, openstack *fixtures.Cloud) error {
+	return s.sides(openstack, func(w fixtures.Writer, side fixtures.Side) error {
+		return side.RenewCredentials(ctx, w)
 	})
-}
-
-// populate creates the objects of one side. openstack is nil without a cloud.
-func populate(
-	ctx context.Context, p *controlPlane, side fixtures.Side, openstack *fixtures.Cloud,
-) error {
-	if openstack != nil {
-		side.Values.Cloud = *openstack
-	}
-	return side.Populate(ctx, p.writer, openstack != nil)
 }
 
 // renewGuestKubeconfig issues a new certificate for the kubeconfig in the control plane namespace.
 func (s *Environment) renewGuestKubeconfig(ctx context.Context) error {
-	config, err := s.target.Issue(userOfOperators)
-	if err != nil {
-		return err
-	}
-	content, err := fixtures.AdminKubeconfig(config)
+	content, err := s.target.Issue(userOfOperators)
 	if err != nil {
 		return err
 	}
@@ -116,10 +105,6 @@ func (s *Environment) writeFiles(ctx context.Context) error {
 		if err := paths.WriteFile(s.Dir.OperatorEnv(o.Name), []byte(env)); err != nil {
 			return err
 		}
-	}
-	first := filepath.Base(s.Dir.OperatorEnv(s.Operators[0].Name))
-	if err := os.Symlink(first, s.Dir.FirstOperatorEnv()); err != nil {
-		return fmt.Errorf("naming the environment of the first operator: %w", err)
 	}
 	return nil
 }
@@ -155,35 +140,4 @@ func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
 		Kind: kubeletvolumes.ConfigMap, Namespace: namespace, Name: caConfig,
 		Files: map[string]string{"ca-bundle.pem": filepath.Join(s.Dir.OpenStackCA(), "ca-bundle.pem")},
 	})
-}
-
-// operandNamespaces returns the namespaces of the drivers' pods in the target cluster.
-func (s *Environment) operandNamespaces() []string {
-	var names []string
-	for _, o := range s.Operators {
-		names = append(names, o.OperandNamespace)
-	}
-	return names
-}
-
-// clearFiles removes the files of an earlier cluster, perhaps of other operators. It keeps all
-// other files.
-func clearFiles(d paths.Dir) []error {
-	operators, err := fixtures.AllOperators()
-	if err != nil {
-		return []error{err}
-	}
-	files := []string{
-		d.Logs(), d.ControlPlanes(), d.OpenStack(), d.OpenStackCA(), d.AuditLog(), d.Control(),
-		d.FirstOperatorEnv(), d.AdminKubeconfig(), filepath.Dir(d.GuestKubeconfig()),
-	}
-	for _, o := range operators {
-		files = append(files, d.OperatorEnv(o.Name), filepath.Dir(d.OperatorConfig(o.Name)),
-			d.Kubeconfig(o.Name), d.OperatorLog(o.Program))
-	}
-	var errs []error
-	for _, path := range files {
-		errs = append(errs, os.RemoveAll(path))
-	}
-	return errs
 }

@@ -60,7 +60,7 @@ func (c *Cluster) RotateCredentials(ctx context.Context) error {
 		return err
 	}
 	for _, s := range c.environments {
-		if err := s.renewCredentials(ctx, described); err != nil {
+		if err := s.renewCredentials(ctx, &described); err != nil {
 			return err
 		}
 	}

@@ -181,10 +181,6 @@ func checkOperators(t *testing.T, dir paths.Dir) {
 	if len(configs) != len(images) {
 		t.Errorf("two operators serve on one address: %v", configs)
 	}
-	first := read(t, dir.FirstOperatorEnv())
-	if first != read(t, dir.OperatorEnv("manila-csi-driver-operator")) {
-		t.Errorf("the environment of the first operator is\n%s", first)
-	}
 }
 
 func read(t *testing.T, path string) string {

@@ -136,7 +136,7 @@ func (h hosted) checkFiles(t *testing.T) {
 		})
 	}
 	for _, path := range []string{
-		h.dir.OpenStack(), h.dir.OperatorEnv("manila-csi-driver-operator"), h.dir.FirstOperatorEnv(),
+		h.dir.OpenStack(), h.dir.OperatorEnv("manila-csi-driver-operator"),
 	} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("the management cluster has %s: %v", path, err)

@@ -87,6 +87,13 @@ func (c *ControlPlane) addAdmin() error {
 		return fmt.Errorf("adding user admin: %w", err)
 	}
 	c.admin = admin
+	kubeconfig, err := admin.KubeConfig()
+	if err == nil {
+		err = os.WriteFile(c.opts.Kubeconfig, kubeconfig, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the kubeconfig of user admin: %w", err)
+	}
 	if err := os.WriteFile(c.opts.servingCA(), admin.Config().CAData, 0o600); err != nil {
 		return fmt.Errorf("writing the serving CA: %w", err)
 	}

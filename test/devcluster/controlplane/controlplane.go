@@ -65,14 +65,13 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin.Co
 // Failed delivers the first unexpected end of a component.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
-// Issue returns a client configuration of a member of system:masters, with a new certificate each
-// time.
-func (c *ControlPlane) Issue(user string) (*rest.Config, error) {
+// Issue returns a kubeconfig of a member of system:masters, with a new certificate each time.
+func (c *ControlPlane) Issue(user string) ([]byte, error) {
 	issued, err := c.plane.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("adding user %q: %w", user, err)
 	}
-	return issued.Config(), nil
+	return issued.KubeConfig()
 }
 
 // Stop stops all components, clients of the API server first.

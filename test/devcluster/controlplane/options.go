@@ -15,6 +15,8 @@ type Options struct {
 	Logs string
 	// AuditLog is the audit log of all requests.
 	AuditLog string
+	// Kubeconfig is the kubeconfig of a member of system:masters.
+	Kubeconfig string
 	// Stages is the folder of the stages that kwok plays.
 	Stages string
 	// CRDs are folders of CustomResourceDefinitions to install.

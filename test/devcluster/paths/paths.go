@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,9 +86,6 @@ func (d Dir) OperatorLog(program string) string { return d.in(program + ".log") 
 // OperatorEnv is a file of KEY=VALUE lines, the environment of an operator.
 func (d Dir) OperatorEnv(operator string) string { return d.in(operator + ".env") }
 
-// FirstOperatorEnv is a link to the environment of the first operator.
-func (d Dir) FirstOperatorEnv() string { return d.in("operator.env") }
-
 // OperatorConfig is the mounted configuration file of an operator.
 func (d Dir) OperatorConfig(operator string) string {
 	return d.in(operator+"-config", "config.yaml")
@@ -107,6 +105,25 @@ func (d Dir) GuestKubeconfig() string { return d.in("guest-kubeconfig", "kubecon
 
 // Definitions contains CustomResourceDefinitions that are in no module.
 func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
+
+// Clear removes the files of an earlier cluster, perhaps of other operators. It keeps all other
+// files.
+func (d Dir) Clear() error {
+	var errs []error
+	for _, name := range []string{
+		"logs", "controlplane", "audit.log", "control.url", "admin.kubeconfig",
+		"*-operator.*", "*-operator-config", "openstack", "openstack-ca", "guest-kubeconfig",
+	} {
+		for _, folder := range []string{"", "guests/*/"} {
+			files, err := fs.Glob(os.DirFS(string(d)), folder+name)
+			errs = append(errs, err)
+			for _, file := range files {
+				errs = append(errs, os.RemoveAll(d.in(file)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // WriteFile replaces a file atomically, and creates its folder.
 func WriteFile(path string, content []byte) error {
