@@ -39,7 +39,7 @@ func (n *ObjectInformers) For(namespace, name string) informers.SharedInformerFa
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if n.factories[key] == nil {
 		n.factories[key] = newInformers(n.kube, namespace,
-			informers.WithTransform(guest.OnlyObject(name, guest.DropUnused(""))),
+			informers.WithTransform(guest.OnlyObject(namespace, name, guest.DropUnused(""))),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 			}))

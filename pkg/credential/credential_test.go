@@ -243,6 +243,24 @@ func TestNewCredentialsWaitUntilOpenStackAcceptsThem(t *testing.T) {
 	}
 }
 
+// TestWaitEndsWithoutSync checks that pods get new credentials even if the controller hangs.
+func TestWaitEndsWithoutSync(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, flavour.HyperShift, "first")
+	b.put("first")
+	b.sync()
+	b.put("second")
+	for _, step := range []struct {
+		after time.Duration
+		holds bool
+	}{{0, true}, {5 * time.Minute, true}, {5 * time.Minute, false}, {time.Minute, false}} {
+		b.clock.Step(step.after)
+		if got := b.w.Holds(content("second")); got != step.holds {
+			t.Errorf("%v later, the Watcher holds the credentials: %v", step.after, got)
+		}
+	}
+}
+
 // A copy of the Secret in the guest cluster may be older, and waits too.
 func TestRejectedCredentialsAreUsedAfterTheWait(t *testing.T) {
 	t.Parallel()

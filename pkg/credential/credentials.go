@@ -131,11 +131,12 @@ func (w *Watcher) Holds(secret *corev1.Secret) bool {
 	if w.accepted != nil && *w.accepted == content {
 		return false
 	}
-	if a := w.attempts[content]; a != nil {
-		return w.Clock.Since(a.since) < w.Wait
+	a := w.attempts[content]
+	if a == nil && (current == nil || digestOf(current.Data) != content) {
+		return false // The Watcher tests only the content of the watched Secret.
 	}
-	// The Watcher has not read the content yet. It will test it only if it is in the watched Secret.
-	return current != nil && digestOf(current.Data) == content
+	// The wait begins even if the Watcher does not run.
+	return w.Clock.Since(w.begin(content).since) < w.Wait
 }
 
 // Informer returns an informer that triggers a sync when the result of Holds may have changed.

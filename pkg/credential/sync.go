@@ -54,15 +54,25 @@ func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 func (w *Watcher) record(content digest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.attempts[content] != nil || w.accepted != nil && *w.accepted == content {
-		return
+	if w.accepted == nil || *w.accepted != content {
+		w.begin(content)
+	}
+}
+
+// begin returns the attempt for a content. It starts the wait if the content is new. The caller
+// holds the lock.
+func (w *Watcher) begin(content digest) *attempt {
+	if a := w.attempts[content]; a != nil {
+		return a
 	}
 	for other, a := range w.attempts { // whose wait has ended
 		if w.Clock.Since(a.since) >= w.Wait {
 			delete(w.attempts, other)
 		}
 	}
-	w.attempts[content] = &attempt{since: w.Clock.Now()}
+	a := &attempt{since: w.Clock.Now()}
+	w.attempts[content] = a
+	return a
 }
 
 // remainingWait returns how long pods still wait for the content.

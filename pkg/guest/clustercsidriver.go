@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -81,10 +82,16 @@ func removeUndecodable(object *unstructured.Unstructured) {
 		delete(object.Object, "status")
 		return
 	}
-	for _, list := range []string{"conditions", "generations"} {
+	for list, keys := range listKeys() {
 		if entries, ok := status[list].([]any); ok {
+			found := sets.New[string]()
 			status[list] = slices.DeleteFunc(entries, func(entry any) bool {
-				return !decodable(map[string]any{list: []any{entry}})
+				if !decodable(map[string]any{list: []any{entry}}) {
+					return true
+				}
+				key := keyOf(entry, keys)
+				defer found.Insert(key)
+				return found.Has(key)
 			})
 		}
 	}
@@ -93,6 +100,23 @@ func removeUndecodable(object *unstructured.Unstructured) {
 			delete(status, field)
 		}
 	}
+}
+
+// listKeys returns the keys of the lists of the status. Two entries with the same keys would make
+// the list undecodable.
+func listKeys() map[string][]string {
+	return map[string][]string{
+		"conditions": {"type"}, "generations": {"group", "resource", "namespace", "name"},
+	}
+}
+
+func keyOf(entry any, keys []string) string {
+	fields, _ := entry.(map[string]any) // nil without a key
+	values := make([]any, 0, len(keys))
+	for _, key := range keys {
+		values = append(values, fields[key])
+	}
+	return fmt.Sprintf("%q", values)
 }
 
 func decodable(status map[string]any) bool {

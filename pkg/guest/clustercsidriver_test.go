@@ -72,6 +72,14 @@ func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 			`{"metadata": {"name": "x"}, "status": "x"}`,
 			`{"metadata": {"name": "x"}}`,
 		},
+		"entries with the same key": {
+			`{"metadata": {"name": "x"}, "status": {
+				"conditions": [{"type": "A", "reason": "B"}, {"type": "B"}, {"type": "A"}],
+				"generations": [{"group": "a", "name": "b"}, {"group": "a"}, {"group": "a", "name": "b"}]}}`,
+			`{"metadata": {"name": "x"}, "status": {
+				"conditions": [{"type": "A", "reason": "B"}, {"type": "B"}],
+				"generations": [{"group": "a", "name": "b"}, {"group": "a"}]}}`,
+		},
 		"fields and entries": {
 			`{"metadata": {"name": "x"}, "status": {"version": 1, "readyReplicas": 2,
 				"conditions": [{"type": 5}, {"type": "A"}], "generations": 5}}`,

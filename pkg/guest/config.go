@@ -83,7 +83,7 @@ func newLister[T any](
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, "", 0, cache.Indexers{},
 		selectName).Informer()
 	// Returns an error only for a running informer.
-	_ = informer.SetTransform(OnlyObject(ConfigName, withoutManagedFields))
+	_ = informer.SetTransform(OnlyObject("", ConfigName, withoutManagedFields))
 	return &Lister[T]{informer: informer, resource: resource, kind: kind, suffix: suffix, check: check}
 }
 

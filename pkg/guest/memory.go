@@ -44,11 +44,11 @@ func DropUnused(driver string) cache.TransformFunc {
 }
 
 // OnlyObject returns the transform for an informer of one object. It keeps only the names of other
-// objects, which an API server that ignores field selectors returns too.
-func OnlyObject(name string, next cache.TransformFunc) cache.TransformFunc {
+// objects, which an API server that ignores namespaces and field selectors returns too.
+func OnlyObject(namespace, name string, next cache.TransformFunc) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)
-		if err != nil || object.GetName() == name {
+		if err != nil || object.GetName() == name && object.GetNamespace() == namespace {
 			return next(obj)
 		}
 		if other, ok := obj.(*unstructured.Unstructured); ok {

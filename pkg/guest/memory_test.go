@@ -96,7 +96,7 @@ func TestOnlyObjectKeepsNamesOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := guest.OnlyObject("own", guest.DropUnused(""))(tt.given)
+			got, err := guest.OnlyObject("n", "own", guest.DropUnused(""))(tt.given)
 			if err != nil {
 				t.Fatal(err)
 			}

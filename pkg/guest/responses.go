@@ -1,73 +1,100 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
-	"sync"
-	"sync/atomic"
+	"strconv"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Limits of the answers of the API server, in bytes and in JSON values. All are far above real
-// sizes. A JSON value takes many times the memory of its text.
 const (
-	// maxEvent limits one event of a watch.
-	maxEvent = 16 << 20
-	// maxBytes and maxValues limit an answer, and all pages of a list and the events until the next
-	// list together: an informer keeps their objects until then.
-	maxBytes  = 64 << 20
-	maxValues = 500_000
-	// maxNamedBytes is maxBytes for lists and watches of one object.
-	maxNamedBytes = 16 << 20
+	// maxError limits the body of a response with an error status, in bytes. Conditions, events and
+	// logs quote it.
+	maxError = 64 << 10
+	// maxHeader limits the header of a response, in bytes.
+	maxHeader = 64 << 10
+	// maxRetryAfter limits for how many seconds the server can delay a request.
+	maxRetryAfter = 30
+	// requestTimeout limits all requests except watches. client-go ends watches after ten minutes.
+	requestTimeout, watchTimeout = time.Minute, 15 * time.Minute
+	// requestRate, in requests per second, and requestBurst are above what a start needs. client-go
+	// does not throttle watches and repeats some of them without a delay.
+	requestRate, requestBurst = 50, 500
 )
 
 var (
-	errTooLong    = errors.New("the response of the API server is too long")
+	errTooLong    = errors.New("the API server of the guest cluster sends too much")
+	errNotJSON    = errors.New("the API server does not return JSON: check the APIServices")
 	errRedirected = errors.New("the API server redirects the request, which is not allowed: " +
 		"check the APIServices")
 )
 
-// LimitResponses wraps the transport to the API server of the guest side. It limits responses and
-// refuses redirects, which would send the token to another server. The administrator of the guest
-// cluster can make the API server forward requests of an API group to any server.
+// LimitResponses returns a wrapper of all transports to the API server of the guest side. Together
+// their responses, and the objects that caches keep of them, use a limited amount of memory. The
+// administrator of the guest cluster can make the API server forward requests of an API group to
+// any server.
 //
-// A watch that exceeds its limit ends with an error. The informer then lists the objects again,
-// which removes from its cache what the API server does not list.
-func LimitResponses(next http.RoundTripper) http.RoundTripper {
-	return &limited{next: next, usages: map[string]*usage{}}
+// A response beyond the limit ends with an error. After such an error an informer lists the objects
+// again, which removes from its cache what the API server does not list.
+//
+// Requests have a limited rate and a timeout. Redirects, which would send the token to another
+// server, are errors. So is every format except JSON: client-go would decode any format that the
+// server chooses, and the memory that YAML and protobuf need cannot be estimated.
+func LimitResponses() transport.WrapperFunc {
+	memory := &budget{shares: map[string]*share{}}
+	limiter := flowcontrol.NewTokenBucketRateLimiter(requestRate, requestBurst)
+	return func(next http.RoundTripper) http.RoundTripper { return &limited{next, memory, limiter} }
 }
 
 type limited struct {
-	next http.RoundTripper
-
-	mu     sync.Mutex
-	usages map[string]*usage // by path and field selector of lists and watches
+	next    http.RoundTripper
+	budget  *budget
+	limiter flowcontrol.RateLimiter
 }
-
-// usage is what the API server has sent about a collection since the operator began to list it.
-type usage struct{ bytes, values atomic.Int64 }
 
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(request.Context(), timeoutOf(request))
+	response, err := l.send(request.Clone(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Body = l.limitBody(request, response, cancel)
+	return response, nil
+}
+
+// limitBody cuts errors, so that the caller still learns the status code.
+func (l *limited) limitBody(
+	request *http.Request, response *http.Response, cancel context.CancelFunc,
+) io.ReadCloser {
+	if response.StatusCode < http.StatusBadRequest {
+		return &limitedBody{response.Body, response.Body, l.budget.open(request), cancel, false, false}
+	}
+	return &limitedBody{
+		io.LimitReader(response.Body, maxError), response.Body, l.budget.temporary(), cancel, false, false,
+	}
+}
+
+func (l *limited) send(request *http.Request) (*http.Response, error) {
+	if err := l.limiter.Wait(request.Context()); err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", runtime.ContentTypeJSON)
 	response, err := l.next.RoundTrip(request)
-	if err != nil || response.Body == nil {
-		return response, err
+	if err != nil {
+		return nil, err
 	}
-	if response.StatusCode >= 300 && response.StatusCode < 400 {
-		return nil, errors.Join(errRedirected, response.Body.Close())
-	}
-	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	query := request.URL.Query()
-	response.Body = &limitedBody{
-		ReadCloser: response.Body,
-		usage:      l.usageOf(request.URL.Path, query),
-		limit:      limitOf(query),
-		framed:     err == nil && mediaType == runtime.ContentTypeProtobuf,
-		stream:     response.StatusCode == http.StatusOK && isTrue(query.Get("watch")),
+	if err := check(response); err != nil {
+		return nil, errors.Join(err, response.Body.Close())
 	}
 	return response, nil
 }
@@ -75,66 +102,79 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper returns the transport for client-go.
 func (l *limited) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-// usageOf returns the usage to which a response adds: a new one for the first page of a list, and
-// for a watch that begins with all objects.
-func (l *limited) usageOf(path string, query url.Values) *usage {
-	continued := query.Has("continue") || isTrue(query.Get("watch"))
-	if !continued && !query.Has("resourceVersion") && !query.Has("limit") {
-		return &usage{} // not a list of an informer
+func timeoutOf(request *http.Request) time.Duration {
+	if isWatch(request) {
+		return watchTimeout
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := path + "?" + query.Get("fieldSelector")
-	if !continued || isTrue(query.Get("sendInitialEvents")) || l.usages[key] == nil {
-		l.usages[key] = &usage{}
-	}
-	return l.usages[key]
+	return requestTimeout
 }
 
-func limitOf(query url.Values) int64 {
-	if query.Has("fieldSelector") {
-		return maxNamedBytes
-	}
-	return maxBytes
+func isWatch(request *http.Request) bool {
+	watch := request.URL.Query().Get("watch")
+	return watch == "true" || watch == "1"
 }
 
-func isTrue(value string) bool { return value == "true" || value == "1" }
+// check returns an error for responses that must not be read. It changes headers with which a
+// server could delay requests or choose the decoder of an error.
+func check(response *http.Response) error {
+	header := response.Header
+	size := 0
+	for name, values := range header {
+		size += len(name) + len(strings.Join(values, ""))
+	}
+	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	isJSON := err == nil && mediaType == runtime.ContentTypeJSON
+	switch failed := response.StatusCode >= http.StatusBadRequest; {
+	case !failed && response.StatusCode >= http.StatusMultipleChoices:
+		return errRedirected
+	case size > maxHeader:
+		return errTooLong
+	case !failed && !isJSON:
+		return errNotJSON
+	case !isJSON:
+		header.Set("Content-Type", "text/plain")
+	}
+	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > maxRetryAfter {
+		header.Set("Retry-After", strconv.Itoa(maxRetryAfter))
+	}
+	return nil
+}
 
-// limitedBody returns an error when the usage exceeds the limit or maxValues, or one event of a
-// stream exceeds maxEvent. In protobuf, which is framed, it counts bytes only; client-go limits the
-// length of a frame.
+// limitedBody returns an error when the account has no room for what it reads.
 type limitedBody struct {
-	io.ReadCloser
-	usage                         *usage
-	limit                         int64
-	event, depth                  int
-	framed, stream, text, escaped bool
+	io.Reader
+	body    io.Closer
+	account *account
+	cancel  context.CancelFunc
+	// text is true within a string of the JSON text, escaped after a backslash.
+	text, escaped bool
 }
 
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.Reader.Read(p)
 	values := 0
 	for _, c := range p[:n] {
-		if values += b.count(c); b.event > maxEvent {
-			return 0, errTooLong
+		if b.beginsValue(c) {
+			values++
 		}
 	}
-	if b.usage.bytes.Add(int64(n)) > b.limit || b.usage.values.Add(int64(values)) > maxValues {
+	if !b.account.add(n + values*valueCost) {
 		return 0, errTooLong
 	}
 	return n, err
 }
 
-// count returns the number of JSON values that begin with a character, and resets the size of the
-// event after each JSON object of a stream. It ignores brackets and commas within strings.
-func (b *limitedBody) count(c byte) int {
-	if b.framed {
-		return 0
-	}
-	if b.stream {
-		b.event++
-	}
+// Close implements io.Closer.
+func (b *limitedBody) Close() error {
+	defer b.cancel()
+	b.account.close()
+	return b.body.Close()
+}
+
+// beginsValue reports whether a JSON value begins with or after the character. It ignores brackets
+// and commas within strings.
+func (b *limitedBody) beginsValue(c byte) bool {
 	switch {
 	case b.escaped:
 		b.escaped = false
@@ -142,15 +182,8 @@ func (b *limitedBody) count(c byte) int {
 		b.text = !b.text
 	case b.text:
 		b.escaped = c == '\\'
-	case c == ',':
-		return 1
-	case c == '{' || c == '[':
-		b.depth++
-		return 1
-	case c == '}' || c == ']':
-		if b.depth--; b.depth == 0 {
-			b.event = 0
-		}
+	default:
+		return c == '{' || c == '[' || c == ','
 	}
-	return 0
+	return false
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,94 +25,56 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
+const (
+	listPath = "/api/v1/namespaces/n/configmaps"
+	mebibyte = 1 << 20
+)
+
+// values returns a JSON text that needs 1 MiB of memory: 16,000 values of 66 bytes.
+func values() string { return strings.Repeat("{}", 16_000) }
+
 func TestResponsesAreLimited(t *testing.T) {
 	t.Parallel()
-	const watch, protobuf = "?watch=true", "application/vnd.kubernetes.protobuf;stream=watch"
-	text := strings.Repeat("x", 1<<20)
-	event := `{"a":["}\\\"` + text + `"]}` + "\n"
+	const watch = "?watch=true"
+	text := strings.Repeat("x", mebibyte)
 	for name, tt := range map[string]struct {
-		query, contentType, start, mebibyte string
-		status, mebibytes                   int
-		tooLong                             bool
+		query, contentType, start, part string
+		parts                           int
+		refused, tooLong                bool
 	}{
-		"an answer":     {mebibyte: text, mebibytes: 63},
-		"a long answer": {mebibyte: event, mebibytes: 66, tooLong: true},
-		"an event":      {query: watch, start: "{", mebibyte: text, mebibytes: 15},
-		"a long event": {
-			query: watch, start: "{", mebibyte: text, mebibytes: 17,
-			tooLong: true,
+		"a list":                     {part: text, parts: 60},
+		"a long list":                {part: text, parts: 66, tooLong: true},
+		"a list of many values":      {part: values(), parts: 60},
+		"a list of too many values":  {part: values(), parts: 66, tooLong: true},
+		"a text of many brackets":    {start: `"`, part: strings.Repeat("{[,", mebibyte/3), parts: 20},
+		"a text with escaped quotes": {start: `"`, part: strings.Repeat(`\"{`, mebibyte/3), parts: 20},
+		"events":                     {query: watch, part: values(), parts: 60},
+		"too many events":            {query: watch, part: values(), parts: 66, tooLong: true},
+		"parameters of JSON":         {contentType: "application/json;stream=watch", part: "{}", parts: 1},
+		"YAML":                       {contentType: "application/yaml", part: "a: b", refused: true},
+		"protobuf":                   {contentType: "application/vnd.kubernetes.protobuf", refused: true},
+		"protobuf events": {
+			query: watch, contentType: "application/vnd.kubernetes.protobuf;stream=watch", refused: true,
 		},
-		"a long event, asked with 1": {
-			query: "?watch=1", start: "{", mebibyte: text, mebibytes: 17,
-			tooLong: true,
-		},
-		"a long event of many lines": {
-			query: watch, start: "[", mebibyte: event + ",", mebibytes: 17,
-			tooLong: true,
-		},
-		"a long text with brackets": {
-			query: watch, start: `{"`, mebibyte: "{}" + text + "\n",
-			mebibytes: 17, tooLong: true,
-		},
-		"an answer of many values": {
-			mebibyte:  "[" + strings.Repeat("{},", 250_001) + "0]",
-			mebibytes: 1, tooLong: true,
-		},
-		"an event of many values": {query: watch, mebibyte: "[" + strings.Repeat("{},", 250_001) +
-			"0]", mebibytes: 1, tooLong: true},
-		"events of few values": {
-			query: watch, mebibyte: "[" + strings.Repeat("{},", 50_000) + "0]", mebibytes: 4,
-		},
-		"a text of many commas": {mebibyte: `"` + strings.Repeat(",", 1<<20) + `"`, mebibytes: 1},
-		"frames that look like values": {
-			contentType: protobuf, mebibyte: strings.Repeat("{", 1<<20),
-			mebibytes: 1,
-		},
-		"events of many values": {
-			query: watch, mebibyte: "[" + strings.Repeat("{},", 200_000) + "0]", mebibytes: 3,
-			tooLong: true,
-		},
-		"many events":     {query: watch, mebibyte: event, mebibytes: 60},
-		"too many events": {query: watch, mebibyte: event, mebibytes: 70, tooLong: true},
-		"many frames": {
-			query: watch, contentType: protobuf, mebibyte: text,
-			mebibytes: 60,
-		},
-		"too many frames": {
-			query: watch, contentType: protobuf, mebibyte: text,
-			mebibytes: 70, tooLong: true,
-		},
-		"a long list of one object": {
-			query: "?fieldSelector=metadata.name%3Da", mebibyte: event, mebibytes: 20,
-			tooLong: true,
-		},
-		"an error instead of events": {
-			query: watch, status: 500, mebibyte: event, mebibytes: 66,
-			tooLong: true,
-		},
-		"an error instead of frames": {
-			query: watch, status: 500, contentType: protobuf, mebibyte: text,
-			mebibytes: 66, tooLong: true,
-		},
-		"a long answer that is framed": {
-			contentType: protobuf, mebibyte: text, mebibytes: 66,
-			tooLong: true,
-		},
+		"no type": {contentType: ";", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", cmp.Or(tt.contentType, "application/json"))
-				w.WriteHeader(cmp.Or(tt.status, http.StatusOK))
-				_, err := io.WriteString(w, tt.start)
-				for i := 0; i < tt.mebibytes && err == nil; i++ { // the client disconnects
-					_, err = io.WriteString(w, tt.mebibyte)
+			client, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if accept := r.Header.Get("Accept"); accept != "application/json" {
+					t.Errorf("the request accepts %q", accept)
 				}
-			}))
-			defer server.Close()
-			response, err := get(t, limitedClient(server), server.URL+tt.query)
-			if err != nil {
-				t.Fatal(err)
+				w.Header().Set("Content-Type", cmp.Or(tt.contentType, "application/json"))
+				_, err := io.WriteString(w, tt.start)
+				for i := 0; i < tt.parts && err == nil; i++ { // the client disconnects
+					_, err = io.WriteString(w, tt.part)
+				}
+			})
+			response, err := get(t, client, url+listPath+tt.query)
+			if refused := err != nil; refused != tt.refused {
+				t.Fatalf("the request returned %v, want an error: %v", err, tt.refused)
+			} else if refused {
+				return
 			}
 			defer response.Body.Close()
 			_, err = io.Copy(io.Discard, response.Body)
@@ -122,18 +85,131 @@ func TestResponsesAreLimited(t *testing.T) {
 	}
 }
 
+// TestCachedObjectsAreLimited checks that a server cannot evade the limit with pages, with watches
+// that end early, or with several resources. The parameter size of a request is the memory that the
+// response needs, in MiB; the limit is 64 MiB.
+func TestCachedObjectsAreLimited(t *testing.T) {
+	t.Parallel()
+	const x, y, object = "/apis/g/v/x", "/apis/g/v/y", "/apis/g/v/z/one"
+	const first, next = "?limit=500", "?limit=500&continue=x"
+	const list, watch, watchList = "?resourceVersion=0", "?watch=1&resourceVersion=7",
+		"?watch=true&sendInitialEvents=true"
+	type step struct {
+		path, query string
+		size        int
+		tooLong     bool
+	}
+	for name, steps := range map[string][]step{
+		"pages": {{x, first, 30, false}, {x, next, 30, false}, {x, next, 30, true}, {x, "", 30, false}},
+		"watches": {
+			{x, list, 30, false},
+			{x, watch, 30, false},
+			{x, watch, 30, true},
+			{x, watch, 1, true},
+			{x, watchList, 30, false},
+			{x, watch, 30, false},
+			{x, watch, 30, true},
+		},
+		"resources": {
+			{x, watchList, 30, false},
+			{y, watchList, 40, true},
+			{y, watchList, 30, false},
+			{y, watch, 10, true},
+		},
+		"failed lists": {
+			{x, list, 1, false},
+			{x, watch, 70, true},
+			{x, list, 70, true},
+			{x, list, 70, true},
+			{y, list, 2, true},
+			{object, "", 2, true},
+			{y, list, 0, false},
+			{object, "", 0, false}, // every resource has a share
+			{x, list, 1, false},
+			{x, watch, 1, false},
+			{y, list, 30, false},
+			{object, "", 30, false},
+		},
+		"objects": {{object, "", 50, false}, {object, "", 50, false}, {object, "", 70, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				size, err := strconv.Atoi(r.URL.Query().Get("size"))
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = io.WriteString(w, "{}"+strings.Repeat(values(), size)) // the client may disconnect
+			})
+			for i, s := range steps {
+				address := fmt.Sprintf("%s%s%s&size=%d", url, s.path, cmp.Or(s.query, "?"), s.size)
+				response, err := get(t, client, address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+				if tooLong := err != nil; tooLong != s.tooLong {
+					t.Errorf("step %d, %s: reading returned %v, want an error: %v", i, address, err, s.tooLong)
+				}
+			}
+		})
+	}
+}
+
+// TestErrorsKeepTheirStatus checks that the size and the format of an error do not hide its status.
+func TestErrorsKeepTheirStatus(t *testing.T) {
+	t.Parallel()
+	for _, contentType := range []string{"application/json", "application/yaml", "text/html"} {
+		client, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			w.Header().Set("Retry-After", "2000000000")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, strings.Repeat("x", mebibyte)) // the client may disconnect
+		})
+		response, err := get(t, client, url+listPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || len(body) != 64<<10 || response.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: got %d, %d bytes and %v", contentType, response.StatusCode, len(body), err)
+		}
+		if got := response.Header.Get("Content-Type"); got == "application/yaml" {
+			t.Errorf("client-go would decode %s", got)
+		}
+		if got := response.Header.Get("Retry-After"); got != "30" {
+			t.Errorf("the server can delay the next request by %s s", got)
+		}
+	}
+}
+
+func TestLongHeadersAreRefused(t *testing.T) {
+	t.Parallel()
+	client, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 1000 {
+			w.Header().Add("Warning", `299 - "`+strings.Repeat("x", 100)+`"`)
+		}
+	})
+	if response, err := get(t, client, url+listPath); err == nil {
+		response.Body.Close()
+		t.Error("a header of 100 kB is no error")
+	}
+}
+
 func TestRedirectsAreRefused(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Bool
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/elsewhere" {
 			followed.Store(true)
 			return
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	}))
-	defer server.Close()
-	response, err := get(t, limitedClient(server), server.URL)
+	})
+	response, err := get(t, client, url)
 	if err == nil {
 		response.Body.Close()
 		t.Error("a redirect is no error")
@@ -143,46 +219,54 @@ func TestRedirectsAreRefused(t *testing.T) {
 	}
 }
 
-// TestListAndWatchesAreLimitedTogether checks that a server cannot evade the limit with pages or
-// with watches that end early. Each response has two fifths of the allowed values.
-func TestListAndWatchesAreLimitedTogether(t *testing.T) {
+// transportFunc is a server without a network.
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestRequestsTimeOut(t *testing.T) {
 	t.Parallel()
-	const list, watch, watchList = "/a?resourceVersion=0", "/a?watch=true&resourceVersion=7",
-		"/a?watch=true&sendInitialEvents=true"
-	const first, next = "/a?limit=500", "/a?limit=500&continue=x"
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, strings.Repeat("{}", 200_000)) // the client may disconnect
-	}))
-	defer server.Close()
-	client := limitedClient(server)
-	for i, step := range []struct {
-		query   string
-		tooLong bool
-	}{
-		{list, false},
-		{watch, false},
-		{watch, true},
-		{watch, true},
-		{watchList, false},
-		{watch, false},
-		{"/b?watch=true", false},
-		{watch, true},
-		{first, false},
-		{next, false},
-		{next, true},
-		{list, false},
+	for query, want := range map[string]time.Duration{
+		"": time.Minute, "?watch=true": 15 * time.Minute,
 	} {
-		response, err := get(t, client, server.URL+step.query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-		if tooLong := err != nil; tooLong != step.tooLong {
-			t.Errorf("step %d, %s: reading returned %v, want an error: %v", i, step.query, err, step.tooLong)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			client := &http.Client{Transport: guest.LimitResponses()(transportFunc(
+				func(r *http.Request) (*http.Response, error) {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}))}
+			began := time.Now()
+			response, err := get(t, client, "http://localhost/"+query)
+			if err == nil {
+				response.Body.Close()
+			}
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != want {
+				t.Errorf("%q returned %v after %v, want a timeout after %v", query, err, took, want)
+			}
+		})
 	}
+}
+
+func TestRequestsHaveALimitedRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Transport: guest.LimitResponses()(transportFunc(
+			func(*http.Request) (*http.Response, error) {
+				header := http.Header{"Content-Type": []string{"application/json"}}
+				return &http.Response{StatusCode: http.StatusOK, Header: header, Body: http.NoBody}, nil
+			}))}
+		began := time.Now()
+		for range 600 {
+			response, err := get(t, client, "http://localhost/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+		}
+		if took := time.Since(began); took < time.Second || took > 3*time.Second {
+			t.Errorf("600 requests took %v, want 2 s", took)
+		}
+	})
 }
 
 // TestEndlessWatchIsListedAgain checks that an informer forgets the objects of an endless watch.
@@ -196,7 +280,7 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		const end = `{"k8s.io/initial-events-end":"true"}`
 		err := errors.Join(writeEvent(w, "ADDED", "own", "{}"), writeEvent(w, "BOOKMARK", "", end))
-		other := strings.Repeat("x", 1<<20)
+		other := strings.Repeat("x", mebibyte)
 		for i := 0; err == nil && lists.Load() == 1; i++ {
 			err = writeEvent(w, "ADDED", other+strconv.Itoa(i), "{}")
 		}
@@ -206,13 +290,13 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel() // before the server closes, which waits for its clients
 	config := &rest.Config{Host: server.URL}
-	config.Wrap(guest.LimitResponses)
+	config.Wrap(guest.LimitResponses())
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0,
-		informers.WithTransform(guest.OnlyObject("own", guest.DropUnused(""))),
+		informers.WithTransform(guest.OnlyObject("n", "own", guest.DropUnused(""))),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = "metadata.name=own"
 		}))
@@ -236,10 +320,14 @@ func writeEvent(w http.ResponseWriter, kind, name, annotations string) error {
 	return err
 }
 
-func limitedClient(server *httptest.Server) *http.Client {
+// serve starts a server and returns a limited client and the address of the server.
+func serve(t *testing.T, handler http.HandlerFunc) (*http.Client, string) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
 	client := server.Client()
-	client.Transport = guest.LimitResponses(client.Transport)
-	return client
+	client.Transport = guest.LimitResponses()(client.Transport)
+	return client, server.URL
 }
 
 func get(t *testing.T, client *http.Client, url string) (*http.Response, error) {

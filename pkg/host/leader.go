@@ -84,23 +84,15 @@ func outcome(ctx context.Context, started <-chan struct{}, ended <-chan error) e
 	}
 }
 
-// election returns the durations that OpenShift recommends for the topology of the served cluster.
-// The topology of a guest cluster is external, which is not a single replica.
+// election returns the durations that OpenShift recommends for the topology of the cluster in which
+// the operator runs. In a hosted control plane, they are those of a highly available cluster: the
+// guest cluster must not choose them.
 func (o Options) election(ctx context.Context) (leaderelection.LeaderElectionConfig, error) {
 	given := o.Operator.LeaderElection
 	settings := electionconfig.LeaderElectionDefaulting(given, o.Namespace, o.Name+"-lock")
 	if given.LeaseDuration.Duration == 0 && given.RenewDeadline.Duration == 0 &&
-		given.RetryPeriod.Duration == 0 {
-		timeoutCtx, cancel := context.WithTimeout(ctx, topologyTimeout)
-		defer cancel()
-		infrastructure, err := clusterstatus.GetClusterInfraStatus(timeoutCtx, o.Served)
-		switch {
-		case err != nil:
-			klog.FromContext(ctx).Info("Failed to read Infrastructure/cluster; "+
-				"leader election uses the durations of a highly available cluster", "reason", err.Error())
-		case infrastructure.ControlPlaneTopology == configv1.SingleReplicaTopologyMode:
-			settings = electionconfig.LeaderElectionSNOConfig(settings)
-		}
+		given.RetryPeriod.Duration == 0 && o.Served == o.Config && o.isSingleReplica(ctx) {
+		settings = electionconfig.LeaderElectionSNOConfig(settings)
 	}
 	client := rest.CopyConfig(o.Config)
 	client.Timeout = settings.RenewDeadline.Duration
@@ -109,4 +101,17 @@ func (o Options) election(ctx context.Context) (leaderelection.LeaderElectionCon
 		return config, fmt.Errorf("preparing leader election: %w", err)
 	}
 	return config, nil
+}
+
+// isSingleReplica reads the topology of the cluster. It returns false if that fails.
+func (o Options) isSingleReplica(ctx context.Context) bool {
+	timeoutCtx, cancel := context.WithTimeout(ctx, topologyTimeout)
+	defer cancel()
+	infrastructure, err := clusterstatus.GetClusterInfraStatus(timeoutCtx, o.Config)
+	if err != nil {
+		klog.FromContext(ctx).Info("Failed to read Infrastructure/cluster; "+
+			"leader election uses the durations of a highly available cluster", "reason", err.Error())
+		return false
+	}
+	return infrastructure.ControlPlaneTopology == configv1.SingleReplicaTopologyMode
 }

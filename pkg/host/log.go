@@ -30,7 +30,7 @@ type safeLog struct {
 }
 
 func (l safeLog) Write(entry []byte) (int, error) {
-	text := strings.TrimSuffix(string(entry), "\n")
+	text := strings.TrimSuffix(string(entry[:min(len(entry), maxEntry+1)]), "\n")
 	if _, err := io.WriteString(l.out, indented(redact(truncate(text, maxEntry)))+"\n"); err != nil {
 		return 0, fmt.Errorf("writing the log: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -68,6 +69,7 @@ func newServer(
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10, // tokens have at most 2 KiB
+		ErrorLog:          log.New(connectionLog{}, "", 0),
 		// Disable HTTP/2: no client needs it, and it has been used to exhaust servers.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}, nil
@@ -107,4 +109,14 @@ func selfSigned() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	return &pair, err
+}
+
+// connectionLog logs what net/http reports about connections. Anybody who reaches the port can cause
+// and lengthen these messages.
+type connectionLog struct{}
+
+func (connectionLog) Write(text []byte) (int, error) {
+	const most = 256
+	klog.V(4).Info(string(text[:min(len(text), most)]))
+	return len(text), nil
 }

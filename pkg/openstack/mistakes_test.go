@@ -104,7 +104,13 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 				"c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
 				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n" +
 				"g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nclouds: {openstack: {auth: *g}}\n",
-			"does not have the format of clouds.yaml",
+			"has too many entries or aliases",
+		},
+		"an alias of itself": {"a: &a [*a]\nclouds: {}\n", "has too many entries or aliases"},
+		"many aliases": {
+			"r: &r [a, b, c, d, e, f, g, h, i, j]\nclouds:\n  openstack:\n    regions: [*r" +
+				strings.Repeat(",*r", 3000) + "]\n",
+			"has too many entries or aliases",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

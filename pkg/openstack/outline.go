@@ -22,6 +22,8 @@ const (
 	maxLines     = 200
 	// maxListed is the number of names that a message lists.
 	maxListed = 10
+	// maxNodes is the maximum number of YAML nodes, with each alias replaced by its content.
+	maxNodes = 20_000
 )
 
 // outline contains the names and lines of keys in a clouds.yaml that error messages may show.
@@ -52,10 +54,30 @@ func decodeClouds(text []byte, into any) (outline, error) {
 		return outline{}, errors.New("is empty")
 	}
 	frame := outlineOf(document.Content[0])
+	if nodes(document.Content[0], maxNodes, 0) > maxNodes {
+		return frame, errors.New("has too many entries or aliases")
+	}
 	if err := yaml.Unmarshal(text, into); err != nil {
 		return frame, fmt.Errorf("does not have the format of clouds.yaml%s", mismatchedLines(err))
 	}
 	return frame, nil
+}
+
+// nodes counts the nodes below a node, with each alias replaced by its content. It returns more than
+// limit if there are more, or if an alias contains itself.
+func nodes(node *yaml.Node, limit, depth int) int {
+	const maxDepth = 1000
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	count := 1
+	for _, child := range node.Content {
+		if count > limit || depth > maxDepth {
+			return limit + 1
+		}
+		count += nodes(child, limit-count, depth+1)
+	}
+	return count
 }
 
 func outlineOf(root *yaml.Node) outline {

@@ -99,7 +99,8 @@ func (o *operator) start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("loading the kubeconfig of the guest cluster: %w", err)
 		}
-		served.Wrap(guest.LimitResponses)
+		served.Wrap(guest.LimitResponses())
+		served.WarningHandler = rest.NoWarnings{} // the guest cluster chooses their number
 	}
 	build, log := version.Get(), klog.FromContext(ctx)
 	if err := registerBuildInfo(legacyregistry.Register, o.namespaces.Operator, build); err != nil {

@@ -12,6 +12,8 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // conditionWriter adds a reason and a message to conditions without them, and makes the message and
@@ -139,12 +141,17 @@ var (
 	resourceVersion = regexp.MustCompile(`(ResourceVersion: )\d+/\d+`)
 )
 
+// maxMessage is the size of a message, in bytes, before stableMessage removes parts of it.
+const maxMessage = 16 << 10
+
 // hookIndex is the text that library-go adds before the error of a hook.
 var hookIndex = regexp.MustCompile(`error running hook function \(index=\d+\): `)
 
 // stableMessage returns the message without the parts that differ between two occurrences, and with
-// sorted lines: they are errors of independent objects, in random order.
+// sorted lines: they are errors of independent objects, in random order. It cuts the message first,
+// because an error can quote megabytes of a response.
 func stableMessage(message string) string {
+	message = guest.Printable(message, maxMessage)
 	message = hookIndex.ReplaceAllString(message, "")
 	message = localAddress.ReplaceAllString(message, "")
 	message = requestID.ReplaceAllString(message, "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,10 @@ func TestStableMessageRemovesWhatChanges(t *testing.T) {
 		"resource versions": {
 			"Precondition failed: ResourceVersion: 81/82",
 			"Precondition failed: ResourceVersion: (changed)",
+		},
+		"a long message": {
+			strings.Repeat("x", maxMessage) + "y",
+			strings.Repeat("x", maxMessage-len("... (truncated)")) + "... (truncated)",
 		},
 		"order and repetition": {"b failed\na failed\nb failed\n", "a failed\nb failed"},
 	}

@@ -57,7 +57,7 @@ func (d *driver) optionalResourcesOn(
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, crdName).String()
 		}),
-		apiextensionsinformers.WithTransform(guest.OnlyObject(crdName, withoutSchema)))
+		apiextensionsinformers.WithTransform(guest.OnlyObject("", crdName, withoutSchema)))
 	d.cluster.AddInformerFactory(crds)
 	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
 	exists := func() bool { return established(crd.Lister(), crdName) }
