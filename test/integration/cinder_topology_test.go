@@ -183,7 +183,8 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 	for name, change := range map[string]func(*cinderEnv){
 		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
 		"operator's file": func(e *cinderEnv) {
-			e.must(paths.WriteFile(e.cloudsPath, append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
+			e.must(paths.WriteFile(e.files.OpenStackClouds(),
+				append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
 		},
 		"configuration": func(e *cinderEnv) {
 			e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})

@@ -4,8 +4,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -117,14 +115,14 @@ func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.must(paths.WriteFile(e.cloudsPath, []byte("clouds: [\n")))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(), []byte("clouds: [\n")))
 	e.eventually(soon, func() error {
 		return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials")
 	})
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.available())
-	e.must(paths.WriteFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{})))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(), e.cloudsYAML(simulator.Clouds{})))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
@@ -171,24 +169,21 @@ func TestAcceptsApplicationCredentials(t *testing.T) {
 // TestFindsPrivateCA checks each file that may contain the CA, and the message without a CA.
 func TestFindsPrivateCA(t *testing.T) {
 	t.Parallel()
-	path := func(e *env) string { return filepath.Join(e.dir, "another-ca.pem") }
+	path := func(e *env) string { return e.file("another-ca.pem") }
 	places := map[string]func(*env){
-		"beside clouds.yaml": func(e *env) { e.must(paths.WriteFile(e.caPath, e.ca)) },
-		"in the legacy file": func(e *env) {
-			e.must(os.MkdirAll(filepath.Join(e.dir, "openstack-ca"), 0o700))
-			e.must(paths.WriteFile(filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"), e.ca))
-		},
+		"beside clouds.yaml": func(e *env) { e.must(paths.WriteFile(e.caPath(), e.ca)) },
+		"in the legacy file": func(e *env) { e.must(paths.WriteFile(e.caBundlePath(), e.ca)) },
 		"named by clouds.yaml": func(e *env) {
 			e.must(paths.WriteFile(path(e), e.ca))
-			e.must(paths.WriteFile(e.cloudsPath, e.cloudsYAML(simulator.Clouds{CACert: path(e)})))
+			clouds := e.cloudsYAML(simulator.Clouds{CACert: path(e)})
+			e.must(paths.WriteFile(e.files.OpenStackClouds(), clouds))
 		},
 	}
 	for name, put := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, NoCA: true, Idle: true})
-			e.options.Args = append(e.options.Args,
-				"--cloud-ca-file="+filepath.Join(e.dir, "openstack-ca", "ca-bundle.pem"))
+			e.options.Args = append(e.options.Args, "--cloud-ca-file="+e.caBundlePath())
 			e.startOperator()
 			e.eventually(soon, func() error { // at first it may say that OpenStack has not answered yet
 				if err := e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason); err != nil {

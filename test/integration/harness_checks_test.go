@@ -147,6 +147,6 @@ func (e *env) dump(ctx context.Context) {
 				r.Method, r.Path, r.Status, r.Connection, r.Faults)
 		}
 	}
-	fmt.Fprintf(&out, "--- end of the operator's log, %s\n%s", e.logPath(), tail(e.log(), 60))
+	fmt.Fprintf(&out, "--- end of the operator's log, %s\n%s", e.runner().Log(), tail(e.log(), 60))
 	e.t.Log(out.String())
 }

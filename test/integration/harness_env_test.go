@@ -64,11 +64,11 @@ type env struct {
 	// subject describes the operator under test.
 	subject subject
 	// operator is the running process, or nil.
-	operator *process
+	operator *operatorRun
 	// began is the position in the audit logs at which the test begins.
 	began auditMark
-	// dir contains the operator's files and log. It is removed with the cluster.
-	dir, cloudsPath, caPath, caBundlePath, configPath string
+	// files is the folder of the operator's files and log. It is removed with the cluster.
+	files paths.Dir
 	// secrets must not appear outside of Secrets.
 	secrets []string
 	// client sends requests to the operator's HTTPS server.
@@ -90,15 +90,8 @@ func newEnv(t *testing.T, o options) *env {
 	e.subject = e.options.Subject.in(e.testCluster)
 	e.audit = &audit{e.scope, e.testCluster, e.subject}
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())
-	e.dir = filepath.Join(shared.dir, "tests", name)
-	files := paths.Dir(e.dir)
-	e.cloudsPath = files.OpenStackClouds()
-	e.caPath = filepath.Join(files.OpenStack(), "ca.crt")
-	e.caBundlePath = filepath.Join(files.OpenStackCA(), "ca-bundle.pem")
-	e.configPath = files.OperatorConfig(e.subject.Name)
-	for _, path := range []string{e.cloudsPath, e.caBundlePath, e.configPath} {
-		e.must(os.MkdirAll(filepath.Dir(path), 0o700))
-	}
+	e.files = paths.Dir(filepath.Join(shared.dir, "tests", name))
+	e.makeFolders()
 	e.must(e.reset(t.Context()))
 	if e.flavour == flavour.HyperShift {
 		e.awaitGuestKubeconfig()
@@ -154,22 +147,51 @@ func (o options) withDefaults() options {
 	return o
 }
 
+// makeFolders makes the folders that the operator mounts, and links the kubeconfigs that the
+// cluster writes.
+func (e *env) makeFolders() {
+	e.t.Helper()
+	for _, folder := range []string{e.files.OpenStack(), e.files.OpenStackCA()} {
+		e.must(os.MkdirAll(folder, 0o700))
+	}
+	for _, path := range []func(paths.Dir) string{
+		func(d paths.Dir) string { return d.Kubeconfig(e.subject.Name) },
+		func(d paths.Dir) string { return filepath.Dir(d.GuestKubeconfig()) },
+	} {
+		e.must(os.Symlink(path(e.podDir), path(e.files)))
+	}
+}
+
+// file returns the path of a file of this test.
+func (e *env) file(name string) string { return filepath.Join(string(e.files), name) }
+
+// configPath is the operator's configuration file.
+func (e *env) configPath() string { return e.files.OperatorConfig(e.subject.Name) }
+
+// caPath is the file with the CA beside clouds.yaml.
+func (e *env) caPath() string { return filepath.Join(e.files.OpenStack(), "ca.crt") }
+
+// caBundlePath is the file with the CA of the ConfigMap about the cloud.
+func (e *env) caBundlePath() string {
+	return filepath.Join(e.files.OpenStackCA(), "ca-bundle.pem")
+}
+
 // setConfig writes the operator's configuration file and appends more YAML to its section
 // servingInfo. The kernel chooses the port, which address returns.
 func (e *env) setConfig(more string) {
 	e.t.Helper()
 	text := "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
 		"servingInfo:\n  bindAddress: 127.0.0.1:0\n" + more
-	e.must(paths.WriteFile(e.configPath, []byte(text)))
+	e.must(paths.WriteFile(e.configPath(), []byte(text)))
 }
 
 // setClouds writes clouds.yaml into the operator's files and into the credentials Secrets.
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
 	data := map[string][]byte{"clouds.yaml": text}
-	e.must(paths.WriteFile(e.cloudsPath, text))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(), text))
 	if len(e.ca) > 0 && !e.options.NoCA && !e.options.CAInConfig {
-		e.must(paths.WriteFile(e.caPath, e.ca))
+		e.must(paths.WriteFile(e.caPath(), e.ca))
 		data["cacert"] = e.ca
 	}
 	for _, c := range e.subject.Credentials {
@@ -194,9 +216,9 @@ func (e *env) retryLogin(o outageCase) {
 	if o.reason != refusedReason {
 		return
 	}
-	text, err := os.ReadFile(e.cloudsPath)
+	text, err := os.ReadFile(e.files.OpenStackClouds())
 	e.must(err)
-	e.must(paths.WriteFile(e.cloudsPath, append(text, "# touched\n"...)))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(), append(text, "# touched\n"...)))
 }
 
 // putSecret creates or replaces a Secret of the guest cluster.

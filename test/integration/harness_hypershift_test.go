@@ -93,7 +93,7 @@ func (e *env) setHostedCA(ca []byte) {
 	e.t.Helper()
 	data := map[string]string{caKeyOfCloudProvider: string(ca)}
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, data))
-	e.must(paths.WriteFile(e.caBundlePath, ca))
+	e.must(paths.WriteFile(e.caBundlePath(), ca))
 }
 
 // patchBesideController merges JSON into an object in the namespace of the driver's Deployment.

@@ -61,8 +61,8 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 		if err == nil {
 			return
 		}
-		if e.operator != nil && !e.operator.running() {
-			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.err, err)
+		if e.operator != nil && !e.operator.Running() {
+			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.Err(), err)
 		}
 		if watch.elapsed() > bound {
 			e.t.Fatalf("not within %v: %v", bound, err)

@@ -83,7 +83,7 @@ func TestSurvivesHostileCloud(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.awaitPolls(10)
-	quiet, pid := e.peakMemory(), e.operator.cmd.Process.Pid
+	quiet, pid := e.peakMemory(), e.operator.PID()
 	before, err := e.classes()
 	e.must(err)
 	since := e.mark()
@@ -101,7 +101,7 @@ func TestSurvivesHostileCloud(t *testing.T) {
 	}
 	e.expectNone("the operator wrote objects of the driver",
 		e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events", "leases")))
-	if e.operator.cmd.Process.Pid != pid || !e.operator.running() {
+	if e.operator.PID() != pid || !e.operator.Running() {
 		t.Error("the operator process ended during the test")
 	}
 	if peak := e.peakMemory(); peak > 2*quiet+64<<20 {
@@ -146,7 +146,7 @@ var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
 // peakMemory returns the operator's peak resident memory in bytes.
 func (e *env) peakMemory() int64 {
 	e.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.PID()))
 	e.must(err)
 	found := peakLine.FindSubmatch(status)
 	if found == nil {

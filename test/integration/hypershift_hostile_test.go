@@ -324,7 +324,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 			if diff := cmp.Diff(before, e.controlPlaneObjects()); diff != "" {
 				t.Errorf("%s changed the management cluster (-before +after):\n%.4000s", what, diff)
 			}
-			if e.operator != operator || !operator.running() {
+			if e.operator != operator || !operator.Running() {
 				t.Fatalf("%s ended the operator", what)
 			}
 		}
@@ -359,7 +359,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("4") })
 		e.merge(level(opv1.Normal))
 		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("2") })
-		if e.operator != operator || !operator.running() {
+		if e.operator != operator || !operator.Running() {
 			t.Fatal("the operator ended")
 		}
 	})

@@ -144,8 +144,8 @@ func (e *env) provisionerBinding() string {
 func (e *env) mustKeepRunning(d time.Duration) {
 	e.t.Helper()
 	e.throughout(d, func() error {
-		if !e.operator.running() {
-			return fmt.Errorf("the operator ended: %w", e.operator.err)
+		if !e.operator.Running() {
+			return fmt.Errorf("the operator ended: %w", e.operator.Err())
 		}
 		return nil
 	})
@@ -176,7 +176,7 @@ func TestHyperShiftLostLeaseEndsOperator(t *testing.T) {
 	before, p := e.awaitSteadyState(), e.operator
 	back := e.stopAPI(e.management, controlplane.Refuse)
 	e.operator = nil // expected to end
-	code, err := p.wait(soon)
+	code, err := p.Wait(soon)
 	e.must(err)
 	if code == 0 || !strings.Contains(tail(e.log(), 5), "lost the lease") {
 		t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code,
@@ -198,9 +198,10 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	const renewal = 100 * time.Second // after that the Lease may be lost
 	e := newHosted(t, cinder(), options{})
 	before, p := e.awaitSteadyState(), e.operator
-	management, guest := e.stopAPI(e.management, controlplane.Refuse), e.stopAPI(e.guest, controlplane.Refuse)
+	management := e.stopAPI(e.management, controlplane.Refuse)
+	guest := e.stopAPI(e.guest, controlplane.Refuse)
 	for end := time.Now().Add(outage(t)); time.Now().Before(end); pause(t) {
-		if !e.operator.running() {
+		if !e.operator.Running() {
 			e.startOperator()
 		}
 	}
@@ -209,7 +210,7 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	e.eventually(recoveryBound, e.available)
 	e.mustBeInState(before)
 	e.mustReconcileBothSides()
-	if outage(t) < renewal && (p != e.operator || !p.running()) {
+	if outage(t) < renewal && (p != e.operator || !p.Running()) {
 		t.Error("another process did that")
 	}
 }

@@ -130,7 +130,7 @@ func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 			}
 		}
 		code, output := runProgram(t, e.subject.Program, soon, e.operatorEnv(),
-			append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath)...)
+			append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath())...)
 		if code == 0 || !strings.Contains(output, "--guest-kubeconfig") {
 			t.Errorf("with an invalid kubeconfig the operator ended with code %d and the output\n%s", code,
 				output)

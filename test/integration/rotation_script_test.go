@@ -4,9 +4,9 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +18,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -39,13 +40,14 @@ func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 		"text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n",
 	} {
 		for _, program := range []string{filepath.Join(e.bin, e.subject.Program), "/nowhere"} {
-			file := filepath.Join(e.dir, "nonsense.yaml")
+			file := e.file("nonsense.yaml")
 			e.must(paths.WriteFile(file, []byte(text)))
 			script := e.startScript(program, 5, file)
-			e.eventually(soon, script.ended)
-			if output := script.output(t); script.err == nil ||
+			e.eventually(soon, ended(script))
+			if output := e.scriptOutput(); script.Err() == nil ||
 				!strings.Contains(output, "Nothing was changed") {
-				t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program, script.err, output)
+				t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program,
+					script.Err(), output)
 			}
 		}
 	}
@@ -56,10 +58,10 @@ func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 		t.Errorf("the backup exists: %v", err)
 	}
 	script := e.startScript("/nowhere", 5, "--undo")
-	e.eventually(soon, script.ended)
-	if output := script.output(t); script.err == nil ||
+	e.eventually(soon, ended(script))
+	if output := e.scriptOutput(); script.Err() == nil ||
 		!strings.Contains(output, "nothing to go back to") {
-		t.Errorf("undo ended with %v:\n%s", script.err, output)
+		t.Errorf("undo ended with %v:\n%s", script.Err(), output)
 	}
 }
 
@@ -76,14 +78,14 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	e.createRootCredentials()
 
 	e.rotate(simulator.Rotation{})
-	fresh, program := filepath.Join(e.dir, "new-clouds.yaml"), filepath.Join(e.bin, e.subject.Program)
+	fresh, program := e.file("new-clouds.yaml"), filepath.Join(e.bin, e.subject.Program)
 	e.must(paths.WriteFile(fresh, e.cloudsYAML(simulator.Clouds{})))
 	script := e.startScript(program, 2, fresh)
-	e.eventually(time.Minute, script.ended)
-	if output := script.output(t); script.err == nil ||
+	e.eventually(time.Minute, ended(script))
+	if output := e.scriptOutput(); script.Err() == nil ||
 		!strings.Contains(output,
 			"Timed out after 2 s, waiting until the cloud credential operator has copied") {
-		t.Errorf("without copied credentials the script ended with %v:\n%s", script.err, output)
+		t.Errorf("without copied credentials the script ended with %v:\n%s", script.Err(), output)
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloudsYAML(simulator.Clouds{})))
 	e.must(e.hasRootCredentials(rootBackup, old))
@@ -138,68 +140,61 @@ func (e *env) hasRootCredentials(name string, clouds []byte) error {
 }
 
 // mustFinish waits until the script succeeds.
-func (e *env) mustFinish(script *process) {
+func (e *env) mustFinish(script *process.Process) {
 	e.t.Helper()
-	e.eventually(time.Minute, script.ended)
-	output := script.output(e.t)
-	if script.err != nil || !strings.Contains(output, "The drivers run with these credentials") {
-		e.t.Errorf("the script ended with %v:\n%s", script.err, output)
+	e.eventually(time.Minute, ended(script))
+	output := e.scriptOutput()
+	if script.Err() != nil || !strings.Contains(output, "The drivers run with these credentials") {
+		e.t.Errorf("the script ended with %v:\n%s", script.Err(), output)
 	}
 	if found := e.leaked(output); len(found) > 0 {
 		e.t.Errorf("the output of the script contains the secrets %v", found)
 	}
 }
 
-// ended returns nil if the process has ended.
-func (p *process) ended() error {
-	if p.running() {
-		return fmt.Errorf("the process has not ended")
+// ended returns a check that returns nil if the process has ended.
+func ended(p *process.Process) func() error {
+	return func() error {
+		if p.Running() {
+			return errors.New("the process has not ended")
+		}
+		return nil
 	}
-	return nil
 }
 
-// output returns the output of the process.
-func (p *process) output(t *testing.T) string {
-	t.Helper()
-	output, err := os.ReadFile(p.logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+func (e *env) scriptLog() string { return e.file("script.log") }
+
+// scriptOutput returns the output of the script that startScript started.
+func (e *env) scriptOutput() string {
+	e.t.Helper()
+	output, err := os.ReadFile(e.scriptLog())
+	e.must(err)
 	return string(output)
 }
 
 // startScript starts hack/rotate-credentials.sh with an administrator's kubectl and the program
 // that checks clouds.yaml.
-func (e *env) startScript(program string, timeout int, args ...string) *process {
+func (e *env) startScript(program string, timeout int, args ...string) *process.Process {
 	e.t.Helper()
 	kubectl := filepath.Join(shared.kubernetes, "kubectl")
-	client := filepath.Join(e.dir, "kubectl")
+	client := e.file("kubectl")
 	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl,
 		e.guest.dir.AdminKubeconfig())
 	e.must(os.WriteFile(client, []byte(text), 0o700))
-	p := &process{
-		done: make(chan struct{}), logPath: filepath.Join(e.dir, "script.log"),
-		started: startWatch(),
-	}
-	log, err := os.Create(p.logPath)
-	e.must(err)
-	defer log.Close()
 	script, err := filepath.Abs(filepath.Join("..", "..", "hack", "rotate-credentials.sh"))
 	e.must(err)
 	if program == "/nowhere" { // a copy does not find the program
 		text, err := os.ReadFile(script)
 		e.must(err)
-		script = filepath.Join(e.dir, "rotate-credentials.sh")
+		script = e.file("rotate-credentials.sh")
 		e.must(os.WriteFile(script, text, 0o700))
 	}
-	p.cmd = exec.CommandContext(e.ctx(), script, args...)
-	p.cmd.Env = append(os.Environ(), "KUBECTL="+client, fmt.Sprintf("TIMEOUT=%d", timeout),
-		"CHECK="+program)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	e.must(p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
+	e.must(os.RemoveAll(e.scriptLog()))
+	p := e.startProgram(process.Options{
+		Name: "the script", Path: script, Args: args, Log: e.scriptLog(),
+		Env: append(os.Environ(), "KUBECTL="+client, fmt.Sprintf("TIMEOUT=%d", timeout),
+			"CHECK="+program),
+	})
+	e.t.Cleanup(p.Kill)
 	return p
 }

@@ -1,5 +1,5 @@
 // Package operator runs an operator as a process of this machine, as a kubelet would run its pod.
-// Package command calls it.
+// Package command and the integration tests call it.
 package operator
 
 import (
@@ -23,8 +23,6 @@ const (
 	healthyAfter = 10 * time.Second
 	crashLimit   = 3
 	restartDelay = time.Second
-	// The delay doubles, up to delayLimit, while the operator succeeds but ends soon after its start.
-	delayLimit = 16 * time.Second
 )
 
 // Runner runs one operator.
@@ -76,65 +74,11 @@ func (r Runner) Check() error {
 	return nil
 }
 
-// Run starts the operator, and restarts it whenever it ends: an operator ends to read a new
-// configuration. Run returns nil when ctx ends, and an error when the operator crashes repeatedly.
-func (r Runner) Run(ctx context.Context) error {
-	crashes, delay := 0, restartDelay
-	for {
-		start := time.Now()
-		p, err := r.runOnce(ctx)
-		if err != nil || ctx.Err() != nil {
-			return err
-		}
-		if time.Since(start) > healthyAfter {
-			crashes, delay = 0, restartDelay
-		}
-		if !p.Succeeded() {
-			crashes++
-		}
-		if crashes == crashLimit {
-			return p.ExitError()
-		}
-		how := "failed"
-		if p.Succeeded() {
-			how = "ended by itself"
-		}
-		fmt.Fprintf(r.Progress, "%s %s; starting it again in %s\n", r.Name(), how, delay)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(delay):
-		}
-		if p.Succeeded() {
-			delay = min(2*delay, delayLimit)
-		}
-	}
-}
-
-// runOnce returns the process when it has ended. It stops the process when ctx ends.
-func (r Runner) runOnce(ctx context.Context) (*process.Process, error) {
-	p, err := process.Start(process.Options{
-		Name: r.Name(), Path: r.Path(), Args: r.Args(), Env: r.environment(), Log: r.log(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-ctx.Done():
-		p.Stop(stopGrace)
-	case <-p.Done():
-	}
-	return p, nil
-}
-
-// environment returns the environment of the Deployment, and the variables that any program needs:
-// OS_CLOUD or KUBECONFIG of the user must not reach the operator.
-func (r Runner) environment() []string {
-	inherited := []string{
-		"PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG", "GOCOVERDIR",
-	}
+// Environment returns the environment of the Deployment, and variables of this process: those that
+// any program needs, and more. OS_CLOUD or KUBECONFIG of the user must not reach the operator.
+func (r Runner) Environment(more ...string) []string {
 	env := slices.Clone(r.Env)
-	for _, name := range inherited {
+	for _, name := range append([]string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"}, more...) {
 		if value, found := os.LookupEnv(name); found {
 			env = append(env, name+"="+value)
 		}
@@ -142,4 +86,43 @@ func (r Runner) environment() []string {
 	return env
 }
 
-func (r Runner) log() string { return r.Dir.OperatorLog(r.Operator.Program) }
+// Log returns the log, to which each process of the operator appends.
+func (r Runner) Log() string { return r.Dir.OperatorLog(r.Operator.Program) }
+
+// Run starts the operator, and restarts it whenever it ends: an operator ends to read a new
+// configuration. Run returns nil when ctx ends, and an error when the operator crashes repeatedly.
+func (r Runner) Run(ctx context.Context) error {
+	env := r.Environment("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG")
+	for crashes := 0; ; {
+		start := time.Now()
+		p, err := process.Start(process.Options{
+			Name: r.Name(), Path: r.Path(), Args: r.Args(), Env: env, Log: r.Log(),
+		})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			p.Stop(stopGrace)
+			return nil
+		case <-p.Done():
+		}
+		if time.Since(start) > healthyAfter {
+			crashes = 0
+		}
+		how := "ended"
+		if p.Err() != nil {
+			how = "failed"
+			crashes++
+		}
+		if crashes == crashLimit {
+			return p.ExitError()
+		}
+		fmt.Fprintf(r.Progress, "%s %s; starting it again in %s\n", r.Name(), how, restartDelay)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(restartDelay):
+		}
+	}
+}

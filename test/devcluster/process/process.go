@@ -1,9 +1,8 @@
-// Package process runs a child program and writes its output to a log file. Packages controlplane
-// and operator start with it what envtest does not start.
+// Package process runs a child program and writes its output to a log file. It starts everything
+// that envtest does not start: Kubernetes components, operators and scripts.
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,10 +24,12 @@ type Options struct {
 	Log string
 }
 
+// stackTime is how long a program that ignores SIGTERM may write its stacks.
+const stackTime = time.Second
+
 // Process is a running (or ended) child.
 type Process struct {
-	name string
-	log  string
+	opts Options
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // valid once done is closed
@@ -49,7 +50,7 @@ func Start(o Options) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", o.Name, err)
 	}
-	p := &Process{name: o.Name, log: o.Log, cmd: cmd, done: make(chan struct{})}
+	p := &Process{opts: o, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)
@@ -69,41 +70,61 @@ func OpenLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Name returns the name in Options.
-func (p *Process) Name() string { return p.name }
-
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Succeeded returns whether the process ended with status 0. Call it only after Done is closed.
-func (p *Process) Succeeded() bool { return p.err == nil }
+// Running returns true until the process has ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Err returns nil while the process runs, and if it has ended with status 0.
+func (p *Process) Err() error {
+	if p.Running() {
+		return nil
+	}
+	return p.err
+}
+
+// Wait waits until the process ends and returns its exit status.
+func (p *Process) Wait(limit time.Duration) (int, error) {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-time.After(limit):
+		return -1, fmt.Errorf("%s did not end within %v", p.opts.Name, limit)
+	}
+}
 
 // ExitError returns the exit status, with the end of the log. Call it only after Done is closed.
 func (p *Process) ExitError() error {
-	how := errors.New("exit status 0")
-	if p.err != nil {
-		how = p.err
-	}
-	return WithLog(fmt.Errorf("%s ended: %w", p.name, how), p.log)
+	return WithLog(fmt.Errorf("%s ended: %v", p.opts.Name, p.cmd.ProcessState), p.opts.Log)
 }
 
-// Stop sends SIGTERM to the process, and kills it after the grace period. It does nothing if the
-// process has ended.
-func (p *Process) Stop(grace time.Duration) {
-	select {
-	case <-p.done:
-		return
-	default:
-	}
-	// An error means that the process has just ended.
+// Stop sends SIGTERM to the process and waits until it ends. After the grace period it lets a Go
+// program write its stacks into the log, kills the process and returns false.
+func (p *Process) Stop(grace time.Duration) bool {
+	// An error means that the process has ended, here and below.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(grace):
-		_ = p.cmd.Process.Kill()
-		<-p.done
+	if _, err := p.Wait(grace); err == nil {
+		return true
 	}
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	_, _ = p.Wait(stackTime)
+	p.Kill()
+	return false
+}
+
+// Kill ends the process with SIGKILL.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
 }

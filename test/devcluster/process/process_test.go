@@ -24,20 +24,13 @@ func shell(t *testing.T, script string) *Process {
 	return p
 }
 
-func waitDone(t *testing.T, p *Process) {
-	t.Helper()
-	select {
-	case <-p.Done():
-	case <-time.After(30 * time.Second):
-		t.Fatal("the process did not end")
-	}
-}
-
 func TestExitErrorShowsTheEndOfTheLog(t *testing.T) {
 	t.Parallel()
 	p := shell(t,
 		`i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done; echo "$WORD" >&2; exit 3`)
-	waitDone(t, p)
+	if code, err := p.Wait(30 * time.Second); code != 3 || err != nil {
+		t.Errorf("got status %d, %v, want 3", code, err)
+	}
 	got := p.ExitError().Error()
 	for _, want := range []string{"shell ended: exit status 3", "line 39\nsalad"} {
 		if !strings.Contains(got, want) {
@@ -49,21 +42,18 @@ func TestExitErrorShowsTheEndOfTheLog(t *testing.T) {
 	}
 }
 
-func TestExitErrorOfSuccess(t *testing.T) {
-	t.Parallel()
-	p := shell(t, "exit 0")
-	waitDone(t, p)
-	if got := p.ExitError().Error(); !strings.Contains(got, "exit status 0") {
-		t.Errorf("error %q does not say how it ended", got)
-	}
-}
-
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	t.Parallel()
-	p := shell(t, `trap "" TERM; while :; do sleep 0.1; done`)
-	p.Stop(100 * time.Millisecond)
-	waitDone(t, p)
-	p.Stop(time.Second) // again does nothing
+	p := shell(t, `trap "" TERM QUIT; echo ready; while :; do sleep 0.1; done`)
+	for Tail(p.opts.Log) == "" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if p.Stop(100*time.Millisecond) || p.Running() || p.Err() == nil {
+		t.Errorf("the process was not killed: %v", p.Err())
+	}
+	if !p.Stop(time.Second) {
+		t.Error("stopping an ended process timed out")
+	}
 }
 
 func TestKillLeftovers(t *testing.T) {
