@@ -40,11 +40,11 @@ build: ## Build the operators, the generator and the devcluster into bin/
 	go $(BUILD) -o bin/ ./cmd/... ./test/devcluster/cmd/...
 
 .PHONY: k8s
-k8s: build ## Build the Kubernetes binaries of the devcluster if they are missing or outdated
-	bin/devcluster build --binaries=$(K8S_BIN_DIR)
+k8s: ## Build the Kubernetes binaries of the devcluster if they are missing or outdated
+	hack/k8s.sh '$(K8S_BIN_DIR)'
 
 .PHONY: run
-run: build ## Run the operators (by default Manila) on a local control plane with a simulated OpenStack; ARGS has more flags
+run: build k8s ## Run the operators (by default Manila) on a local control plane with a simulated OpenStack; ARGS has more flags
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 
 .PHONY: update
@@ -81,18 +81,18 @@ test-unit: ## Run the tests that need no cluster
 	go test $(TESTFLAGS) ./...
 
 .PHONY: test-devcluster
-test-devcluster: k8s ## Run the tests of the devcluster, and of a new driver in it
+test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driver in it
 	go test -tags integration -timeout 30m $(TESTFLAGS) ./test/devcluster/...
 
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration
 # TESTFLAGS='-standalone=1 -hypershift=1'`.
 .PHONY: test-integration
-test-integration: k8s ## Run the integration tests: the programs of bin/ on a real control plane with a simulated OpenStack
+test-integration: build k8s ## Run the integration tests: the programs of bin/ on a real control plane with a simulated OpenStack
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v $(TESTFLAGS) ./test/integration/...
 
 .PHONY: bench
-bench: k8s ## Measure memory and requests of the operators of BENCH_GUESTS guest clusters (20: 15 minutes, 10 GB)
+bench: build k8s ## Measure memory and requests of the operators of BENCH_GUESTS guest clusters (20: 15 minutes, 10 GB)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m $(TESTFLAGS) ./test/bench/
 
 .PHONY: image-manila

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Dir contains all state.
 	Dir paths.Dir
-	// Binaries is the cache that package build filled.
+	// Binaries is the folder that hack/k8s.sh filled.
 	Binaries string
 	// Cloud is a kind of package cloud. With TLS it serves HTTPS with a private CA.
 	Cloud string

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/build"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -35,8 +34,8 @@ func startControlPlane(
 		Logs:       dir.Logs(),
 		AuditLog:   dir.AuditLog(),
 		Kubeconfig: dir.AdminKubeconfig(),
-		Stages:     build.Stages(o.Binaries),
-		CRDs:       append([]string{build.CRDs(o.Binaries)}, definitions...),
+		Stages:     filepath.Join(o.Binaries, "manifests", "stages"),
+		CRDs:       append(definitions, filepath.Join(o.Binaries, "manifests", "crds")),
 
 		DriverNames: drivers,
 	})

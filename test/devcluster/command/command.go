@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/build"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
@@ -62,7 +61,7 @@ func newRoot(r *running, args []string) *cobra.Command {
 	root.PersistentFlags().StringVar(&f.dir, "dir", "",
 		"folder for all state (default .devcluster in the source tree)")
 	root.PersistentFlags().StringVar(&f.binaries, "binaries", "",
-		"cache of Kubernetes binaries "+
+		"folder that make k8s filled "+
 			"(default K8S_BIN_DIR, and bin/k8s in the source tree without it)")
 	root.PersistentFlags().StringVar(&f.bin, "bin", "",
 		"folder of the operators' programs (default bin in the source tree)")
@@ -71,7 +70,7 @@ func newRoot(r *running, args []string) *cobra.Command {
 	if r == nil {
 		cloud.AddCommand(newServe(f))
 		root.AddCommand(
-			newBuild(f), newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f))
+			newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f))
 	}
 	return root
 }
@@ -143,10 +142,6 @@ func (f *flags) places() (places, error) {
 	return p, nil
 }
 
-func (p places) builder(progress io.Writer) build.Builder {
-	return build.Builder{Repository: string(p.repository), Out: p.binaries, Progress: progress}
-}
-
 // killLeftovers kills the processes of a killed devcluster. No devcluster may run in the folder.
 func (p places) killLeftovers(progress io.Writer) {
 	if n := process.KillLeftovers(string(p.dir), p.binaries, p.bin); n > 0 {
@@ -199,19 +194,4 @@ func start(ctx context.Context, o cluster.Options) (*cluster.Cluster, func(), er
 		return nil, nil, err
 	}
 	return c, func() { refuse(); c.Stop() }, nil
-}
-
-func newBuild(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "build",
-		Short: "Build the Kubernetes binaries if they are missing",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := f.places()
-			if err != nil {
-				return err
-			}
-			return p.builder(cmd.OutOrStdout()).Ensure(cmd.Context())
-		},
-	}
 }

@@ -53,9 +53,6 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	if err := p.builder(out).Ensure(ctx); err != nil {
-		return err
-	}
 	err = supervisor.Serve(p.dir, func(ready func() error) error {
 		p.killLeftovers(out)
 		c, stop, err := start(ctx, options)

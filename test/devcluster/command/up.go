@@ -25,14 +25,10 @@ func newUp(f *flags) *cobra.Command {
 			if _, err := f.clusterOptions(p, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			// Check this before a long build.
 			if state, err := supervisor.Read(p.dir); err != nil {
 				return err
 			} else if state.Phase == supervisor.Ready {
 				return fmt.Errorf("%w: %s", supervisor.ErrRunning, p.dir)
-			}
-			if err := p.builder(cmd.OutOrStdout()).Ensure(cmd.Context()); err != nil {
-				return err
 			}
 			args := []string{
 				superviseCommand, "--dir=" + string(p.dir), "--binaries=" + p.binaries, "--cloud=" + f.cloud,

@@ -7,7 +7,7 @@ import "path/filepath"
 
 // Options are the files and folders of a control plane. All are required.
 type Options struct {
-	// Binaries is the cache that package build filled.
+	// Binaries is the folder of the programs.
 	Binaries string
 	// Dir contains certificates, kubeconfigs and data. Start removes it first.
 	Dir string
