@@ -104,6 +104,5 @@ image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
 	$(CONTAINER_TOOL) build -f Dockerfile.cinder -t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
 
 .PHONY: clean
-clean: ## Stop the devcluster and remove everything that make built, including the Kubernetes binaries
-	@if [ -x bin/devcluster ]; then bin/devcluster down; fi
+clean: ## Remove everything that make built, including the Kubernetes binaries; stop `make run` before
 	rm -rf bin .devcluster

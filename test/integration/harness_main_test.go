@@ -34,7 +34,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -123,7 +122,7 @@ func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {
 		for i := range *limit {
 			name := fmt.Sprintf("%s-%d", f, i+1)
 			options := devcluster.Options{
-				Dir: paths.Dir(filepath.Join(c.dir, name)), Binaries: c.kubernetes, Cloud: cloud.None,
+				Dir: paths.Dir(filepath.Join(c.dir, name)), Binaries: c.kubernetes, NoCloud: true,
 				Operators: operators, Progress: io.Discard,
 			}
 			if f == flavour.HyperShift {

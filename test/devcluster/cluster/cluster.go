@@ -1,5 +1,5 @@
 // Package cluster runs a devcluster: control planes, OpenStack, the objects of OpenShift, and the
-// files of operators. Package command runs it in the foreground or under the supervisor.
+// files of operators. Package command and the integration tests run it.
 package cluster
 
 import (
@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -22,9 +21,9 @@ type Options struct {
 	Dir paths.Dir
 	// Binaries is the folder that hack/k8s.sh filled.
 	Binaries string
-	// Cloud is a kind of package cloud. With TLS it serves HTTPS with a private CA.
-	Cloud string
-	TLS   bool
+	// NoCloud means that there is no OpenStack and no credentials. With TLS it serves HTTPS with a
+	// private CA.
+	NoCloud, TLS bool
 	// Operators are the operators of the cluster, at least one.
 	Operators []fixtures.Operator
 	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
@@ -78,9 +77,6 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 // Environments returns the places in which operators run, in the order of the guest clusters.
 func (c *Cluster) Environments() []*Environment { return c.environments }
 
-// Cloud returns the simulator, or nil without a cloud.
-func (c *Cluster) Cloud() *simulator.Simulator { return c.cloud }
-
 // Wait returns nil when ctx ends, and an error when the cluster fails before.
 func (c *Cluster) Wait(ctx context.Context) error {
 	select {
@@ -133,24 +129,6 @@ func (c *Cluster) controlPlanes() []*controlPlane {
 func (c *Cluster) say(format string, args ...any) {
 	fmt.Fprintf(c.opts.Progress, "%6.1fs %s\n", time.Since(c.start).Seconds(),
 		fmt.Sprintf(format, args...))
-}
-
-func (c *Cluster) startCloud(ctx context.Context) error {
-	switch c.opts.Cloud {
-	case cloud.None:
-		return nil
-	case cloud.Simulator:
-	default:
-		return fmt.Errorf("cloud %q is not known, only %s and %s", c.opts.Cloud, cloud.Simulator,
-			cloud.None)
-	}
-	var err error
-	if c.cloud, err = cloud.Start(context.WithoutCancel(ctx), c.opts.TLS); err != nil {
-		return err
-	}
-	described, err := cloud.Describe(ctx, c.cloud)
-	c.openstack = &described
-	return err
 }
 
 // startControlPlanes starts the cluster in which the operators run, and then the guest clusters.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // Side is one of the two clusters of a control plane.
@@ -47,24 +45,6 @@ func (c *Cluster) RotateGuestKubeconfig(ctx context.Context, guest string) error
 		return err
 	}
 	return s.renewGuestKubeconfig(ctx)
-}
-
-// RotateCredentials changes the credentials in OpenStack and in the Secrets of all operators and
-// drivers, as cloud-credential-operator and HyperShift do.
-func (c *Cluster) RotateCredentials(ctx context.Context) error {
-	if _, err := c.cloud.RotateCredentials(ctx, simulator.Rotation{}); err != nil {
-		return err
-	}
-	described, err := cloud.Describe(ctx, c.cloud)
-	if err != nil {
-		return err
-	}
-	for _, s := range c.environments {
-		if err := s.renewCredentials(ctx, &described); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *Cluster) find(side Side, guest string) (*controlPlane, error) {

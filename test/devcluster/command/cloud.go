@@ -13,7 +13,7 @@ import (
 )
 
 func newCloud(f *flags) *cobra.Command {
-	cloud := group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
+	return group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
 		newShareType(f), newZones(f), newOutage(f),
 		f.remote("recover [ID...]", "End all outages, or those with these IDs", cobra.ArbitraryArgs,
 			func(cmd *cobra.Command, r *running, ids []string) error {
@@ -35,13 +35,6 @@ func newCloud(f *flags) *cobra.Command {
 				return err
 			}),
 	)
-	cloud.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if f.running != nil && f.running.cloud == nil {
-			return errors.New("the cluster has no OpenStack")
-		}
-		return nil
-	}
-	return cloud
 }
 
 // group returns a command that only has subcommands.
@@ -78,6 +71,11 @@ func (p places) serveCloud(cmd *cobra.Command, shareTypes []string) (err error) 
 	for _, name := range shareTypes {
 		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: name})
 	}
+	locked, err := lock(p.dir)
+	if err != nil {
+		return err
+	}
+	defer locked.Close()
 	cloud, err := simulator.New(config)
 	if err != nil {
 		return err

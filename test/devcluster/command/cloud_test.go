@@ -121,6 +121,10 @@ func TestCloudServeRunsUntilInterrupted(t *testing.T) {
 	if err != nil {
 		t.Error("the cloud executes no command")
 	}
+	_, err = runCommand(ctx, dir, "cloud serve")
+	if err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a second cloud in the same folder gives %v", err)
+	}
 	interrupt()
 	if err := <-ended; err != nil {
 		t.Errorf("serve ended with %v", err)
@@ -138,16 +142,24 @@ func TestCommandsExplainMistakes(t *testing.T) {
 		dir  paths.Dir
 		want string
 	}{
-		"cloud recover":                     {empty, "no devcluster runs here"},
-		"cloud share-type remove missing":   {dir, "does not exist"},
-		"cloud share-type add":              {dir, "accepts 1 arg"},
-		"cloud outage flood":                {dir, "unknown mode"},
-		"cloud outage 20":                   {dir, "is not an error"},
-		"cloud outage bad-certificate":      {dir, "needs a simulator that serves TLS"},
-		"cloud recover fault-7":             {dir, "does not exist"},
-		"cloud zones share nova":            {dir, "has no availability zones"},
-		"cloud rotate-credentials and more": {dir, "unknown command"},
-		"api start":                         {dir, "only an OpenStack runs here"},
+		"cloud recover":                       {empty, "no devcluster runs here"},
+		"cloud share-type remove missing":     {dir, "does not exist"},
+		"cloud share-type add":                {dir, "accepts 1 arg"},
+		"cloud outage flood":                  {dir, "unknown mode"},
+		"cloud outage 20":                     {dir, "is not an error"},
+		"cloud outage bad-certificate":        {dir, "needs a simulator that serves TLS"},
+		"cloud recover fault-7":               {dir, "does not exist"},
+		"cloud zones share nova":              {dir, "has no availability zones"},
+		"cloud rotate-credentials and more":   {dir, "unknown command"},
+		"api start":                           {dir, "only an OpenStack runs here"},
+		"guest rotate-kubeconfig":             {empty, "no devcluster runs here"},
+		"run --drivers=swift":                 {empty, "is not known"},
+		"run --drivers=manila,manila":         {empty, "is given twice"},
+		"run --drivers=":                      {empty, "no driver is given"},
+		"run --flavour=vanilla":               {empty, "is not known"},
+		"run --guests=2":                      {empty, "has no guests"},
+		"run --flavour=hypershift --guests=0": {empty, "needs a guest"},
+		"run --bin=/nonexistent":              {empty, "looking for the operator"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

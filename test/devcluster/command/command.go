@@ -11,24 +11,15 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/cloud"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
-)
-
-const (
-	// stopGrace is the time limit for stopping a cluster, and stopGraceOfGuest the extra time for each
-	// guest cluster.
-	stopGrace        = 45 * time.Second
-	stopGraceOfGuest = 5 * time.Second
 )
 
 // Main runs the command and returns its exit code. SIGINT, SIGTERM and SIGHUP stop it gracefully.
@@ -69,8 +60,7 @@ func newRoot(r *running, args []string) *cobra.Command {
 	root.AddCommand(cloud, newAPI(f), newGuest(f))
 	if r == nil {
 		cloud.AddCommand(newServe(f))
-		root.AddCommand(
-			newUp(f), newSupervise(f), newDown(f), newStatus(f), newRun(f))
+		root.AddCommand(newRun(f))
 	}
 	return root
 }
@@ -81,7 +71,6 @@ type flags struct {
 	args    []string
 
 	dir, binaries, bin string
-	cloud              string
 	tls                bool
 	drivers            []string
 	flavour            string
@@ -96,8 +85,6 @@ const (
 
 // addCluster adds the flags that describe a cluster.
 func (f *flags) addCluster(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.cloud, "cloud", cloud.Simulator,
-		"OpenStack to use: "+cloud.Simulator+" or "+cloud.None)
 	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
 	cmd.Flags().StringVar(&f.flavour, "flavour", standalone,
 		standalone+": the operators run in the cluster that they serve; "+
@@ -157,41 +144,18 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 	if len(operators) == 0 {
 		return cluster.Options{}, errors.New("no driver is given")
 	}
-	guests, err := f.hosted()
-	if err != nil {
-		return cluster.Options{}, err
+	o := cluster.Options{
+		Dir: p.dir, Binaries: p.binaries, TLS: f.tls, Operators: operators, Progress: progress,
 	}
-	return cluster.Options{
-		Dir: p.dir, Binaries: p.binaries, Cloud: f.cloud, TLS: f.tls,
-		Operators: operators, Guests: guests, Progress: progress,
-	}, nil
-}
-
-// hosted returns the number of guest clusters, which only flavour hypershift has.
-func (f *flags) hosted() (int, error) {
 	switch {
-	case f.flavour == standalone && f.guests == 1:
-		return 0, nil
-	case f.flavour == standalone:
-		return 0, fmt.Errorf("flavour %s has no guests", standalone)
-	case f.flavour != hypershift:
-		return 0, fmt.Errorf("flavour %q is not known, only %s and %s", f.flavour, standalone, hypershift)
-	case f.guests < 1:
-		return 0, fmt.Errorf("flavour %s needs a guest", hypershift)
+	case f.flavour == hypershift && f.guests > 0:
+		o.Guests = f.guests
+	case f.flavour == hypershift:
+		return o, fmt.Errorf("flavour %s needs a guest", hypershift)
+	case f.flavour != standalone:
+		return o, fmt.Errorf("flavour %q is not known, only %s and %s", f.flavour, standalone, hypershift)
+	case f.guests != 1:
+		return o, fmt.Errorf("flavour %s has no guests", standalone)
 	}
-	return f.guests, nil
-}
-
-// start starts a cluster that handles requests. The returned function stops both.
-func start(ctx context.Context, o cluster.Options) (*cluster.Cluster, func(), error) {
-	c, err := cluster.Start(ctx, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	refuse, err := (&running{cloud: c.Cloud(), cluster: c}).serve(ctx, o.Dir.Control())
-	if err != nil {
-		c.Stop()
-		return nil, nil, err
-	}
-	return c, func() { refuse(); c.Stop() }, nil
+	return o, nil
 }

@@ -2,32 +2,39 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
-	"github.com/openstack-csi/csi-operator/test/devcluster/supervisor"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
-
-// readyLimit is the default of --timeout.
-const readyLimit = 3 * time.Minute
 
 func newRun(f *flags) *cobra.Command {
 	r := runFlags{flags: f}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Start a cluster and the operators in the foreground and show what happens",
+		Short: "Run a cluster and the operators until interrupted, and show what happens",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.run(cmd.Context(), cmd.OutOrStdout())
+			err := r.run(cmd.Context(), cmd.OutOrStdout())
+			if cmd.Context().Err() != nil && !r.exitWhenReady {
+				return nil
+			}
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&r.noOperators, "no-operators", false,
+		"do not start the operators, so that you can, for example with a debugger")
 	cmd.Flags().BoolVar(&r.exitWhenReady, "exit-when-ready", false,
 		"exit 0 once all drivers are ready, and 1 if they are not in time")
-	cmd.Flags().DurationVar(&r.limit, "timeout", readyLimit, "how long --exit-when-ready waits")
+	cmd.Flags().DurationVar(&r.timeout, "timeout", 3*time.Minute, "how long --exit-when-ready waits")
 	f.addCluster(cmd)
 	return cmd
 }
@@ -35,8 +42,9 @@ func newRun(f *flags) *cobra.Command {
 // runFlags are the flags of run, and the global flags.
 type runFlags struct {
 	*flags
+	noOperators   bool
 	exitWhenReady bool
-	limit         time.Duration
+	timeout       time.Duration
 }
 
 func (f runFlags) run(ctx context.Context, out io.Writer) error {
@@ -49,34 +57,57 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for _, o := range options.Operators {
-		if err := (operator.Runner{Operator: o, Bin: p.bin}).Check(); err != nil {
+		err := (operator.Runner{Operator: o, Bin: p.bin}).Check()
+		if err != nil && !f.noOperators {
 			return err
 		}
 	}
-	err = supervisor.Serve(p.dir, func(ready func() error) error {
-		p.killLeftovers(out)
-		c, stop, err := start(ctx, options)
-		if err != nil {
-			return stopped(ctx, out, err)
-		}
-		defer stop()
-		if err := ready(); err != nil {
-			return err
-		}
-		s := session{places: p, cluster: c, out: out, exitWhenReady: f.exitWhenReady, limit: f.limit}
-		return stopped(ctx, out, s.run(ctx))
-	})
-	if err == nil && ctx.Err() != nil && f.exitWhenReady {
-		return errStopped
+	locked, err := lock(p.dir)
+	if err != nil {
+		return err
 	}
+	defer locked.Close()
+	p.killLeftovers(out)
+	c, err := cluster.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	stop, err := (&running{cloud: c.Cloud(), cluster: c}).serve(ctx, p.dir.Control())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	showAccess(out, p.dir, c.Environments())
+	err = newSession(f, p, c, out).run(ctx)
+	fmt.Fprintln(out, "stopping everything")
 	return err
 }
 
-// stopped ignores errors after Ctrl-C.
-func stopped(ctx context.Context, out io.Writer, err error) error {
-	if ctx.Err() == nil {
-		return err
+// lock fails if another process runs a devcluster in the folder. The lock ends when the file is
+// closed, at the latest with this process.
+func lock(dir paths.Dir) (io.Closer, error) {
+	if err := os.MkdirAll(string(dir), 0o755); err != nil {
+		return nil, fmt.Errorf("making the state folder: %w", err)
 	}
-	fmt.Fprintln(out, "stopping everything")
-	return nil
+	file, err := os.OpenFile(dir.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("a devcluster runs in %s already: %w", dir, err),
+			file.Close())
+	}
+	return file, nil
+}
+
+// showAccess prints the kubeconfig of each cluster.
+func showAccess(out io.Writer, dir paths.Dir, environments []*cluster.Environment) {
+	fmt.Fprintf(out, "export KUBECONFIG=%s\n", dir.AdminKubeconfig())
+	for _, e := range environments {
+		if e.Guest != "" {
+			fmt.Fprintf(out, "export KUBECONFIG=%s  # %s\n", e.Dir.AdminKubeconfig(), e.Guest)
+		}
+	}
+	fmt.Fprintln(out)
 }

@@ -21,54 +21,42 @@ const (
 	pollTimeout = 10 * time.Second
 )
 
-var errStopped = errors.New("stopped before the drivers were ready")
-
 // session runs operators on a running cluster, and prints what changes.
 type session struct {
-	places        places
-	cluster       *cluster.Cluster
-	out           io.Writer
-	exitWhenReady bool
-	limit         time.Duration
+	runFlags
 
-	sources []*view.Source // in the order of the cluster's environments
+	bin     string
+	cluster *cluster.Cluster
 	display *view.Display
 	start   time.Time
+	sources []*view.Source // in the order of the cluster's environments
 	isReady bool
+}
+
+func newSession(f runFlags, p places, c *cluster.Cluster, out io.Writer) *session {
+	return &session{
+		runFlags: f, bin: p.bin, cluster: c, display: view.NewDisplay(out), start: time.Now(),
+	}
 }
 
 // run returns when ctx ends, when an operator or the cluster fails, or when the drivers are ready
 // and exitWhenReady is set.
 func (s *session) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var runners []operator.Runner
-	for _, environment := range s.cluster.Environments() {
-		source, err := view.NewSource(drivers(environment), environment.Config(),
-			environment.ControlConfig())
+	for _, e := range s.cluster.Environments() {
+		source, err := view.NewSource(drivers(e), e.Config(), e.ControlConfig())
 		if err != nil {
 			return err
 		}
 		s.sources = append(s.sources, source)
-		for _, o := range environment.Operators {
-			r := operator.Runner{
-				Operator: o, Guest: environment.Guest, Bin: s.places.bin, Dir: environment.Dir,
-				Env: environment.OperatorEnv(o),
-			}
-			fmt.Fprintf(s.out, "starting %s, which logs to %s\n", r.Name(), r.Dir.OperatorLog(o.Program))
-			runners = append(runners, r)
-		}
 	}
-	if err := s.places.showAccess(s.out); err != nil {
-		return err
-	}
-	fmt.Fprintln(s.out)
-	s.start, s.display = time.Now(), view.NewDisplay(s.out)
-
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	runners := s.runners()
 	ended := make(chan error, len(runners)+1)
 	var operators sync.WaitGroup
 	for _, r := range runners {
-		r.Progress = s.display
+		fmt.Fprintf(s.display, "starting %s, which logs to %s\n",
+			r.Name(), r.Dir.OperatorLog(r.Operator.Program))
 		operators.Go(func() { ended <- r.Run(ctx) })
 	}
 	go func() { ended <- s.cluster.Wait(ctx) }()
@@ -77,6 +65,21 @@ func (s *session) run(ctx context.Context) error {
 	cancel()
 	operators.Wait()
 	return err
+}
+
+func (s *session) runners() []operator.Runner {
+	var runners []operator.Runner
+	for _, e := range s.cluster.Environments() {
+		for _, o := range e.Operators {
+			if !s.noOperators {
+				runners = append(runners, operator.Runner{
+					Operator: o, Guest: e.Guest, Bin: s.bin, Dir: e.Dir, Env: e.OperatorEnv(o),
+					Progress: s.display,
+				})
+			}
+		}
+	}
+	return runners
 }
 
 // drivers returns the drivers to poll in an environment.
@@ -95,13 +98,9 @@ func drivers(environment *cluster.Environment) []view.Driver {
 	return all
 }
 
+// watch polls the drivers.
 func (s *session) watch(ctx context.Context, ended <-chan error) error {
-	var limit <-chan time.Time
-	if s.exitWhenReady {
-		timer := time.NewTimer(s.limit)
-		defer timer.Stop()
-		limit = timer.C
-	}
+	timeout := time.After(s.timeout)
 	tick := time.NewTicker(pollInterval * time.Duration(len(s.sources)))
 	defer tick.Stop()
 	for {
@@ -111,11 +110,15 @@ func (s *session) watch(ctx context.Context, ended <-chan error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errStopped
+			return errors.New("stopped before the drivers were ready")
 		case err := <-ended:
-			return err
-		case <-limit:
-			return fmt.Errorf("not ready within %s:\n  %s", s.limit, strings.Join(missing, "\n  "))
+			if err != nil {
+				return err
+			}
+		case <-timeout:
+			if s.exitWhenReady {
+				return fmt.Errorf("not ready within %s:\n  %s", s.timeout, strings.Join(missing, "\n  "))
+			}
 		case <-tick.C:
 		}
 	}
@@ -137,8 +140,7 @@ func (s *session) show(ctx context.Context) []string {
 	return missing
 }
 
-// poll returns a line for each object if there is one environment, and else a line for each guest
-// cluster.
+// poll returns a line for each object, or with several guest clusters one line for each of them.
 func (s *session) poll(ctx context.Context) (lines, missing []string, err error) {
 	shareTypes, err := s.shareTypes(ctx)
 	if err != nil {
@@ -153,32 +155,20 @@ func (s *session) poll(ctx context.Context) (lines, missing []string, err error)
 		if len(s.sources) == 1 {
 			return now.Lines(), waits, nil
 		}
-		guest := s.cluster.Environments()[i].Guest
-		lines = append(lines, "cluster "+guest+" "+summary(waits))
-		for _, text := range waits {
-			missing = append(missing, guest+": "+text)
+		line := "cluster " + s.cluster.Environments()[i].Guest
+		if len(waits) == 0 {
+			lines = append(lines, line+" is ready")
+			continue
 		}
+		first := strings.Join(strings.Fields(waits[0]), " ") // in one line
+		lines = append(lines, fmt.Sprintf("%s waits for %d: %s", line, len(waits), first))
+		missing = append(missing, line+": "+strings.Join(waits, "\n  "))
 	}
 	return lines, missing, nil
 }
 
-// summary names the first thing that is missing.
-func summary(missing []string) string {
-	if len(missing) == 0 {
-		return "is ready"
-	}
-	text := "waits: " + strings.Join(strings.Fields(missing[0]), " ")
-	if more := len(missing) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more)", more)
-	}
-	return text
-}
-
 // shareTypes returns the share types that the user of the credentials sees.
 func (s *session) shareTypes(ctx context.Context) ([]string, error) {
-	if s.cluster.Cloud() == nil {
-		return nil, nil
-	}
 	types, err := s.cluster.Cloud().ShareTypes(ctx)
 	var names []string
 	for _, t := range types {

@@ -167,14 +167,5 @@ func (d Dir) Guests() ([]string, error) {
 // Control is a file with the URL at which the running devcluster takes requests.
 func (d Dir) Control() string { return d.in("control.url") }
 
-// State describes the running cluster.
-func (d Dir) State() string { return d.in("state.json") }
-
 // Lock is held by the process that runs the cluster.
 func (d Dir) Lock() string { return d.in("lock") }
-
-// PID is a file with the ID of that process.
-func (d Dir) PID() string { return d.in("devcluster.pid") }
-
-// Log is the output of the supervisor.
-func (d Dir) Log() string { return d.in("devcluster.log") }

@@ -1,0 +1,266 @@
+//go:build integration
+
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+)
+
+// devcluster is a `devcluster run` in this process.
+type devcluster struct {
+	t         *testing.T
+	dir       paths.Dir
+	output    string // a file
+	interrupt context.CancelFunc
+	ended     chan struct{}
+	err       error // set when it has ended
+}
+
+// run runs the operators of `make build`, unless the arguments say otherwise. The test fails if
+// processes are left.
+func run(t *testing.T, arguments ...string) *devcluster {
+	t.Helper()
+	log.SetLogger(logr.Discard())
+	d := &devcluster{
+		t: t, dir: paths.Dir(t.TempDir()), output: filepath.Join(t.TempDir(), "output"),
+		ended: make(chan struct{}),
+	}
+	output, err := os.Create(d.output)
+	d.must(err)
+	folders := []string{
+		"--dir=" + string(d.dir), "--binaries=" + os.Getenv("K8S_BIN_DIR"), "--bin=../../../bin",
+	}
+	root := newRoot(nil, slices.Concat([]string{"run"}, folders, arguments))
+	root.SetOut(output)
+	var ctx context.Context
+	ctx, d.interrupt = context.WithCancel(context.Background())
+	go func() {
+		d.err = errors.Join(root.ExecuteContext(ctx), output.Close())
+		close(d.ended)
+	}()
+	t.Cleanup(func() {
+		d.interrupt()
+		<-d.ended
+		if t.Failed() {
+			t.Logf("run ended with error %v and printed\n%s", d.err, d.read(d.output))
+		}
+		if left := process.KillLeftovers(string(d.dir), os.Getenv("K8S_BIN_DIR"), "../../../bin"); left > 0 {
+			t.Errorf("%d processes are left", left)
+		}
+	})
+	return d
+}
+
+func (d *devcluster) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *devcluster) read(path string) string {
+	d.t.Helper()
+	content, err := os.ReadFile(path)
+	d.must(err)
+	return string(content)
+}
+
+// eventually fails the test unless a condition holds within a minute, or while run runs.
+func (d *devcluster) eventually(what string, holds func() bool) {
+	d.t.Helper()
+	err := wait.PollUntilContextTimeout(d.t.Context(), 100*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			select {
+			case <-d.ended:
+				return false, errors.New("run has ended")
+			default:
+				return holds(), nil
+			}
+		})
+	if err != nil {
+		d.t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+func (d *devcluster) mustPrint(texts ...string) {
+	d.t.Helper()
+	output := d.read(d.output)
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			d.t.Errorf("the output lacks %q", text)
+		}
+	}
+}
+
+// execute executes commands while run runs.
+func (d *devcluster) execute(lines ...string) {
+	d.t.Helper()
+	for _, line := range lines {
+		if out, err := runCommand(d.t.Context(), d.dir, line); err != nil {
+			d.t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+}
+
+// mustRefuse executes a command that must fail.
+func (d *devcluster) mustRefuse(line, want string) {
+	d.t.Helper()
+	_, err := runCommand(d.t.Context(), d.dir, line)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		d.t.Errorf("%s gives %v, want %q", line, err, want)
+	}
+}
+
+func (d *devcluster) client(kubeconfig string) kubernetes.Interface {
+	d.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	d.must(err)
+	config.Timeout = 2 * time.Second
+	client, err := kubernetes.NewForConfig(config)
+	d.must(err)
+	return client
+}
+
+func TestRunExitsWhenReady(t *testing.T) {
+	t.Parallel()
+	d := run(t, "--exit-when-ready", "--drivers=manila,cinder")
+	<-d.ended
+	d.must(d.err)
+	d.mustPrint(
+		"export KUBECONFIG="+d.dir.AdminKubeconfig(),
+		"starting manila-operator, which logs to "+d.dir.OperatorLog("manila-operator"),
+		"starting cinder-operator, which logs to "+d.dir.OperatorLog("cinder-operator"),
+		"manila: Deployment openstack-manila-csi-controllerplugin 2/2",
+		"manila: DaemonSet openstack-manila-csi-nodeplugin 5/5",
+		`manila: StorageClass csi-manila-fast for share type "fast"`,
+		"manila: condition OpenStackManilaDriverControllerServiceControllerAvailable=True",
+		"cinder: Deployment openstack-cinder-csi-driver-controller 2/2",
+		"cinder: DaemonSet openstack-cinder-csi-driver-node 5/5",
+		"cinder: StorageClass standard-csi\n",
+		"cinder: condition OpenStackCinderDriverNodeServiceControllerAvailable=True",
+		"ready after",
+	)
+}
+
+func TestRunPrintsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	idle := []byte("#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
+	if err := os.WriteFile(filepath.Join(bin, "manila-operator"), idle, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := run(t, "--exit-when-ready", "--timeout=1s", "--bin="+bin)
+	<-d.ended
+	for _, want := range []string{"not ready within 1s", "Available", `share type "fast"`} {
+		if d.err == nil || !strings.Contains(d.err.Error(), want) {
+			t.Errorf("run ended with %v, want %q", d.err, want)
+		}
+	}
+}
+
+// A component that ends stops everything.
+func TestRunEndsWithScheduler(t *testing.T) {
+	t.Parallel()
+	d := run(t, "--no-operators")
+	d.eventually("the cluster is up",
+		func() bool { return strings.Contains(d.read(d.output), "the cluster is up") })
+	d.mustRefuse("run", "already")
+	scheduler := process.Find(string(d.dir), filepath.Join(os.Getenv("K8S_BIN_DIR"), "kube-scheduler"))
+	if len(scheduler) != 1 {
+		t.Fatalf("process IDs of the scheduler: %v", scheduler)
+	}
+	d.must(syscall.Kill(scheduler[0], syscall.SIGKILL))
+	<-d.ended
+	if d.err == nil || !strings.Contains(d.err.Error(), "kube-scheduler ended") {
+		t.Errorf("run ended with %v", d.err)
+	}
+}
+
+func TestCommandsChangeHostedCluster(t *testing.T) {
+	t.Parallel()
+	d := run(t, "--flavour=hypershift", "--guests=2", "--drivers=manila,cinder", "--tls")
+	d.eventually("both guest clusters are ready",
+		func() bool { return strings.Contains(d.read(d.output), "ready after") })
+	first, second := d.dir.Guest("guest-1"), d.dir.Guest("guest-2")
+	d.mustPrint(
+		"export KUBECONFIG="+d.dir.AdminKubeconfig(), "export KUBECONFIG="+second.AdminKubeconfig(),
+		"starting manila-operator of guest-1, which logs to "+first.OperatorLog("manila-operator"),
+		"starting cinder-operator of guest-2, which logs to "+second.OperatorLog("cinder-operator"),
+		"cluster guest-1 waits", "cluster guest-1 is ready", "cluster guest-2 is ready",
+	)
+	d.checkCredentials(second)
+	d.checkGuestKubeconfig(second)
+	version := func(dir paths.Dir) error {
+		_, err := d.client(dir.AdminKubeconfig()).Discovery().ServerVersion()
+		return err
+	}
+	for _, how := range []string{"hang", "refuse"} {
+		d.execute("api stop --side=guest --guest=guest-2 --how=" + how)
+		d.mustRefuse("api stop --side=guest --guest=guest-2", "away already")
+		if err := version(second); err == nil {
+			t.Errorf("an API server that must %s answers", how)
+		}
+		d.must(errors.Join(version(first), version(d.dir)))
+		d.execute("api start --side=guest --guest=guest-2")
+		d.must(version(second))
+	}
+	d.mustRefuse("api start --side=management", "not away")
+	// A cluster that hangs can be stopped.
+	d.execute("api stop --how=hang")
+	d.interrupt()
+	<-d.ended
+	d.must(d.err)
+}
+
+// checkCredentials checks that the operators' files and both sides get new credentials.
+func (d *devcluster) checkCredentials(guest paths.Dir) {
+	d.t.Helper()
+	before := d.read(guest.OpenStackClouds())
+	d.execute("cloud rotate-credentials")
+	d.eventually("the operators have new credentials",
+		func() bool { return d.read(guest.OpenStackClouds()) != before })
+	for _, place := range [][]string{
+		{d.dir.AdminKubeconfig(), "clusters-guest-2", "openstack-cloud-credentials"},
+		{d.dir.AdminKubeconfig(), "clusters-guest-2", "manila-cloud-credentials"},
+		{guest.AdminKubeconfig(), "openshift-cluster-csi-drivers", "openstack-cloud-credentials"},
+		{guest.AdminKubeconfig(), "openshift-manila-csi-driver", "manila-cloud-credentials"},
+	} {
+		secret, err := d.client(place[0]).CoreV1().Secrets(place[1]).
+			Get(d.t.Context(), place[2], metav1.GetOptions{})
+		d.must(err)
+		if string(secret.Data["clouds.yaml"]) != d.read(guest.OpenStackClouds()) ||
+			len(secret.Data["cacert"]) == 0 {
+			d.t.Errorf("Secret %s/%s is not the new one", place[1], place[2])
+		}
+	}
+}
+
+// checkGuestKubeconfig checks that the operators' file gets a new certificate, which is valid.
+func (d *devcluster) checkGuestKubeconfig(guest paths.Dir) {
+	d.t.Helper()
+	before := d.read(guest.GuestKubeconfig())
+	d.execute("guest rotate-kubeconfig --guest=guest-2")
+	d.eventually("the operators have a new kubeconfig",
+		func() bool { return d.read(guest.GuestKubeconfig()) != before })
+	_, err := d.client(guest.GuestKubeconfig()).Discovery().ServerVersion()
+	d.must(err)
+	d.mustRefuse("guest rotate-kubeconfig --guest=guest-3", "there is no guest cluster")
+}
