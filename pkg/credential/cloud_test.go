@@ -28,13 +28,11 @@ const driverNamespace = "openshift-x"
 // the operator's files.
 func TestRevokedCredentialsAreDetected(t *testing.T) {
 	t.Parallel()
-	running, err := simulator.New(simulator.Config{})
+	cloud, err := simulator.New(simulator.Config{})
 	check(t, err)
-	check(t, running.Start(t.Context()))
-	t.Cleanup(func() { check(t, running.Close()) })
-	cloud := running.Client()
-	text, err := cloud.CloudsYAML(t.Context(), simulator.Clouds{})
-	check(t, err)
+	check(t, cloud.Start(t.Context()))
+	t.Cleanup(func() { check(t, cloud.Close()) })
+	text := cloud.CloudsYAML(simulator.Clouds{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	check(t, os.WriteFile(file, append(text, "# the operator's\n"...), 0o600))
 
@@ -75,8 +73,7 @@ func TestRevokedCredentialsAreDetected(t *testing.T) {
 		}
 	}
 	want(opv1.ConditionTrue, "AsExpected")
-	_, err = cloud.RotateCredentials(t.Context(), simulator.Rotation{})
-	check(t, err)
+	cloud.RotateCredentials(simulator.Rotation{})
 	clock.Step(time.Hour)
 	want(opv1.ConditionFalse, "AuthenticationFailed")
 }

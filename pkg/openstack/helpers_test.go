@@ -50,7 +50,7 @@ func newFixture(t *testing.T, config simulator.Config) *fixture {
 	check(t, running.Start(t.Context()))
 	t.Cleanup(func() { check(t, running.Close()) })
 	s := &fixture{
-		t: t, cloud: running.Client(), info: running.Info(), front: running.Info().AuthURL,
+		t: t, cloud: running, info: running.Info(), front: running.Info().AuthURL,
 		dir: t.TempDir(),
 	}
 	s.clock = clocktesting.NewFakePassiveClock(time.Unix(0, 0))
@@ -60,9 +60,8 @@ func newFixture(t *testing.T, config simulator.Config) *fixture {
 // clouds writes clouds.yaml with the current credentials of the cloud.
 func (s *fixture) clouds(options simulator.Clouds) {
 	s.t.Helper()
-	text, err := s.cloud.CloudsYAML(s.t.Context(), options)
-	check(s.t, err)
-	s.write("clouds.yaml", strings.ReplaceAll(string(text), s.info.AuthURL, s.front))
+	text := string(s.cloud.CloudsYAML(options))
+	s.write("clouds.yaml", strings.ReplaceAll(text, s.info.AuthURL, s.front))
 }
 
 // replace changes the text of clouds.yaml.
@@ -85,12 +84,7 @@ func (s *fixture) write(name, text string) {
 }
 
 // ca returns the private CA.
-func (s *fixture) ca() string {
-	s.t.Helper()
-	ca, err := s.cloud.CA(s.t.Context())
-	check(s.t, err)
-	return string(ca)
-}
+func (s *fixture) ca() string { return string(s.cloud.CA()) }
 
 func (s *fixture) source() openstack.Source {
 	return openstack.Source{
@@ -112,13 +106,13 @@ func (s *fixture) connected() *openstack.Client {
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantTypes(client, "gold", "silver")
-	check(s.t, s.cloud.ResetLog(s.t.Context()))
+	s.cloud.ResetLog()
 	return client
 }
 
 func (s *fixture) fault(fault simulator.Fault) {
 	s.t.Helper()
-	_, err := s.cloud.SetFault(s.t.Context(), fault)
+	_, err := s.cloud.SetFault(fault)
 	check(s.t, err)
 }
 
@@ -182,10 +176,8 @@ func (s *fixture) failure(names []string, err error, want openstack.Reason) stri
 
 // counters returns the counters and resets them.
 func (s *fixture) counters() simulator.Counters {
-	s.t.Helper()
-	counters, err := s.cloud.Counters(s.t.Context())
-	check(s.t, err)
-	check(s.t, s.cloud.ResetLog(s.t.Context()))
+	counters := s.cloud.Counters()
+	s.cloud.ResetLog()
 	return counters
 }
 

@@ -151,7 +151,7 @@ func TestHostileManilaCausesStableErrors(t *testing.T) {
 					t.Errorf("message changes from %q to %q", first, message)
 				}
 			}
-			check(t, s.cloud.ClearFaults(t.Context()))
+			check(t, s.cloud.ClearFaults())
 			s.wantTypes(client, "gold", "silver")
 		})
 	}
@@ -179,7 +179,7 @@ func TestHostileKeystoneCausesStableErrors(t *testing.T) {
 			if message, again := s.hostile(client), s.hostile(client); message != again {
 				t.Errorf("message changes from %q to %q", message, again)
 			}
-			check(t, s.cloud.ClearFaults(t.Context()))
+			check(t, s.cloud.ClearFaults())
 			s.advance(time.Hour)
 			s.wantTypes(client, "gold", "silver")
 		})
@@ -317,6 +317,6 @@ func TestHostileResponsesUseBoundedMemory(t *testing.T) {
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
 			t.Errorf("an answer of %s allocates %d MiB", body, used>>20)
 		}
-		check(t, s.cloud.ClearFaults(t.Context()))
+		check(t, s.cloud.ClearFaults())
 	}
 }

@@ -16,8 +16,7 @@ func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*fixture, *wallClock){
 		"revoked": func(s *fixture, _ *wallClock) {
-			_, err := s.cloud.RevokeTokens(s.t.Context())
-			check(s.t, err)
+			s.cloud.RevokeTokens()
 		},
 		"expired": func(_ *fixture, c *wallClock) { c.advance(2 * time.Hour) },
 	} {
@@ -66,8 +65,7 @@ func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
 			s.clouds(simulator.Clouds{Auth: auth})
 			client := s.client()
 			s.wantTypes(client, "gold", "silver")
-			_, err := s.cloud.RotateCredentials(t.Context(), simulator.Rotation{})
-			check(t, err)
+			s.cloud.RotateCredentials(simulator.Rotation{})
 			s.counters()
 			first := s.wantFailure(client, openstack.AuthenticationFailed)
 			for range repetitions {
@@ -88,7 +86,7 @@ func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
 func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
-	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+	s.cloud.RemoveFromCatalog("sharev2")
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	first := s.wantFailure(client, openstack.NotOffered)
@@ -99,7 +97,7 @@ func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
 		}
 		s.wantCalls(map[string]int{catalogCall: 1})
 	}
-	check(t, s.cloud.RestoreToCatalog(t.Context(), "sharev2"))
+	s.cloud.RestoreToCatalog("sharev2")
 	s.wantTypes(client, "gold", "silver")
 	s.wantCalls(map[string]int{catalogCall: 1, typesCall: 1})
 	s.unchanged(client)
@@ -109,15 +107,14 @@ func TestCatalogOfNewLoginIsUsedByTheNextCall(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
 	client := s.connected()
-	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+	s.cloud.RemoveFromCatalog("sharev2")
 	s.unchanged(client) // Manila still responds
-	_, err := s.cloud.RevokeTokens(t.Context())
-	check(t, err)
+	s.cloud.RevokeTokens()
 	s.wantTypes(client, "gold", "silver")
 	s.wantCalls(map[string]int{loginCall: 1, typesCall: 2})
 	s.wantFailure(client, openstack.NotOffered)
 	s.wantCalls(map[string]int{catalogCall: 1})
-	check(t, s.cloud.RestoreToCatalog(t.Context(), "sharev2"))
+	s.cloud.RestoreToCatalog("sharev2")
 	s.wantTypes(client, "gold", "silver")
 }
 
@@ -130,7 +127,7 @@ func TestEmptyCatalogOffersNothing(t *testing.T) {
 	for range 3 {
 		s.wantFailure(client, openstack.NotOffered)
 	}
-	check(t, s.cloud.ClearFaults(t.Context()))
+	check(t, s.cloud.ClearFaults())
 	s.wantTypes(client, "gold", "silver")
 }
 
@@ -138,7 +135,7 @@ func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{403, 404, 503} {
 		s := newFixture(t, simulator.Config{})
-		check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+		s.cloud.RemoveFromCatalog("sharev2")
 		s.clouds(simulator.Clouds{})
 		client := s.client()
 		s.wantFailure(client, openstack.NotOffered)
@@ -147,7 +144,7 @@ func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
 			Service: simulator.Identity,
 		})
 		wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "identity service")
-		check(t, s.cloud.ClearFaults(t.Context()))
+		check(t, s.cloud.ClearFaults())
 		s.wantFailure(client, openstack.NotOffered)
 	}
 }
@@ -155,12 +152,11 @@ func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
 func TestTokenRevokedWithoutManilaCausesNewLogin(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{TokenTTL: time.Hour})
-	check(t, s.cloud.RemoveFromCatalog(t.Context(), "sharev2"))
+	s.cloud.RemoveFromCatalog("sharev2")
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantFailure(client, openstack.NotOffered)
-	_, err := s.cloud.RevokeTokens(t.Context())
-	check(t, err)
+	s.cloud.RevokeTokens()
 	s.counters()
 	s.wantFailure(client, openstack.NotOffered)
 	s.wantCalls(map[string]int{loginCall: 1, catalogCall: 2})
@@ -172,10 +168,10 @@ func TestEmptyListOfShareTypesIsNoError(t *testing.T) {
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantTypes(client)
-	_, err := s.cloud.AddShareType(t.Context(), simulator.ShareType{Name: "late"})
+	err := s.cloud.AddShareType(simulator.ShareType{Name: "late"})
 	check(t, err)
 	s.wantTypes(client, "late")
-	check(t, s.cloud.RemoveShareType(t.Context(), "late"))
+	check(t, s.cloud.RemoveShareType("late"))
 	s.wantTypes(client)
 }
 
@@ -220,7 +216,7 @@ func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 	go ask()
 	arrived, giveUp := context.WithTimeout(t.Context(), patience)
 	defer giveUp()
-	_, err := s.cloud.WaitRequest(arrived, 0, func(r simulator.Request) bool { return !r.Done })
+	_, err := s.cloud.WaitRequest(arrived, func(r simulator.Request) bool { return !r.Done })
 	check(t, err)
 	go ask()
 	cancel()
@@ -232,6 +228,6 @@ func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 			t.Fatal("the call does not end")
 		}
 	}
-	check(t, s.cloud.ClearFaults(t.Context()))
+	check(t, s.cloud.ClearFaults())
 	s.wantTypes(client, "gold", "silver")
 }

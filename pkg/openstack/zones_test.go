@@ -126,7 +126,7 @@ func TestZonesAreListedInOrder(t *testing.T) {
 			t.Parallel()
 			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
 				s := newFixture(t, simulator.Config{})
-				check(t, s.cloud.SetZones(t.Context(), q.service, test.zones...))
+				check(t, s.cloud.SetZones(q.service, test.zones...))
 				s.clouds(simulator.Clouds{})
 				client := s.client()
 				s.wantZones(client, q, test.want)
@@ -169,8 +169,7 @@ func TestZoneRequestRenewsTheLogin(t *testing.T) {
 	eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
 		s := newFixture(t, simulator.Config{})
 		client := s.connected()
-		_, err := s.cloud.RevokeTokens(t.Context())
-		check(t, err)
+		s.cloud.RevokeTokens()
 		s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
 		s.wantCalls(map[string]int{loginCall: 1, "GET " + q.path: 2})
 	})
@@ -206,7 +205,7 @@ func TestFailedZoneRequestsAreClassified(t *testing.T) {
 				broken.fault.Service = q.service
 				s.fault(broken.fault)
 				s.wantZonesFailure(client, q, broken)
-				check(t, s.cloud.ClearFaults(t.Context()))
+				check(t, s.cloud.ClearFaults())
 				s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
 			})
 		})
@@ -218,14 +217,14 @@ func TestMissingZoneServiceIsNotOffered(t *testing.T) {
 	t.Parallel()
 	eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
 		s := newFixture(t, simulator.Config{})
-		check(t, s.cloud.RemoveFromCatalog(t.Context(), q.entry))
+		s.cloud.RemoveFromCatalog(q.entry)
 		s.clouds(simulator.Clouds{})
 		client := s.client()
 		s.wantZonesFailure(client, q, failure{
 			reason:   openstack.NotOffered,
 			fragment: "its catalog has no " + q.entry,
 		})
-		check(t, s.cloud.RestoreToCatalog(t.Context(), q.entry))
+		s.cloud.RestoreToCatalog(q.entry)
 		s.wantZones(client, q, []openstack.Zone{{Name: "nova", Available: true}})
 	})
 }

@@ -96,7 +96,7 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 	t.Parallel()
 	acceptanceCases(t, func(e *env) {
 		e.secrets = append(e.secrets, wrongPassword)
-		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
+		before, good := e.workloads(), string(e.cloud.CloudsYAML(simulator.Clouds{}))
 		driverSecret, err := e.driverSecret()
 		e.must(err)
 		e.putDriverCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password,
@@ -138,7 +138,7 @@ func TestUnverifiedCredentialsRollOutAfterWait(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second
 	acceptanceCases(t, func(e *env) {
-		before, good := e.workloads(), string(e.cloudsYAML(simulator.Clouds{}))
+		before, good := e.workloads(), string(e.cloud.CloudsYAML(simulator.Clouds{}))
 		recovered := e.fault(simulator.Fault{
 			Mode: simulator.Status, Service: simulator.Identity,
 			Status: 503,

@@ -73,7 +73,7 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 	for _, f := range cinderOutages() {
 		e.sub(f.name, func(*testing.T) {
 			end := e.fault(f.fault)
-			e.revokeTokens() // so that the operator logs in
+			e.cloud.RevokeTokens() // so that the operator logs in
 			watch := e.watchConditions()
 			e.triggerZoneProbe()
 			e.eventually(soon, func() error {
@@ -204,7 +204,7 @@ func TestCinderProgressesUntilFirstProbe(t *testing.T) {
 	e.awaitNoWrites()
 	e.expectNoWritesFor(3 * time.Second)
 	e.must(nothing())
-	e.must(e.cloud.ClearFaults(t.Context()))
+	e.must(e.cloud.ClearFaults())
 	e.awaitAvailable()
 	e.must(e.hasTopology("true"))
 }
@@ -216,7 +216,7 @@ func TestCinderReportsHangingFirstProbe(t *testing.T) {
 	e.startOperator()
 	e.eventually(prompt, func() error { return e.reports(cinderProgressing, "has not answered yet") })
 	e.must(e.notDegraded())
-	e.must(e.cloud.ClearFaults(t.Context()))
+	e.must(e.cloud.ClearFaults())
 	e.awaitAvailable()
 }
 

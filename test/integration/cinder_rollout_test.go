@@ -32,7 +32,7 @@ func cinderInputs() map[string]cinderInput {
 	return map[string]cinderInput{
 		"credentials": {
 			func(e *env, content string) {
-				e.setClouds(append(e.cloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
+				e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
 			}, both, "secret/" + cinderCredentials,
 		},
 		"configuration": {
@@ -215,7 +215,7 @@ func TestCinderKeepsRunningWithoutCredentials(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasEvent("RolloutInputMissing", cinderCredentials) })
 	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.must(e.hasCloudConf(conf))
@@ -229,7 +229,7 @@ func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
 	if conf, err := e.cloudConf(); err == nil {
 		t.Errorf("cloud-conf exists without credentials: %v", conf)
 	}
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
 }
 
@@ -244,7 +244,7 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	const wrong = "leaked-password-that-is-wrong"
 	e.secrets = append(e.secrets, wrong)
 	since := e.mark()
-	e.setClouds([]byte(strings.ReplaceAll(string(e.cloudsYAML(simulator.Clouds{})),
+	e.setClouds([]byte(strings.ReplaceAll(string(e.cloud.CloudsYAML(simulator.Clouds{})),
 		e.options.Cloud.Credentials.Password, wrong)))
 	e.eventually(soon, func() error {
 		return e.hasCondition(cinderReachable, opv1.ConditionFalse, refusedReason)
@@ -258,13 +258,13 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 		}
 	}
 	e.expectNone("the operator deleted", e.requests(since, deletions, notOfResource("events")))
-	began, attempts := time.Now(), e.counters().LoginAttempts
+	began, attempts := time.Now(), e.cloud.Counters().LoginAttempts
 	e.expectNoWritesFor(3 * time.Second)
 	most := int(time.Since(began)/e.options.PollInterval) + 2
-	if more := e.counters().LoginAttempts - attempts; more > most {
+	if more := e.cloud.Counters().LoginAttempts - attempts; more > most {
 		t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
 	}
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
 }

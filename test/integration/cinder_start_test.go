@@ -171,9 +171,9 @@ func TestCinderSettles(t *testing.T) {
 	e := newCinder(t, options{})
 	e.awaitAvailable()
 	e.awaitNoWrites()
-	e.must(e.cloud.ResetLog(t.Context()))
+	e.cloud.ResetLog()
 	e.expectNoWritesFor(6 * time.Second)
-	if total := e.counters().Total(); total > 0 {
+	if total := e.cloud.Counters().Total(); total > 0 {
 		t.Errorf("there were %d requests to the cloud, want none until the next probe of the zones",
 			total)
 	}

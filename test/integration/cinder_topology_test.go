@@ -184,7 +184,7 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
 		"operator's file": func(e *cinderEnv) {
 			e.must(paths.WriteFile(e.files.OpenStackClouds(),
-				append(e.cloudsYAML(simulator.Clouds{}), "# new\n"...)))
+				append(e.cloud.CloudsYAML(simulator.Clouds{}), "# new\n"...)))
 		},
 		"configuration": func(e *cinderEnv) {
 			e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})

@@ -98,7 +98,7 @@ func TestStorageClassesFollowNewShareTypes(t *testing.T) {
 		return e.hasClasses("csi-manila-default", "csi-manila-gold")
 	})
 	since := e.mark()
-	e.must(e.cloud.RemoveShareType(t.Context(), "gold"))
+	e.must(e.cloud.RemoveShareType("gold"))
 	e.awaitPolls(3)
 	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
 	e.restartOperator() // the new process does not know the type
@@ -165,13 +165,13 @@ func TestStorageClassNamesAreStable(t *testing.T) {
 	if names["foo-bar"] != "csi-manila-foo-bar" {
 		t.Errorf("the class of foo-bar is %s, want csi-manila-foo-bar", names["foo-bar"])
 	}
-	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Shuffled))
+	e.cloud.SetShareTypeOrder(simulator.Shuffled)
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(5)
 
 	// Create all classes again, in another order.
 	e.stopOperator()
-	e.must(e.cloud.SetShareTypeOrder(t.Context(), simulator.Reversed))
+	e.cloud.SetShareTypeOrder(simulator.Reversed)
 	e.must(e.guest.kube.StorageV1().StorageClasses().
 		DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	e.startOperator()

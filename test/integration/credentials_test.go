@@ -18,8 +18,7 @@ func (e *env) rotate(rotation simulator.Rotation) {
 	e.t.Helper()
 	rotation.Password, rotation.ApplicationCredentialSecret = "leaked-password-rotated",
 		"leaked-application-secret-rotated"
-	_, err := e.cloud.RotateCredentials(e.ctx(), rotation)
-	e.must(err)
+	e.cloud.RotateCredentials(rotation)
 	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
 }
 
@@ -36,7 +35,7 @@ func TestRotatedCredentialsAreUsed(t *testing.T) {
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.hasNoCondition(disabled))
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.awaitPolls(1)
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
@@ -48,13 +47,13 @@ func TestChangedCloudsYAMLCausesOneLogin(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{KeepTokens: true})
-	e.setClouds(e.cloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	e.awaitPolls(2)
-	if logins := e.counters().Logins; logins != 2 {
+	if logins := e.cloud.Counters().Logins; logins != 2 {
 		t.Errorf("there were %d logins, want one with the old credentials and one with the new", logins)
 	}
 	e.awaitPolls(2)
-	if logins := e.counters().LoginAttempts; logins != 2 {
+	if logins := e.cloud.Counters().LoginAttempts; logins != 2 {
 		t.Errorf("there were %d logins, want two", logins)
 	}
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
@@ -103,10 +102,10 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	}
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
-	if total := e.counters().Total(); total > 0 {
+	if total := e.cloud.Counters().Total(); total > 0 {
 		t.Errorf("the operator sent %d requests without a valid clouds.yaml", total)
 	}
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
 	e.mustStillRun(p)
 }
@@ -122,7 +121,7 @@ func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.available())
-	e.must(paths.WriteFile(e.files.OpenStackClouds(), e.cloudsYAML(simulator.Clouds{})))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(), e.cloud.CloudsYAML(simulator.Clouds{})))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
@@ -133,15 +132,14 @@ func TestUsesRegionOfCloudsYAML(t *testing.T) {
 		Clouds: simulator.Clouds{Region: "RegionTwo"},
 	})
 	e.awaitAvailable()
-	requests, err := e.cloud.Log(t.Context(), 0)
-	e.must(err)
+	requests := e.cloud.Log()
 	for _, r := range requests {
 		if r.Service == simulator.Share && r.Region != "RegionTwo" {
 			t.Errorf("the operator requested share types of region %q, want RegionTwo", r.Region)
 		}
 	}
-	text := strings.ReplaceAll(string(e.cloudsYAML(e.options.Clouds)), "RegionTwo", "RegionThree")
-	e.setClouds([]byte(text))
+	text := string(e.cloud.CloudsYAML(e.options.Clouds))
+	e.setClouds([]byte(strings.ReplaceAll(text, "RegionTwo", "RegionThree")))
 	e.eventually(soon, func() error {
 		return e.hasCondition(disabled, opv1.ConditionTrue, "NoManila")
 	})
@@ -175,7 +173,7 @@ func TestFindsPrivateCA(t *testing.T) {
 		"in the legacy file": func(e *env) { e.must(paths.WriteFile(e.caBundlePath(), e.ca)) },
 		"named by clouds.yaml": func(e *env) {
 			e.must(paths.WriteFile(path(e), e.ca))
-			clouds := e.cloudsYAML(simulator.Clouds{CACert: path(e)})
+			clouds := e.cloud.CloudsYAML(simulator.Clouds{CACert: path(e)})
 			e.must(paths.WriteFile(e.files.OpenStackClouds(), clouds))
 		},
 	}
@@ -221,7 +219,7 @@ func TestUsesProxyOfEnvironment(t *testing.T) {
 				Cloud: simulator.Config{TLS: tls, AdvertisedHost: "cloud.example.test"},
 				Idle:  true,
 			})
-			proxy := startProxy(t, e.sim.Info())
+			proxy := startProxy(t, e.cloud.Info())
 			e.options.Env = append(e.options.Env, "HTTP_PROXY="+proxy.url, "HTTPS_PROXY="+proxy.url)
 			e.startOperator()
 			e.awaitAvailable()

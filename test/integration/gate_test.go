@@ -38,16 +38,15 @@ func manilaProblems() []manilaProblem {
 			message: "catalog has no sharev2",
 		}, func(e *env) func() {
 			e.t.Helper()
-			e.must(e.cloud.RemoveFromCatalog(e.ctx(), "sharev2"))
-			_, err := e.cloud.RevokeTokens(e.ctx()) // the catalog is part of a token
-			e.must(err)
-			return func() { e.must(e.cloud.RestoreToCatalog(e.ctx(), "sharev2")) }
+			e.cloud.RemoveFromCatalog("sharev2")
+			e.cloud.RevokeTokens() // the catalog is part of a token
+			return func() { e.cloud.RestoreToCatalog("sharev2") }
 		}},
 		{
 			outageCase{name: "no share types", reason: "NoShareTypes", message: "no share types"},
 			func(e *env) func() {
 				e.t.Helper()
-				e.must(e.cloud.RemoveShareType(e.ctx(), "default"))
+				e.must(e.cloud.RemoveShareType("default"))
 				return func() { e.addType("default") }
 			},
 		},
@@ -119,7 +118,7 @@ func TestDriverStaysWhenManilaDisappears(t *testing.T) {
 	}
 	e.expectNone("the operator wrote objects of the driver",
 		e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events")))
-	e.must(e.cloud.RemoveShareType(t.Context(), "default"))
+	e.must(e.cloud.RemoveShareType("default"))
 	e.eventually(soon, func() error {
 		return e.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes")
 	})

@@ -28,7 +28,7 @@ func (e *env) finish() {
 	if e.t.Failed() {
 		e.dump(ctx)
 	}
-	if err := e.sim.Close(); err != nil {
+	if err := e.cloud.Close(); err != nil {
 		e.t.Errorf("stopping the cloud: %v", err)
 	}
 }
@@ -141,11 +141,10 @@ func (e *env) dump(ctx context.Context) {
 		}
 	}
 	fmt.Fprintln(&out, "--- requests to the cloud")
-	if log, err := e.cloud.Log(ctx, 0); err == nil {
-		for _, r := range log[max(0, len(log)-15):] {
-			fmt.Fprintf(&out, "%s %s %s %d connection %d %v\n", r.Time.Format("15:04:05.000"),
-				r.Method, r.Path, r.Status, r.Connection, r.Faults)
-		}
+	log := e.cloud.Log()
+	for _, r := range log[max(0, len(log)-15):] {
+		fmt.Fprintf(&out, "%s %s %s %d connection %d %v\n", r.Time.Format("15:04:05.000"),
+			r.Method, r.Path, r.Status, r.Connection, r.Faults)
 	}
 	fmt.Fprintf(&out, "--- end of the operator's log, %s\n%s", e.runner().Log(), tail(e.log(), 60))
 	e.t.Log(out.String())

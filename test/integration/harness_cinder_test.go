@@ -184,10 +184,10 @@ func (e *cinderEnv) triggerZoneProbe() {
 func (e *cinderEnv) awaitZoneProbes(n int) {
 	e.t.Helper()
 	for range n {
-		before := e.counters().Requests[simulator.Compute]
+		before := e.cloud.Counters().Requests[simulator.Compute]
 		e.triggerZoneProbe()
 		e.eventually(soon, func() error {
-			if e.counters().Requests[simulator.Compute] == before {
+			if e.cloud.Counters().Requests[simulator.Compute] == before {
 				return errors.New("the operator has not probed the zones again")
 			}
 			return nil
@@ -203,7 +203,7 @@ func (e *cinderEnv) setZones(service simulator.Service, names ...string) {
 		name, unavailable := strings.CutPrefix(name, "!")
 		zones = append(zones, simulator.Zone{Name: name, Unavailable: unavailable})
 	}
-	e.must(e.cloud.SetZones(e.ctx(), service, zones...))
+	e.must(e.cloud.SetZones(service, zones...))
 }
 
 // setMismatchedZones gives the services zones with which topology is impossible.

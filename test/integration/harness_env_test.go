@@ -102,7 +102,7 @@ func newEnv(t *testing.T, o options) *env {
 	e.setConfig("")
 	if !o.NoCredentials {
 		e.createCloudConfig()
-		e.setClouds(e.cloudsYAML(e.options.Clouds))
+		e.setClouds(e.cloud.CloudsYAML(e.options.Clouds))
 	}
 	if o.Before != nil {
 		o.Before(e)

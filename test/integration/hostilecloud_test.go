@@ -126,8 +126,7 @@ func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 	}
 	end := e.fault(simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &answer})
 	if service == simulator.Identity {
-		_, err := e.cloud.RevokeTokens(e.ctx()) // so that the operator logs in
-		e.must(err)
+		e.cloud.RevokeTokens() // so that the operator logs in
 	}
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionFalse, "") })
 	e.awaitPolls(2)

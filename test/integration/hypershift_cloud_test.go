@@ -75,7 +75,7 @@ func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
 	e.awaitAvailable()
 	e.eventually(prompt, func() error { return e.hasTranslation(want) })
 	e.awaitNoWrites()
-	clouds := e.cloudsYAML(simulator.Clouds{})
+	clouds := e.cloud.CloudsYAML(simulator.Clouds{})
 
 	before := e.workloads()
 	e.must(e.management.putSecret(e.ctx(), hostedNamespace, credentialsSecret,

@@ -39,7 +39,7 @@ func inputs() map[string]input {
 		"credentials": {
 			put: func(e *env, content string) {
 				e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{
-					"clouds.yaml": append(e.cloudsYAML(simulator.Clouds{}), "# "+content+"\n"...),
+					"clouds.yaml": append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...),
 				})
 			},
 			rolls: []string{controllerName, nodeName},

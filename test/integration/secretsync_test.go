@@ -41,8 +41,7 @@ func (e *env) hasTranslation(want map[string]string) error {
 func (e *env) passwordTranslation() map[string]string {
 	e.t.Helper()
 	info := e.cloud.Info()
-	c, err := e.cloud.Credentials(e.ctx())
-	e.must(err)
+	c := e.cloud.Credentials()
 	return map[string]string{
 		"os-authURL": info.AuthURL, "os-region": simulator.DefaultRegion, "os-endpointType": "public",
 		"os-userName": c.UserName, "os-password": c.Password,
@@ -67,9 +66,8 @@ func TestTranslatesApplicationCredential(t *testing.T) {
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	info := e.cloud.Info()
-	c, err := e.cloud.Credentials(e.ctx())
-	e.must(err)
-	e.setClouds(e.cloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
+	c := e.cloud.Credentials()
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	e.eventually(soon, func() error {
 		return e.hasTranslation(map[string]string{
 			"os-authURL": info.AuthURL, "os-region": simulator.DefaultRegion, "os-endpointType": "public",
@@ -109,11 +107,9 @@ func TestRotatedCredentialsAreTranslated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
-	_, err := e.cloud.RotateCredentials(e.ctx(),
-		simulator.Rotation{Password: "leaked-rotated-password-77aa"})
-	e.must(err)
+	e.cloud.RotateCredentials(simulator.Rotation{Password: "leaked-rotated-password-77aa"})
 	e.secrets = append(e.secrets, "leaked-rotated-password-77aa")
-	text, want := e.cloudsYAML(simulator.Clouds{}), e.passwordTranslation()
+	text, want := e.cloud.CloudsYAML(simulator.Clouds{}), e.passwordTranslation()
 	e.setClouds(text)
 	e.within(translationPromptly, func() error { return e.hasTranslation(want) })
 }
@@ -127,7 +123,7 @@ func TestInvalidCloudsYAMLKeepsTranslation(t *testing.T) {
 	e.secrets = append(e.secrets, malformed)
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
-	good := e.cloudsYAML(simulator.Clouds{})
+	good := e.cloud.CloudsYAML(simulator.Clouds{})
 	for name, text := range map[string]string{
 		"no YAML":        "clouds:\n  openstack:\n    auth: {password: " + malformed + "\n  ]",
 		"wrong type":     "clouds:\n  openstack:\n    auth: " + malformed + "\n",
@@ -168,7 +164,7 @@ func TestReportsMissingCredentialsSecret(t *testing.T) {
 		return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "")
 	})
 	e.must(e.reports(secretSyncDegraded, operandNamespace+"/"+credentialsSecret, "missing"))
-	e.setClouds(e.cloudsYAML(simulator.Clouds{}))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.within(soon, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.awaitAvailable()
 }
@@ -187,7 +183,7 @@ func TestTranslatesCA(t *testing.T) {
 	}
 	e.eventually(installed, func() error { return e.hasTranslation(withCA(aCA)) })
 
-	text := e.cloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
+	text := e.cloud.CloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
 	e.putSecret(operandNamespace, credentialsSecret,
 		map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
 	e.within(prompt, func() error { return e.hasTranslation(withCA(aCA)) })

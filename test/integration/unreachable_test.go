@@ -143,9 +143,9 @@ func TestUnreachableCloudDisablesDriver(t *testing.T) {
 		e.awaitNoWritesFor(shortly)
 		before, err := e.polls()
 		e.must(err)
-		connections := e.counters().Connections
+		connections := e.cloud.Counters().Connections
 		e.expectNoWritesDuring(5)
-		connections = e.counters().Connections - connections
+		connections = e.cloud.Counters().Connections - connections
 		after, err := e.polls()
 		e.must(err)
 		// A probe may have been under way at either end.
@@ -211,7 +211,7 @@ func TestOutageKeepsDriver(t *testing.T) {
 	since := e.mark()
 	for _, f := range laterOutages() {
 		end := e.fault(f.fault)
-		e.revokeTokens() // so that the operator logs in
+		e.cloud.RevokeTokens() // so that the operator logs in
 		e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, f) })
 		e.must(e.available())
 		e.eventually(soon, func() error { return e.isMetric("openstack_csi_cloud_reachable", 0) })

@@ -24,36 +24,26 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	if err := cloud.Start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	c.cloud = cloud
-	c.openstack, err = describe(ctx, cloud)
-	return err
+	c.cloud, c.openstack = cloud, describe(cloud)
+	return nil
 }
 
 // describe returns the data of the simulator for manifests, with the credentials that are valid
 // now.
-func describe(ctx context.Context, cloud *simulator.Simulator) (*fixtures.Cloud, error) {
+func describe(cloud *simulator.Simulator) *fixtures.Cloud {
 	// clouds.yaml does not name the CA, because no path is right for both the operator and the driver.
 	// The CA is a key of its own.
-	clouds, err := cloud.CloudsYAML(ctx, simulator.Clouds{})
-	described := &fixtures.Cloud{Clouds: string(clouds), Region: cloud.Info().Regions[0]}
-	if err == nil && cloud.Info().TLS {
-		var ca []byte
-		ca, err = cloud.CA(ctx)
-		described.CA = string(ca)
+	return &fixtures.Cloud{
+		Clouds: string(cloud.CloudsYAML(simulator.Clouds{})), Region: cloud.Info().Regions[0],
+		CA: string(cloud.CA()),
 	}
-	return described, err
 }
 
 // RotateCredentials changes the credentials in OpenStack and in the Secrets of all operators and
 // drivers, as cloud-credential-operator and HyperShift do.
 func (c *Cluster) RotateCredentials(ctx context.Context) error {
-	if _, err := c.cloud.RotateCredentials(ctx, simulator.Rotation{}); err != nil {
-		return err
-	}
-	described, err := describe(ctx, c.cloud)
-	if err != nil {
-		return err
-	}
+	c.cloud.RotateCredentials(simulator.Rotation{})
+	described := describe(c.cloud)
 	for _, s := range c.environments {
 		if err := s.renewCredentials(ctx, described); err != nil {
 			return err

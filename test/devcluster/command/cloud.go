@@ -17,7 +17,7 @@ func newCloud(f *flags) *cobra.Command {
 		newShareType(f), newZones(f), newOutage(f),
 		f.remote("recover [ID...]", "End all outages, or those with these IDs", cobra.ArbitraryArgs,
 			func(cmd *cobra.Command, r *running, ids []string) error {
-				return r.cloud.ClearFaults(cmd.Context(), ids...)
+				return r.cloud.ClearFaults(ids...)
 			}),
 		f.remote("rotate-credentials",
 			"Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
@@ -25,14 +25,13 @@ func newCloud(f *flags) *cobra.Command {
 				if r.cluster != nil {
 					return r.cluster.RotateCredentials(cmd.Context())
 				}
-				_, err := r.cloud.RotateCredentials(cmd.Context(), simulator.Rotation{})
-				return err
+				r.cloud.RotateCredentials(simulator.Rotation{})
+				return nil
 			}),
 		f.remote("clouds-yaml", "Print a clouds.yaml with the accepted credentials", cobra.NoArgs,
 			func(cmd *cobra.Command, r *running, _ []string) error {
-				content, err := r.cloud.CloudsYAML(cmd.Context(), simulator.Clouds{})
-				cmd.Print(string(content))
-				return err
+				cmd.Print(string(r.cloud.CloudsYAML(simulator.Clouds{})))
+				return nil
 			}),
 	)
 }
@@ -98,12 +97,11 @@ func newShareType(f *flags) *cobra.Command {
 	return group("share-type", "Change the share types of Manila",
 		f.remote("add NAME", "Add a share type", cobra.ExactArgs(1),
 			func(cmd *cobra.Command, r *running, args []string) error {
-				_, err := r.cloud.AddShareType(cmd.Context(), simulator.ShareType{Name: args[0]})
-				return err
+				return r.cloud.AddShareType(simulator.ShareType{Name: args[0]})
 			}),
 		f.remote("remove NAME", "Remove a share type", cobra.ExactArgs(1),
 			func(cmd *cobra.Command, r *running, args []string) error {
-				return r.cloud.RemoveShareType(cmd.Context(), args[0])
+				return r.cloud.RemoveShareType(args[0])
 			}),
 	)
 }
@@ -120,7 +118,7 @@ func newZones(f *flags) *cobra.Command {
 			for _, name := range unavailable {
 				zones = append(zones, simulator.Zone{Name: name, Unavailable: true})
 			}
-			return r.cloud.SetZones(cmd.Context(), simulator.Service(args[0]), zones...)
+			return r.cloud.SetZones(simulator.Service(args[0]), zones...)
 		})
 	cmd.Long = "Set the availability zones of a service, in this order. " +
 		"Without a name the service has none."
@@ -163,7 +161,7 @@ func newOutage(f *flags) *cobra.Command {
 			if fault.Mode == simulator.Slow {
 				fault.Delay = cmp.Or(fault.Delay, slowness)
 			}
-			added, err := r.cloud.SetFault(cmd.Context(), fault)
+			added, err := r.cloud.SetFault(fault)
 			if err != nil {
 				return err
 			}

@@ -142,10 +142,7 @@ func (s *session) show(ctx context.Context) []string {
 
 // poll returns a line for each object, or with several guest clusters one line for each of them.
 func (s *session) poll(ctx context.Context) (lines, missing []string, err error) {
-	shareTypes, err := s.shareTypes(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+	shareTypes := s.shareTypes()
 	for i, source := range s.sources {
 		now, err := source.Snapshot(ctx)
 		if err != nil {
@@ -168,13 +165,12 @@ func (s *session) poll(ctx context.Context) (lines, missing []string, err error)
 }
 
 // shareTypes returns the share types that the user of the credentials sees.
-func (s *session) shareTypes(ctx context.Context) ([]string, error) {
-	types, err := s.cluster.Cloud().ShareTypes(ctx)
+func (s *session) shareTypes() []string {
 	var names []string
-	for _, t := range types {
+	for _, t := range s.cluster.Cloud().ShareTypes() {
 		if !t.Private {
 			names = append(names, t.Name)
 		}
 	}
-	return names, err
+	return names
 }

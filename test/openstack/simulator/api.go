@@ -16,44 +16,39 @@ import (
 // pollInterval is the interval at which WaitRequest reads the log.
 const pollInterval = 10 * time.Millisecond
 
-// Client returns the simulator.
-func (s *Simulator) Client() *Simulator { return s }
-
-// CA returns the certificate of the private CA in PEM. It fails if the simulator serves plain HTTP.
-func (s *Simulator) CA(context.Context) ([]byte, error) {
+// CA returns the certificate of the private CA in PEM, or nil if the simulator serves plain HTTP.
+func (s *Simulator) CA() []byte {
 	if s.keyring == nil {
-		return nil, errors.New("there is no CA: the simulator serves plain HTTP")
+		return nil
 	}
-	return s.keyring.ca, nil
+	return s.keyring.ca
 }
 
 // CloudsYAML returns a clouds.yaml with the credentials that Keystone accepts now.
-func (s *Simulator) CloudsYAML(_ context.Context, options Clouds) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return options.render(s.info, s.credentials)
+func (s *Simulator) CloudsYAML(options Clouds) []byte {
+	return options.render(s.info, s.Credentials())
 }
 
 // ShareTypes returns all share types, in the order in which they were added.
-func (s *Simulator) ShareTypes(context.Context) ([]ShareType, error) {
+func (s *Simulator) ShareTypes() []ShareType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.types), nil
+	return slices.Clone(s.types)
 }
 
 // AddShareType creates a share type. It fails if there is one with the same name.
-func (s *Simulator) AddShareType(_ context.Context, added ShareType) (ShareType, error) {
+func (s *Simulator) AddShareType(added ShareType) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.ContainsFunc(s.types, func(t ShareType) bool { return t.Name == added.Name }) {
-		return ShareType{}, fmt.Errorf("share type %q exists already", added.Name)
+		return fmt.Errorf("share type %q exists already", added.Name)
 	}
 	s.types = append(s.types, added)
-	return added, nil
+	return nil
 }
 
 // RemoveShareType deletes the share type of that name.
-func (s *Simulator) RemoveShareType(_ context.Context, name string) error {
+func (s *Simulator) RemoveShareType(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.types, func(t ShareType) bool { return t.Name == name })
@@ -65,22 +60,21 @@ func (s *Simulator) RemoveShareType(_ context.Context, name string) error {
 }
 
 // SetShareTypeOrder changes the order in which share types are listed.
-func (s *Simulator) SetShareTypeOrder(_ context.Context, order Order) error {
+func (s *Simulator) SetShareTypeOrder(order Order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.order = order
-	return nil
 }
 
 // Zones returns the availability zones of Compute or Volume.
-func (s *Simulator) Zones(_ context.Context, service Service) ([]Zone, error) {
+func (s *Simulator) Zones(service Service) []Zone {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.zones[service]), nil
+	return slices.Clone(s.zones[service])
 }
 
 // SetZones replaces the availability zones of Compute or Volume.
-func (s *Simulator) SetZones(_ context.Context, service Service, zones ...Zone) error {
+func (s *Simulator) SetZones(service Service, zones ...Zone) error {
 	if service != Compute && service != Volume {
 		return fmt.Errorf("service %q has no availability zones, want %s or %s", service, Compute,
 			Volume)
@@ -93,31 +87,29 @@ func (s *Simulator) SetZones(_ context.Context, service Service, zones ...Zone) 
 
 // RemoveFromCatalog removes a service type, such as sharev2, from the catalog of tokens that are
 // issued later. A client that holds a token keeps its catalog; RevokeTokens makes it log in again.
-func (s *Simulator) RemoveFromCatalog(_ context.Context, serviceType string) error {
+func (s *Simulator) RemoveFromCatalog(serviceType string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removed[serviceType] = true
-	return nil
 }
 
 // RestoreToCatalog undoes RemoveFromCatalog.
-func (s *Simulator) RestoreToCatalog(_ context.Context, serviceType string) error {
+func (s *Simulator) RestoreToCatalog(serviceType string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.removed, serviceType)
-	return nil
 }
 
 // Credentials returns the credentials that Keystone accepts now.
-func (s *Simulator) Credentials(context.Context) (Credentials, error) {
+func (s *Simulator) Credentials() Credentials {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.credentials, nil
+	return s.credentials
 }
 
 // RotateCredentials replaces the secrets of the password and of the application credential.
 // Keystone refuses the old ones.
-func (s *Simulator) RotateCredentials(_ context.Context, rotation Rotation) (Credentials, error) {
+func (s *Simulator) RotateCredentials(rotation Rotation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rotated := s.credentials
@@ -129,11 +121,10 @@ func (s *Simulator) RotateCredentials(_ context.Context, rotation Rotation) (Cre
 	if !rotation.KeepTokens {
 		clear(s.tokens)
 	}
-	return s.credentials, nil
 }
 
 // RevokeTokens revokes all tokens and returns the number of those that were valid.
-func (s *Simulator) RevokeTokens(context.Context) (int, error) {
+func (s *Simulator) RevokeTokens() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	valid, now := 0, s.config.Now()
@@ -143,32 +134,32 @@ func (s *Simulator) RevokeTokens(context.Context) (int, error) {
 		}
 	}
 	clear(s.tokens)
-	return valid, nil
+	return valid
 }
 
 // Faults returns the active faults, in the order in which they were set.
-func (s *Simulator) Faults(context.Context) ([]Fault, error) { return s.faults.list(), nil }
+func (s *Simulator) Faults() []Fault { return s.faults.list() }
 
 // SetFault activates a fault and returns it with its ID. It affects all later requests and
 // connections.
-func (s *Simulator) SetFault(ctx context.Context, fault Fault) (Fault, error) {
+func (s *Simulator) SetFault(fault Fault) (Fault, error) {
 	fault, err := fault.withDefaults(s.config.TLS)
 	if err != nil {
 		return Fault{}, err
 	}
 	fault = s.faults.add(fault)
-	return fault, s.adjust(ctx,
+	return fault, s.adjust(
 		func(f *frontend) bool { return fault.onConnections() && fault.affects(f.services...) })
 }
 
 // ClearFaults removes the faults with the given IDs, or all if none is given, and releases held
 // requests. It closes connections that were opened with a bad certificate.
-func (s *Simulator) ClearFaults(ctx context.Context, ids ...string) error {
+func (s *Simulator) ClearFaults(ids ...string) error {
 	cleared, err := s.faults.clear(ids)
 	if err != nil {
 		return err
 	}
-	return s.adjust(ctx, func(f *frontend) bool {
+	return s.adjust(func(f *frontend) bool {
 		return slices.ContainsFunc(cleared, func(fault Fault) bool {
 			return fault.Mode == BadCertificate && fault.affects(f.services...)
 		})
@@ -177,37 +168,30 @@ func (s *Simulator) ClearFaults(ctx context.Context, ids ...string) error {
 
 // adjust applies the faults to every listener, and closes the connections of those that drop
 // selects.
-func (s *Simulator) adjust(ctx context.Context, drop func(*frontend) bool) error {
+func (s *Simulator) adjust(drop func(*frontend) bool) error {
 	var errs []error
 	for _, f := range s.frontends {
-		errs = append(errs, f.adjust(ctx, drop(f)))
+		errs = append(errs, f.adjust(drop(f)))
 	}
 	return errors.Join(errs...)
 }
 
-// Log returns the requests with a number above since, oldest first. With 0 it returns all that are
-// kept.
-func (s *Simulator) Log(_ context.Context, since int) ([]Request, error) {
-	return s.journal.list(since), nil
-}
+// Log returns the last requests, oldest first.
+func (s *Simulator) Log() []Request { return s.journal.list() }
 
 // Counters returns the counters since the start or the last ResetLog.
-func (s *Simulator) Counters(context.Context) (Counters, error) { return s.journal.count(), nil }
+func (s *Simulator) Counters() Counters { return s.journal.count() }
 
 // ResetLog removes all requests from the log and resets the counters.
-func (s *Simulator) ResetLog(context.Context) error {
-	s.journal.reset()
-	return nil
-}
+func (s *Simulator) ResetLog() { s.journal.reset() }
 
-// WaitRequest waits until a request with a number above since matches, and returns it. The context
-// bounds the wait.
+// WaitRequest waits until a request matches, and returns it. The context bounds the wait.
 func (s *Simulator) WaitRequest(
-	ctx context.Context, since int, match func(Request) bool,
+	ctx context.Context, match func(Request) bool,
 ) (found Request, err error) {
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true,
 		func(context.Context) (bool, error) {
-			requests := s.journal.list(since)
+			requests := s.Log()
 			i := slices.IndexFunc(requests, match)
 			if i >= 0 {
 				found = requests[i]
@@ -215,7 +199,7 @@ func (s *Simulator) WaitRequest(
 			return i >= 0, nil
 		})
 	if err != nil {
-		return Request{}, fmt.Errorf("waiting for a matching request: %w", err)
+		return Request{}, fmt.Errorf("waiting for a request: %w", err)
 	}
 	return found, nil
 }

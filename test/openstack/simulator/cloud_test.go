@@ -36,14 +36,13 @@ func TestLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.config.ShareTypes = named("default", "Größe/ß ü", "x y")
-			_, client, ctx := run(t, test.config)
-			got, err := typeNames(ctx, manilaClient(ctx, t, client, test.clouds))
+			cloud, ctx := run(t, test.config)
+			got, err := typeNames(ctx, manilaClient(ctx, t, cloud, test.clouds))
 			must(t, err)
 			if diff := cmp.Diff([]string{"default", "Größe/ß ü", "x y"}, got); diff != "" {
 				t.Errorf("share types (-want +got):\n%s", diff)
 			}
-			log, err := client.Log(ctx, 0)
-			must(t, err)
+			log := cloud.Log()
 			if last := log[len(log)-1]; test.clouds.Region != "" && last.Region != test.clouds.Region {
 				t.Errorf("asked region %q, want %q", last.Region, test.clouds.Region)
 			}
@@ -53,9 +52,8 @@ func TestLogin(t *testing.T) {
 
 func TestRefusedLogin(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{})
-	accepted, err := client.Credentials(ctx)
-	must(t, err)
+	cloud, ctx := run(t, Config{})
+	accepted := cloud.Credentials()
 	good := gophercloud.AuthOptions{
 		Username: accepted.UserName, Password: accepted.Password, DomainName: accepted.DomainName,
 		TenantName: accepted.ProjectName,
@@ -81,7 +79,7 @@ func TestRefusedLogin(t *testing.T) {
 			}
 		},
 	}
-	info := client.Info()
+	info := cloud.Info()
 	for name, spoil := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,8 +100,8 @@ func TestRefusedLogin(t *testing.T) {
 
 func TestShareTypeChanges(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{ShareTypes: named("a", "b")})
-	service := manilaClient(ctx, t, client, Clouds{})
+	cloud, ctx := run(t, Config{ShareTypes: named("a", "b")})
+	service := manilaClient(ctx, t, cloud, Clouds{})
 	expect := func(want ...string) {
 		t.Helper()
 		got, err := typeNames(ctx, service)
@@ -112,24 +110,22 @@ func TestShareTypeChanges(t *testing.T) {
 			t.Errorf("share types (-want +got):\n%s", diff)
 		}
 	}
-	_, err := client.AddShareType(ctx, ShareType{Name: "d/é?&"})
-	must(t, err)
-	_, err = client.AddShareType(ctx, ShareType{Name: "hidden", Private: true})
-	must(t, err)
+	must(t, cloud.AddShareType(ShareType{Name: "d/é?&"}))
+	must(t, cloud.AddShareType(ShareType{Name: "hidden", Private: true}))
 	expect("a", "b", "d/é?&")
-	must(t, client.SetShareTypeOrder(ctx, Reversed))
+	cloud.SetShareTypeOrder(Reversed)
 	expect("d/é?&", "b", "a")
-	must(t, client.RemoveShareType(ctx, "d/é?&"))
+	must(t, cloud.RemoveShareType("d/é?&"))
 	expect("b", "a")
 
-	if _, err := client.AddShareType(ctx, ShareType{Name: "a"}); err == nil {
+	if err := cloud.AddShareType(ShareType{Name: "a"}); err == nil {
 		t.Error("a second share type of the same name was added")
 	}
-	if err := client.RemoveShareType(ctx, "d/é?&"); err == nil {
+	if err := cloud.RemoveShareType("d/é?&"); err == nil {
 		t.Error("a share type was removed twice")
 	}
 
-	must(t, client.SetShareTypeOrder(ctx, Shuffled))
+	cloud.SetShareTypeOrder(Shuffled)
 	orders := map[string]bool{}
 	for range 200 {
 		names, err := typeNames(ctx, service)

@@ -36,7 +36,7 @@ type Clouds struct {
 }
 
 // render returns the file.
-func (o Clouds) render(info Info, c Credentials) ([]byte, error) {
+func (o Clouds) render(info Info, c Credentials) []byte {
 	cloud := clouds.Cloud{
 		AuthInfo: o.login(c), AuthType: clouds.AuthV3ApplicationCredential,
 		CACertFile: o.CACert, IdentityAPIVersion: "3", Interface: "public",
@@ -48,9 +48,10 @@ func (o Clouds) render(info Info, c Credentials) ([]byte, error) {
 	if !o.NoRegion {
 		cloud.RegionName = cmp.Or(o.Region, info.Regions[0])
 	}
-	return yaml.Marshal(clouds.Clouds{
+	text, _ := yaml.Marshal(clouds.Clouds{
 		Clouds: map[string]clouds.Cloud{cmp.Or(o.Cloud, "openstack"): cloud},
-	})
+	}) // never fails for strings
+	return text
 }
 
 // login returns the part of the auth section that depends on the way to log in.

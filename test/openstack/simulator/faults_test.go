@@ -56,19 +56,19 @@ func TestRequestFaults(t *testing.T) {
 		for _, tls := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: " with TLS"}[tls], func(t *testing.T) {
 				t.Parallel()
-				_, client, ctx := run(t, Config{ShareTypes: named("a", "b"), TLS: tls})
-				service := manilaClient(ctx, t, client, Clouds{})
+				cloud, ctx := run(t, Config{ShareTypes: named("a", "b"), TLS: tls})
+				service := manilaClient(ctx, t, cloud, Clouds{})
 				service.ReauthFunc = nil
 				test.fault.Service = Share
-				set(ctx, t, client, test.fault)
+				set(t, cloud, test.fault)
 				if _, err := typeNames(ctx, service); err == nil || !test.want(err) {
 					t.Errorf("with the fault, listing share types gives %v", err)
 				}
-				must(t, client.ClearFaults(ctx))
+				must(t, cloud.ClearFaults())
 				if _, err := typeNames(ctx, service); err != nil {
 					t.Errorf("with the fault cleared, listing share types gives %v", err)
 				}
-				if _, _, err := login(ctx, t, client, Clouds{}); err != nil {
+				if _, _, err := login(ctx, t, cloud, Clouds{}); err != nil {
 					t.Errorf("identity had no fault: %v", err)
 				}
 			})
@@ -90,13 +90,13 @@ func TestIdentityFaults(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, client, ctx := run(t, Config{})
+			cloud, ctx := run(t, Config{})
 			test.fault.Service = Identity
-			set(ctx, t, client, test.fault)
-			if _, _, err := login(ctx, t, client, Clouds{}); (err == nil) != test.ok {
+			set(t, cloud, test.fault)
+			if _, _, err := login(ctx, t, cloud, Clouds{}); (err == nil) != test.ok {
 				t.Errorf("logging in gives %v", err)
 			}
-			got := counters(ctx, t, client)
+			got := cloud.Counters()
 			if got.LoginAttempts != 1 || (got.Logins == 1) != (test.ok || test.fault.Mode == Truncated) {
 				t.Errorf("%d login attempts, %d logins", got.LoginAttempts, got.Logins)
 			}
@@ -106,12 +106,12 @@ func TestIdentityFaults(t *testing.T) {
 
 func TestHang(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, client, Clouds{})
-	fault := set(ctx, t, client, Fault{Mode: Hang, Service: Share, Times: 2})
+	cloud, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, cloud, Clouds{})
+	fault := set(t, cloud, Fault{Mode: Hang, Service: Share, Times: 2})
 	released := make(chan error, 1)
 	go func() { _, err := typeNames(ctx, service); released <- err }()
-	hanging, err := client.WaitRequest(ctx, 0, func(r Request) bool { return r.Service == Share })
+	hanging, err := cloud.WaitRequest(ctx, func(r Request) bool { return r.Service == Share })
 	must(t, err)
 	if hanging.Done || hanging.Status != 0 {
 		t.Errorf("a request that hangs is logged as %+v", hanging)
@@ -120,14 +120,16 @@ func TestHang(t *testing.T) {
 	leaving, leave := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { _, err := typeNames(leaving, service); left <- err }()
-	_, err = client.WaitRequest(ctx, hanging.Number,
-		func(r Request) bool { return len(r.Faults) == 1 })
+	_, err = cloud.WaitRequest(ctx, func(r Request) bool {
+		return r.Number > hanging.Number && len(r.Faults) == 1
+	})
 	must(t, err)
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that gave up got %v", err)
 	}
-	gone, err := client.WaitRequest(ctx, hanging.Number, func(r Request) bool { return r.Done })
+	gone, err := cloud.WaitRequest(ctx,
+		func(r Request) bool { return r.Number > hanging.Number && r.Done })
 	must(t, err)
 	if gone.Status != 0 {
 		t.Errorf("a client that gave up was answered %d", gone.Status)
@@ -136,7 +138,7 @@ func TestHang(t *testing.T) {
 	if _, err := typeNames(ctx, service); err != nil {
 		t.Errorf("a third request met a fault for two: %v", err)
 	}
-	must(t, client.ClearFaults(ctx, fault.ID))
+	must(t, cloud.ClearFaults(fault.ID))
 	if err := <-released; err != nil {
 		t.Errorf("the released request got %v", err)
 	}
@@ -144,12 +146,12 @@ func TestHang(t *testing.T) {
 
 func TestCloseReleasesHangingRequest(t *testing.T) {
 	t.Parallel()
-	cloud, client, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, client, Clouds{})
-	set(ctx, t, client, Fault{Mode: Hang})
+	cloud, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, cloud, Clouds{})
+	set(t, cloud, Fault{Mode: Hang})
 	ended := make(chan error, 1)
 	go func() { _, err := typeNames(ctx, service); ended <- err }()
-	_, err := client.WaitRequest(ctx, 0, func(r Request) bool { return len(r.Faults) == 1 })
+	_, err := cloud.WaitRequest(ctx, func(r Request) bool { return len(r.Faults) == 1 })
 	must(t, err)
 	must(t, cloud.Close())
 	if err := <-ended; err == nil || ctx.Err() != nil {
@@ -160,10 +162,10 @@ func TestCloseReleasesHangingRequest(t *testing.T) {
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	const delay = 150 * time.Millisecond
-	_, client, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, client, Clouds{})
-	set(ctx, t, client, Fault{Mode: Slow, Delay: delay, PathPrefix: "/share/v2/types"})
-	set(ctx, t, client, Fault{Mode: Status, Status: 500, Times: 1})
+	cloud, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, cloud, Clouds{})
+	set(t, cloud, Fault{Mode: Slow, Delay: delay, PathPrefix: "/share/v2/types"})
+	set(t, cloud, Fault{Mode: Status, Status: 500, Times: 1})
 	start := time.Now()
 	_, err := typeNames(ctx, service)
 	if !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
@@ -172,13 +174,13 @@ func TestSlow(t *testing.T) {
 	if took := time.Since(start); took < delay {
 		t.Errorf("answered after %s, want at least %s", took, delay)
 	}
-	must(t, client.ClearFaults(ctx))
-	set(ctx, t, client, Fault{Mode: Slow, Delay: time.Hour})
+	must(t, cloud.ClearFaults())
+	set(t, cloud, Fault{Mode: Slow, Delay: time.Hour})
 	released := make(chan error, 1)
 	go func() { _, err := typeNames(ctx, service); released <- err }()
-	_, err = client.WaitRequest(ctx, 0, func(r Request) bool { return len(r.Faults) == 1 && !r.Done })
+	_, err = cloud.WaitRequest(ctx, func(r Request) bool { return len(r.Faults) == 1 && !r.Done })
 	must(t, err)
-	must(t, client.ClearFaults(ctx))
+	must(t, cloud.ClearFaults())
 	if err := <-released; err != nil {
 		t.Errorf("the released request got %v", err)
 	}
@@ -186,9 +188,9 @@ func TestSlow(t *testing.T) {
 
 func TestServerErrorsNeverReadTheSame(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{})
-	service := manilaClient(ctx, t, client, Clouds{})
-	set(ctx, t, client, Fault{Mode: Status, Status: 502})
+	cloud, ctx := run(t, Config{})
+	service := manilaClient(ctx, t, cloud, Clouds{})
+	set(t, cloud, Fault{Mode: Status, Status: 502})
 	_, first := typeNames(ctx, service)
 	_, second := typeNames(ctx, service)
 	if first.Error() == second.Error() {
@@ -222,14 +224,14 @@ func TestConnectionFaults(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, client, ctx := run(t, Config{ShareTypes: named("a"), TLS: true})
-			service := manilaClient(ctx, t, client, Clouds{})
+			cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true})
+			service := manilaClient(ctx, t, cloud, Clouds{})
 			for range 2 { // the port must survive going away, and open connections must not hide the fault
-				set(ctx, t, client, test.fault)
+				set(t, cloud, test.fault)
 				if _, err := typeNames(ctx, service); err == nil || !test.want(err) {
 					t.Errorf("with the fault, listing share types gives %v", err)
 				}
-				must(t, client.ClearFaults(ctx))
+				must(t, cloud.ClearFaults())
 				if _, err := typeNames(ctx, service); err != nil {
 					t.Errorf("with the fault cleared, listing share types gives %v", err)
 				}
@@ -243,13 +245,13 @@ func TestConnectionFaultOfOneService(t *testing.T) {
 	for _, mode := range []Mode{ResetConnect, Unreachable, BadCertificate} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			_, client, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
-			set(ctx, t, client, Fault{Mode: mode, Service: Share})
-			service := manilaClient(ctx, t, client, Clouds{})
+			cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
+			set(t, cloud, Fault{Mode: mode, Service: Share})
+			service := manilaClient(ctx, t, cloud, Clouds{})
 			if _, err := typeNames(ctx, service); err == nil {
 				t.Error("Manila answered")
 			}
-			if got := counters(ctx, t, client).Logins; got != 1 {
+			if got := cloud.Counters().Logins; got != 1 {
 				t.Errorf("%d logins, want 1", got)
 			}
 		})
@@ -258,30 +260,30 @@ func TestConnectionFaultOfOneService(t *testing.T) {
 
 func TestConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, client, Clouds{})
+	cloud, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, cloud, Clouds{})
 	for range 3 {
 		_, err := typeNames(ctx, service)
 		must(t, err)
 	}
-	if got := counters(ctx, t, client).Connections; got != 1 {
+	if got := cloud.Counters().Connections; got != 1 {
 		t.Errorf("%d connections for one client, want 1", got)
 	}
-	fault := set(ctx, t, client, Fault{Mode: ResetConnect, Times: 1})
+	fault := set(t, cloud, Fault{Mode: ResetConnect, Times: 1})
 	_, err := typeNames(ctx, service)
 	if err == nil {
 		t.Error("the connection was not reset")
 	}
 	_, err = typeNames(ctx, service)
 	must(t, err)
-	if got := counters(ctx, t, client).Connections; got != 3 {
+	if got := cloud.Counters().Connections; got != 3 {
 		t.Errorf("%d connections, want 3: before, reset, after %s was used up", got, fault.ID)
 	}
 }
 
 func TestRefusedFaults(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{})
+	cloud, _ := run(t, Config{})
 	tests := map[string]Fault{
 		"unknown mode":      {Mode: "flood"},
 		"unknown service":   {Mode: Hang, Service: "dns"},
@@ -291,12 +293,12 @@ func TestRefusedFaults(t *testing.T) {
 	for want, fault := range tests {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			if _, err := client.SetFault(ctx, fault); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := cloud.SetFault(fault); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want an error with %q", err, want)
 			}
 		})
 	}
-	err := client.ClearFaults(ctx, "fault-9")
+	err := cloud.ClearFaults("fault-9")
 	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("clearing a fault that is not set: got error %v", err)
 	}

@@ -3,7 +3,6 @@ package simulator
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,73 +20,45 @@ import (
 const patience = 20 * time.Second
 
 // run starts a simulator that ends with the test.
-func run(t *testing.T, config Config) (*Simulator, *Simulator, context.Context) {
+func run(t *testing.T, config Config) (*Simulator, context.Context) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cloud, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cloud.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return cloud, cloud.Client(), ctx
+	must(t, err)
+	must(t, cloud.Start(t.Context()))
+	t.Cleanup(func() { must(t, cloud.Close()) })
+	return cloud, ctx
 }
 
 // login logs in with gophercloud and a clouds.yaml from the simulator.
 func login(
-	ctx context.Context, t *testing.T, client *Simulator, options Clouds,
+	ctx context.Context, t *testing.T, cloud *Simulator, options Clouds,
 ) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
 	t.Helper()
-	info := client.Info()
-	if info.TLS {
+	if cloud.Info().TLS {
 		options.CACert = filepath.Join(t.TempDir(), "ca.crt")
-		ca, err := client.CA(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(options.CACert, ca, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(options.CACert, cloud.CA(), 0o600))
 	}
-	content, err := client.CloudsYAML(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	auth, endpoint, tlsConfig, err := clouds.Parse(
-		clouds.WithCloudName("openstack"), clouds.WithCloudsYAML(bytes.NewReader(content)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	auth, endpoint, tlsConfig, err := clouds.Parse(clouds.WithCloudName("openstack"),
+		clouds.WithCloudsYAML(bytes.NewReader(cloud.CloudsYAML(options))))
+	must(t, err)
 	auth.AllowReauth = true
-	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(browser(tlsConfig)))
+	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(http.Client{
+		Transport: &http.Transport{TLSClientConfig: tlsConfig}, Timeout: patience,
+	}))
 	return provider, endpoint, err
-}
-
-// browser is an HTTP client with connections of its own.
-func browser(tlsConfig *tls.Config) http.Client {
-	return http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig}, Timeout: patience}
 }
 
 // manilaClient logs in and returns a Manila client.
 func manilaClient(
-	ctx context.Context, t *testing.T, client *Simulator, options Clouds,
+	ctx context.Context, t *testing.T, cloud *Simulator, options Clouds,
 ) *gophercloud.ServiceClient {
 	t.Helper()
-	provider, endpoint, err := login(ctx, t, client, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	provider, endpoint, err := login(ctx, t, cloud, options)
+	must(t, err)
 	service, err := openstack.NewSharedFileSystemV2(provider, endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return service
 }
 
@@ -117,30 +88,18 @@ func named(names ...string) []ShareType {
 	return types
 }
 
-// set switches a fault on.
-func set(ctx context.Context, t *testing.T, client *Simulator, fault Fault) Fault {
+// set activates a fault.
+func set(t *testing.T, cloud *Simulator, fault Fault) Fault {
 	t.Helper()
-	added, err := client.SetFault(ctx, fault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	added, err := cloud.SetFault(fault)
+	must(t, err)
 	return added
 }
 
-// must fails the test on an error of a control call.
+// must fails the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// counters reads the counters.
-func counters(ctx context.Context, t *testing.T, client *Simulator) Counters {
-	t.Helper()
-	result, err := client.Counters(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
 }

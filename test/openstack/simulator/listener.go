@@ -75,7 +75,7 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // adjust applies a change of faults. Dropped connections make clients notice it.
-func (f *frontend) adjust(ctx context.Context, drop bool) error {
+func (f *frontend) adjust(drop bool) error {
 	f.switching.Lock()
 	defer f.switching.Unlock()
 	_, hidden := f.simulator.faults.hitConnection(Unreachable, f.services)
@@ -84,7 +84,7 @@ func (f *frontend) adjust(ctx context.Context, drop bool) error {
 	case hidden && f.listener != nil:
 		err = f.shut()
 	case !hidden && f.listener == nil:
-		if err = f.open(ctx); err == nil {
+		if err = f.open(); err == nil {
 			f.serve()
 		}
 	}
@@ -96,12 +96,12 @@ func (f *frontend) adjust(ctx context.Context, drop bool) error {
 
 // open listens on the same port each time, beside the reservation if there is one. Connections wait
 // until serve is called. The caller of open, serve and shut holds the switching lock.
-func (f *frontend) open(ctx context.Context) error {
+func (f *frontend) open() error {
 	address := "127.0.0.1:0"
 	if f.address != nil {
 		address = f.address.String()
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
+	listener, err := (&net.ListenConfig{}).Listen(f.simulator.closed, "tcp4", address)
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w", f.services, err)
 	}

@@ -124,15 +124,12 @@ func (j *journal) loggedIn() {
 	j.counters.Logins++
 }
 
-// list returns copies of the requests with a number above since.
-func (j *journal) list(since int) []Request {
+// list returns copies of the requests.
+func (j *journal) list() []Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var requests []Request
 	for _, request := range j.requests {
-		if request.Number <= since {
-			continue
-		}
 		copied := *request
 		copied.Faults = slices.Clone(request.Faults)
 		requests = append(requests, copied)

@@ -12,12 +12,11 @@ import (
 
 func TestLog(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, client, Clouds{})
+	cloud, ctx := run(t, Config{ShareTypes: named("a")})
+	service := manilaClient(ctx, t, cloud, Clouds{})
 	_, err := typeNames(ctx, service)
 	must(t, err)
-	got, err := client.Log(ctx, 0)
-	must(t, err)
+	got := cloud.Log()
 	want := []Request{
 		{
 			Number: 1, Service: Identity, Region: DefaultRegion, Method: "POST",
@@ -36,29 +35,26 @@ func TestLog(t *testing.T) {
 		Calls:         map[string]int{"POST /identity/v3/auth/tokens": 1, "GET /share/v2/types": 1},
 		LoginAttempts: 1, Logins: 1,
 	}
-	if diff := cmp.Diff(wantCounters, counters(ctx, t, client)); diff != "" {
+	if diff := cmp.Diff(wantCounters, cloud.Counters()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
-	must(t, client.ResetLog(ctx))
-	empty, err := client.Log(ctx, 0)
-	must(t, err)
-	if total := counters(ctx, t, client).Total(); len(empty) != 0 || total != 0 {
+	cloud.ResetLog()
+	empty := cloud.Log()
+	if total := cloud.Counters().Total(); len(empty) != 0 || total != 0 {
 		t.Errorf("after a reset: %d requests in the log, %d counted", len(empty), total)
 	}
 }
 
 func TestLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{})
-	provider, _, err := login(ctx, t, client, Clouds{})
+	cloud, ctx := run(t, Config{})
+	provider, _, err := login(ctx, t, cloud, Clouds{})
 	must(t, err)
-	_, _, err = login(ctx, t, client, Clouds{Auth: ApplicationCredential})
+	_, _, err = login(ctx, t, cloud, Clouds{Auth: ApplicationCredential})
 	must(t, err)
-	accepted, err := client.Credentials(ctx)
-	must(t, err)
-	requests, err := client.Log(ctx, 0)
-	must(t, err)
-	text, err := json.Marshal([]any{requests, counters(ctx, t, client)})
+	accepted := cloud.Credentials()
+	requests := cloud.Log()
+	text, err := json.Marshal([]any{requests, cloud.Counters()})
 	must(t, err)
 	for _, secret := range []string{
 		accepted.Password, accepted.ApplicationCredentialSecret, provider.TokenID,
@@ -72,36 +68,35 @@ func TestLogHoldsNoSecret(t *testing.T) {
 // TestConcurrency is for the race detector: clients, control and faults at the same time.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
-	_, client, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
+	cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
 	done := make(chan error)
 	for i := range 4 {
-		service := manilaClient(ctx, t, client, Clouds{})
+		service := manilaClient(ctx, t, cloud, Clouds{})
 		go func() {
 			for range 10 {
 				_, _ = typeNames(ctx, service) // may meet a fault of the others
 			}
-			_, err := client.AddShareType(ctx, ShareType{Name: fmt.Sprint("type", i)})
-			done <- err
+			done <- cloud.AddShareType(ShareType{Name: fmt.Sprint("type", i)})
 		}()
 		go func() {
 			for _, mode := range []Mode{Unreachable, Reset, ResetConnect, BadCertificate, Truncated} {
-				fault, err := client.SetFault(ctx, Fault{Mode: mode, Service: Share})
+				fault, err := cloud.SetFault(Fault{Mode: mode, Service: Share})
 				if err == nil {
-					err = client.ClearFaults(ctx, fault.ID)
+					err = cloud.ClearFaults(fault.ID)
 				}
 				if err != nil {
 					done <- err
 					return
 				}
 			}
-			_, err := client.RevokeTokens(ctx)
-			done <- err
+			cloud.RevokeTokens()
+			done <- nil
 		}()
 	}
 	for range 8 {
 		must(t, <-done)
 	}
-	names, err := typeNames(ctx, manilaClient(ctx, t, client, Clouds{}))
+	names, err := typeNames(ctx, manilaClient(ctx, t, cloud, Clouds{}))
 	must(t, err)
 	if len(names) != 5 {
 		t.Errorf("%d share types, want 5", len(names))

@@ -77,7 +77,7 @@ func New(config Config) (*Simulator, error) {
 // Start listens and serves until Close is called or the context ends. A simulator starts once.
 func (s *Simulator) Start(ctx context.Context) error {
 	for _, f := range s.frontends {
-		if err := f.open(ctx); err != nil {
+		if err := f.open(); err != nil {
 			return errors.Join(err, s.Close())
 		}
 	}
