@@ -85,13 +85,9 @@ func TestParseCloudsReturnsTheEntry(t *testing.T) {
 }
 
 // brokenClouds returns invalid texts and a part of the error of each.
-func brokenClouds() map[string]struct{ text, want string } {
-	broken := func(old, replacement string) string {
-		if !strings.Contains(cloudsText, old) {
-			return "the text has no " + old
-		}
-		return strings.Replace(cloudsText, old, replacement, 1)
-	}
+func brokenClouds(tb testing.TB) map[string]struct{ text, want string } {
+	tb.Helper()
+	broken := func(old, replacement string) string { return changed(tb, old, replacement) }
 	passwordLine := `      password: "` + secret + "\"\n"
 	return map[string]struct{ text, want string }{
 		"empty":               {"", "is empty"},
@@ -187,7 +183,7 @@ func brokenClouds() map[string]struct{ text, want string } {
 
 func TestParseCloudsRejectsInvalidText(t *testing.T) {
 	t.Parallel()
-	for name, test := range brokenClouds() {
+	for name, test := range brokenClouds(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := openstack.ParseClouds([]byte(test.text), openstack.DefaultCloud)
@@ -223,7 +219,7 @@ func keyContains(node *yaml.Node, text string) bool {
 // FuzzParseClouds proves that no text causes a panic or an error that contains the password. Errors
 // contain the names of entries and keys, so texts with the password there are skipped.
 func FuzzParseClouds(f *testing.F) {
-	for _, test := range brokenClouds() {
+	for _, test := range brokenClouds(f) {
 		f.Add(test.text)
 	}
 	f.Add(cloudsText)

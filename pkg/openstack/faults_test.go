@@ -2,6 +2,7 @@ package openstack_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,6 +27,13 @@ func status(code int) simulator.Fault {
 	return simulator.Fault{Mode: simulator.Status, Status: code}
 }
 
+func mode(mode simulator.Mode) simulator.Fault { return simulator.Fault{Mode: mode} }
+
+// foreign returns the fault of a service that returns this response instead of its own.
+func foreign(service simulator.Service, response simulator.Answer) simulator.Fault {
+	return simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &response}
+}
+
 func certificate(kind simulator.Certificate) simulator.Fault {
 	return simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
 }
@@ -33,67 +41,71 @@ func certificate(kind simulator.Certificate) simulator.Fault {
 func faultyResponses() map[string]failure {
 	const unreachable = openstack.CloudUnreachable
 	return map[string]failure{
-		"500": {status(500), unreachable, "returned HTTP 500"},
-		"503": {status(503), unreachable, "returned HTTP 503"},
-		"429": {status(429), unreachable, "returned HTTP 429"},
-		"400": {status(400), unreachable, "returned HTTP 400"},
-		"garbage": {
-			simulator.Fault{Mode: simulator.Garbage},
-			unreachable,
-			"not from an OpenStack API",
-		},
-		"truncated": {
-			simulator.Fault{Mode: simulator.Truncated},
-			unreachable,
-			"closes the connection",
-		},
-		"hang": {simulator.Fault{Mode: simulator.Hang}, unreachable, "no response in time"},
+		"500":       {status(500), unreachable, "returned HTTP 500"},
+		"503":       {status(503), unreachable, "returned HTTP 503"},
+		"429":       {status(429), unreachable, "returned HTTP 429"},
+		"400":       {status(400), unreachable, "returned HTTP 400"},
+		"garbage":   {mode(simulator.Garbage), unreachable, "not from an OpenStack API"},
+		"truncated": {mode(simulator.Truncated), unreachable, "closes the connection"},
+		"hang":      {mode(simulator.Hang), unreachable, "no response in time"},
 		"slow": {
 			simulator.Fault{Mode: simulator.Slow, Delay: time.Hour},
 			unreachable,
 			"no response in time",
 		},
-		"reset": {simulator.Fault{Mode: simulator.Reset}, unreachable, "closes the connection"},
-		"reset-connect": {
-			simulator.Fault{Mode: simulator.ResetConnect},
-			unreachable,
-			"closes the connection",
-		},
-		"refused": {
-			simulator.Fault{Mode: simulator.Unreachable},
-			unreachable,
-			"connection is refused",
-		},
+		"reset":         {mode(simulator.Reset), unreachable, "closes the connection"},
+		"reset-connect": {mode(simulator.ResetConnect), unreachable, "closes the connection"},
+		"refused":       {mode(simulator.Unreachable), unreachable, "connection is refused"},
 		"wrong host": {
-			certificate(simulator.WrongHost), unreachable,
-			"not valid for this host name",
+			certificate(simulator.WrongHost), unreachable, "not valid for this host name",
 		},
 		"other authority": {certificate(simulator.OtherCA), unreachable, "unknown authority"},
 		"expired":         {certificate(simulator.Expired), unreachable, "expired"},
 	}
 }
 
-// repeat repeats the request and expects the same message each time.
+// faultyService returns the faults of one service, beside a Keystone that works. The service uses
+// no TLS.
+func faultyService() map[string]failure {
+	tests := faultyResponses()
+	for _, name := range []string{"wrong host", "other authority", "expired"} {
+		delete(tests, name)
+	}
+	tests["403"] = failure{status(403), openstack.NotOffered, "not open to this project"}
+	tests["404"] = failure{status(404), openstack.NotOffered, "nothing is served there"}
+	return tests
+}
+
+// attempt sends a request that returns a number of results, expects it to fail, and returns the
+// message.
+func (s *fixture) attempt(
+	want failure, hang time.Duration, request func(context.Context) (int, error),
+) string {
+	s.t.Helper()
+	limit := patience
+	if want.fault.Mode == simulator.Hang || want.fault.Mode == simulator.Slow {
+		limit = hang
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	results, err := request(ctx)
+	text := s.failure(results, err, want.reason)
+	wantFragment(s.t, text, want.fragment)
+	return text
+}
+
+// shareTypes returns the request for share types, for attempt.
+func shareTypes(client *openstack.Client) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		names, err := client.ShareTypes(ctx)
+		return len(names), err
+	}
+}
+
+// repeat repeats the request for share types and expects the same message each time.
 func (s *fixture) repeat(client *openstack.Client, want failure) {
 	s.t.Helper()
-	first := ""
-	for range repetitions {
-		limit := patience
-		if want.fault.Mode == simulator.Hang || want.fault.Mode == simulator.Slow {
-			limit = brief
-		}
-		ctx, cancel := context.WithTimeout(s.t.Context(), limit)
-		names, err := client.ShareTypes(ctx)
-		cancel()
-		text := s.failure(names, err, want.reason)
-		if first == "" {
-			first = text
-		}
-		if text != first {
-			s.t.Fatalf("message changes from %q to %q", first, text)
-		}
-	}
-	wantFragment(s.t, first, want.fragment)
+	stable(s.t, repetitions, func() string { return s.attempt(want, brief, shareTypes(client)) })
 }
 
 // The whole cloud fails before the first login, then recovers.
@@ -125,13 +137,7 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 // Only Manila fails, then recovers. The session stays valid.
 func TestFailedManilaRequestsAreClassified(t *testing.T) {
 	t.Parallel()
-	tests := faultyResponses()
-	for _, name := range []string{"wrong host", "other authority", "expired"} {
-		delete(tests, name) // this cloud serves no TLS
-	}
-	tests["403"] = failure{status(403), openstack.NotOffered, "not open to this project"}
-	tests["404"] = failure{status(404), openstack.NotOffered, "nothing is served there"}
-	for name, test := range tests {
+	for name, test := range faultyService() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t, simulator.Config{SeparatePorts: true})
@@ -183,14 +189,7 @@ func TestFailureAfterNewLoginIsClassified(t *testing.T) {
 			})
 			test.fault.Service = simulator.Share
 			s.fault(test.fault)
-			limit := patience
-			if test.fault.Mode == simulator.Hang || test.fault.Mode == simulator.Slow {
-				limit = 3 * brief
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			names, err := client.ShareTypes(ctx)
-			wantFragment(t, s.failure(names, err, test.reason), test.fragment)
+			s.attempt(test, 3*brief, shareTypes(client))
 			if logins := s.counters().Logins; logins != 1 {
 				t.Errorf("%d logins, want 1", logins)
 			}
@@ -291,21 +290,20 @@ func TestShareTypesRejectsResponsesThatAreNotFromManila(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t, simulator.Config{})
-			s.front = strangeManila(t, body)
-			s.clouds(simulator.Clouds{})
-			s.replace(`region_name: RegionOne`, `region_name: ""`)
+			s.front = strangeService(t, "sharev2", body)
+			s.clouds(simulator.Clouds{NoRegion: true})
 			s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: "Manila"})
 		})
 	}
 }
 
-// strangeManila returns the URL of a cloud whose Manila returns the body.
-func strangeManila(t *testing.T, body string) string {
+// strangeService returns the URL of a cloud with Keystone and one service, which returns the body.
+func strangeService(t *testing.T, entry, body string) string {
 	t.Helper()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		catalog := `[{"type":"sharev2","endpoints":[{"interface":"public","url":"` + server.URL +
-			`/v2"}]}]`
+		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api"}]}]`, entry,
+			server.URL)
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
 			w.Header().Set("X-Subject-Token", "secret-token")

@@ -134,7 +134,19 @@ func (s *fixture) wantFailure(client *openstack.Client, want openstack.Reason) s
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	names, err := client.ShareTypes(ctx)
-	return s.failure(names, err, want)
+	return s.failure(len(names), err, want)
+}
+
+// stable expects n equal messages, and returns the message.
+func stable(t *testing.T, n int, message func() string) string {
+	t.Helper()
+	first := message()
+	for range n - 1 {
+		if again := message(); again != first {
+			t.Fatalf("message changes from %q to %q", first, again)
+		}
+	}
+	return first
 }
 
 var (
@@ -142,15 +154,12 @@ var (
 	tokenish = regexp.MustCompile(`gAAAAA|secret-`)
 )
 
-// failure checks an error and returns its message.
-func (s *fixture) failure(names []string, err error, want openstack.Reason) string {
+// failure checks the error of a request and returns its message.
+func (s *fixture) failure(results int, err error, want openstack.Reason) string {
 	s.t.Helper()
 	var classified *openstack.Error
-	if !errors.As(err, &classified) {
-		s.t.Fatalf("got %v and error %v, want an *Error", names, err)
-	}
-	if len(names) > 0 {
-		s.t.Fatalf("got %v besides the error %v", names, err)
+	if !errors.As(err, &classified) || results > 0 {
+		s.t.Fatalf("got %d results and error %v, want an *Error alone", results, err)
 	}
 	if classified.Reason != want {
 		s.t.Fatalf("reason %s, want %s: %v", classified.Reason, want, err)

@@ -139,18 +139,9 @@ func TestHostileManilaCausesStableErrors(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t, simulator.Config{})
 			client := s.connected()
-			s.fault(simulator.Fault{Mode: simulator.Foreign, Service: simulator.Share, Answer: &test.Answer})
-			first := ""
-			for range 3 {
-				message := s.hostile(client)
-				wantFragment(t, message, test.want)
-				if first == "" {
-					first = message
-				}
-				if message != first {
-					t.Errorf("message changes from %q to %q", first, message)
-				}
-			}
+			s.fault(foreign(simulator.Share, test.Answer))
+			message := stable(t, 3, func() string { return s.hostile(client) })
+			wantFragment(t, message, test.want)
 			check(t, s.cloud.ClearFaults())
 			s.wantTypes(client, "gold", "silver")
 		})
@@ -172,13 +163,8 @@ func TestHostileKeystoneCausesStableErrors(t *testing.T) {
 				test.Header = map[string]string{}
 			}
 			test.Header["X-Subject-Token"] = "secret-token"
-			s.fault(simulator.Fault{
-				Mode: simulator.Foreign, Service: simulator.Identity,
-				Answer: &test.Answer,
-			})
-			if message, again := s.hostile(client), s.hostile(client); message != again {
-				t.Errorf("message changes from %q to %q", message, again)
-			}
+			s.fault(foreign(simulator.Identity, test.Answer))
+			stable(t, 2, func() string { return s.hostile(client) })
 			check(t, s.cloud.ClearFaults())
 			s.advance(time.Hour)
 			s.wantTypes(client, "gold", "silver")
@@ -204,7 +190,7 @@ func (s *fixture) hostile(client *openstack.Client) string {
 		classified.Reason != openstack.AuthenticationFailed {
 		s.t.Errorf("reason %s: %v", classified.Reason, err)
 	}
-	text := s.failure(names, err, classified.Reason)
+	text := s.failure(len(names), err, classified.Reason)
 	wantPrintable(s.t, text)
 	return text
 }
@@ -225,9 +211,9 @@ func TestRedirectToAnotherServerIsRefused(t *testing.T) {
 				t.Cleanup(thief.Close)
 				s := newFixture(t, simulator.Config{})
 				s.clouds(simulator.Clouds{})
-				s.fault(simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &simulator.Answer{
+				s.fault(foreign(service, simulator.Answer{
 					Status: status, Header: map[string]string{"Location": thief.URL},
-				}})
+				}))
 				wantFragment(t, s.wantFailure(s.client(), openstack.CloudUnreachable), redirected)
 				if stolen.Load() > 0 {
 					t.Error("the request was sent to another server")
@@ -241,12 +227,11 @@ func TestRedirectWithinTheServerIsFollowed(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
 	client := s.connected()
-	s.fault(simulator.Fault{
-		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
-		Answer: &simulator.Answer{
-			Status: http.StatusMovedPermanently, Header: map[string]string{"Location": "/share/v2/types"},
-		},
+	redirect := foreign(simulator.Share, simulator.Answer{
+		Status: http.StatusMovedPermanently, Header: map[string]string{"Location": "/share/v2/types"},
 	})
+	redirect.Times = 1
+	s.fault(redirect)
 	s.wantTypes(client, "gold", "silver")
 }
 
@@ -254,13 +239,10 @@ func TestLinksToFurtherPagesAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
 	client := s.connected()
-	s.fault(simulator.Fault{
-		Mode: simulator.Foreign, Service: simulator.Share,
-		Answer: &simulator.Answer{
-			Body: `{"share_types":[{"name":"gold"}],"share_types_links":[{"rel":"next","href":"` +
-				s.info.Endpoints[simulator.Share] + `/types?marker=1"}]}`,
-		},
-	})
+	s.fault(foreign(simulator.Share, simulator.Answer{
+		Body: `{"share_types":[{"name":"gold"}],"share_types_links":[{"rel":"next","href":"` +
+			s.info.Endpoints[simulator.Share] + `/types?marker=1"}]}`,
+	}))
 	s.wantTypes(client, "gold")
 	s.wantCalls(map[string]int{typesCall: 1})
 }
@@ -289,7 +271,7 @@ func TestHostileZonesCauseStableErrors(t *testing.T) {
 			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
 				s := newFixture(t, simulator.Config{})
 				client := s.connected()
-				s.fault(simulator.Fault{Mode: simulator.Foreign, Service: q.service, Answer: &test.Answer})
+				s.fault(foreign(q.service, test.Answer))
 				s.wantZonesFailure(client, q, failure{reason: openstack.CloudUnreachable, fragment: test.want})
 			})
 		})
@@ -304,12 +286,9 @@ func TestHostileResponsesUseBoundedMemory(t *testing.T) {
 	s := newFixture(t, simulator.Config{})
 	client := s.connected()
 	for _, body := range []string{`{"a":{}},`, `[],`, `"",`} {
-		s.fault(simulator.Fault{
-			Mode: simulator.Foreign, Service: simulator.Share,
-			Answer: &simulator.Answer{
-				Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
-			},
-		})
+		s.fault(foreign(simulator.Share, simulator.Answer{
+			Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
+		}))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		s.hostile(client)

@@ -9,16 +9,31 @@ import (
 )
 
 // changed returns the valid clouds.yaml with one text replaced.
-func changed(t *testing.T, old, replacement string) string {
-	t.Helper()
+func changed(tb testing.TB, old, replacement string) string {
+	tb.Helper()
 	if !strings.Contains(cloudsText, old) {
-		t.Fatalf("the text has no %q", old)
+		tb.Fatalf("the text has no %q", old)
 	}
 	return strings.Replace(cloudsText, old, replacement, 1)
 }
 
+// wantRefused expects ParseClouds to return an error that starts with want.
+func wantRefused(t *testing.T, text, want string) {
+	t.Helper()
+	_, err := openstack.ParseClouds([]byte(text), openstack.DefaultCloud)
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Fatalf("got %v, want %q", err, want)
+	}
+	wantNoSecret(t, err)
+	wantPrintable(t, err.Error())
+}
+
 func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	t.Parallel()
+	invalid := func(line int) string {
+		return fmt.Sprintf("is not valid YAML (line %d). Check the indentation and the quotation marks",
+			line)
+	}
 	many := "clouds:\n"
 	for i := range 30 {
 		many += fmt.Sprintf("  cloud-%02d: {}\n", i)
@@ -73,26 +88,17 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 			"has no entry clouds.openstack; its entries are cloud-00, cloud-01, cloud-02, cloud-03, " +
 				"cloud-04, cloud-05, cloud-06, cloud-07, cloud-08, cloud-09 and 20 more",
 		},
-		"one space too many": {
-			changed(t, "      password:", "       password:"),
-			"is not valid YAML (line 6). Check the indentation and the quotation marks",
-		},
+		"one space too many": {changed(t, "      password:", "       password:"), invalid(6)},
 		"one space too few": {
 			changed(t, "      user_domain_name:", "     user_domain_name:"),
-			"is not valid YAML (line 7). Check the indentation and the quotation marks",
+			invalid(7),
 		},
-		"a tab": {
-			changed(t, "      password:", "\tpassword:"),
-			"is not valid YAML (line 6). Check the indentation and the quotation marks",
-		},
+		"a tab": {changed(t, "      password:", "\tpassword:"), invalid(6)},
 		"no colon": {
 			changed(t, "project_name: project", "project_name project"),
-			"is not valid YAML (line 8). Check the indentation and the quotation marks",
+			invalid(8),
 		},
-		"quotation mark left open": {
-			changed(t, `username: "user"`, `username: "user`),
-			"is not valid YAML (line 5). Check the indentation and the quotation marks",
-		},
+		"quotation mark left open":   {changed(t, `username: "user"`, `username: "user`), invalid(5)},
 		"list in place of a mapping": {"- clouds\n", "does not have the format of clouds.yaml (line 1)"},
 		"long and broken": {
 			"clouds: [\n" + strings.Repeat("# comment\n", 5_000),
@@ -115,12 +121,7 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := openstack.ParseClouds([]byte(test.text), openstack.DefaultCloud)
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-				t.Fatalf("got %v, want %q", err, test.want)
-			}
-			wantNoSecret(t, err)
-			wantPrintable(t, err.Error())
+			wantRefused(t, test.text, test.want)
 		})
 	}
 }
@@ -191,11 +192,7 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := openstack.ParseClouds([]byte(test.text), openstack.DefaultCloud)
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-				t.Fatalf("got %v, want %q", err, test.want)
-			}
-			wantNoSecret(t, err)
+			wantRefused(t, test.text, test.want)
 		})
 	}
 	for name, text := range map[string]string{

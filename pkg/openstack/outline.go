@@ -63,8 +63,8 @@ func decodeClouds(text []byte, into any) (outline, error) {
 	return frame, nil
 }
 
-// nodes counts the nodes below a node, with each alias replaced by its content. It returns more than
-// limit if there are more, or if an alias contains itself.
+// nodes counts the nodes below a node, with each alias replaced by its content. It returns more
+// than limit if there are more, or if an alias contains itself.
 func nodes(node *yaml.Node, limit, depth int) int {
 	const maxDepth = 1000
 	if node.Kind == yaml.AliasNode {

@@ -67,12 +67,9 @@ func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
 			s.wantTypes(client, "gold", "silver")
 			s.cloud.RotateCredentials(simulator.Rotation{})
 			s.counters()
-			first := s.wantFailure(client, openstack.AuthenticationFailed)
-			for range repetitions {
-				if again := s.wantFailure(client, openstack.AuthenticationFailed); again != first {
-					t.Fatalf("message changes from %q to %q", first, again)
-				}
-			}
+			stable(t, repetitions, func() string {
+				return s.wantFailure(client, openstack.AuthenticationFailed)
+			})
 			s.wantCalls(map[string]int{typesCall: 1, loginCall: 1})
 			s.clouds(simulator.Clouds{Auth: auth})
 			s.wantTypes(client, "gold", "silver")
@@ -82,15 +79,25 @@ func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
 	}
 }
 
-// Each call reads the catalog with one request until it contains Manila.
-func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t, simulator.Config{})
+// connectedWithoutManila returns a cloud without Manila, a client with a session, and the message of
+// its first request.
+func connectedWithoutManila(
+	t *testing.T, config simulator.Config,
+) (*fixture, *openstack.Client, string) {
+	t.Helper()
+	s := newFixture(t, config)
 	s.cloud.RemoveFromCatalog("sharev2")
 	s.clouds(simulator.Clouds{})
 	client := s.client()
-	first := s.wantFailure(client, openstack.NotOffered)
+	message := s.wantFailure(client, openstack.NotOffered)
 	s.wantCalls(map[string]int{loginCall: 1})
+	return s, client, message
+}
+
+// Each call reads the catalog with one request until it contains Manila.
+func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
+	t.Parallel()
+	s, client, first := connectedWithoutManila(t, simulator.Config{})
 	for range repetitions {
 		if again := s.wantFailure(client, openstack.NotOffered); again != first {
 			t.Fatalf("message changes from %q to %q", first, again)
@@ -134,11 +141,7 @@ func TestEmptyCatalogOffersNothing(t *testing.T) {
 func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{403, 404, 503} {
-		s := newFixture(t, simulator.Config{})
-		s.cloud.RemoveFromCatalog("sharev2")
-		s.clouds(simulator.Clouds{})
-		client := s.client()
-		s.wantFailure(client, openstack.NotOffered)
+		s, client, _ := connectedWithoutManila(t, simulator.Config{})
 		s.fault(simulator.Fault{
 			Mode: simulator.Status, Status: status, Method: "GET",
 			Service: simulator.Identity,
@@ -151,11 +154,7 @@ func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
 
 func TestTokenRevokedWithoutManilaCausesNewLogin(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, simulator.Config{TokenTTL: time.Hour})
-	s.cloud.RemoveFromCatalog("sharev2")
-	s.clouds(simulator.Clouds{})
-	client := s.client()
-	s.wantFailure(client, openstack.NotOffered)
+	s, client, _ := connectedWithoutManila(t, simulator.Config{TokenTTL: time.Hour})
 	s.cloud.RevokeTokens()
 	s.counters()
 	s.wantFailure(client, openstack.NotOffered)
@@ -223,7 +222,7 @@ func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 	for range 2 {
 		select {
 		case err := <-failed:
-			wantFragment(t, s.failure(nil, err, openstack.CloudUnreachable), "request cancelled")
+			wantFragment(t, s.failure(0, err, openstack.CloudUnreachable), "request cancelled")
 		case <-time.After(patience):
 			t.Fatal("the call does not end")
 		}

@@ -3,9 +3,6 @@ package openstack_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,28 +58,13 @@ func (s *fixture) wantZones(client *openstack.Client, q zoneRequest, want []open
 // wantZonesFailure sends several requests and expects the same error each time.
 func (s *fixture) wantZonesFailure(client *openstack.Client, q zoneRequest, want failure) {
 	s.t.Helper()
-	first := ""
-	for range 3 {
-		limit := patience
-		if want.fault.Mode == simulator.Hang || want.fault.Mode == simulator.Slow {
-			limit = brief
-		}
-		ctx, cancel := context.WithTimeout(s.t.Context(), limit)
-		zones, err := q.ask(client, ctx)
-		cancel()
-		if len(zones) > 0 {
-			s.t.Fatalf("zones %v besides error %v", zones, err)
-		}
-		text := s.failure(nil, err, want.reason)
-		if first == "" {
-			first = text
-		}
-		if text != first {
-			s.t.Fatalf("message changes from %q to %q", first, text)
-		}
-	}
-	wantFragment(s.t, first, want.fragment)
-	wantFragment(s.t, first, q.words)
+	text := stable(s.t, 3, func() string {
+		return s.attempt(want, brief, func(ctx context.Context) (int, error) {
+			zones, err := q.ask(client, ctx)
+			return len(zones), err
+		})
+	})
+	wantFragment(s.t, text, q.words)
 }
 
 func TestZonesAreListedInOrder(t *testing.T) {
@@ -177,23 +159,9 @@ func TestZoneRequestRenewsTheLogin(t *testing.T) {
 
 func TestFailedZoneRequestsAreClassified(t *testing.T) {
 	t.Parallel()
-	tests := faultyResponses()
-	for _, certificate := range []string{"wrong host", "other authority", "expired"} {
-		delete(tests, certificate) // as in TestFailedManilaRequestsAreClassified
-	}
+	tests := faultyService()
 	tests["401"] = failure{
-		simulator.Fault{Mode: simulator.Status, Status: 401},
-		openstack.AuthenticationFailed, "refused the token (HTTP 401)",
-	}
-	tests["403"] = failure{
-		simulator.Fault{Mode: simulator.Status, Status: 403},
-		openstack.NotOffered,
-		"not open to this project",
-	}
-	tests["404"] = failure{
-		simulator.Fault{Mode: simulator.Status, Status: 404},
-		openstack.NotOffered,
-		"nothing is served there",
+		status(401), openstack.AuthenticationFailed, "refused the token (HTTP 401)",
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +213,7 @@ func TestZonesRejectResponsesThatAreNotFromTheService(t *testing.T) {
 			t.Parallel()
 			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
 				s := newFixture(t, simulator.Config{})
-				s.front = strangeZones(t, q.entry, body)
+				s.front = strangeService(t, q.entry, body)
 				s.clouds(simulator.Clouds{NoRegion: true})
 				s.wantZonesFailure(s.client(), q, failure{
 					reason:   openstack.CloudUnreachable,
@@ -260,31 +228,10 @@ func TestZonesRejectResponsesThatAreNotFromTheService(t *testing.T) {
 func TestBlockStorageTypeIsUsed(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
-	s.front = strangeZones(t, "block-storage",
+	s.front = strangeService(t, "block-storage",
 		zonesBody(`{"zoneName":"a","zoneState":{"available":true}}`))
 	s.clouds(simulator.Clouds{NoRegion: true})
 	s.wantZones(s.client(), zoneRequests()["volume"], []openstack.Zone{{Name: "a", Available: true}})
-}
-
-// strangeZones returns the URL of a cloud with Keystone and one service, which returns the body.
-func strangeZones(t *testing.T, entry, body string) string {
-	t.Helper()
-	var server *httptest.Server
-	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api"}]}]`, entry,
-			server.URL)
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
-			w.Header().Set("X-Subject-Token", "secret-token")
-			writeJSON(w, http.StatusCreated, `{"token":{"catalog":`+catalog+`}}`)
-		case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
-			writeJSON(w, http.StatusOK, `{"catalog":`+catalog+`}`)
-		default:
-			writeJSON(w, http.StatusOK, body)
-		}
-	}))
-	t.Cleanup(server.Close)
-	return server.URL + "/v3"
 }
 
 // zonesBody returns a list of these zones.
