@@ -115,7 +115,7 @@ func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
 	var volumes []kubeletvolumes.Volume
 	for _, o := range s.Operators {
 		volumes = append(volumes, kubeletvolumes.Volume{
-			Kind: kubeletvolumes.ConfigMap, Namespace: o.Namespace, Name: o.Name + "-config",
+			Resource: kubeletvolumes.ConfigMaps, Namespace: o.Namespace, Name: o.Name + "-config",
 			Files: map[string]string{"config.yaml": s.Dir.OperatorConfig(o.Name)},
 		})
 	}
@@ -123,7 +123,7 @@ func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
 	if s.isHosted() {
 		caConfig = "openstack-cloud-config"
 		volumes = append(volumes, kubeletvolumes.Volume{
-			Kind: kubeletvolumes.Secret, Namespace: namespace, Name: "service-network-admin-kubeconfig",
+			Resource: kubeletvolumes.Secrets, Namespace: namespace, Name: "service-network-admin-kubeconfig",
 			Files: map[string]string{"kubeconfig": s.Dir.GuestKubeconfig()},
 		})
 	}
@@ -131,13 +131,13 @@ func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
 		return volumes
 	}
 	return append(volumes, kubeletvolumes.Volume{
-		Kind: kubeletvolumes.Secret, Namespace: namespace, Name: "openstack-cloud-credentials",
+		Resource: kubeletvolumes.Secrets, Namespace: namespace, Name: "openstack-cloud-credentials",
 		Files: map[string]string{
 			"clouds.yaml": s.Dir.OpenStackClouds(),
 			"cacert":      filepath.Join(s.Dir.OpenStack(), "ca.crt"),
 		},
 	}, kubeletvolumes.Volume{
-		Kind: kubeletvolumes.ConfigMap, Namespace: namespace, Name: caConfig,
+		Resource: kubeletvolumes.ConfigMaps, Namespace: namespace, Name: caConfig,
 		Files: map[string]string{"ca-bundle.pem": filepath.Join(s.Dir.OpenStackCA(), "ca-bundle.pem")},
 	})
 }

@@ -18,20 +18,16 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// Kind is the kind of the object in a volume.
-type Kind string
-
-// The kinds.
+// The resources.
 const (
-	Secret    Kind = "Secret"
-	ConfigMap Kind = "ConfigMap"
+	Secrets    = "secrets"
+	ConfigMaps = "configmaps"
 )
 
 // Volume copies keys of one object to files.
 type Volume struct {
-	Kind      Kind
-	Namespace string
-	Name      string
+	// Resource is Secrets or ConfigMaps.
+	Resource, Namespace, Name string
 	// Files maps keys to paths. A key that the object does not contain has no file.
 	Files map[string]string
 }
@@ -48,63 +44,50 @@ func Run(
 		}
 		factory := informers.NewSharedInformerFactoryWithOptions(client, noResync,
 			informers.WithNamespace(v.Namespace), informers.WithTweakListOptions(only))
-		informer := v.informer(factory)
-		registration, err := informer.AddEventHandler(v.handler(failed))
+		informer, err := factory.ForResource(corev1.SchemeGroupVersion.WithResource(v.Resource))
 		if err != nil {
-			return fmt.Errorf("watching %s %q: %w", v.Kind, v.Name, err)
+			return fmt.Errorf("watching %s: %w", v.Resource, err)
+		}
+		registration, err := informer.Informer().AddEventHandler(v.handler(failed))
+		if err != nil {
+			return fmt.Errorf("watching %s %q: %w", v.Resource, v.Name, err)
 		}
 		factory.Start(ctx.Done())
 		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			return fmt.Errorf("waiting for %s %q: %w", v.Kind, v.Name, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s %q: %w", v.Resource, v.Name, context.Cause(ctx))
 		}
 	}
 	return nil
-}
-
-func (v Volume) informer(f informers.SharedInformerFactory) cache.SharedIndexInformer {
-	if v.Kind == Secret {
-		return f.Core().V1().Secrets().Informer()
-	}
-	return f.Core().V1().ConfigMaps().Informer()
 }
 
 // handler keeps the files of a deleted object, as the kubelet does.
 func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
-	show := func(object any) {
-		if err := v.write(contents(object)); err != nil {
-			failed(err)
+	write := func(object any) {
+		for key, path := range v.Files {
+			if err := writeKey(object, key, path); err != nil {
+				failed(fmt.Errorf("copying key %q of %s %q: %w", key, v.Resource, v.Name, err))
+			}
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    show,
-		UpdateFunc: func(_, object any) { show(object) },
+		AddFunc:    write,
+		UpdateFunc: func(_, object any) { write(object) },
 	}
 }
 
-func contents(object any) map[string][]byte {
+func writeKey(object any, key, path string) error {
+	var value []byte
+	var found bool
 	switch o := object.(type) {
 	case *corev1.Secret:
-		return o.Data
+		value, found = o.Data[key]
 	case *corev1.ConfigMap:
-		all := make(map[string][]byte, len(o.Data))
-		for key, value := range o.Data {
-			all[key] = []byte(value)
-		}
-		return all
+		var text string
+		text, found = o.Data[key]
+		value = []byte(text)
 	}
-	return nil
-}
-
-func (v Volume) write(data map[string][]byte) error {
-	for key, path := range v.Files {
-		value, found := data[key]
-		write := func() error { return paths.WriteFile(path, value) }
-		if !found {
-			write = func() error { return os.RemoveAll(path) }
-		}
-		if err := write(); err != nil {
-			return fmt.Errorf("copying key %q of %s %q: %w", key, v.Kind, v.Name, err)
-		}
+	if !found {
+		return os.RemoveAll(path)
 	}
-	return nil
+	return paths.WriteFile(path, value)
 }

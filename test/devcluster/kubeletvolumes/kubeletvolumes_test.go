@@ -13,70 +13,53 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-func secret(data map[string]string) *corev1.Secret {
-	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "credentials"}, Data: map[string][]byte{},
-	}
-	for key, value := range data {
-		s.Data[key] = []byte(value)
-	}
-	return s
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
+func read(path string) string {
 	content, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		return "(none)"
-	}
 	if err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
 	return string(content)
 }
 
-func TestVolumeFollowsItsSecret(t *testing.T) {
+func TestFilesFollowObjects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	clouds := filepath.Join(dir, "openstack", "clouds.yaml")
-	ca := filepath.Join(dir, "openstack", "ca.crt")
-	client := fake.NewClientset(secret(map[string]string{"clouds.yaml": "one", "cacert": "ca"}))
-	volume := Volume{
-		Kind: Secret, Namespace: "ns", Name: "credentials",
-		Files: map[string]string{"clouds.yaml": clouds, "cacert": ca},
-	}
-	err := Run(t.Context(), client, []Volume{volume}, func(err error) { t.Error(err) })
+	clouds, ca := filepath.Join(dir, "openstack", "clouds.yaml"), filepath.Join(dir, "ca.crt")
+	config := filepath.Join(dir, "config.yaml")
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "one"}
+	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
+		"clouds.yaml": []byte("first"), "cacert": []byte("ca"),
+	}}
+	configMap := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"config.yaml": "third"}}
+	client := fake.NewClientset(secret)
+	err := Run(t.Context(), client, []Volume{
+		{Secrets, "ns", "one", map[string]string{"clouds.yaml": clouds, "cacert": ca}},
+		{ConfigMaps, "ns", "one", map[string]string{"config.yaml": config}},
+	}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, clouds) + " " + read(t, ca); got != "one ca" {
-		t.Fatalf("files hold %q when Run returns, want %q", got, "one ca")
+	missing := func(path string) string { return "open " + path + ": no such file or directory" }
+	got := [3]string{read(clouds), read(ca), read(config)}
+	if want := [3]string{"first", "ca", missing(config)}; got != want {
+		t.Errorf("when Run returns, the files contain %q, want %q", got, want)
 	}
-	update := secret(map[string]string{"clouds.yaml": "two"})
-	_, err = client.CoreV1().Secrets("ns").Update(t.Context(), update, metav1.UpdateOptions{})
+	secret.Data = map[string][]byte{"clouds.yaml": []byte("second")}
+	_, err = client.CoreV1().Secrets("ns").Update(t.Context(), secret, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, err = client.CoreV1().ConfigMaps("ns").Create(t.Context(), configMap, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [3]string{"second", missing(ca), "third"}
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
 		func(context.Context) (bool, error) {
-			return read(t, clouds)+" "+read(t, ca) == "two (none)", nil
+			got = [3]string{read(clouds), read(ca), read(config)}
+			return got == want, nil
 		})
 	if err != nil {
-		t.Errorf("files hold %q and %q, want the update and no CA: %v", read(t, clouds), read(t, ca), err)
-	}
-}
-
-func TestMissingObjectHasNoFiles(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	volume := Volume{
-		Kind: ConfigMap, Namespace: "ns", Name: "config", Files: map[string]string{"config.yaml": path},
-	}
-	err := Run(t.Context(), fake.NewClientset(), []Volume{volume}, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := read(t, path); got != "(none)" {
-		t.Errorf("file holds %q", got)
+		t.Errorf("the files contain %q, want %q: %v", got, want, err)
 	}
 }
