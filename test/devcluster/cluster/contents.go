@@ -137,7 +137,7 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 		volumes = append(volumes, s.volumes(c.cloud != nil)...)
 	}
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	return kubeletvolumes.Run(ctx, c.management.client, volumes, c.fail)
+	return kubeletvolumes.Run(ctx, c.management.Client(), volumes, c.fail)
 }
 
 // waitForNodes checks that kwok and the controller manager work in all clusters.
@@ -162,7 +162,7 @@ func (c *Cluster) waitForNodes(ctx context.Context) error {
 
 func (c *Cluster) missing(ctx context.Context) (string, error) {
 	for _, p := range c.controlPlanes() {
-		nodes, err := p.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return "listing nodes", err
 		}
@@ -174,7 +174,7 @@ func (c *Cluster) missing(ctx context.Context) (string, error) {
 	}
 	for _, s := range c.environments {
 		for _, o := range s.Operators {
-			accounts := s.target.client.CoreV1().ServiceAccounts(o.OperandNamespace)
+			accounts := s.target.Client().CoreV1().ServiceAccounts(o.OperandNamespace)
 			_, err := accounts.Get(ctx, "default", metav1.GetOptions{})
 			if err != nil {
 				return "no ServiceAccount in " + o.OperandNamespace, client.IgnoreNotFound(err)

@@ -4,18 +4,15 @@ import (
 	"context"
 	"path/filepath"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// controlPlane is a running control plane with the clients that create its objects.
+// controlPlane is a running control plane with a writer of its objects.
 type controlPlane struct {
 	*controlplane.ControlPlane
 
-	client kubernetes.Interface
 	writer fixtures.Writer
 }
 
@@ -42,13 +39,10 @@ func startControlPlane(
 	if err != nil {
 		return nil, err
 	}
-	p := &controlPlane{ControlPlane: started}
-	if p.client, err = kubernetes.NewForConfig(started.Config()); err == nil {
-		p.writer, err = fixtures.NewWriter(started.Config())
-	}
+	writer, err := fixtures.NewWriter(started.Config())
 	if err != nil {
 		started.Stop()
 		return nil, err
 	}
-	return p, nil
+	return &controlPlane{ControlPlane: started, writer: writer}, nil
 }

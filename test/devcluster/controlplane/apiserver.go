@@ -87,6 +87,9 @@ func (c *ControlPlane) addAdmin() error {
 		return fmt.Errorf("adding user admin: %w", err)
 	}
 	c.admin = admin
+	if c.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
 	kubeconfig, err := admin.KubeConfig()
 	if err == nil {
 		err = os.WriteFile(c.opts.Kubeconfig, kubeconfig, 0o600)
@@ -103,36 +106,29 @@ func (c *ControlPlane) addAdmin() error {
 // watchAPIServer reports an API server that does not answer any more, because envtest does not
 // report the end of its processes.
 func (c *ControlPlane) watchAPIServer(ctx context.Context) {
-	const (
-		interval = 10 * time.Second
-		patience = 3
-	)
-	client, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		c.report(fmt.Errorf("making a client: %w", err))
-		return
-	}
-	misses := 0
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for misses < patience {
+	const patience = 3
+	var err error
+	for misses := 0; misses < patience; misses++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(answerTimeout):
 		}
-		request, cancel := context.WithTimeout(ctx, interval)
-		err = client.RESTClient().Get().AbsPath("/livez").Do(request).Error()
-		cancel()
-		misses++
-		if err == nil {
-			misses = 0
+		if err = c.get(ctx, "/livez"); err == nil {
+			misses = -1
 		}
 	}
 	if ctx.Err() == nil {
 		c.report(process.WithLog(fmt.Errorf("kube-apiserver does not answer: %w", err),
 			c.opts.log("kube-apiserver")))
 	}
+}
+
+// get sends a request to the API server.
+func (c *ControlPlane) get(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return c.client.CoreV1().RESTClient().Get().AbsPath(path).Do(ctx).Error()
 }
 
 // report keeps the first failure. Later failures are mostly its consequences.

@@ -2,17 +2,17 @@ package controlplane
 
 import (
 	"context"
-	"crypto"
 	_ "embed"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/openshift/library-go/pkg/crypto"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
@@ -30,6 +30,7 @@ type ControlPlane struct {
 	opts   Options
 	plane  *envtest.ControlPlane
 	admin  *envtest.AuthenticatedUser
+	client kubernetes.Interface
 	failed chan error
 
 	mu       sync.Mutex // guards the fields below, which change with an outage
@@ -61,6 +62,9 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 
 // Config returns the client configuration of a member of system:masters.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin.Config()) }
+
+// Client returns a client of a member of system:masters.
+func (c *ControlPlane) Client() kubernetes.Interface { return c.client }
 
 // Failed delivers the first unexpected end of a component.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
@@ -105,28 +109,17 @@ func (c *ControlPlane) writeFiles(context.Context) error {
 // writeFrontProxyCA makes the API server publish a request header CA, which servers with delegated
 // authentication require. Its key is not kept, because nothing is aggregated.
 func (c *ControlPlane) writeFrontProxyCA() error {
-	pem, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		return fmt.Errorf("making the front proxy key: %w", err)
+	ca, err := crypto.NewSigningCertificate("front-proxy-ca",
+		crypto.ECDSAKeyPairGenerator{Curve: crypto.P256})
+	var encoded []byte
+	if err == nil {
+		encoded, err = crypto.EncodeCertificates(ca.Certs...)
 	}
-	parsed, err := keyutil.ParsePrivateKeyPEM(pem)
-	if err != nil {
-		return fmt.Errorf("reading the front proxy key: %w", err)
+	if err == nil {
+		err = os.WriteFile(c.opts.frontProxyCA(), encoded, 0o600)
 	}
-	key, ok := parsed.(crypto.Signer)
-	if !ok {
-		return fmt.Errorf("the front proxy key of type %T cannot sign", parsed)
-	}
-	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "front-proxy-ca"}, key)
 	if err != nil {
 		return fmt.Errorf("making the front proxy CA: %w", err)
-	}
-	encoded, err := cert.EncodeCertificates(ca)
-	if err != nil {
-		return fmt.Errorf("encoding the front proxy CA: %w", err)
-	}
-	if err := cert.WriteCert(c.opts.frontProxyCA(), encoded); err != nil {
-		return fmt.Errorf("writing the front proxy CA: %w", err)
 	}
 	return nil
 }

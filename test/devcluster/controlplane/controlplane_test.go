@@ -70,15 +70,3 @@ func TestAdmitAddsNamesOfNewDrivers(t *testing.T) {
 			"nobody would see that OpenShift's has changed")
 	}
 }
-
-func TestComponentsHaveUsersOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	c := &ControlPlane{opts: Options{Dir: "/d"}}
-	users := map[string]string{}
-	for _, component := range c.components() {
-		if other, taken := users[component.user]; taken {
-			t.Errorf("%s and %s are the same user to the audit log", component.name, other)
-		}
-		users[component.user] = component.name
-	}
-}

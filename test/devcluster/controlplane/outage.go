@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/openstack/port"
@@ -20,7 +19,7 @@ import (
 
 const (
 	pollInterval  = 20 * time.Millisecond
-	answerTimeout = 5 * time.Second
+	answerTimeout = 10 * time.Second
 )
 
 // How is the way in which an API server is unavailable.
@@ -104,15 +103,16 @@ func (c *ControlPlane) Resume(ctx context.Context) error {
 			return err
 		}
 	}
-	client, err := kubernetes.NewForConfig(c.Config())
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true,
+		func(ctx context.Context) (bool, error) { return c.get(ctx, "/readyz") == nil, nil })
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("waiting for kube-apiserver to answer: %w", err)
 	}
-	if err := waitForAnswer(ctx, client); err != nil {
-		return err
-	}
-	if err := freeNodes(ctx, client); err != nil {
-		return err
+	// The new kwok would wait until the leases of the old one expire.
+	err = c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).
+		DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("removing the leases of nodes: %w", err)
 	}
 	c.outage = nil
 	return c.startWatched(ctx)
@@ -137,29 +137,6 @@ func (c *ControlPlane) restartAPIServer() error {
 	c.plane.APIServer.Out, c.plane.APIServer.Err = log, log
 	if err := c.plane.APIServer.Start(); err != nil {
 		return c.startError(err)
-	}
-	return nil
-}
-
-func waitForAnswer(ctx context.Context, client kubernetes.Interface) error {
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, startTimeout, true,
-		func(ctx context.Context) (bool, error) {
-			request, cancel := context.WithTimeout(ctx, answerTimeout)
-			defer cancel()
-			return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(request).Error() == nil, nil
-		})
-	if err != nil {
-		return fmt.Errorf("waiting for kube-apiserver to answer: %w", err)
-	}
-	return nil
-}
-
-// freeNodes removes the leases of nodes. Otherwise the new kwok would wait until the leases of the
-// old one expire.
-func freeNodes(ctx context.Context, client kubernetes.Interface) error {
-	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("removing the leases of nodes: %w", err)
 	}
 	return nil
 }
