@@ -3,13 +3,11 @@
 package paths
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // Repository is the root of the source tree.
@@ -142,27 +140,6 @@ func WriteFile(path string, content []byte) error {
 
 // Guest is the folder of a guest cluster.
 func (d Dir) Guest(name string) Dir { return Dir(d.in("guests", name)) }
-
-// Guests returns the names of the guest clusters that have a folder, sorted by number.
-func (d Dir) Guests() ([]string, error) {
-	entries, err := os.ReadDir(d.in("guests"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for guest clusters: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if _, err := os.Stat(d.Guest(e.Name()).AdminKubeconfig()); err == nil {
-			names = append(names, e.Name())
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	})
-	return names, nil
-}
 
 // Control is a file with the URL at which the running devcluster takes requests.
 func (d Dir) Control() string { return d.in("control.url") }

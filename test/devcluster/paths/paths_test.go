@@ -1,33 +1,43 @@
 package paths
 
 import (
+	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// What has no kubeconfig is no cluster, perhaps not even ours.
-func TestGuests(t *testing.T) {
+func TestClearKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := Dir(t.TempDir())
-	if got, err := dir.Guests(); err != nil || len(got) > 0 {
-		t.Errorf("an empty folder has %q, %v", got, err)
-	}
-	for _, path := range []string{
-		dir.Guest("guest-10").AdminKubeconfig(), dir.Guest("guest-2").AdminKubeconfig(),
-		dir.Guest("guest-3").AuditLog(),
-	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
+	for _, d := range []Dir{dir, dir.Guest("guest-1")} {
+		for _, path := range []string{
+			d.AdminKubeconfig(), d.AuditLog(), d.Logs(), d.Definitions(), d.OpenStackClouds(),
+			d.OpenStackCA(), d.GuestKubeconfig(), d.Control(), d.Kubeconfig("a-operator"),
+			d.OperatorConfig("a-operator"), d.OperatorEnv("a-operator"), d.OperatorLog("a-operator"),
+			d.in("my.kubeconfig"),
+		} {
+			if err := WriteFile(path, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	got, err := dir.Guests()
-	if diff := cmp.Diff([]string{"guest-2", "guest-10"}, got); err != nil || diff != "" {
-		t.Errorf("guests: %v (-want +got):\n%s", err, diff)
+	if err := dir.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	err := fs.WalkDir(os.DirFS(string(dir)), ".", func(path string, _ fs.DirEntry, err error) error {
+		if strings.Contains(path, ".") && path != "." {
+			left = append(left, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"guests/guest-1/my.kubeconfig", "my.kubeconfig"}, left); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
