@@ -1,0 +1,182 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// hijackedGroup is the API group that the administrator of the guest cluster forwards to a server.
+const hijackedGroup = "/apis/storage.k8s.io/v1"
+
+// hostileResponses returns handlers for requests of StorageClasses and CSIDrivers.
+func hostileResponses() map[string]http.HandlerFunc {
+	const text = "text/plain"
+	filler := strings.Repeat("x", 512<<10)
+	return map[string]http.HandlerFunc{
+		"YAML with aliases": body("application/yaml", http.StatusOK,
+			`a: &a "`+filler+"\"\nitems: ["+strings.Repeat("*a, ", 100_000)+"]\n"),
+		"YAML with aliases as an error": body("application/yaml", http.StatusInternalServerError,
+			`a: &a "`+filler+"\"\nmessage: ["+strings.Repeat("*a, ", 100_000)+"]\n"),
+		"protobuf": body("application/vnd.kubernetes.protobuf", http.StatusOK,
+			"k8s\x00"+strings.Repeat("\x12\x00", 8<<20)),
+		"long error": body(text, http.StatusInternalServerError, strings.Repeat("no\n", 16<<20)),
+		"expired":    body("application/json", http.StatusGone, `{"kind":"Status","reason":"Expired"}`),
+		"endless lists": endless(
+			`{"kind":"StorageClassList","metadata":{},"items":[`, `{"metadata":{"name":"c%d"}},`),
+		"endless pages":  pages,
+		"endless events": events,
+	}
+}
+
+// body returns a handler that sends a text.
+func body(contentType string, status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text) // the operator may disconnect
+	}
+}
+
+// endless returns a handler that repeats a part, which contains a number, until the client
+// disconnects.
+func endless(start, part string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := io.WriteString(w, start)
+		for i := 0; err == nil; i++ {
+			_, err = fmt.Fprintf(w, part, i)
+		}
+	}
+}
+
+func pages(w http.ResponseWriter, r *http.Request) {
+	items := strings.TrimSuffix(strings.Repeat(`{"metadata":{"name":"c"}},`, 10_000), ",")
+	body("application/json", http.StatusOK,
+		`{"kind":"StorageClassList","metadata":{"continue":"x"},"items":[`+items+`]}`)(w, r)
+}
+
+// events sends a complete list, and then events without end.
+func events(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") == "" {
+		body("application/json", http.StatusOK, `{"metadata":{"resourceVersion":"1"},"items":[]}`)(w, r)
+		return
+	}
+	kind := "StorageClass"
+	if strings.HasSuffix(r.URL.Path, "csidrivers") {
+		kind = "CSIDriver"
+	}
+	const event = `{"type":%q,"object":{"kind":%q,"apiVersion":"storage.k8s.io/v1",` +
+		`"metadata":{%s}}}` + "\n"
+	end := fmt.Sprintf(event, "BOOKMARK", kind,
+		`"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}`)
+	added := fmt.Sprintf(event, "ADDED", kind, `"name":"c%d","resourceVersion":"2"`)
+	endless(end, added)(w, r)
+}
+
+// hijack forwards the API group to a server that responds only to the operator. It returns a
+// function that changes the handler and waits for requests.
+func (e *env) hijack() (respond func(http.HandlerFunc)) {
+	e.t.Helper()
+	var current atomic.Pointer[http.HandlerFunc]
+	var requests atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			switch handler := current.Load(); {
+			case r.URL.Path == hijackedGroup: // the API server checks whether the server is available
+				body("application/json", http.StatusOK, `{"kind":"APIResourceList"}`)(w, r)
+			case handler == nil || !strings.Contains(r.UserAgent(), e.subject.Program):
+				http.Error(w, "", http.StatusServiceUnavailable)
+			default:
+				requests.Add(1)
+				(*handler)(w, r)
+			}
+		}))
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	e.t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	e.must(err)
+	e.forward(port)
+	return func(handler http.HandlerFunc) {
+		e.t.Helper()
+		current.Store(&handler)
+		first := requests.Load()
+		e.eventually(2*installed, func() error {
+			if got := requests.Load() - first; got < 4 {
+				return fmt.Errorf("the operator sent %d requests, want 4", got)
+			}
+			return nil
+		})
+	}
+}
+
+// forward changes the APIService so that the API server forwards requests to a local port. The
+// cleanup restores the APIService.
+func (e *env) forward(port string) {
+	e.t.Helper()
+	number, err := strconv.Atoi(port)
+	e.must(err)
+	_, err = e.guest.kube.CoreV1().Services(metav1.NamespaceDefault).Create(e.ctx(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "hijack"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
+	}, metav1.CreateOptions{})
+	e.must(err)
+	e.afterwards(e.restoreAPIService)
+	e.must(e.patchAPIService(e.ctx(), fmt.Sprintf(
+		`{"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"hijack","port":%d}}`,
+		number)))
+}
+
+func (e *env) restoreAPIService(ctx context.Context) error {
+	return e.patchAPIService(ctx, `{"service":null,"insecureSkipTLSVerify":null}`)
+}
+
+func (e *env) patchAPIService(ctx context.Context, spec string) error {
+	services := e.guest.of(collection{resource("apiregistration.k8s.io", "apiservices"), ""})
+	_, err := services.Patch(ctx, "v1.storage.k8s.io", types.MergePatchType,
+		[]byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	return err
+}
+
+// TestHyperShiftSurvivesHijackedAPIGroup checks that a server behind an API group of the guest
+// cluster cannot crash the operator or make it use much memory. The operator starts meanwhile.
+func TestHyperShiftSurvivesHijackedAPIGroup(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{Flavour: flavour.HyperShift})
+	e.awaitAvailable()
+	e.stopOperator()
+	respond := e.hijack()
+	e.startOperator()
+	pid := e.operator.PID()
+	for name, handler := range hostileResponses() {
+		e.sub(name, func(t *testing.T) {
+			respond(handler)
+			t.Logf("peak memory: %d MiB", e.peakMemory()>>20)
+		})
+	}
+	if peak := e.peakMemory(); peak > 300<<20 {
+		t.Errorf("peak memory is %d MiB", peak>>20)
+	}
+	if e.operator.PID() != pid || !e.operator.Running() {
+		t.Error("the operator process ended during the test")
+	}
+	e.must(e.restoreAPIService(e.ctx()))
+	e.awaitAvailable()
+}
