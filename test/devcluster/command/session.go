@@ -43,7 +43,7 @@ func newSession(f runFlags, p places, c *cluster.Cluster, out io.Writer) *sessio
 // and exitWhenReady is set.
 func (s *session) run(ctx context.Context) error {
 	for _, e := range s.cluster.Environments() {
-		source, err := view.NewSource(drivers(e), e.Config(), e.ControlConfig())
+		source, err := view.NewSource(e)
 		if err != nil {
 			return err
 		}
@@ -80,22 +80,6 @@ func (s *session) runners() []operator.Runner {
 		}
 	}
 	return runners
-}
-
-// drivers returns the drivers to poll in an environment.
-func drivers(environment *cluster.Environment) []view.Driver {
-	var all []view.Driver
-	for _, o := range environment.Operators {
-		driver := view.Driver{
-			Title: o.Driver, Name: o.ClusterCSIDriver, Namespace: o.OperandNamespace,
-			Classes: o.StorageClasses, PerShareType: o.ClassPerShareType,
-		}
-		if environment.Guest != "" {
-			driver.Controller, driver.ControlPlaneNamespace = o.Workloads[0], o.Namespace
-		}
-		all = append(all, driver)
-	}
-	return all
 }
 
 // watch polls the drivers.
@@ -144,22 +128,20 @@ func (s *session) show(ctx context.Context) []string {
 func (s *session) poll(ctx context.Context) (lines, missing []string, err error) {
 	shareTypes := s.shareTypes()
 	for i, source := range s.sources {
-		now, err := source.Snapshot(ctx)
+		now, err := source.Read(ctx, shareTypes)
 		if err != nil {
 			return nil, nil, err
 		}
-		waits := now.Missing(shareTypes)
 		if len(s.sources) == 1 {
-			return now.Lines(), waits, nil
+			return now.Lines, now.Missing, nil
 		}
 		line := "cluster " + s.cluster.Environments()[i].Guest
-		if len(waits) == 0 {
+		if len(now.Missing) == 0 {
 			lines = append(lines, line+" is ready")
 			continue
 		}
-		first := strings.Join(strings.Fields(waits[0]), " ") // in one line
-		lines = append(lines, fmt.Sprintf("%s waits for %d: %s", line, len(waits), first))
-		missing = append(missing, line+": "+strings.Join(waits, "\n  "))
+		line += " waits: " + strings.Join(strings.Fields(now.Missing[0]), " ") // in one line
+		lines, missing = append(lines, line), append(missing, line)
 	}
 	return lines, missing, nil
 }

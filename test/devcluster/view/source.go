@@ -1,39 +1,51 @@
+// Package view reports what operators do in a cluster: conditions, workloads and StorageClasses,
+// and what is missing until all drivers are ready. Package command calls it.
 package view
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
-// Source reads the state of drivers.
+// Source reads the state of the drivers of an environment.
 type Source struct {
-	drivers             []Driver
-	operators           operatorclient.Interface
-	cluster, management kubernetes.Interface
+	operators []fixtures.Operator
+	isHosted  bool
+	drivers   operatorclient.Interface
+	// cluster contains the nodes of the drivers, control the operators.
+	cluster, control kubernetes.Interface
 }
 
-// NewSource returns a Source of the drivers in a cluster. Their Deployments in the control plane of
-// a guest cluster are read with the configuration of the management cluster.
-func NewSource(drivers []Driver, cluster, management *rest.Config) (*Source, error) {
-	s := &Source{drivers: drivers}
+// State describes one or more drivers.
+type State struct {
+	// Lines contains a line for each object, which starts with the kind and name of the object.
+	Lines []string
+	// Missing lists what must change until the drivers are ready.
+	Missing []string
+}
+
+// NewSource returns a Source of the drivers of an environment.
+func NewSource(e *cluster.Environment) (*Source, error) {
+	s := &Source{operators: e.Operators, isHosted: e.Guest != ""}
 	var err error
-	if s.operators, err = operatorclient.NewForConfig(cluster); err == nil {
-		s.cluster, err = kubernetes.NewForConfig(cluster)
+	if s.drivers, err = operatorclient.NewForConfig(e.Config()); err == nil {
+		s.cluster, err = kubernetes.NewForConfig(e.Config())
 	}
 	if err == nil {
-		s.management, err = kubernetes.NewForConfig(management)
+		s.control, err = kubernetes.NewForConfig(e.ControlConfig())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -41,107 +53,130 @@ func NewSource(drivers []Driver, cluster, management *rest.Config) (*Source, err
 	return s, nil
 }
 
-// Snapshot reads the state of all drivers.
-func (s *Source) Snapshot(ctx context.Context) (Snapshot, error) {
-	now := make(Snapshot, 0, len(s.drivers))
-	for _, driver := range s.drivers {
-		state := State{Driver: driver}
-		for _, read := range []func(context.Context, *State) error{
-			s.readConditions, s.readController, s.readWorkloads, s.readClasses,
-		} {
-			if err := read(ctx, &state); err != nil {
-				return nil, fmt.Errorf("reading the state of %s: %w", driver.Title, err)
-			}
+// Read reads the state of all drivers. If there are several, each line starts with a driver.
+func (s *Source) Read(ctx context.Context, shareTypes []string) (State, error) {
+	var all State
+	for _, o := range s.operators {
+		state, err := s.read(ctx, o, shareTypes)
+		if err != nil {
+			return State{}, fmt.Errorf("reading the state of %s: %w", o.Driver, err)
 		}
-		now = append(now, state)
+		title := ""
+		if len(s.operators) > 1 {
+			title = o.Driver + ": "
+		}
+		for _, line := range state.Lines {
+			all.Lines = append(all.Lines, title+line)
+		}
+		for _, text := range state.Missing {
+			all.Missing = append(all.Missing, title+text)
+		}
 	}
+	return all, nil
+}
+
+func (s *Source) read(
+	ctx context.Context, o fixtures.Operator, shareTypes []string,
+) (State, error) {
+	driver, err := s.drivers.OperatorV1().ClusterCSIDrivers().
+		Get(ctx, o.ClusterCSIDriver, metav1.GetOptions{})
+	if err != nil {
+		return State{}, err
+	}
+	var now State
+	conditions := readiness.Of(driver.Status.Conditions)
+	for _, c := range conditions.WithSuffix("") {
+		now.Lines = append(now.Lines, conditionLine(c))
+	}
+	if err := conditions.Available(len(o.Workloads)); err != nil {
+		now.Missing = append(now.Missing, err.Error())
+	}
+	workloads, err := s.workloads(ctx, o)
+	if err != nil {
+		return State{}, err
+	}
+	now.Lines = append(now.Lines, workloads...)
+	classes, err := s.cluster.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return State{}, err
+	}
+	now.addClasses(o, classes.Items, shareTypes)
 	return now, nil
 }
 
-func (s *Source) readConditions(ctx context.Context, now *State) error {
-	d, err := s.operators.OperatorV1().ClusterCSIDrivers().Get(ctx, now.Driver.Name,
-		metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+// workloads returns a line for each workload that exists.
+func (s *Source) workloads(ctx context.Context, o fixtures.Operator) ([]string, error) {
+	var lines []string
+	add := func(kind, name string, ready, desired int32, isCurrent bool) {
+		line := fmt.Sprintf("%s %s %d/%d", kind, name, ready, desired)
+		if !isCurrent {
+			line += " rolling out"
+		}
+		lines = append(lines, line)
 	}
-	if err != nil {
-		return err
+	namespace := o.OperandNamespace
+	if s.isHosted {
+		namespace = o.Namespace
 	}
-	now.Conditions = d.Status.Conditions
-	slices.SortFunc(now.Conditions,
-		func(a, b opv1.OperatorCondition) int { return cmp.Compare(a.Type, b.Type) })
-	return nil
+	d, err := s.control.AppsV1().Deployments(namespace).Get(ctx, o.Workloads[0], metav1.GetOptions{})
+	if err == nil {
+		desired := ptr.Deref(d.Spec.Replicas, 1)
+		add("Deployment", d.Name, d.Status.ReadyReplicas, desired,
+			d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == desired)
+	} else if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	for _, name := range o.Workloads[1:] {
+		d, err := s.cluster.AppsV1().DaemonSets(o.OperandNamespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			desired := d.Status.DesiredNumberScheduled
+			add("DaemonSet", d.Name, d.Status.NumberReady, desired,
+				d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedNumberScheduled == desired)
+		} else if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return lines, nil
 }
 
-// readController reads the one Deployment of the driver among others in a control plane namespace.
-func (s *Source) readController(ctx context.Context, now *State) error {
-	if !now.Driver.isHosted() {
-		return nil
+// addClasses adds the StorageClasses of a driver, and those that it must still create.
+func (s *State) addClasses(
+	o fixtures.Operator, classes []storagev1.StorageClass, shareTypes []string,
+) {
+	names, types := map[string]bool{}, map[string]bool{}
+	for _, c := range classes {
+		if c.Provisioner != o.ClusterCSIDriver {
+			continue
+		}
+		line := "StorageClass " + c.Name
+		if shareType := c.Parameters["type"]; shareType != "" {
+			line += fmt.Sprintf(" for share type %q", shareType)
+		}
+		s.Lines = append(s.Lines, line)
+		names[c.Name], types[c.Parameters["type"]] = true, true
 	}
-	controllers := s.management.AppsV1().Deployments(now.Driver.ControlPlaneNamespace)
-	controller, err := controllers.Get(ctx, now.Driver.Controller, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	for _, name := range o.StorageClasses {
+		if !names[name] {
+			s.Missing = append(s.Missing, "no StorageClass "+name)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	now.Workloads = append(now.Workloads, deployment(controller, management))
-	return nil
-}
-
-func (s *Source) readWorkloads(ctx context.Context, now *State) error {
-	cluster := ""
-	if now.Driver.isHosted() {
-		cluster = guest
-	}
-	apps := s.cluster.AppsV1()
-	deployments, err := apps.Deployments(now.Driver.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range deployments.Items {
-		now.Workloads = append(now.Workloads, deployment(&deployments.Items[i], cluster))
-	}
-	daemonSets, err := apps.DaemonSets(now.Driver.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range daemonSets.Items {
-		now.Workloads = append(now.Workloads, daemonSet(&daemonSets.Items[i], cluster))
-	}
-	return nil
-}
-
-func (s *Source) readClasses(ctx context.Context, now *State) error {
-	classes, err := s.cluster.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	now.Classes = slices.DeleteFunc(classes.Items, func(c storagev1.StorageClass) bool {
-		return c.Provisioner != now.Driver.Name
-	})
-	return nil
-}
-
-func deployment(d *appsv1.Deployment, cluster string) Workload {
-	desired := int32(1)
-	if d.Spec.Replicas != nil {
-		desired = *d.Spec.Replicas
-	}
-	return Workload{
-		Kind: "Deployment", Name: d.Name, Ready: d.Status.ReadyReplicas, Desired: desired,
-		Cluster: cluster,
-		RolledOut: d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == desired &&
-			d.Status.UpdatedReplicas == desired && d.Status.AvailableReplicas == desired,
+	for _, name := range shareTypes {
+		if o.ClassPerShareType && !types[name] {
+			s.Missing = append(s.Missing, fmt.Sprintf("no StorageClass for share type %q", name))
+		}
 	}
 }
 
-func daemonSet(d *appsv1.DaemonSet, cluster string) Workload {
-	desired := d.Status.DesiredNumberScheduled
-	return Workload{
-		Kind: "DaemonSet", Name: d.Name, Ready: d.Status.NumberReady, Desired: desired, Cluster: cluster,
-		RolledOut: d.Status.ObservedGeneration >= d.Generation && desired > 0 &&
-			d.Status.UpdatedNumberScheduled == desired && d.Status.NumberAvailable == desired,
+func conditionLine(c opv1.OperatorCondition) string {
+	line := fmt.Sprintf("condition %s=%s", c.Type, c.Status)
+	if c.Reason == "AsExpected" {
+		return line
 	}
+	if c.Reason != "" {
+		line += " " + c.Reason
+	}
+	if c.Message != "" {
+		line += ": " + c.Message
+	}
+	return line
 }
