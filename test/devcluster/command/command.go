@@ -19,7 +19,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
-	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 // Main runs the command and returns its exit code. SIGINT, SIGTERM and SIGHUP stop it gracefully.
@@ -95,45 +94,31 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 		"drivers whose operators run, such as manila,cinder")
 }
 
-// places are the folders that the flags name.
+// places are the folders that the flags name, as absolute paths.
 type places struct {
-	repository paths.Repository
-	dir        paths.Dir
-	binaries   string
-	bin        string
+	dir      paths.Dir
+	binaries string
+	bin      string
 }
 
+// places returns the folders. This program is in the folder bin of the source tree.
 func (f *flags) places() (places, error) {
-	repository, err := paths.FindRepository()
+	program, err := os.Executable()
 	if err != nil {
-		return places{}, err
+		return places{}, fmt.Errorf("finding this program: %w", err)
 	}
-	p := places{
-		repository: repository,
-		dir:        repository.DefaultDir(), binaries: repository.Kubernetes(), bin: repository.Bin(),
-	}
-	if f.dir != "" {
-		if p.dir, err = paths.NewDir(f.dir); err != nil {
-			return places{}, err
-		}
-	}
-	binaries := cmp.Or(f.binaries, os.Getenv("K8S_BIN_DIR"))
-	for path, value := range map[*string]string{&p.binaries: binaries, &p.bin: f.bin} {
-		if value == "" {
-			continue
-		}
+	var p places
+	bin := filepath.Dir(program)
+	for path, value := range map[*string]string{
+		(*string)(&p.dir): cmp.Or(f.dir, filepath.Join(bin, "..", ".devcluster")),
+		&p.binaries:       cmp.Or(f.binaries, os.Getenv("K8S_BIN_DIR"), filepath.Join(bin, "k8s")),
+		&p.bin:            cmp.Or(f.bin, bin),
+	} {
 		if *path, err = filepath.Abs(value); err != nil {
 			return places{}, fmt.Errorf("resolving folder %q: %w", value, err)
 		}
 	}
 	return p, nil
-}
-
-// killLeftovers kills the processes of a killed devcluster. No devcluster may run in the folder.
-func (p places) killLeftovers(progress io.Writer) {
-	if n := process.KillLeftovers(string(p.dir), p.binaries, p.bin); n > 0 {
-		fmt.Fprintf(progress, "killed %d leftover processes\n", n)
-	}
 }
 
 func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 func newRun(f *flags) *cobra.Command {
@@ -67,7 +68,9 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer locked.Close()
-	p.killLeftovers(out)
+	if n := process.KillLeftovers(string(p.dir), p.binaries, p.bin); n > 0 {
+		fmt.Fprintf(out, "killed %d processes that an earlier devcluster left\n", n)
+	}
 	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		return err

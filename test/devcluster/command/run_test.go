@@ -45,8 +45,10 @@ func run(t *testing.T, arguments ...string) *devcluster {
 	}
 	output, err := os.Create(d.output)
 	d.must(err)
+	bin, err := filepath.Abs("../../../bin")
+	d.must(err)
 	folders := []string{
-		"--dir=" + string(d.dir), "--binaries=" + os.Getenv("K8S_BIN_DIR"), "--bin=../../../bin",
+		"--dir=" + string(d.dir), "--binaries=" + os.Getenv("K8S_BIN_DIR"), "--bin=" + bin,
 	}
 	root := newRoot(nil, slices.Concat([]string{"run"}, folders, arguments))
 	root.SetOut(output)
@@ -62,7 +64,7 @@ func run(t *testing.T, arguments ...string) *devcluster {
 		if t.Failed() {
 			t.Logf("run ended with error %v and printed\n%s", d.err, d.read(d.output))
 		}
-		if left := process.KillLeftovers(string(d.dir), os.Getenv("K8S_BIN_DIR"), "../../../bin"); left > 0 {
+		if left := process.KillLeftovers(string(d.dir), os.Getenv("K8S_BIN_DIR"), bin); left > 0 {
 			t.Errorf("%d processes are left", left)
 		}
 	})

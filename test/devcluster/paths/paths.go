@@ -1,5 +1,5 @@
-// Package paths defines where files are: in the repository, and in the folder with the state of a
-// devcluster. All other packages of the devcluster use it.
+// Package paths defines where the files of a devcluster are. The other packages of the devcluster
+// and the integration tests use it.
 package paths
 
 import (
@@ -10,54 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Repository is the root of the source tree.
-type Repository string
-
-// FindRepository searches for the source tree from the working folder upwards, and then from this
-// program.
-func FindRepository() (Repository, error) {
-	var starts []string
-	if wd, err := os.Getwd(); err == nil {
-		starts = append(starts, wd)
-	}
-	if exe, err := os.Executable(); err == nil {
-		starts = append(starts, filepath.Dir(exe))
-	}
-	for _, start := range starts {
-		for dir := start; ; dir = filepath.Dir(dir) {
-			_, err := os.Stat(filepath.Join(dir, "test", "devcluster", "kubernetes", "go.mod"))
-			if err == nil {
-				return Repository(dir), nil
-			}
-			if dir == filepath.Dir(dir) {
-				break
-			}
-		}
-	}
-	return "", errors.New("the csi-operator source tree was not found: run devcluster inside of it")
-}
-
-// Bin contains the operators.
-func (r Repository) Bin() string { return filepath.Join(string(r), "bin") }
-
-// Kubernetes is the cache of Kubernetes binaries and manifests.
-func (r Repository) Kubernetes() string { return filepath.Join(r.Bin(), "k8s") }
-
-// DefaultDir is the default folder for the state of a devcluster.
-func (r Repository) DefaultDir() Dir { return Dir(filepath.Join(string(r), ".devcluster")) }
-
 // Dir is the folder with the state of one devcluster. It contains such a folder for each guest
 // cluster, with the files of its API server and of its operators.
 type Dir string
-
-// NewDir returns an absolute path, which processes with other working folders need.
-func NewDir(path string) (Dir, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("resolving folder %q: %w", path, err)
-	}
-	return Dir(abs), nil
-}
 
 func (d Dir) in(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)

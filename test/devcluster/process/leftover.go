@@ -14,9 +14,14 @@ import (
 // finds none.
 func KillLeftovers(dir string, bins ...string) int {
 	killed := 0
-	for _, pid := range find(dir, func(exe string) bool { return isIn(filepath.Dir(exe), bins) }) {
-		if syscall.Kill(pid, syscall.SIGKILL) == nil {
-			killed++
+	for _, bin := range bins {
+		programs, _ := filepath.Glob(filepath.Join(bin, "*")) // the pattern is valid
+		for _, program := range programs {
+			for _, pid := range Find(dir, program) {
+				if syscall.Kill(pid, syscall.SIGKILL) == nil {
+					killed++
+				}
+			}
 		}
 	}
 	return killed
@@ -25,14 +30,10 @@ func KillLeftovers(dir string, bins ...string) int {
 // Find returns the IDs of processes of a program that have an argument below dir. Without /proc it
 // finds none.
 func Find(dir, program string) []int {
-	resolved, err := filepath.EvalSymlinks(program)
+	program, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		return nil
 	}
-	return find(dir, func(exe string) bool { return exe == resolved })
-}
-
-func find(dir string, isWanted func(exe string) bool) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -43,25 +44,15 @@ func find(dir string, isWanted func(exe string) bool) []int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		proc := filepath.Join("/proc", e.Name())
-		exe, err := os.Readlink(filepath.Join(proc, "exe"))
+		exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
 		// The kernel adds this to the name of a program that was rebuilt.
-		if err != nil || !isWanted(strings.TrimSuffix(exe, " (deleted)")) {
+		if err != nil || strings.TrimSuffix(exe, " (deleted)") != program {
 			continue
 		}
-		args, err := os.ReadFile(filepath.Join(proc, "cmdline"))
+		args, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		if err == nil && bytes.Contains(args, []byte(strings.TrimSuffix(dir, "/")+"/")) {
 			found = append(found, pid)
 		}
 	}
 	return found
-}
-
-func isIn(folder string, folders []string) bool {
-	for _, f := range folders {
-		if resolved, err := filepath.EvalSymlinks(f); err == nil && resolved == folder {
-			return true
-		}
-	}
-	return false
 }
