@@ -145,7 +145,7 @@ Modes about requests (all flags but --certificate):
 Modes about connections, which affect all services:
   unreachable      refuse connections; the port stays reserved. This is the default
   reset-connect    reset every new connection at once (takes --times)
-  bad-certificate  present --certificate wrong-host, other-ca or expired (needs a cluster with --tls)`
+  bad-certificate  present --certificate wrong-host, other-ca or expired (needs run --tls)`
 
 func newOutage(f *flags) *cobra.Command {
 	var fault simulator.Fault
