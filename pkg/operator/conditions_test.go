@@ -24,6 +24,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 )
 
 func TestStableMessageRemovesWhatChanges(t *testing.T) {
@@ -138,7 +140,7 @@ func TestRepeatedFailureIsWrittenOnce(t *testing.T) {
 		)
 	})
 	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
-	client := newFakeClient()
+	client := newFakeClient(t)
 	read := func(name string) ([]byte, error) {
 		return []byte(
 			`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "` +
@@ -156,18 +158,18 @@ func TestRepeatedFailureIsWrittenOnce(t *testing.T) {
 	want := []opv1.OperatorCondition{
 		condition("FooDegraded", opv1.ConditionTrue, "SyncError", `"a" `+failure+"\n"+`"b" `+failure),
 	}
-	if diff := cmp.Diff(want, client.posted()); diff != "" {
+	if diff := cmp.Diff(want, client.SortedConditions(t)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if client.writes() != 1 {
-		t.Errorf("%d writes of one failure", client.writes())
+	if writes := client.Writes(); writes != 1 {
+		t.Errorf("%d writes of one failure", writes)
 	}
 }
 
 func TestFailedWriteIsReturned(t *testing.T) {
 	t.Parallel()
-	client := newFakeClient()
-	client.refused = 1
+	client := newFakeClient(t)
+	client.RefuseWrites(1)
 	status := applyopv1.OperatorStatus().
 		WithConditions(applyopv1.OperatorCondition().WithType("FooDegraded").
 			WithStatus(opv1.ConditionFalse))
@@ -207,13 +209,13 @@ func TestConflictsAreNotReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := newFakeClient()
+			client := newFakeClient(t)
 			status := applyopv1.OperatorStatus().WithConditions(test.condition)
 			err := newConditionWriter(client).ApplyOperatorStatus(t.Context(), "manager", status)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := len(client.posted()); got != test.want {
+			if got := len(client.SortedConditions(t)); got != test.want {
 				t.Errorf("%d conditions, want %d", got, test.want)
 			}
 		})
@@ -222,7 +224,7 @@ func TestConflictsAreNotReported(t *testing.T) {
 
 // behindClient is a client whose cache never contains its own writes.
 type behindClient struct {
-	*fakeClient
+	*clustertest.Operator
 
 	clock *testingclock.FakePassiveClock
 	times []time.Time
@@ -240,7 +242,7 @@ func TestConditionKeepsItsTransitionTimeWhileTheCacheIsBehind(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
 	client := &behindClient{
-		fakeClient: newFakeClient(), clock: testingclock.NewFakePassiveClock(began),
+		Operator: newFakeClient(t), clock: testingclock.NewFakePassiveClock(began),
 	}
 	writer := newConditionWriter(client)
 	for i, status := range []opv1.ConditionStatus{

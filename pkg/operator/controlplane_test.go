@@ -68,12 +68,8 @@ func fitted(
 	}
 	fake := clustertest.New(t, seed)
 	d.cluster = fake.Cluster
-	deployments := d.cluster.Side(flavour.ControlPlane).
-		ObjectInformers.For(d.cluster.Namespaces.ControlPlane, "driver").
-		Apps().
-		V1().
-		Deployments().
-		Lister()
+	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
+		For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
 	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
 	fake.Start(t)
 	if given == nil {
@@ -110,111 +106,105 @@ func environment(c *corev1.Container, name string) (values []string) {
 	return values
 }
 
-// withControllers returns the drivers with a Deployment.
-func withControllers() map[string]plugin.Driver {
-	return map[string]plugin.Driver{
+// eachDeployment runs a test for each driver with a Deployment.
+func eachDeployment(t *testing.T, test func(t *testing.T, name string, p plugin.Driver)) {
+	t.Helper()
+	for name, p := range map[string]plugin.Driver{
 		"Manila": plugins()[0],
 		"Cinder": {
 			Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
 			Removable: true,
 		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, name, p)
+		})
 	}
 }
 
 func TestHooksFitTheDeploymentToAHostedControlPlane(t *testing.T) {
 	t.Parallel()
-	for name, p := range withControllers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := generated(t, assembled(t, flavour.HyperShift, p)[0])
-			after := fitted(t, flavour.HyperShift, p, nil)
-			pod := after.Spec.Template.Spec
-			got := []any{
-				*after.Spec.Replicas, pod.NodeSelector, *pod.SecurityContext.RunAsUser,
-				after.Annotations[hook.DesiredVersionAnnotation],
-			}
-			diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got)
-			if diff != "" {
-				t.Errorf("replicas, node selector, user, release (-want +got):\n%s", diff)
-			}
-			apart := pod.Affinity.PodAntiAffinity
-			if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) != 1 ||
-				apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
-				t.Errorf("anti-affinity is %+v, want it to be required", apart)
-			}
-			diff = cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity)
-			if diff != "" {
-				t.Errorf("co-location (-before +after):\n%s", diff)
-			}
-			tolerations := append(
-				before.Spec.Template.Spec.Tolerations,
-				corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists},
-			)
-			if diff := cmp.Diff(tolerations, pod.Tolerations); diff != "" {
-				t.Errorf("tolerations (-want +got):\n%s", diff)
-			}
-			labels := before.Spec.Template.Labels
-			labels["team"] = "a"
-			if diff := cmp.Diff(labels, after.Spec.Template.Labels); diff != "" {
-				t.Errorf("labels of pods (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before.Spec.Selector, after.Spec.Selector); diff != "" {
-				t.Errorf("selector (-before +after):\n%s", diff)
-			}
-		})
-	}
+	eachDeployment(t, func(t *testing.T, _ string, p plugin.Driver) {
+		before := generated(t, assembled(t, flavour.HyperShift, p)[0])
+		after := fitted(t, flavour.HyperShift, p, nil)
+		pod := after.Spec.Template.Spec
+		got := []any{
+			*after.Spec.Replicas, pod.NodeSelector, *pod.SecurityContext.RunAsUser,
+			after.Annotations[hook.DesiredVersionAnnotation],
+		}
+		diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got)
+		if diff != "" {
+			t.Errorf("replicas, node selector, user, release (-want +got):\n%s", diff)
+		}
+		apart := pod.Affinity.PodAntiAffinity
+		if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) != 1 ||
+			apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
+			t.Errorf("anti-affinity is %+v, want it to be required", apart)
+		}
+		diff = cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity)
+		if diff != "" {
+			t.Errorf("co-location (-before +after):\n%s", diff)
+		}
+		tolerations := append(
+			before.Spec.Template.Spec.Tolerations,
+			corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists},
+		)
+		if diff := cmp.Diff(tolerations, pod.Tolerations); diff != "" {
+			t.Errorf("tolerations (-want +got):\n%s", diff)
+		}
+		labels := before.Spec.Template.Labels
+		labels["team"] = "a"
+		if diff := cmp.Diff(labels, after.Spec.Template.Labels); diff != "" {
+			t.Errorf("labels of pods (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before.Spec.Selector, after.Spec.Selector); diff != "" {
+			t.Errorf("selector (-before +after):\n%s", diff)
+		}
+	})
 }
 
 // The proxy of the guest cluster must not reach the control plane, nor may a variable exist twice.
 func TestEachContainerGetsTheProxyOfTheManagementClusterOnce(t *testing.T) {
 	t.Parallel()
-	for name, p := range withControllers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pod := fitted(t, flavour.HyperShift, p, nil).Spec.Template.Spec
-			containers := slices.Concat(pod.InitContainers, pod.Containers)
-			for i := range containers {
-				for _, variable := range proxied() {
-					diff := cmp.Diff([]string{"management"}, environment(&containers[i], variable))
-					if diff != "" {
-						t.Errorf("%s in %s (-want +got):\n%s", variable, containers[i].Name, diff)
-					}
+	eachDeployment(t, func(t *testing.T, name string, p plugin.Driver) {
+		pod := fitted(t, flavour.HyperShift, p, nil).Spec.Template.Spec
+		containers := slices.Concat(pod.InitContainers, pod.Containers)
+		for i := range containers {
+			for _, variable := range proxied() {
+				diff := cmp.Diff([]string{"management"}, environment(&containers[i], variable))
+				if diff != "" {
+					t.Errorf("%s in %s (-want +got):\n%s", variable, containers[i].Name, diff)
 				}
 			}
-			named := func(c corev1.Container) bool { return c.Name == "csi-driver-nfs" }
-			if hasNFS := slices.ContainsFunc(pod.InitContainers, named); hasNFS != (name == "Manila") {
-				t.Errorf("has the init container csi-driver-nfs: %t", hasNFS)
-			}
-		})
-	}
+		}
+		named := func(c corev1.Container) bool { return c.Name == "csi-driver-nfs" }
+		if hasNFS := slices.ContainsFunc(pod.InitContainers, named); hasNFS != (name == "Manila") {
+			t.Errorf("has the init container csi-driver-nfs: %t", hasNFS)
+		}
+	})
 }
 
 func TestHooksSetReplicasAndProxyOfAStandaloneDeployment(t *testing.T) {
 	t.Parallel()
-	for name, p := range withControllers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want := generated(t, assembled(t, flavour.Standalone, p)[0])
-			want.Spec.Replicas = ptr.To[int32](2)
-			driver := want.Annotations["config.openshift.io/inject-proxy"]
-			for i := range want.Spec.Template.Spec.Containers {
-				c := &want.Spec.Template.Spec.Containers[i]
-				if c.Name == driver {
-					c.Env = append(
-						c.Env,
-						corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://cluster:1"},
-						corev1.EnvVar{
-							Name: "HTTP_PROXY", Value: "http://cluster:1",
-						},
-						corev1.EnvVar{Name: "NO_PROXY", Value: ".cluster"},
-					)
-				}
+	eachDeployment(t, func(t *testing.T, _ string, p plugin.Driver) {
+		want := generated(t, assembled(t, flavour.Standalone, p)[0])
+		want.Spec.Replicas = ptr.To[int32](2)
+		driver := want.Annotations["config.openshift.io/inject-proxy"]
+		for i := range want.Spec.Template.Spec.Containers {
+			c := &want.Spec.Template.Spec.Containers[i]
+			if c.Name == driver {
+				c.Env = append(c.Env,
+					corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://cluster:1"},
+					corev1.EnvVar{Name: "HTTP_PROXY", Value: "http://cluster:1"},
+					corev1.EnvVar{Name: "NO_PROXY", Value: ".cluster"},
+				)
 			}
-			if diff := cmp.Diff(want, fitted(t, flavour.Standalone, p, nil)); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
-			}
-		})
-	}
+		}
+		if diff := cmp.Diff(want, fitted(t, flavour.Standalone, p, nil)); diff != "" {
+			t.Errorf("Deployment (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestHooksWorkOnADeploymentWithoutOptionalFields(t *testing.T) {

@@ -12,10 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
-	"k8s.io/apimachinery/pkg/runtime"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
@@ -24,12 +20,11 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceread"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
@@ -99,22 +94,12 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := newFakeClient()
+	fake := clustertest.New(t, clustertest.Seed{Flavour: f})
 	for _, side := range flavour.Sides() {
-		kube, namespaces := fake.NewClientset(), []string{""}
-		if side == flavour.ControlPlane && f == flavour.HyperShift {
-			namespaces = nil
-		}
-		*drivers[0].cluster.Side(side) = cluster.Clients{
-			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
-			APIExtensions: apiextensionsfake.NewClientset(),
-			ObjectInformers: cluster.NewObjectInformers(
-				kube,
-			), Informers: v1helpers.NewKubeInformersForNamespaces(kube, namespaces...),
-		}
+		*drivers[0].cluster.Side(side) = *fake.Side(side)
 	}
 	for _, d := range drivers {
-		d.operator = newConditionWriter(client)
+		d.operator = newConditionWriter(fake.State)
 	}
 	return drivers
 }

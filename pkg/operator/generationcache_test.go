@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,10 +13,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 )
 
 // workloadManifest returns the smallest workload of a kind that library-go accepts.
@@ -24,6 +28,15 @@ func workloadManifest(kind string) []byte {
 		`{"apiVersion": "apps/v1", "kind": "` + kind + `", "metadata": {"namespace": "ns", "name": "foo"},
 		"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}`,
 	)
+}
+
+// oldCache is a client whose cache contains no status.
+type oldCache struct{ *clustertest.Operator }
+
+func (oldCache) ApplyOperatorStatus(
+	context.Context, string, *applyopv1.OperatorStatusApplyConfiguration,
+) error {
+	return nil
 }
 
 // The cache of the ClusterCSIDriver never contains the generation that the first reconcile wrote.
@@ -36,7 +49,7 @@ func TestOldCacheDoesNotUpdateTheWorkload(t *testing.T) {
 			kube := fake.NewClientset()
 			kube.PrependReactor("create", "*", generationOne)
 			apps := informers.NewSharedInformerFactory(kube, 0).Apps().V1()
-			client := &generationCache{OperatorClientWithFinalizers: newFakeClient()}
+			client := &generationCache{OperatorClientWithFinalizers: oldCache{newFakeClient(t)}}
 			var controller factory.Controller
 			if kind == "Deployment" {
 				controller = deploymentcontroller.NewDeploymentController(

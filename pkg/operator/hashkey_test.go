@@ -34,12 +34,10 @@ type hashKeyRun struct {
 func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
 	t.Helper()
 	d := &driver{
-		Driver: plugin.Driver{
-			ConditionPrefix: "Test",
-		}, operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
-		events: events.NewInMemoryRecorder(
-			"test", clock.RealClock{},
-		), key: &hook.Key{}, initialSyncs: &initialSyncs{},
+		Driver: plugin.Driver{ConditionPrefix: "Test"}, operatorName: "test-operator",
+		cluster: f.Cluster, operator: f.Operator,
+		events: events.NewInMemoryRecorder("test", clock.RealClock{}),
+		key:    &hook.Key{}, initialSyncs: &initialSyncs{},
 	}
 	controllers, err := d.hashKeyController("TestDriverHashKeyController")
 	if err != nil {
@@ -55,34 +53,31 @@ func (r hashKeyRun) sync(t *testing.T) {
 	}
 }
 
+// awaitCache waits until the lookup of the Secret in the cache has the expected result.
+func awaitCache(t *testing.T, f *clustertest.Fake, done func(*corev1.Secret, error) bool) {
+	t.Helper()
+	lister := f.Side(flavour.ControlPlane).ObjectInformers.For(hashKeyNamespace, hashKeyName).
+		Core().V1().Secrets().Lister()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) {
+			return done(lister.Secrets(hashKeyNamespace).Get(hashKeyName)), nil
+		})
+	if err != nil {
+		t.Fatalf("the cache does not have the expected Secret: %v", err)
+	}
+}
+
 // stored waits until the cache contains the Secret of the API server, and returns its key.
 func stored(t *testing.T, f *clustertest.Fake) []byte {
 	t.Helper()
-	live, err := f.ControlPlane.CoreV1().
-		Secrets(hashKeyNamespace).
+	live, err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).
 		Get(t.Context(), hashKeyName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(flavour.ControlPlane).
-		ObjectInformers.For(hashKeyNamespace, hashKeyName).
-		Core().
-		V1().
-		Secrets().
-		Lister()
-	err = wait.PollUntilContextTimeout(
-		t.Context(),
-		time.Millisecond,
-		30*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			cached, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
-			return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"]), nil
-		},
-	)
-	if err != nil {
-		t.Fatal("the cache does not have the Secret")
-	}
+	awaitCache(t, f, func(cached *corev1.Secret, err error) bool {
+		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"])
+	})
 	return live.Data["key"]
 }
 
@@ -126,25 +121,7 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	lister := f.Side(flavour.ControlPlane).
-		ObjectInformers.For(hashKeyNamespace, hashKeyName).
-		Core().
-		V1().
-		Secrets().
-		Lister()
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		time.Millisecond,
-		30*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			_, err := lister.Secrets(hashKeyNamespace).Get(hashKeyName)
-			return err != nil, nil
-		},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	awaitCache(t, f, func(_ *corev1.Secret, err error) bool { return err != nil })
 	first.sync(t)
 	if !bytes.Equal(value, stored(t, f)) {
 		t.Error("a deleted Secret comes back with another key")
@@ -155,28 +132,21 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	used := bytes.Repeat([]byte{7}, hook.KeySize)
+	created, updated := "create secrets/"+hashKeyName, "update secrets/"+hashKeyName
 	for name, test := range map[string]struct {
 		value []byte
 		want  bool
 		verbs []string
 	}{
-		"a key": {used, true, []string{"create secrets/" + hashKeyName}},
-		"no key": {
-			nil, false, []string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName},
-		},
-		"half a key": {
-			used[:hook.KeySize/2], false,
-			[]string{"create secrets/" + hashKeyName, "update secrets/" + hashKeyName},
-		},
+		"a key":      {used, true, []string{created}},
+		"no key":     {nil, false, []string{created, updated}},
+		"half a key": {used[:hook.KeySize/2], false, []string{created, updated}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := clustertest.New(
-				t,
-				clustertest.Seed{
-					OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)},
-				},
-			)
+			f := clustertest.New(t, clustertest.Seed{
+				OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)},
+			})
 			run := newHashKeyRun(t, f) // its cache is empty: nothing is started
 			run.sync(t)
 			if got := run.key.Value(); bytes.Equal(got, used) != test.want || len(got) != hook.KeySize {

@@ -21,43 +21,29 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 		removed = "Removed is not supported, because without the driver pods cannot unmount their " +
 			"volumes. The driver stays installed; "
 	)
+	unknown := func(state string) string {
+		return `managementState "` + state + `" is not supported. The driver stays installed; ` + effect
+	}
 	for name, test := range map[string]struct {
-		state     opv1.ManagementState
-		removable bool
-		want      opv1.OperatorCondition
+		state           opv1.ManagementState
+		removable       bool
+		status          opv1.ConditionStatus
+		reason, message string
 	}{
-		"managed": {
-			opv1.Managed, false,
-			condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected"),
-		},
+		"managed": {opv1.Managed, false, opv1.ConditionFalse, "AsExpected", "As expected"},
 		"unmanaged": {
 			opv1.Unmanaged, false,
-			condition("ManagementStateDegraded", opv1.ConditionFalse, "Unmanaged",
-				"Unmanaged: "+effect+" to resume"),
+			opv1.ConditionFalse, "Unmanaged", "Unmanaged: " + effect + " to resume",
 		},
-		"removed": {
-			opv1.Removed, false,
-			condition("ManagementStateDegraded", opv1.ConditionTrue, "Removed", removed+effect),
-		},
-		"removed, removable": {
-			opv1.Removed, true,
-			condition("ManagementStateDegraded", opv1.ConditionFalse, "AsExpected", "As expected"),
-		},
-		"force": {
-			opv1.Force, false,
-			condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown",
-				`managementState "Force" is not supported. The driver stays installed; `+effect),
-		},
-		"unknown": {
-			"Perhaps", false,
-			condition("ManagementStateDegraded", opv1.ConditionTrue, "Unknown",
-				`managementState "Perhaps" is not supported. The driver stays installed; `+effect),
-		},
+		"removed":            {opv1.Removed, false, opv1.ConditionTrue, "Removed", removed + effect},
+		"removed, removable": {opv1.Removed, true, opv1.ConditionFalse, "AsExpected", "As expected"},
+		"force":              {opv1.Force, false, opv1.ConditionTrue, "Unknown", unknown("Force")},
+		"unknown":            {"Perhaps", false, opv1.ConditionTrue, "Unknown", unknown("Perhaps")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := newFakeClient()
-			client.spec.ManagementState = test.state
+			client := newFakeClient(t)
+			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
 			d := &driver{
 				Driver:   plugin.Driver{Name: "x.example", Removable: test.removable},
 				operator: newConditionWriter(client), events: process().Events,
@@ -70,7 +56,10 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]opv1.OperatorCondition{test.want}, client.posted()); diff != "" {
+			want := []opv1.OperatorCondition{
+				condition("ManagementStateDegraded", test.status, test.reason, test.message),
+			}
+			if diff := cmp.Diff(want, client.SortedConditions(t)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
@@ -86,8 +75,7 @@ func TestControllersWriteOnlyInTheStateManaged(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, flavour.Standalone, plugins()...)[0]
-			client := d.operator.(*conditionWriter).OperatorClientWithFinalizers.(*fakeClient)
-			client.spec.ManagementState = state
+			setSpec(t, d.operator, opv1.OperatorSpec{ManagementState: state})
 			for _, c := range built(t, []*driver{d})[driverNeeded] {
 				if err := c.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
 					t.Fatal(err)

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -38,19 +41,19 @@ func (c *fakeController) Run(ctx context.Context, _ int) {
 type runnerFixture struct {
 	*runner
 	always, needed, workload *fakeController
-	client                   *fakeClient
+	client                   *clustertest.Operator
 }
 
-func newRunnerFixture() *runnerFixture {
+func newRunnerFixture(t *testing.T) *runnerFixture {
+	t.Helper()
 	f := &runnerFixture{
 		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{},
-		client: newFakeClient(),
+		client: newFakeClient(t),
 	}
 	leader := &driver{
-		Driver: plugin.Driver{
-			Name: "leader",
-		}, cluster: &cluster.Cluster{}, operator: newConditionWriter(f.client),
-		initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
+		Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{},
+		operator: newConditionWriter(f.client), initialSyncs: &initialSyncs{},
+		needed: make(chan struct{}),
 	}
 	f.runner = &runner{
 		drivers: []*driver{
@@ -78,10 +81,11 @@ func (f *runnerFixture) start(t *testing.T) (stop func()) {
 	}
 }
 
-func (f *runnerFixture) observe(text string) {
-	f.client.mu.Lock()
-	defer f.client.mu.Unlock()
-	f.client.spec.ObservedConfig.Raw = []byte(text)
+func (f *runnerFixture) observe(t *testing.T, text string) {
+	t.Helper()
+	setSpec(t, f.client, opv1.OperatorSpec{
+		ManagementState: opv1.Managed, ObservedConfig: runtime.RawExtension{Raw: []byte(text)},
+	})
 }
 
 // expect compares how many controllers of the last two phases have started. The others always run.
@@ -104,8 +108,8 @@ const (
 func TestDriverStartsWhenItIsNeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newRunnerFixture()
-		f.observe(observedConfig)
+		f := newRunnerFixture(t)
+		f.observe(t, observedConfig)
 		f.drivers[0].components.StartWhenAvailable = true
 		stop := f.start(t)
 		f.expect(t, "before the probe", 0, 0)
@@ -118,7 +122,7 @@ func TestDriverStartsWhenItIsNeeded(t *testing.T) {
 func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newRunnerFixture()
+		f := newRunnerFixture(t)
 		fail := errors.New("not yet")
 		syncs := []factory.SyncFunc{}
 		for _, d := range f.drivers {
@@ -128,7 +132,7 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 		}
 		stop := f.start(t)
 		for _, observed := range []string{"", "{", "{}", onlyVersion, observedConfig} {
-			f.observe(observed)
+			f.observe(t, observed)
 			f.expect(t, "observed "+observed, 1, 0)
 		}
 		for _, s := range syncs {
@@ -156,11 +160,11 @@ func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := newRunnerFixture()
+				f := newRunnerFixture(t)
 				for _, d := range f.drivers {
 					d.initialSyncs.track(nil)
 				}
-				f.observe(observed)
+				f.observe(t, observed)
 				stop := f.start(t)
 				<-time.After(prerequisitesTimeout - time.Second - time.Millisecond)
 				f.expect(t, "before the timeout", 1, 0)
@@ -174,8 +178,8 @@ func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newRunnerFixture()
-		f.observe(observedConfig)
+		f := newRunnerFixture(t)
+		f.observe(t, observedConfig)
 		stop := f.start(t)
 		f.expect(t, "without a probe", 1, 1)
 		stop()
