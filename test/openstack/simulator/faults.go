@@ -23,7 +23,7 @@ const (
 	Slow Mode = "slow"
 	// Reset reads the request and resets the TCP connection.
 	Reset Mode = "reset"
-	// Status answers with Fault.Status and the service's usual error body.
+	// Status answers with Fault.Status and an error body of OpenStack.
 	Status Mode = "status"
 	// Garbage answers with a success status and a page of HTML.
 	Garbage Mode = "garbage"

@@ -95,7 +95,7 @@ func (f *frontend) adjust(drop bool) error {
 }
 
 // open listens on the same port each time, beside the reservation if there is one. Connections wait
-// until serve is called. The caller of open, serve and shut holds the switching lock.
+// until serve is called. After the start, callers of open, serve and shut hold the switching lock.
 func (f *frontend) open() error {
 	address := "127.0.0.1:0"
 	if f.address != nil {
