@@ -21,8 +21,8 @@ type Options struct {
 	Dir paths.Dir
 	// Binaries is the folder that hack/k8s.sh filled.
 	Binaries string
-	// NoCloud means that there is no OpenStack and no credentials. With TLS it serves HTTPS with a
-	// private CA.
+	// With NoCloud there is no OpenStack, and there are no credentials. With TLS OpenStack serves
+	// HTTPS with a private CA.
 	NoCloud, TLS bool
 	// Operators are the operators of the cluster, at least one.
 	Operators []fixtures.Operator

@@ -154,17 +154,18 @@ func (c *Cluster) waitForNodes(ctx context.Context) error {
 			missing, err = c.missing(ctx)
 			return err == nil && missing == "", err
 		})
-	if err != nil {
+	if err != nil && missing != "" {
 		return fmt.Errorf("%s: %w", missing, err)
 	}
-	return nil
+	return err
 }
 
+// missing names a node or a ServiceAccount for which the cluster must wait.
 func (c *Cluster) missing(ctx context.Context) (string, error) {
 	for _, p := range c.controlPlanes() {
 		nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return "listing nodes", err
+			return "", fmt.Errorf("listing nodes: %w", err)
 		}
 		for _, node := range nodes.Items {
 			if !isReady(node) {
