@@ -16,7 +16,7 @@ func newCloud(f *flags) *cobra.Command {
 	return group("cloud", "Run a simulated OpenStack, or change the one of a running cluster",
 		newShareType(f), newZones(f), newOutage(f),
 		f.remote("recover [ID...]", "End all outages, or those with these IDs", cobra.ArbitraryArgs,
-			func(cmd *cobra.Command, r *running, ids []string) error {
+			func(_ *cobra.Command, r *running, ids []string) error {
 				return r.cloud.ClearFaults(ids...)
 			}),
 		f.remote("rotate-credentials",
@@ -96,11 +96,11 @@ func (p places) serveCloud(cmd *cobra.Command, shareTypes []string) (err error) 
 func newShareType(f *flags) *cobra.Command {
 	return group("share-type", "Change the share types of Manila",
 		f.remote("add NAME", "Add a share type", cobra.ExactArgs(1),
-			func(cmd *cobra.Command, r *running, args []string) error {
+			func(_ *cobra.Command, r *running, args []string) error {
 				return r.cloud.AddShareType(simulator.ShareType{Name: args[0]})
 			}),
 		f.remote("remove NAME", "Remove a share type", cobra.ExactArgs(1),
-			func(cmd *cobra.Command, r *running, args []string) error {
+			func(_ *cobra.Command, r *running, args []string) error {
 				return r.cloud.RemoveShareType(args[0])
 			}),
 	)
@@ -110,7 +110,7 @@ func newZones(f *flags) *cobra.Command {
 	var unavailable []string
 	cmd := f.remote("zones compute|volume [NAME...]", "Set the availability zones of a service",
 		cobra.MinimumNArgs(1),
-		func(cmd *cobra.Command, r *running, args []string) error {
+		func(_ *cobra.Command, r *running, args []string) error {
 			var zones []simulator.Zone
 			for _, name := range args[1:] {
 				zones = append(zones, simulator.Zone{Name: name})

@@ -102,7 +102,7 @@ func (r *running) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	var out bytes.Buffer
 	err := json.NewDecoder(request.Body).Decode(&args)
 	if err == nil {
-		root := newRoot(r, args)
+		root := newRoot(r, args) //nolint:contextcheck // commands get it from ExecuteContext
 		root.SetOut(&out)
 		err = root.ExecuteContext(request.Context())
 	}

@@ -46,7 +46,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	t.Parallel()
 	p := shell(t, `trap "" TERM QUIT; echo ready; while :; do sleep 0.1; done`)
 	for Tail(p.opts.Log) == "" {
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	if p.Stop(100*time.Millisecond) || p.Running() || p.Err() == nil {
 		t.Errorf("the process was not killed: %v", p.Err())
