@@ -260,8 +260,8 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	e.expectNone("the operator deleted", e.requests(since, deletions, notOfResource("events")))
 	began, attempts := time.Now(), e.cloud.Counters().LoginAttempts
 	e.expectNoWritesFor(3 * time.Second)
-	most := int(time.Since(began)/e.options.PollInterval) + 2
-	if more := e.cloud.Counters().LoginAttempts - attempts; more > most {
+	more := e.cloud.Counters().LoginAttempts - attempts
+	if most := int(time.Since(began)/e.options.PollInterval) + 2; more > most {
 		t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
 	}
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))

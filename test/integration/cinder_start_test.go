@@ -244,7 +244,8 @@ func TestCinderFollowsStorageClassState(t *testing.T) {
 	state(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()
 	e.deleteClass(standardClass)
-	e.throughout(2*time.Second, func() error { return e.hasClasses() })
+	e.expectNoWritesFor(2 * time.Second)
+	e.must(e.hasClasses())
 
 	state(opv1.ManagedStorageClass)
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })

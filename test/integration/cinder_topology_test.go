@@ -82,14 +82,21 @@ func TestCinderTopologyFollowsZones(t *testing.T) {
 			e.awaitAvailable() // a conflict may degrade the driver for a moment
 		})
 	}
+	e.eventually(soon, func() error { return e.hasTopologyEvents(4) })
+}
+
+// hasTopologyEvents returns nil if there are that many events about topology, and one of them
+// explains the first change of TestCinderTopologyFollowsZones.
+func (e *cinderEnv) hasTopologyEvents(want int) error {
+	const message = "enable_topology of cloud-conf changes from true to false because of compute " +
+		"zones nova -> az1, az2; volume zones nova -> az1"
 	events, err := e.events(e.ctx(), "CinderTopologyChanged")
-	e.must(err)
-	message := "enable_topology of cloud-conf changes from true to false because of compute zones " +
-		"nova -> az1, az2; volume zones nova -> az1"
-	if len(events) != 4 ||
-		!slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Message == message }) {
-		t.Errorf("%d events about topology, want 4, and one with the message %q", len(events), message)
+	if err == nil && (len(events) != want || !slices.ContainsFunc(events,
+		func(event corev1.Event) bool { return event.Message == message })) {
+		err = fmt.Errorf("%d events about topology, want %d, and one with the message %q",
+			len(events), want, message)
 	}
+	return err
 }
 
 func TestCinderKeepsTopologyWhenRestartedDuringMaintenance(t *testing.T) {
@@ -175,7 +182,8 @@ func TestCinderStartsWithoutCloudIfTopologyIsSet(t *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasTopology("false"))
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason))
-	e.throughout(3*time.Second, e.notDegraded)
+	e.awaitNoWritesFor(3 * time.Second)
+	e.must(e.notDegraded())
 }
 
 func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
@@ -193,9 +201,7 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 		"after a failure": func(e *cinderEnv) {
 			end := e.fault(statusFault(simulator.Volume, http.StatusServiceUnavailable))
 			e.triggerZoneProbe()
-			e.eventually(soon, func() error {
-				return e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason)
-			})
+			e.awaitReachable(opv1.ConditionFalse)
 			e.must(e.hasTopology("true"))
 			end()
 		},
@@ -206,8 +212,8 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 			e.awaitAvailable()
 			e.awaitNoWrites()
 			e.setMismatchedZones()
-			e.throughout(1500*time.Millisecond,
-				func() error { return e.hasTopology("true") }) // a poll alone does not probe
+			e.expectNoWritesFor(1500 * time.Millisecond) // a poll alone does not probe
+			e.must(e.hasTopology("true"))
 			change(e)
 			e.within(prompt, func() error { return e.hasTopology("false") })
 			e.awaitAvailable()

@@ -216,7 +216,7 @@ func TestOnlyRolloutsAreProgressing(t *testing.T) {
 		"OpenStackManilaDriverNodeServiceControllerProgressing",
 	}
 	for _, name := range progressing {
-		e.eventually(soon, func() error { return watch.has(name, opv1.ConditionTrue) })
+		e.eventually(soon, func() error { return watch.has(name, opv1.ConditionTrue, "") })
 	}
 	e.awaitAvailable()
 }

@@ -25,15 +25,18 @@ func TestStartsDriversIfManilaIsFound(t *testing.T) {
 
 func TestProbesAtStartAndThenEachMinute(t *testing.T) {
 	t.Parallel()
-	_, help := runOperator(t, soon, nil, "start", "--help")
+	_, help := runOperator(t, installed, nil, "start", "--help")
 	if !strings.Contains(help, "--poll-interval") || !strings.Contains(help, "default 1m0s") {
 		t.Errorf("start --help does not contain the default 1m0s of --poll-interval:\n%s", help)
 	}
 	e := newEnv(t, options{PollInterval: -1})
 	e.awaitAvailable()
 	e.awaitNoWrites()
-	if n := e.cloud.Counters().Calls[shareTypesCall]; n != 1 {
-		t.Errorf("the operator probed the cloud %d times, want once in the first minute", n)
+	probes := e.cloud.Counters().Calls[shareTypesCall]
+	took := time.Since(e.operator.started.began)
+	if most := 1 + int(took/time.Minute); probes < 1 || probes > most {
+		t.Errorf("the operator probed the cloud %d times in %v, want once and then each minute",
+			probes, took)
 	}
 }
 
@@ -46,7 +49,7 @@ func TestRefusesInvalidPollInterval(t *testing.T) {
 				Idle: true, PollInterval: -1,
 				Args: []string{"--poll-interval=" + interval},
 			})
-			code, output := runOperator(t, soon, e.operatorEnv(), e.operatorArgs()...)
+			code, output := runOperator(t, installed, e.operatorEnv(), e.operatorArgs()...)
 			if code == 0 {
 				t.Errorf("the operator accepts a poll interval of %s", interval)
 			}
@@ -65,23 +68,15 @@ func TestProbeIsOneRequest(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(5)
-	e.eventually(soon, func() error { // until no poll completes in between
-		before, err := e.polls()
-		if err != nil {
-			return err
-		}
-		counters := e.cloud.Counters()
-		after, err := e.polls()
-		if err != nil {
-			return err
-		}
-		if before != after || float64(counters.Calls[shareTypesCall]) != after {
-			return fmt.Errorf("%d requests for share types during %v to %v polls, want one each",
-				counters.Calls[shareTypesCall], before, after)
-		}
-		return nil
-	})
+	before, err := e.polls()
+	e.must(err)
 	counters := e.cloud.Counters()
+	after, err := e.polls()
+	e.must(err)
+	// The operator may have sent the request of a poll that was not complete.
+	if n := float64(counters.Calls[shareTypesCall]); n < before || n > after+1 {
+		t.Errorf("%v requests for share types during %v to %v polls, want one each", n, before, after)
+	}
 	if counters.LoginAttempts != 1 {
 		t.Errorf("%d logins, want 1", counters.LoginAttempts)
 	}

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
 // dependencyPrefix starts the annotations that contain the hashes of rollout inputs.
@@ -229,16 +231,20 @@ func (w *conditionWatch) add(event watch.Event) {
 	w.seen = append(w.seen, version.Status.Conditions...)
 }
 
-// has returns nil if the condition had the status in any version.
-func (w *conditionWatch) has(conditionType string, status opv1.ConditionStatus) error {
+// has returns nil if Conditions.Has did in any version.
+func (w *conditionWatch) has(
+	conditionType string, status opv1.ConditionStatus, reason string, texts ...string,
+) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, c := range w.seen {
-		if c.Type == conditionType && c.Status == status {
+		version := readiness.Of([]opv1.OperatorCondition{c})
+		if version.Has(conditionType, status, reason, texts...) == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has never been %s", conditionType, status)
+	return fmt.Errorf("%s has never been %s with reason %q and %q", conditionType, status, reason,
+		texts)
 }
 
 // conditions stops the watch and returns all conditions of all versions.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -188,7 +187,8 @@ func TestHyperShiftChangesNothingWithoutHostedControlPlane(t *testing.T) {
 		e.deleteControlPlane(guestName)
 		stays("HostedControlPlane "+guestName, "is being deleted")
 		e.patchControlPlane(`{"labels":{"too":"late"}}`)
-		e.throughout(time.Second, func() error { return e.sameGenerations(before) })
+		e.awaitNoWrites()
+		e.must(e.sameGenerations(before))
 
 		e.patchBesideController(hostedControlPlanes(), guestName, `{"metadata":{"finalizers":null}}`)
 		stays("no HostedControlPlane", "until there is one")

@@ -22,8 +22,8 @@ const (
 	// recoveryBound bounds the recovery of an operator from an API server's outage: its informers may
 	// have just begun a long back-off.
 	recoveryBound = time.Minute
-	// shortElection makes an operator lose its Lease soon.
-	shortElection = "leaderElection:\n  leaseDuration: 6s\n  renewDeadline: 4s\n  retryPeriod: 1s\n"
+	// shortElection makes an operator lose its Lease soon, but not because the machine is busy.
+	shortElection = "leaderElection:\n  leaseDuration: 15s\n  renewDeadline: 10s\n  retryPeriod: 2s\n"
 )
 
 // outage returns how long an API server is stopped. The variable OUTAGE lengthens it for manual
@@ -176,7 +176,7 @@ func TestHyperShiftLostLeaseEndsOperator(t *testing.T) {
 	before, p := e.awaitSteadyState(), e.operator
 	back := e.stopAPI(e.management, controlplane.Refuse)
 	e.operator = nil // expected to end
-	code, err := p.Wait(soon)
+	code, err := p.Wait(recoveryBound)
 	e.must(err)
 	if code == 0 || !strings.Contains(tail(e.log(), 5), "lost the lease") {
 		t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code,
@@ -197,7 +197,7 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	t.Parallel()
 	const renewal = 100 * time.Second // after that the Lease may be lost
 	e := newHosted(t, cinder(), options{})
-	before, p := e.awaitSteadyState(), e.operator
+	before, p, began := e.awaitSteadyState(), e.operator, time.Now()
 	management := e.stopAPI(e.management, controlplane.Refuse)
 	guest := e.stopAPI(e.guest, controlplane.Refuse)
 	for end := time.Now().Add(outage(t)); time.Now().Before(end); pause(t) {
@@ -207,11 +207,12 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	}
 	management()
 	guest()
+	took := time.Since(began)
 	e.eventually(recoveryBound, e.available)
 	e.mustBeInState(before)
 	e.mustReconcileBothSides()
-	if outage(t) < renewal && (p != e.operator || !p.Running()) {
-		t.Error("another process did that")
+	if took < renewal && (p != e.operator || !p.Running()) {
+		t.Errorf("another process recovered from an outage of %v", took)
 	}
 }
 
@@ -233,7 +234,7 @@ func TestHyperShiftRestartsForNewKubeconfig(t *testing.T) {
 		before := e.awaitSteadyState()
 		e.must(e.running.RotateGuestKubeconfig(e.ctx(), guestName))
 		e.awaitGuestKubeconfig()
-		e.awaitEnd(soon)
+		e.awaitEnd(installed)
 		e.startOperator()
 		e.awaitAvailable()
 		e.awaitNoWrites()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -121,7 +120,7 @@ func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 			environment := slices.DeleteFunc(e.operatorEnv(), func(v string) bool {
 				return c.remove != "" && strings.HasPrefix(v, c.remove)
 			})
-			code, output := runProgram(t, e.subject.Program, soon, append(environment, c.add),
+			code, output := runProgram(t, e.subject.Program, installed, append(environment, c.add),
 				e.operatorArgs()...)
 			if lines := strings.Split(strings.TrimSpace(output), "\n"); code == 0 || len(lines) != 1 ||
 				!strings.Contains(output, c.message) {
@@ -129,7 +128,7 @@ func TestHyperShiftRefusesWrongSettings(t *testing.T) {
 					"want one line with %q", c.remove, c.add, code, output, c.message)
 			}
 		}
-		code, output := runProgram(t, e.subject.Program, soon, e.operatorEnv(),
+		code, output := runProgram(t, e.subject.Program, installed, e.operatorEnv(),
 			append(e.operatorArgs(), "--guest-kubeconfig="+e.configPath())...)
 		if code == 0 || !strings.Contains(output, "--guest-kubeconfig") {
 			t.Errorf("with an invalid kubeconfig the operator ended with code %d and the output\n%s", code,
@@ -269,7 +268,8 @@ func TestHyperShiftReportsVersionAfterRollout(t *testing.T) {
 		e.eventually(installed, func() error { return e.hasVersions("4.99.7", "4.99.7") })
 		e.awaitAvailable()
 		e.setOperatorVersion(`"4.99.8"`)
-		e.throughout(time.Second, func() error { return e.hasVersions("4.99.7", "4.99.7") })
+		e.awaitNoWrites()
+		e.must(e.hasVersions("4.99.7", "4.99.7"))
 	})
 	t.Run("not set", func(t *testing.T) {
 		t.Parallel()
@@ -289,7 +289,8 @@ func TestHyperShiftReportsVersionAfterRollout(t *testing.T) {
 		e.eventually(soon, e.isRollingOut)
 		e.setOperatorVersion(`"4.99.1-guest"`)
 		e.eventually(prompt, func() error { return e.hasVersions("4.99.1-guest", "4.99.0-guest") })
-		e.throughout(time.Second, func() error { return e.hasVersions("4.99.1-guest", "4.99.0-guest") })
+		e.awaitNoWrites()
+		e.must(e.hasVersions("4.99.1-guest", "4.99.0-guest"))
 		e.patchControlPlane(`{"nodeSelector":null}`)
 		e.eventually(soon, func() error { return e.hasVersions("4.99.1-guest", "4.99.1-guest") })
 		e.awaitAvailable()

@@ -46,12 +46,8 @@ func TestUnmanagedWritesNothing(t *testing.T) {
 	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
 	e.delete(resource("storage.k8s.io", "storageclasses"), "", "csi-manila-default")
 	e.delete(resource("storage.k8s.io", "csidrivers"), "", driverName)
-	e.throughout(3*time.Second, func() error {
-		if writes := e.writes(since); len(writes) > 0 {
-			return fmt.Errorf("the operator wrote while Unmanaged:\n%s", list(writes))
-		}
-		return nil
-	})
+	e.awaitNoWritesFor(3 * time.Second)
+	e.expectNone("the operator wrote while Unmanaged", e.writes(since))
 
 	e.setManagementState(opv1.Managed)
 	e.within(soon, func() error {
@@ -90,12 +86,8 @@ func TestRemovedIsRefused(t *testing.T) {
 	})
 	e.must(e.reports("ManagementStateDegraded", "Removed is not supported",
 		"Set spec.managementState of ClusterCSIDriver "+driverName+" to Managed"))
-	e.throughout(2*time.Second, func() error {
-		if deletions := e.requests(since, deletions); len(deletions) > 0 {
-			return fmt.Errorf("the operator deleted:\n%s", list(deletions))
-		}
-		return nil
-	})
+	e.awaitNoWritesFor(2 * time.Second)
+	e.expectNone("the operator deleted", e.requests(since, deletions))
 	e.mustHaveWorkloads(before)
 	e.setManagementState(opv1.Managed)
 	e.within(prompt, func() error {

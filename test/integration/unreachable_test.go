@@ -244,7 +244,7 @@ func TestOutageIsOneWrite(t *testing.T) {
 		return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason)
 	})
 	e.awaitNoWrites()
-	if writes := e.requests(since, statusWrites); len(writes) != 1 {
+	if writes := e.requests(since, statusWrites, successful); len(writes) != 1 {
 		t.Errorf("the operator wrote the status %d times during an outage, want once:\n%s", len(writes),
 			list(writes))
 	}
