@@ -215,9 +215,7 @@ func TestCinderKeepsConfigWhileUserConfigIsInvalid(t *testing.T) {
 func (e *cinderEnv) mustRejectAll(configMap string, contents map[string]invalidConfig) {
 	e.t.Helper()
 	e.secrets = append(e.secrets, administratorSecret)
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	for name, bad := range contents {
 		e.sub(name, func(*testing.T) {
 			e.putUserConfig(map[string]string{bad.key: bad.text})
@@ -267,9 +265,7 @@ func TestCinderStartsAfterInvalidConfigIsFixed(t *testing.T) {
 func TestCinderDoesNotRollOutBrokenCA(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	for name, ca := range map[string]string{"no PEM": "leaked", "not UTF-8": string(e.ca) + "\xfc"} {
 		e.sub(name, func(*testing.T) {
 			e.patchBesideController(secrets(), cinderCredentials,
@@ -321,9 +317,7 @@ func (e *cinderEnv) mustUseCA() {
 	e.within(prompt, func() error { return e.hasCloudConf(with(installers)) })
 	e.putCloudCA(another)
 	e.within(prompt, func() error { return e.hasCloudConf(with(another)) })
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	e.putCloudCA("no certificate")
 	e.within(prompt, func() error {
 		return e.reports(cinderDegraded, "key "+caKeyOfCloudProvider+" of ConfigMap",

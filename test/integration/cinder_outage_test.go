@@ -33,6 +33,14 @@ func (e *cinderEnv) mustHaveWaited(began time.Time) {
 	}
 }
 
+// awaitIdle waits until the driver is available and the operator writes nothing.
+func (e *cinderEnv) awaitIdle() driverState {
+	e.t.Helper()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	return e.driverState()
+}
+
 // awaitReachable waits until the condition about the cloud has the status.
 func (e *cinderEnv) awaitReachable(status opv1.ConditionStatus) {
 	e.t.Helper()
@@ -45,31 +53,12 @@ func (e *cinderEnv) awaitReachable(status opv1.ConditionStatus) {
 
 // cinderOutages returns outages of each kind, for a cloud with TLS.
 func cinderOutages() []outageCase {
-	return append(commonOutages(), []outageCase{
-		{
-			"Nova answers 500", unreachableReason,
-			statusFault(simulator.Compute, http.StatusInternalServerError), "HTTP 500",
-		},
-		{
-			"Cinder answers 502", unreachableReason, statusFault(simulator.Volume, http.StatusBadGateway),
-			"HTTP 502",
-		},
-		{
-			"Cinder resets requests", unreachableReason,
-			simulator.Fault{Mode: simulator.Reset, Service: simulator.Volume},
-			"closes the connection",
-		},
-		{
-			"Cinder answers garbage", unreachableReason,
-			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Volume},
-			notOpenStack,
-		},
-		{
-			"Nova breaks off its answers", unreachableReason,
-			simulator.Fault{Mode: simulator.Truncated, Service: simulator.Compute},
-			"closes the connection",
-		},
-	}...)
+	return append(commonOutages(),
+		answersStatus("Nova", simulator.Compute, http.StatusInternalServerError),
+		answersStatus("Cinder", simulator.Volume, http.StatusBadGateway),
+		closesConnections("Cinder resets requests", simulator.Reset, simulator.Volume),
+		answersGarbage("Cinder", simulator.Volume),
+		closesConnections("Nova breaks off its answers", simulator.Truncated, simulator.Compute))
 }
 
 // TestCinderOutageChangesNothingInGracePeriod starts with topology off, which a failed probe must
@@ -80,10 +69,8 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 		TLS:          true,
 		ComputeZones: []simulator.Zone{{Name: "az1"}},
 	}})
-	e.awaitAvailable()
+	before := e.awaitIdle()
 	e.must(e.hasTopology("false"))
-	e.awaitNoWrites()
-	before := e.driverState()
 	for _, f := range cinderOutages() {
 		e.sub(f.name, func(*testing.T) {
 			end := e.fault(f.fault)
@@ -120,29 +107,21 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 func TestCinderHangDoesNotBlockOperator(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	e.fault(simulator.Fault{Mode: simulator.Hang})
 	e.triggerZoneProbe()
 	e.expectNoWritesFor(2 * time.Second)
 	e.must(e.stillHas(before))
 	e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 	e.within(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
-	watch := startWatch()
-	e.stopOperator()
-	if took := watch.elapsed(); took > 3*time.Second {
-		t.Errorf("the operator ended after %v", took)
-	}
+	e.mustStopPromptly()
 }
 
 // TestCinderDegradesAfterGracePeriod checks that the message does not change during the outage.
 func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	began := time.Now()
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
 	e.triggerZoneProbe()
@@ -232,10 +211,8 @@ func TestCinderReportsHangingFirstProbe(t *testing.T) {
 func TestCinderRestartDuringOutageKeepsState(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{ComputeZones: []simulator.Zone{{Name: "az1"}}}})
-	e.awaitAvailable()
+	before := e.awaitIdle()
 	e.must(e.hasTopology("false"))
-	e.awaitNoWrites()
-	before := e.driverState()
 	e.stopOperator()
 	end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
 	since := e.mark()

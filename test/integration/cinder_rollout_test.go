@@ -19,17 +19,9 @@ import (
 
 const inputsAnnotation = "operator.openshift.io/rollout-inputs"
 
-// cinderInput is an object whose content makes Cinder's workloads roll out.
-type cinderInput struct {
-	put   func(e *env, content string)
-	rolls []string
-	// listed is its name in the annotation.
-	listed string
-}
-
-func cinderInputs() map[string]cinderInput {
+func cinderInputs() map[string]input {
 	both := []string{cinderController, cinderNode}
-	return map[string]cinderInput{
+	return map[string]input{
 		"credentials": {
 			func(e *env, content string) {
 				e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
@@ -78,30 +70,19 @@ func (e *env) listedInputs(name string) (map[string]string, error) {
 	return listed, nil
 }
 
-// awaitExplainedRollout waits for exactly one rollout of exactly these workloads. An event and the
-// annotation must explain it.
-func (e *env) awaitExplainedRollout(
-	before map[string]workload, listed map[string]map[string]string, rolled []string, input string,
-) {
+// mustExplainRollout changes the input and waits for exactly one rollout of exactly its workloads.
+// An event and the annotation must explain it.
+func (e *env) mustExplainRollout(in input, content string) {
 	e.t.Helper()
-	e.within(rolloutPromptly, func() error {
-		for _, name := range rolled {
-			w, err := e.workload(name)
-			if err != nil {
-				return err
-			}
-			if maps.Equal(w.TemplateHashes, before[name].TemplateHashes) {
-				return fmt.Errorf("the pod template of %s has not changed", name)
-			}
-		}
-		return nil
-	})
+	before, listed, input := e.workloads(), e.allListedInputs(), in.listed
+	in.put(e, content)
+	e.awaitChangedTemplates(before, in.rolls)
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	for name, after := range e.workloads() {
 		now, err := e.listedInputs(name)
 		e.must(err)
-		if !slices.Contains(rolled, name) {
+		if !slices.Contains(in.rolls, name) {
 			if diff := cmp.Diff(before[name], after) + cmp.Diff(listed[name], now); diff != "" {
 				e.t.Errorf("%s changed, although it does not read the input:\n%s", name, diff)
 			}
@@ -139,20 +120,7 @@ func (e *env) allListedInputs() map[string]map[string]string {
 func TestCinderChangedInputRollsOutOnce(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
-	e.awaitAvailable()
-	all := cinderInputs()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		all[name].put(e.env, "first")
-	}
-	e.awaitNoWrites()
-	e.awaitAvailable()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		e.sub(name, func(*testing.T) {
-			before, listed := e.workloads(), e.allListedInputs()
-			all[name].put(e.env, "second")
-			e.awaitExplainedRollout(before, listed, all[name].rolls, all[name].listed)
-		})
-	}
+	e.eachInput(cinderInputs(), func(in input) { e.mustExplainRollout(in, "another content") })
 }
 
 // TestCinderMissingInputsAreOptional checks that a missing input is listed as absent and that its
@@ -169,10 +137,7 @@ func TestCinderMissingInputsAreOptional(t *testing.T) {
 	}
 	for _, name := range []string{"metrics certificate", "trusted CA bundle"} {
 		e.sub(name, func(*testing.T) {
-			input := cinderInputs()[name]
-			before, listed := e.workloads(), e.allListedInputs()
-			input.put(e.env, "at last")
-			e.awaitExplainedRollout(before, listed, input.rolls, input.listed)
+			e.mustExplainRollout(cinderInputs()[name], "at last")
 		})
 	}
 }
@@ -203,23 +168,18 @@ func TestCinderMountsTrustedCA(t *testing.T) {
 func TestCinderKeepsRunningWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	conf, err := e.cloudConf()
-	e.must(err)
-	before := e.workloads()
+	before := e.awaitIdle()
 	e.delete(secrets(), operatorNamespace, cinderCredentials)
 	e.eventually(soon, func() error {
 		return e.reports(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
 	})
 	e.eventually(soon, func() error { return e.hasEvent("RolloutInputMissing", cinderCredentials) })
 	e.awaitNoWrites()
-	e.must(e.hasCloudConf(conf))
+	e.must(e.hasCloudConf(before.conf))
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
 	e.awaitNoWrites()
-	e.must(e.hasCloudConf(conf))
-	e.mustHaveWorkloads(before)
+	e.must(e.stillHas(before))
 }
 
 func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
@@ -236,11 +196,7 @@ func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
 func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	conf, err := e.cloudConf()
-	e.must(err)
-	before := e.workloads()
+	before := e.awaitIdle()
 	const wrong = "leaked-password-that-is-wrong"
 	e.secrets = append(e.secrets, wrong)
 	since := e.mark()
@@ -251,12 +207,7 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	})
 	e.eventually(soon, e.available)
 	e.awaitNoWrites()
-	e.must(e.hasCloudConf(conf))
-	for name, after := range e.workloads() {
-		if diff := cmp.Diff(before[name], after); diff != "" {
-			t.Errorf("%s changed (-before +after):\n%s", name, diff)
-		}
-	}
+	e.must(e.stillHas(before))
 	e.expectNone("the operator deleted", e.requests(since, deletions, notOfResource("events")))
 	began, attempts := time.Now(), e.cloud.Counters().LoginAttempts
 	e.expectNoWritesFor(3 * time.Second)
@@ -274,7 +225,5 @@ func TestManilaRolloutIsExplained(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	e.awaitNoWrites()
-	before, listed := e.workloads(), e.allListedInputs()
-	inputs()["credentials"].put(e, "another content")
-	e.awaitExplainedRollout(before, listed, inputs()["credentials"].rolls, "secret/"+credentialsSecret)
+	e.mustExplainRollout(inputs()["credentials"], "another content")
 }

@@ -69,32 +69,26 @@ func cinderObjects() []cinderObject {
 				"snapshot.storage.kubernetes.io/is-default-class": "true",
 			},
 		}},
+	}
+}
+
+// cinderRBAC returns the RBAC objects whose names must not change between releases.
+func cinderRBAC() []cinderObject {
+	const group, version = "rbac.authorization.k8s.io", "v1"
+	all := []cinderObject{
+		{group, version, "clusterroles", "", "openstack-cinder-privileged-role", nil},
 		{
-			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
-			"openstack-cinder-csi-main-attacher-binding", nil,
-		},
-		{
-			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
-			"openstack-cinder-csi-main-provisioner-binding", nil,
-		},
-		{
-			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
-			"openstack-cinder-csi-main-resizer-binding", nil,
-		},
-		{
-			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
-			"openstack-cinder-csi-main-snapshotter-binding", nil,
-		},
-		{
-			"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "",
-			"openstack-cinder-node-privileged-binding", nil,
-		},
-		{"rbac.authorization.k8s.io", "v1", "clusterroles", "", "openstack-cinder-privileged-role", nil},
-		{
-			"rbac.authorization.k8s.io", "v1", "rolebindings", namespace,
-			"openstack-cinder-csi-driver-prometheus", nil,
+			group, version, "rolebindings", operatorNamespace, "openstack-cinder-csi-driver-prometheus", nil,
 		},
 	}
+	for _, name := range []string{
+		"csi-main-attacher", "csi-main-provisioner", "csi-main-resizer", "csi-main-snapshotter",
+		"node-privileged",
+	} {
+		name = "openstack-cinder-" + name + "-binding"
+		all = append(all, cinderObject{group, version, "clusterrolebindings", "", name, nil})
+	}
+	return all
 }
 
 func (o cinderObject) get(e *env) (*unstructured.Unstructured, error) {
@@ -108,7 +102,7 @@ func TestCinderStarts(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	for _, o := range cinderObjects() {
+	for _, o := range append(cinderObjects(), cinderRBAC()...) {
 		object, err := o.get(e.env)
 		if err != nil {
 			t.Error(err)
@@ -333,9 +327,7 @@ func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
 		e.putConfigMap(operatorNamespace, cloudProviderConfig,
 			map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
 	}})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	e.delete(configMaps(), operatorNamespace, cloudProviderConfig)
 	e.expectNoWritesFor(3 * time.Second)
 	e.must(e.stillHas(before))

@@ -102,9 +102,7 @@ func (e *cinderEnv) hasTopologyEvents(want int) error {
 func TestCinderKeepsTopologyWhenRestartedDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.driverState()
+	before := e.awaitIdle()
 	e.stopOperator()
 	for _, zones := range [][2]string{{"nova", "!nova"}, {"!nova", "nova"}, {"!nova", "!nova"}} {
 		e.setZones(simulator.Compute, zones[0])

@@ -31,6 +31,8 @@ const (
 type input struct {
 	put   func(e *env, content string)
 	rolls []string
+	// listed is its name in the annotation of the workloads.
+	listed string
 }
 
 // inputs returns all rollout inputs and the workloads that they roll out.
@@ -42,7 +44,7 @@ func inputs() map[string]input {
 					"clouds.yaml": append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...),
 				})
 			},
-			rolls: []string{controllerName, nodeName},
+			rolls: []string{controllerName, nodeName}, listed: "secret/" + credentialsSecret,
 		},
 		"cloud CA": {
 			put: func(e *env, content string) {
@@ -98,9 +100,8 @@ func rolledOnce(before, after workload) error {
 	return nil
 }
 
-// awaitRollout waits until the workloads have changed and their pods are replaced. Then it checks
-// that exactly these rolled out, exactly once.
-func (e *env) awaitRollout(before map[string]workload, rolled []string) {
+// awaitChangedTemplates waits until the pod templates of the workloads have other hashes.
+func (e *env) awaitChangedTemplates(before map[string]workload, rolled []string) {
 	e.t.Helper()
 	e.within(rolloutPromptly, func() error {
 		for _, name := range rolled {
@@ -114,6 +115,13 @@ func (e *env) awaitRollout(before map[string]workload, rolled []string) {
 		}
 		return nil
 	})
+}
+
+// awaitRollout waits until the workloads have changed and their pods are replaced. Then it checks
+// that exactly these rolled out, exactly once.
+func (e *env) awaitRollout(before map[string]workload, rolled []string) {
+	e.t.Helper()
+	e.awaitChangedTemplates(before, rolled)
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasNewPods(rolled) })
 	e.awaitNoWrites()
@@ -164,21 +172,31 @@ func (e *env) hasNewPods(names []string) error {
 func TestChangedInputRollsOutOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
+	e.eachInput(inputs(), func(in input) { e.mustRollOut(in, "another content") })
+}
+
+// eachInput creates all inputs, and then runs a subtest for each.
+func (e *env) eachInput(all map[string]input, test func(input)) {
+	e.t.Helper()
 	e.awaitAvailable()
-	all := inputs()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	names := slices.Sorted(maps.Keys(all))
+	for _, name := range names {
 		all[name].put(e, "the first content")
 	}
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.awaitAvailable()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		e.sub(name, func(*testing.T) {
-			before := e.workloads()
-			all[name].put(e, "another content")
-			e.awaitRollout(before, all[name].rolls)
-		})
+	for _, name := range names {
+		e.sub(name, func(*testing.T) { test(all[name]) })
 	}
+}
+
+// mustRollOut changes the input and checks that its workloads roll out.
+func (e *env) mustRollOut(in input, content string) {
+	e.t.Helper()
+	before := e.workloads()
+	in.put(e, content)
+	e.awaitRollout(before, in.rolls)
 }
 
 // TestMissingInputsAreOptional checks that the driver starts without its inputs and that the
@@ -206,13 +224,10 @@ func TestMissingInputsAreOptional(t *testing.T) {
 	all := inputs()
 	// The driver is degraded without credentials, so they come first.
 	for _, name := range []string{
-		"credentials", "cloud CA", "trusted CA bundle",
-		"metrics certificate",
+		"credentials", "cloud CA", "trusted CA bundle", "metrics certificate",
 	} {
 		e.sub(name, func(*testing.T) {
-			before := e.workloads()
-			all[name].put(e, "at last")
-			e.awaitRollout(before, all[name].rolls)
+			e.mustRollOut(all[name], "at last")
 		})
 	}
 }

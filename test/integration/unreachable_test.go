@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -36,90 +37,73 @@ func statusFault(service simulator.Service, code int) simulator.Fault {
 	return simulator.Fault{Mode: simulator.Status, Service: service, Status: code}
 }
 
+// answersStatus returns an outage in which the named service returns an HTTP status.
+func answersStatus(name string, service simulator.Service, code int) outageCase {
+	status := strconv.Itoa(code)
+	return outageCase{
+		name + " answers " + status, unreachableReason, statusFault(service, code), "HTTP " + status,
+	}
+}
+
+// answersGarbage returns an outage in which the named service returns no JSON.
+func answersGarbage(name string, service simulator.Service) outageCase {
+	fault := simulator.Fault{Mode: simulator.Garbage, Service: service}
+	return outageCase{name + " answers garbage", unreachableReason, fault, notOpenStack}
+}
+
+// closesConnections returns an outage in which a service, or any without one, ends connections.
+func closesConnections(name string, mode simulator.Mode, service simulator.Service) outageCase {
+	fault := simulator.Fault{Mode: mode, Service: service}
+	return outageCase{name, unreachableReason, fault, "closes the connection"}
+}
+
+// refusesLogin returns an outage in which Keystone refuses logins with an HTTP status.
+func refusesLogin(name string, code int) outageCase {
+	message := "HTTP " + strconv.Itoa(code)
+	return outageCase{name, refusedReason, statusFault(simulator.Identity, code), message}
+}
+
+// badCertificate returns an outage in which the cloud has an invalid certificate.
+func badCertificate(name string, kind simulator.Certificate, message string) outageCase {
+	fault := simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
+	return outageCase{name, unreachableReason, fault, message}
+}
+
+func refusesConnections() outageCase {
+	fault := simulator.Fault{Mode: simulator.Unreachable}
+	return outageCase{"connection refused", unreachableReason, fault, "refused"}
+}
+
 // commonOutages returns outages of each kind that do not depend on the service. Successive messages
 // differ.
 func commonOutages() []outageCase {
 	return []outageCase{
-		{
-			"connection refused", unreachableReason,
-			simulator.Fault{Mode: simulator.Unreachable},
-			"refused",
-		},
-		{
-			"connection reset at once", unreachableReason,
-			simulator.Fault{Mode: simulator.ResetConnect},
-			"closes the connection",
-		},
-		{
-			"Keystone answers 503", unreachableReason,
-			statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503",
-		},
-		{
-			"login refused", refusedReason, statusFault(simulator.Identity, http.StatusUnauthorized),
-			"HTTP 401",
-		},
-		{
-			"Keystone answers garbage", unreachableReason,
-			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Identity},
-			notOpenStack,
-		},
-		{
-			"certificate of another host", unreachableReason,
-			simulator.Fault{Mode: simulator.BadCertificate},
-			"host name",
-		},
+		refusesConnections(),
+		closesConnections("connection reset at once", simulator.ResetConnect, ""),
+		answersStatus("Keystone", simulator.Identity, http.StatusServiceUnavailable),
+		refusesLogin("login refused", http.StatusUnauthorized),
+		answersGarbage("Keystone", simulator.Identity),
+		badCertificate("certificate of another host", "", "host name"),
 	}
 }
 
 // outagesAtStart returns outages of each kind. Successive messages differ.
 func outagesAtStart() []outageCase {
-	return append(commonOutages(), []outageCase{
-		{
-			"Manila answers 500", unreachableReason,
-			statusFault(simulator.Share, http.StatusInternalServerError), "HTTP 500",
-		},
-		{
-			"Manila resets requests", unreachableReason,
-			simulator.Fault{Mode: simulator.Reset, Service: simulator.Share},
-			"closes the connection",
-		},
-	}...)
+	return append(commonOutages(),
+		answersStatus("Manila", simulator.Share, http.StatusInternalServerError),
+		closesConnections("Manila resets requests", simulator.Reset, simulator.Share))
 }
 
 // laterOutages returns variants of the outages.
 func laterOutages() []outageCase {
-	certificate := func(kind simulator.Certificate) simulator.Fault {
-		return simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
-	}
 	return []outageCase{
-		{
-			"connection refused", unreachableReason,
-			simulator.Fault{Mode: simulator.Unreachable},
-			"refused",
-		},
-		{"certificate expired", unreachableReason, certificate(simulator.Expired), "expired"},
-		{
-			"certificate of an unknown CA", unreachableReason, certificate(simulator.OtherCA),
-			"unknown authority",
-		},
-		{
-			"login forbidden", refusedReason, statusFault(simulator.Identity, http.StatusForbidden),
-			"HTTP 403",
-		},
-		{
-			"Manila answers 502", unreachableReason, statusFault(simulator.Share, http.StatusBadGateway),
-			"HTTP 502",
-		},
-		{
-			"Manila answers garbage", unreachableReason,
-			simulator.Fault{Mode: simulator.Garbage, Service: simulator.Share},
-			notOpenStack,
-		},
-		{
-			"Manila breaks off its answers", unreachableReason,
-			simulator.Fault{Mode: simulator.Truncated, Service: simulator.Share},
-			"closes the connection",
-		},
+		refusesConnections(),
+		badCertificate("certificate expired", simulator.Expired, "expired"),
+		badCertificate("certificate of an unknown CA", simulator.OtherCA, "unknown authority"),
+		refusesLogin("login forbidden", http.StatusForbidden),
+		answersStatus("Manila", simulator.Share, http.StatusBadGateway),
+		answersGarbage("Manila", simulator.Share),
+		closesConnections("Manila breaks off its answers", simulator.Truncated, simulator.Share),
 	}
 }
 
@@ -194,10 +178,16 @@ func TestHangDoesNotDelayStop(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Faults: []simulator.Fault{{Mode: simulator.Hang}}})
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "") })
+	e.mustStopPromptly()
+}
+
+// mustStopPromptly checks that the operator ends soon after SIGTERM.
+func (e *env) mustStopPromptly() {
+	e.t.Helper()
 	watch := startWatch()
 	e.stopOperator()
 	if took := watch.elapsed(); took > 3*time.Second {
-		t.Errorf("the operator ended after %v", took)
+		e.t.Errorf("the operator ended after %v", took)
 	}
 }
 
