@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -52,47 +54,38 @@ func nested(value any, path ...string) map[string]any {
 // hostileWrites returns changes of all fields of the guest cluster that the operator reads, with
 // invalid values.
 func hostileWrites(driver string) map[string]hostileWrite {
+	all := hostileConfig()
+	maps.Copy(all, hostileDriver(driver))
+	return all
+}
+
+// ofTLSProfile returns a custom TLS profile with the value in a field.
+func ofTLSProfile(field string, value any) map[string]any {
+	profile := nested(value, "spec", "tlsSecurityProfile", "custom", field)
+	profile["spec"].(map[string]any)["tlsSecurityProfile"].(map[string]any)["type"] = "Custom"
+	return profile
+}
+
+// hostileConfig returns the changes of the objects that describe the guest cluster.
+func hostileConfig() map[string]hostileWrite {
 	all := map[string]hostileWrite{}
 	infrastructures, apiServers, proxies := configResource("infrastructures"),
 		configResource("apiservers"), configResource("proxies")
-	for name, value := range map[string]any{
-		"YAML": injected, "JSON": `{"a": ["b"]}`, "placeholder": "${TLS_MIN_VERSION}",
-		"megabyte": megabyte(), "number": 5,
-	} {
+	for name, value := range invalidNames() {
 		all["cluster ID "+name] = hostileWrite{
 			infrastructures, "cluster", true,
 			nested(value, "status", "infrastructureName"), "status.infrastructureName",
 		}
 		all["TLS version "+name] = hostileWrite{
-			apiServers, "cluster", false,
-			map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
-				"type":   "Custom",
-				"custom": map[string]any{"minTLSVersion": value},
-			}}},
+			apiServers, "cluster", false, ofTLSProfile("minTLSVersion", value),
 			"spec.tlsSecurityProfile.custom.minTLSVersion",
-		}
-		all["observed TLS version "+name] = hostileWrite{
-			clusterCSIDrivers(), driver, false,
-			nested(value, "spec", "observedConfig", "targetcsiconfig", "servingInfo", "minTLSVersion"), "",
-		}
-	}
-	for name, value := range map[string]any{"YAML": injected, "object": map[string]any{"a": "b"}} {
-		all["observed cipher "+name] = hostileWrite{
-			clusterCSIDrivers(), driver, false, nested([]any{value}, "spec", "observedConfig",
-				"targetcsiconfig", "servingInfo", "cipherSuites"), "",
-		}
-		all["log level "+name] = hostileWrite{
-			clusterCSIDrivers(), driver, false,
-			nested(value, "spec", "logLevel"), "spec.logLevel",
 		}
 	}
 	for name, value := range map[string]any{
-		"YAML": injected, "megabyte": "http://" + megabyte(),
-		"number": 5,
+		"YAML": injected, "megabyte": "http://" + megabyte(), "number": 5,
 	} {
 		all["proxy "+name] = hostileWrite{
-			proxies, "cluster", true, nested(value, "status", "httpProxy"),
-			"status.httpProxy",
+			proxies, "cluster", true, nested(value, "status", "httpProxy"), "status.httpProxy",
 		}
 	}
 	all["topology"] = hostileWrite{
@@ -100,41 +93,47 @@ func hostileWrites(driver string) map[string]hostileWrite {
 		nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology",
 	}
 	all["status of another type"] = hostileWrite{
-		infrastructures, "cluster", true,
-		nested("x", "status"), "field status of",
+		infrastructures, "cluster", true, nested("x", "status"), "field status of",
 	}
+	ciphers := strings.Split(strings.Repeat("AES128-SHA ", 10000), " ")
 	all["many ciphers"] = hostileWrite{
-		apiServers, "cluster", false,
-		map[string]any{"spec": map[string]any{"tlsSecurityProfile": map[string]any{
-			"type": "Custom", "custom": map[string]any{"ciphers": strings.Split(strings.Repeat("AES128-SHA ",
-				10000), " ")},
-		}}},
+		apiServers, "cluster", false, ofTLSProfile("ciphers", ciphers),
 		"spec.tlsSecurityProfile.custom.ciphers",
 	}
-	all["no observed configuration"] = hostileWrite{
-		clusterCSIDrivers(), driver, false,
-		nested(nil, "spec", "observedConfig"), "",
+	return all
+}
+
+// invalidNames returns invalid values of a field that contains a short text.
+func invalidNames() map[string]any {
+	return map[string]any{
+		"YAML": injected, "JSON": `{"a": ["b"]}`, "placeholder": "${TLS_MIN_VERSION}",
+		"megabyte": megabyte(), "number": 5,
 	}
-	all["observed variables"] = hostileWrite{
-		clusterCSIDrivers(), driver, false,
-		nested("/tmp/evil.so", "spec", "observedConfig", "targetcsiconfig", "proxy", "LD_PRELOAD"), "",
+}
+
+// hostileDriver returns the changes of the ClusterCSIDriver.
+func hostileDriver(driver string) map[string]hostileWrite {
+	all := map[string]hostileWrite{}
+	add := func(name, field string, value any, path ...string) {
+		all[name] = hostileWrite{clusterCSIDrivers(), driver, false, nested(value, path...), field}
 	}
-	all["observed list"] = hostileWrite{
-		clusterCSIDrivers(), driver, false,
-		nested([]any{injected}, "spec", "observedConfig"), "",
+	observed := []string{"spec", "observedConfig"}
+	of := func(path ...string) []string {
+		return slices.Concat(observed, []string{"targetcsiconfig"}, path)
 	}
-	all["spec of another type"] = hostileWrite{
-		clusterCSIDrivers(), driver, false, nested("x", "spec"),
-		"field spec of",
+	for name, value := range invalidNames() {
+		add("observed TLS version "+name, "", value, of("servingInfo", "minTLSVersion")...)
 	}
-	all["management state"] = hostileWrite{
-		clusterCSIDrivers(), driver, false,
-		nested(injected, "spec", "managementState"), "managementState",
+	for name, value := range map[string]any{"YAML": injected, "object": map[string]any{"a": "b"}} {
+		add("observed cipher "+name, "", []any{value}, of("servingInfo", "cipherSuites")...)
+		add("log level "+name, "spec.logLevel", value, "spec", "logLevel")
 	}
-	all["classes"] = hostileWrite{
-		clusterCSIDrivers(), driver, false,
-		nested(injected, "spec", "storageClassState"), "spec.storageClassState",
-	}
+	add("no observed configuration", "", nil, observed...)
+	add("observed variables", "", "/tmp/evil.so", of("proxy", "LD_PRELOAD")...)
+	add("observed list", "", []any{injected}, observed...)
+	add("spec of another type", "field spec of", "x", "spec")
+	add("management state", "managementState", injected, "spec", "managementState")
+	add("classes", "spec.storageClassState", injected, "spec", "storageClassState")
 	return all
 }
 

@@ -95,78 +95,58 @@ func TestRemovedIsRefused(t *testing.T) {
 	})
 }
 
+// repairedObject is a static object of the driver and a check of its content.
+type repairedObject struct {
+	group, resource, namespace, name string
+	// edit is a change that the operator must revert. It is optional.
+	edit  string
+	check func() error
+}
+
+func (e *env) repairedObjects() map[string]repairedObject {
+	return map[string]repairedObject{
+		"ClusterRoleBinding": {
+			"rbac.authorization.k8s.io", "clusterrolebindings", "", provisionerBinding,
+			`{"subjects":[]}`, e.hasBinding,
+		},
+		"Service": {
+			"", "services", operandNamespace, metricsService,
+			`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`, e.hasService,
+		},
+		"PodDisruptionBudget": {
+			"policy", "poddisruptionbudgets", operandNamespace, disruptionBudget,
+			`{"spec":{"maxUnavailable":2}}`, e.hasDisruptionBudget,
+		},
+		"ServiceAccount": {"", "serviceaccounts", operandNamespace, nodeAccount, "", e.hasNodeAccount},
+	}
+}
+
 func TestStaticObjectsAreRepaired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	for name, c := range map[string]struct {
-		change   func() error
-		repaired func() error
-	}{
-		"ClusterRoleBinding deleted": {
-			func() error {
-				e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
-				return nil
-			},
-			e.hasBinding,
-		},
-		"ClusterRoleBinding edited": {
-			func() error {
-				e.patch(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding,
-					`{"subjects":[]}`)
-				return nil
-			},
-			e.hasBinding,
-		},
-		"Service port edited": {
-			func() error {
-				e.patch(resource("", "services"), operandNamespace, metricsService,
-					`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`)
-				return nil
-			},
-			e.hasService,
-		},
-		"Service deleted": {
-			func() error {
-				e.delete(resource("", "services"), operandNamespace, metricsService)
-				return nil
-			},
-			e.hasService,
-		},
-		"PodDisruptionBudget edited": {
-			func() error {
-				e.patch(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget,
-					`{"spec":{"maxUnavailable":2}}`)
-				return nil
-			},
-			e.hasDisruptionBudget,
-		},
-		"PodDisruptionBudget deleted": {
-			func() error {
-				e.delete(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget)
-				return nil
-			},
-			e.hasDisruptionBudget,
-		},
-		"ServiceAccount deleted": {
-			func() error {
-				e.delete(resource("", "serviceaccounts"), operandNamespace, nodeAccount)
-				return nil
-			},
-			func() error {
-				_, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
-					Get(e.ctx(), nodeAccount, metav1.GetOptions{})
-				return err
-			},
-		},
-	} {
-		e.sub(name, func(*testing.T) {
-			e.eventually(prompt, c.repaired)
-			e.must(c.change())
-			e.within(prompt, c.repaired)
+	for kind, o := range e.repairedObjects() {
+		objects := resource(o.group, o.resource)
+		if o.edit != "" {
+			e.sub(kind+" edited", func(*testing.T) {
+				e.eventually(prompt, o.check)
+				e.patch(objects, o.namespace, o.name, o.edit)
+				e.within(prompt, o.check)
+			})
+		}
+		e.sub(kind+" deleted", func(*testing.T) {
+			e.eventually(prompt, o.check)
+			e.delete(objects, o.namespace, o.name)
+			e.within(prompt, o.check)
 		})
 	}
 	e.eventually(soon, e.notDegraded)
+}
+
+func (e *env) hasNodeAccount() error {
+	_, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
+		Get(e.ctx(), nodeAccount, metav1.GetOptions{})
+	return err
 }
 
 func (e *env) hasBinding() error {

@@ -29,6 +29,9 @@ const (
 	rootBackup      = "openstack-credentials-before-rotation"
 )
 
+// stepLimit is the script's time limit of a step in seconds. A busy machine does not reach it.
+const stepLimit = 300
+
 // TestRotationScriptRefusesInvalidCloudsYAML checks the script with and without the operator's
 // program.
 func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
@@ -90,7 +93,7 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	e.must(e.hasRootCredentials(rootCredentials, e.cloud.CloudsYAML(simulator.Clouds{})))
 	e.must(e.hasRootCredentials(rootBackup, old))
 
-	script = e.startScript(program, 60, fresh)
+	script = e.startScript(program, stepLimit, fresh)
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.mustFinish(script)
 	e.awaitAvailable()
@@ -106,7 +109,7 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 		Password:                    given.Password,
 		ApplicationCredentialSecret: given.ApplicationCredentialSecret,
 	})
-	script = e.startScript(program, 60, "--undo")
+	script = e.startScript(program, stepLimit, "--undo")
 	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
 	e.setClouds(old)
 	e.mustFinish(script)
