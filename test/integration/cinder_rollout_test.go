@@ -145,21 +145,9 @@ func TestCinderMissingInputsAreOptional(t *testing.T) {
 // TestCinderMountsTrustedCA checks that pods mount the trusted CA bundle as soon as it has content.
 func TestCinderMountsTrustedCA(t *testing.T) {
 	t.Parallel()
-	const path, source = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "configMap " +
-		cinderTrustedCA + " ca-bundle.crt->tls-ca-bundle.pem"
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	mounts := func(want string) error {
-		for name, w := range e.workloads() {
-			if got := mountedAt(w, path); got != want {
-				return fmt.Errorf("csi-driver of %s has %q at %s, want %q", name, got, path, want)
-			}
-		}
-		return nil
-	}
-	e.must(mounts("nothing"))
-	cinderInputs()["trusted CA bundle"].put(e.env, "a bundle")
-	e.within(prompt, func() error { return mounts(source) })
+	e.mustMountTrustedCA(cinderInputs()["trusted CA bundle"])
 	e.awaitAvailable()
 }
 

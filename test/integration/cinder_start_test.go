@@ -199,9 +199,7 @@ func TestCinderClassIsNotSecondDefault(t *testing.T) {
 	other := standardStorageClass("true")
 	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
 	e := newCinder(t, options{Before: func(e *env) {
-		_, err := e.guest.kube.StorageV1().StorageClasses().
-			Create(e.ctx(), &other, metav1.CreateOptions{})
-		e.must(err)
+		e.createClass(&other)
 	}})
 	e.awaitAvailable()
 	e.must(e.isClass(standardStorageClass("false")))
@@ -229,24 +227,21 @@ func TestCinderFollowsStorageClassState(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.awaitAvailable()
-	state := func(s opv1.StorageClassStateName) {
-		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = s })
-	}
 	e.deleteClass(standardClass)
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 
-	state(opv1.UnmanagedStorageClass)
+	e.setStorageClassState(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()
 	e.deleteClass(standardClass)
 	e.expectNoWritesFor(2 * time.Second)
 	e.must(e.hasClasses())
 
-	state(opv1.ManagedStorageClass)
+	e.setStorageClassState(opv1.ManagedStorageClass)
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
-	state(opv1.RemovedStorageClass)
+	e.setStorageClassState(opv1.RemovedStorageClass)
 	e.within(prompt, func() error { return e.hasClasses() })
 	e.awaitAvailable()
-	state("")
+	e.setStorageClassState("")
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 	e.awaitAvailable()
 }

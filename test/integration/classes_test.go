@@ -212,9 +212,7 @@ func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 		Provisioner: "example.com/other",
 	}
 	e := newEnv(t, options{Types: []string{"gold", "silver", "wood"}, Before: func(e *env) {
-		_, err := e.guest.kube.StorageV1().StorageClasses().
-			Create(e.ctx(), &foreign, metav1.CreateOptions{})
-		e.must(err)
+		e.createClass(&foreign)
 	}})
 	e.awaitAvailable()
 	e.eventually(soon, func() error {
@@ -234,34 +232,46 @@ func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 func TestFollowsStorageClassState(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
-	set := func(state opv1.StorageClassStateName) {
-		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = state })
-	}
 	e.awaitAvailable()
 	e.must(e.hasClasses("csi-manila-default"))
 
-	set(opv1.UnmanagedStorageClass)
+	e.setStorageClassState(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()
 	e.deleteClass("csi-manila-default")
 	e.addType("gold")
 	e.awaitPolls(3)
 	e.must(e.hasClasses())
 
-	set(opv1.ManagedStorageClass)
+	e.setStorageClassState(opv1.ManagedStorageClass)
 	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
 
-	set(opv1.RemovedStorageClass)
+	e.setStorageClassState(opv1.RemovedStorageClass)
 	e.eventually(soon, func() error { return e.hasClasses() })
 	e.addType("silver")
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
 	e.must(e.hasClasses())
 
-	set("")
+	e.setStorageClassState("")
 	e.eventually(soon, func() error {
 		return e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-silver")
 	})
 	e.must(e.available())
+}
+
+// setStorageClassState changes how the operator maintains StorageClasses.
+func (e *env) setStorageClassState(state opv1.StorageClassStateName) {
+	e.t.Helper()
+	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = state })
+}
+
+// createClass creates a StorageClass as an administrator.
+func (e *env) createClass(class *storagev1.StorageClass) *storagev1.StorageClass {
+	e.t.Helper()
+	created, err := e.guest.kube.StorageV1().StorageClasses().
+		Create(e.ctx(), class, metav1.CreateOptions{})
+	e.must(err)
+	return created
 }
 
 func (e *env) deleteClass(name string) {
@@ -312,9 +322,7 @@ func TestStorageClassIsRepaired(t *testing.T) {
 	drifted.Annotations = map[string]string{defaultAnnotation: "true"}
 	drifted.MountOptions = []string{"nfsvers=4.1"}
 	drifted.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "another-secret"
-	_, err := e.guest.kube.StorageV1().StorageClasses().
-		Create(t.Context(), &drifted, metav1.CreateOptions{})
-	e.must(err)
+	e.createClass(&drifted)
 	e.startOperator()
 	repaired := wantedClass("csi-manila-gold", "gold")
 	repaired.Annotations, repaired.MountOptions = drifted.Annotations, drifted.MountOptions
@@ -329,10 +337,7 @@ func TestRefusedRepairKeepsStorageClass(t *testing.T) {
 	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	state := func(s opv1.StorageClassStateName) {
-		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.StorageClassState = s })
-	}
-	state(opv1.UnmanagedStorageClass)
+	e.setStorageClassState(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()
 	e.deleteClass(name)
 	repaired := wantedClass(name, "default")
@@ -340,12 +345,10 @@ func TestRefusedRepairKeepsStorageClass(t *testing.T) {
 		[]string{"nfsvers=4.1"}
 	outdated := repaired.DeepCopy()
 	delete(outdated.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
-	created, err := e.guest.kube.StorageV1().StorageClasses().
-		Create(e.ctx(), outdated, metav1.CreateOptions{})
-	e.must(err)
+	created := e.createClass(outdated)
 	allow := e.denyOperatorWrites()
 	since := e.mark()
-	state(opv1.ManagedStorageClass)
+	e.setStorageClassState(opv1.ManagedStorageClass)
 	e.eventually(soon, func() error {
 		return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError")
 	})

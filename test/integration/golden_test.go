@@ -83,20 +83,6 @@ func eachGolden(t *testing.T, o options) {
 	}
 }
 
-// allMountTrustedCA returns nil if csi-driver of each workload mounts the trusted CA bundle.
-func (e *env) allMountTrustedCA() error {
-	for _, name := range e.subject.workloads {
-		w, err := e.workload(name)
-		if err != nil {
-			return err
-		}
-		if got := mountedAt(w, "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"); got == "nothing" {
-			return fmt.Errorf("%s does not mount %s yet", name, e.subject.trustedCA)
-		}
-	}
-	return nil
-}
-
 // mustBeGolden compares a workload with its golden file.
 func (e *env) mustBeGolden(name string) {
 	e.t.Helper()

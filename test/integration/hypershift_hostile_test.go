@@ -392,8 +392,7 @@ func (e *env) plantObjects() {
 			Provisioner: e.subject.ClusterCSIDriver,
 			Parameters:  map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
 		}
-		_, err := e.guest.kube.StorageV1().StorageClasses().Create(e.ctx(), class, metav1.CreateOptions{})
-		e.must(err)
+		e.createClass(class)
 	}
 	e.putConfigMap(e.subject.OperandNamespace, "planted", map[string]string{"a": text})
 	for _, name := range []string{

@@ -261,20 +261,7 @@ func TestMountsTrustedCA(t *testing.T) {
 	if got := config.Labels[injectLabel]; got != "true" {
 		t.Errorf("the label for the injection of the bundle is %q, want true", got)
 	}
-	for _, w := range e.workloads() {
-		if err := mountsTrustedCA(w); err == nil {
-			t.Errorf("%s mounts the bundle before there is one", w.Name)
-		}
-	}
-	inputs()["trusted CA bundle"].put(e, "a bundle")
-	e.eventually(soon, func() error {
-		for _, w := range e.workloads() {
-			if err := mountsTrustedCA(w); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	e.mustMountTrustedCA(inputs()["trusted CA bundle"])
 	e.awaitNoWrites()
 	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
 		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
@@ -284,13 +271,33 @@ func TestMountsTrustedCA(t *testing.T) {
 	}
 }
 
-// mountsTrustedCA returns nil if csi-driver mounts the bundle at the path where programs look for
-// CAs.
-func mountsTrustedCA(w workload) error {
+// mustMountTrustedCA puts the bundle and checks that csi-driver of each workload mounts it then,
+// and not before.
+func (e *env) mustMountTrustedCA(bundle input) {
+	e.t.Helper()
+	e.must(e.allHaveTrustedCA("nothing"))
+	bundle.put(e, "a bundle")
+	e.within(prompt, e.allMountTrustedCA)
+}
+
+// allMountTrustedCA returns nil if csi-driver of each workload mounts the trusted CA bundle.
+func (e *env) allMountTrustedCA() error {
+	return e.allHaveTrustedCA("configMap " + e.subject.trustedCA +
+		" ca-bundle.crt->tls-ca-bundle.pem")
+}
+
+// allHaveTrustedCA returns nil if csi-driver of each workload has this source, or nothing, at the
+// path where programs look for CAs.
+func (e *env) allHaveTrustedCA(want string) error {
 	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	want := "configMap " + trustedCABundle + " ca-bundle.crt->tls-ca-bundle.pem"
-	if got := mountedAt(w, path); got != want {
-		return fmt.Errorf("csi-driver of %s has %s at %s, want %s", w.Name, got, path, want)
+	for _, name := range e.subject.workloads {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		if got := mountedAt(w, path); got != want {
+			return fmt.Errorf("csi-driver of %s has %s at %s, want %s", name, got, path, want)
+		}
 	}
 	return nil
 }
