@@ -54,11 +54,11 @@ func (e *cinderEnv) awaitReachable(status opv1.ConditionStatus) {
 // cinderOutages returns outages of each kind, for a cloud with TLS.
 func cinderOutages() []outageCase {
 	return append(commonOutages(),
-		answersStatus("Nova", simulator.Compute, http.StatusInternalServerError),
-		answersStatus("Cinder", simulator.Volume, http.StatusBadGateway),
+		returnsStatus("Nova", simulator.Compute, http.StatusInternalServerError),
+		returnsStatus("Cinder", simulator.Volume, http.StatusBadGateway),
 		closesConnections("Cinder resets requests", simulator.Reset, simulator.Volume),
-		answersGarbage("Cinder", simulator.Volume),
-		closesConnections("Nova breaks off its answers", simulator.Truncated, simulator.Compute))
+		returnsGarbage("Cinder", simulator.Volume),
+		closesConnections("Nova breaks off its responses", simulator.Truncated, simulator.Compute))
 }
 
 // TestCinderOutageChangesNothingInGracePeriod starts with topology off, which a failed probe must
@@ -134,12 +134,12 @@ func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	e.mustHaveWaited(began)
 	e.must(e.hasOnlyDegraded(cinderDegraded))
 	e.awaitNoWrites()
-	told, err := e.driver()
+	reported, err := e.driver()
 	e.must(err)
 	e.expectNoWritesFor(6 * time.Second)
 	after, err := e.driver()
 	e.must(err)
-	if diff := cmp.Diff(told.Status.Conditions, after.Status.Conditions); diff != "" {
+	if diff := cmp.Diff(reported.Status.Conditions, after.Status.Conditions); diff != "" {
 		t.Errorf("the conditions changed during one outage:\n%s", diff)
 	}
 	e.must(e.stillHas(before))

@@ -21,8 +21,8 @@ const hostedNamespaceOfMessages = "namespace " + hostedNamespace + " of the mana
 // controlPlaneChange is a change of the HostedControlPlane that affects the pods of the control
 // plane.
 type controlPlaneChange struct {
-	name, asked, withdrawn string
-	granted                func(before, after *appsv1.Deployment) error
+	name, set, unset string
+	check            func(before, after *appsv1.Deployment) error
 }
 
 func controlPlaneChanges() []controlPlaneChange {
@@ -82,7 +82,7 @@ func hasAntiAffinity(d *appsv1.Deployment) error {
 }
 
 // TestHyperShiftFollowsHostedControlPlane checks that each change is one rollout, and that
-// withdrawing it restores the pods.
+// removing it restores the pods.
 func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 	t.Parallel()
 	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
@@ -93,10 +93,10 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 				e.awaitNoWrites()
 				before, err := e.deployment()
 				e.must(err)
-				e.patchControlPlane(w.asked)
-				e.within(prompt, func() error { return e.deploymentHas(before, w.granted) })
+				e.patchControlPlane(w.set)
+				e.within(prompt, func() error { return e.deploymentHas(before, w.check) })
 				e.awaitAvailable()
-				e.must(e.deploymentHas(before, w.granted))
+				e.must(e.deploymentHas(before, w.check))
 				e.awaitNoWrites()
 				after, err := e.deployment()
 				e.must(err)
@@ -104,7 +104,7 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 					t.Errorf("the Deployment has generation %d after %d, want one change", after.Generation,
 						before.Generation)
 				}
-				e.patchControlPlane(w.withdrawn)
+				e.patchControlPlane(w.unset)
 				e.within(prompt, func() error {
 					return e.deploymentHas(before, func(before, after *appsv1.Deployment) error {
 						return checkEqual(before.Spec, after.Spec)

@@ -135,13 +135,13 @@ func TestHyperShiftGuestAuthorizesMetrics(t *testing.T) {
 		CreateToken(e.ctx(), operatorName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
 	e.mustServeEndpoints(httpCheck{"/metrics", token.Status.Token, http.StatusUnauthorized})
-	asked := e.requests(e.began, func(r request) bool {
+	reviews := e.requests(e.began, func(r request) bool {
 		return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.Resource)
 	})
-	if len(asked) == 0 {
+	if len(reviews) == 0 {
 		t.Error("the operator sent no reviews")
 	}
-	for _, r := range asked {
+	for _, r := range reviews {
 		if r.Cluster != e.guest {
 			t.Errorf("the operator sent a review to the wrong cluster: %s", r)
 		}

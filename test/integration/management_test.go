@@ -203,15 +203,15 @@ func TestRBACPrecedesWorkloads(t *testing.T) {
 			return slices.Contains(resources, r.Resource)
 		})
 	}
-	rights := created("serviceaccounts", "roles", "rolebindings", "clusterroles",
+	rbac := created("serviceaccounts", "roles", "rolebindings", "clusterroles",
 		"clusterrolebindings")
 	workloads := created("deployments", "daemonsets")
-	if len(rights) < 14 || len(workloads) != 3 {
-		t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rights),
+	if len(rbac) < 14 || len(workloads) != 3 {
+		t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rbac),
 			len(workloads))
 	}
 	first := slices.MinFunc(workloads, func(a, b request) int { return a.Time.Compare(b.Time) })
-	for _, r := range rights {
+	for _, r := range rbac {
 		if r.Time.After(first.Time) {
 			t.Errorf("%s precedes %s", first, r)
 		}

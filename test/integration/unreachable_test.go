@@ -37,18 +37,18 @@ func statusFault(service simulator.Service, code int) simulator.Fault {
 	return simulator.Fault{Mode: simulator.Status, Service: service, Status: code}
 }
 
-// answersStatus returns an outage in which the named service returns an HTTP status.
-func answersStatus(name string, service simulator.Service, code int) outageCase {
+// returnsStatus returns an outage in which the named service returns an HTTP status.
+func returnsStatus(name string, service simulator.Service, code int) outageCase {
 	status := strconv.Itoa(code)
 	return outageCase{
-		name + " answers " + status, unreachableReason, statusFault(service, code), "HTTP " + status,
+		name + " returns " + status, unreachableReason, statusFault(service, code), "HTTP " + status,
 	}
 }
 
-// answersGarbage returns an outage in which the named service returns no JSON.
-func answersGarbage(name string, service simulator.Service) outageCase {
+// returnsGarbage returns an outage in which the named service returns no JSON.
+func returnsGarbage(name string, service simulator.Service) outageCase {
 	fault := simulator.Fault{Mode: simulator.Garbage, Service: service}
-	return outageCase{name + " answers garbage", unreachableReason, fault, notOpenStack}
+	return outageCase{name + " returns garbage", unreachableReason, fault, notOpenStack}
 }
 
 // closesConnections returns an outage in which a service, or any without one, ends connections.
@@ -80,9 +80,9 @@ func commonOutages() []outageCase {
 	return []outageCase{
 		refusesConnections(),
 		closesConnections("connection reset at once", simulator.ResetConnect, ""),
-		answersStatus("Keystone", simulator.Identity, http.StatusServiceUnavailable),
+		returnsStatus("Keystone", simulator.Identity, http.StatusServiceUnavailable),
 		refusesLogin("login refused", http.StatusUnauthorized),
-		answersGarbage("Keystone", simulator.Identity),
+		returnsGarbage("Keystone", simulator.Identity),
 		badCertificate("certificate of another host", "", "host name"),
 	}
 }
@@ -90,7 +90,7 @@ func commonOutages() []outageCase {
 // outagesAtStart returns outages of each kind. Successive messages differ.
 func outagesAtStart() []outageCase {
 	return append(commonOutages(),
-		answersStatus("Manila", simulator.Share, http.StatusInternalServerError),
+		returnsStatus("Manila", simulator.Share, http.StatusInternalServerError),
 		closesConnections("Manila resets requests", simulator.Reset, simulator.Share))
 }
 
@@ -101,9 +101,9 @@ func laterOutages() []outageCase {
 		badCertificate("certificate expired", simulator.Expired, "expired"),
 		badCertificate("certificate of an unknown CA", simulator.OtherCA, "unknown authority"),
 		refusesLogin("login forbidden", http.StatusForbidden),
-		answersStatus("Manila", simulator.Share, http.StatusBadGateway),
-		answersGarbage("Manila", simulator.Share),
-		closesConnections("Manila breaks off its answers", simulator.Truncated, simulator.Share),
+		returnsStatus("Manila", simulator.Share, http.StatusBadGateway),
+		returnsGarbage("Manila", simulator.Share),
+		closesConnections("Manila breaks off its responses", simulator.Truncated, simulator.Share),
 	}
 }
 
