@@ -93,13 +93,21 @@ func TestEveryDriverIsCovered(t *testing.T) {
 	}
 }
 
-// sampleValues returns a value for each early placeholder that would be a number without quotes.
-func sampleValues() map[flavour.Side]map[string]string {
+// filled returns the assets with a value for each early placeholder. The value would be a number
+// without quotes.
+func filled(t *testing.T, b *bundle.Bundle) []bundle.Asset {
+	t.Helper()
 	values := map[string]string{}
 	for _, name := range bundle.Early() {
 		values[name] = "4.20"
 	}
-	return map[flavour.Side]map[string]string{flavour.ControlPlane: values, flavour.Guest: values}
+	result, err := b.Fill(map[flavour.Side]map[string]string{
+		flavour.ControlPlane: values, flavour.Guest: values,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Assets()
 }
 
 func decode(t *testing.T, text []byte) runtime.Object {
@@ -123,11 +131,7 @@ func decode(t *testing.T, text []byte) runtime.Object {
 func TestEveryObjectDecodesStrictly(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
-		filled, err := b.Fill(sampleValues())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, asset := range filled.Assets() {
+		for _, asset := range filled(t, b) {
 			if asset.Role == bundle.ServiceMonitor {
 				var object unstructured.Unstructured
 				if err := yaml.UnmarshalStrict(asset.Data, &object.Object); err != nil ||
@@ -144,11 +148,7 @@ func TestEveryObjectDecodesStrictly(t *testing.T) {
 func TestOnlyLatePlaceholdersRemain(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
-		filled, err := b.Fill(sampleValues())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, asset := range filled.Assets() {
+		for _, asset := range filled(t, b) {
 			for _, name := range bundle.Placeholders(asset.Data) {
 				if !slices.Contains(bundle.Late(), name) {
 					t.Errorf("%s: ${%s} remains", asset.Name, name)

@@ -24,6 +24,17 @@ spec:
       - {name: v, emptyDir: {}}
 `
 
+// wantText expects a result without error.
+func wantText(t *testing.T, want string, got []byte, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
 func TestMergeUsesTheKeysOfLists(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ object, patch, want string }{
@@ -79,12 +90,7 @@ spec:
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := patch.Merge([]byte(test.object), []byte(test.patch))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, string(got)); diff != "" {
-				t.Error(diff)
-			}
+			wantText(t, test.want, got, err)
 		})
 	}
 }
@@ -94,13 +100,7 @@ func TestMergeReplacesListsOfAnUnknownKind(t *testing.T) {
 	t.Parallel()
 	const object = "{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a}]}}"
 	got, err := patch.Merge([]byte(object), []byte("spec: {list: [{name: b}]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "apiVersion: example.com/v1\nkind: Thing\nspec:\n  list:\n  - name: b\n"
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Error(diff)
-	}
+	wantText(t, "apiVersion: example.com/v1\nkind: Thing\nspec:\n  list:\n  - name: b\n", got, err)
 }
 
 func TestJSON6902AppliesPathsRelativeToAPointer(t *testing.T) {
@@ -122,12 +122,7 @@ func TestJSON6902AppliesPathsRelativeToAPointer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := patch.JSON6902([]byte(object), []byte(test.patch), test.at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, string(got)); diff != "" {
-				t.Error(diff)
-			}
+			wantText(t, test.want, got, err)
 		})
 	}
 }
@@ -136,8 +131,7 @@ func TestMistakesInPatchesAreReported(t *testing.T) {
 	t.Parallel()
 	merge := func(p string) error { _, err := patch.Merge([]byte(deployment), []byte(p)); return err }
 	apply := func(p string) error {
-		_, err := patch.JSON6902([]byte(deployment), []byte(p),
-			"")
+		_, err := patch.JSON6902([]byte(deployment), []byte(p), "")
 		return err
 	}
 	tests := map[string]struct {
@@ -169,9 +163,6 @@ b: ${RELEASE_VERSION}
 a: {<<: {y: 1}, x: "0777", z: "yes"}
 c: ["--v=${LOG_LEVEL}", 0644]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := `a:
   x: "0777"
   "y": 1
@@ -181,16 +172,9 @@ c:
 - "--v=${LOG_LEVEL}"
 - 420
 `
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Error(diff)
-	}
+	wantText(t, want, got, err)
 	again, err := patch.Canonical(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(again)); diff != "" {
-		t.Errorf("a second pass changes the text: %s", diff)
-	}
+	wantText(t, want, again, err)
 	for _, bad := range []string{"", "# only a comment", "[a]", "a: b: c"} {
 		if _, err := patch.Canonical([]byte(bad)); err == nil {
 			t.Errorf("Canonical(%q) accepted it", bad)
