@@ -10,6 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// replaceFile is the work of a process that changes a file and waits for its end.
+func replaceFile(ctx context.Context, file string) error {
+	err := os.WriteFile(file, []byte("new"), 0o600)
+	<-ctx.Done()
+	return err
+}
+
 func TestChangedFileEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string][]byte{
@@ -29,11 +36,7 @@ func TestChangedFileEndsTheProcess(t *testing.T) {
 				if p.Config != o.Config || p.Events == nil || p.Clock == nil {
 					t.Errorf("given %+v", p)
 				}
-				if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
-					t.Error(err)
-				}
-				<-ctx.Done()
-				return nil
+				return replaceFile(ctx, file)
 			})
 			if err != nil {
 				t.Errorf("got %v, want none", err)
@@ -51,11 +54,7 @@ func TestNewFileEndsTheProcess(t *testing.T) {
 	o := newAPIServer(t).options()
 	o.RestartOn = map[string][]byte{file: nil}
 	err := Run(bounded(t), o, func(ctx context.Context, _ Process) error {
-		if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
-			t.Error(err)
-		}
-		<-ctx.Done()
-		return nil
+		return replaceFile(ctx, file)
 	})
 	if err != nil {
 		t.Errorf("got %v, want none", err)
