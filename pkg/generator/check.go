@@ -60,29 +60,28 @@ func (a *assembly) checkOwnName(asset *asset, field, name string) error {
 // checkRole reports an object with the role or the side of another controller: each kind has one
 // writer, which reads the objects of one side.
 func checkRole(asset *asset) error {
-	want := bundle.Static
-	side := asset.Side
-	switch asset.kind() {
-	case "Deployment":
-		want, side = bundle.ControllerWorkload, flavour.ControlPlane
-	case "DaemonSet":
-		want, side = bundle.NodeWorkload, flavour.Guest
-	case "StorageClass":
-		want, side = bundle.StorageClass, flavour.Guest
-	case "VolumeSnapshotClass":
-		want, side = bundle.SnapshotClass, flavour.Guest
-	case "ServiceMonitor":
-		want, side = bundle.ServiceMonitor, flavour.ControlPlane
-	case "CSIDriver":
-		want, side = bundle.CSIDriver, flavour.Guest
+	type place struct {
+		role bundle.Role
+		side flavour.Side
 	}
-	if asset.Role != want {
+	want, ok := map[string]place{
+		"Deployment":          {bundle.ControllerWorkload, flavour.ControlPlane},
+		"DaemonSet":           {bundle.NodeWorkload, flavour.Guest},
+		"StorageClass":        {bundle.StorageClass, flavour.Guest},
+		"VolumeSnapshotClass": {bundle.SnapshotClass, flavour.Guest},
+		"ServiceMonitor":      {bundle.ServiceMonitor, flavour.ControlPlane},
+		"CSIDriver":           {bundle.CSIDriver, flavour.Guest},
+	}[asset.kind()]
+	if !ok {
+		want = place{bundle.Static, asset.Side}
+	}
+	if asset.Role != want.role {
 		return errorAt(asset.at, "%q is a %s: its role is %q, not %q",
-			asset.Name, asset.kind(), want, asset.Role)
+			asset.Name, asset.kind(), want.role, asset.Role)
 	}
-	if asset.Side != side {
+	if asset.Side != want.side {
 		return errorAt(asset.at, "%q is a %s: its side is %q, not %q; "+
-			"the operator would not create it there", asset.Name, asset.kind(), side, asset.Side)
+			"the operator would not create it there", asset.Name, asset.kind(), want.side, asset.Side)
 	}
 	return nil
 }

@@ -18,14 +18,26 @@ type driver struct {
 	ClusterPrefix string            `json:"clusterPrefix"`
 	CompanionOf   string            `json:"companionOf"`
 	Flavours      []flavour.Flavour `json:"flavours"`
-	Controller    *driverPart       `json:"controller"`
-	Node          *driverPart       `json:"node"`
+	perPart[*driverPart]
 }
 
 const (
 	controllerPart = "controller"
 	nodePart       = "node"
 )
+
+// perPart contains a value for each part of a driver.
+type perPart[T any] struct {
+	Controller T `json:"controller"`
+	Node       T `json:"node"`
+}
+
+func (p perPart[T]) part(name string) T {
+	if name == controllerPart {
+		return p.Controller
+	}
+	return p.Node
+}
 
 // parts yields the parts of the driver, in a fixed order.
 func (d driver) parts() iter.Seq2[string, *driverPart] {
@@ -41,11 +53,7 @@ func (d driver) parts() iter.Seq2[string, *driverPart] {
 
 // part returns a part of the driver, or an empty one if the driver does not have it.
 func (d driver) part(name string) *driverPart {
-	p := d.Node
-	if name == controllerPart {
-		p = d.Controller
-	}
-	return cmp.Or(p, &driverPart{})
+	return cmp.Or(d.perPart.part(name), &driverPart{})
 }
 
 // driverPart describes the Deployment or the DaemonSet of a driver and the objects around it.
@@ -116,17 +124,7 @@ func (p patchEntry) file() string {
 }
 
 // layer is the content of base/layer.yaml and of flavours/<flavour>/layer.yaml.
-type layer struct {
-	Controller layerPart `json:"controller"`
-	Node       layerPart `json:"node"`
-}
-
-func (l layer) part(name string) layerPart {
-	if name == controllerPart {
-		return l.Controller
-	}
-	return l.Node
-}
+type layer = perPart[layerPart]
 
 // layerPart is what a layer does for drivers that have the part.
 type layerPart struct {
@@ -136,24 +134,15 @@ type layerPart struct {
 	Drop     []string     `json:"drop"`
 }
 
-// sidecar is the content of sidecars/<name>/sidecar.yaml. Controller and Node are the files of its
-// container in a workload, if any.
+// sidecar is the content of sidecars/<name>/sidecar.yaml.
 type sidecar struct {
-	Controller string                `json:"controller"`
-	Node       string                `json:"node"`
-	Traits     []string              `json:"traits"`
-	Metrics    *metricsName          `json:"metrics"`
-	Volumes    string                `json:"volumes"` // a list of pod volumes
-	Add        []addition            `json:"add"`
-	With       map[string][]addition `json:"with"`
-	Each       []patchEntry          `json:"each"` // applied for every use
-}
-
-func (s sidecar) container(part string) string {
-	if part == controllerPart {
-		return s.Controller
-	}
-	return s.Node
+	perPart[string]                       // the files of its container in a workload, if any
+	Traits          []string              `json:"traits"`
+	Metrics         *metricsName          `json:"metrics"`
+	Volumes         string                `json:"volumes"` // a list of pod volumes
+	Add             []addition            `json:"add"`
+	With            map[string][]addition `json:"with"`
+	Each            []patchEntry          `json:"each"` // applied for every use
 }
 
 // metricsName names the exposed port and the proxy of a sidecar's metrics.

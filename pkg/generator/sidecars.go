@@ -90,7 +90,7 @@ func (a *assembly) addSidecar(
 	if !known {
 		return from.errorf("unknown sidecar %q", use.Use)
 	}
-	if added.content.container(part) == "" {
+	if added.content.part(part) == "" {
 		return from.errorf("sidecar %q has no container for the %s part", use.Use, part)
 	}
 	if err := a.addContainer(from, part, added, use.Args, values); err != nil {
@@ -114,7 +114,7 @@ func (a *assembly) addSidecar(
 func (a *assembly) addContainer(
 	from source, part string, added manifest[sidecar], args []string, values map[string]string,
 ) error {
-	layer, err := a.read(added.beside(added.content.container(part)), values)
+	layer, err := a.read(added.beside(added.content.part(part)), values)
 	if err != nil {
 		return err
 	}
