@@ -17,7 +17,7 @@ import (
 
 const sampleIndex = `assets:
 - {name: sa.yaml, role: static, side: guest}
-- {name: role.yaml, role: static, side: controller}
+- {name: role.yaml, role: static, side: controlPlane}
 - {name: node.yaml, role: nodeWorkload, side: guest}
 `
 

@@ -6,7 +6,7 @@ type Side string
 
 const (
 	// ControlPlane is where the driver's controllers run: on HyperShift the management cluster.
-	ControlPlane Side = "controller"
+	ControlPlane Side = "controlPlane"
 	// Guest is where pods use the volumes.
 	Guest Side = "guest"
 )

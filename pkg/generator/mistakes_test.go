@@ -100,11 +100,11 @@ func serviceMistakes() map[string]mistake {
 			edits: []edit{
 				{
 					one, csidriver,
-					csidriver + "  - {file: base/class.yaml, side: controller, role: storageClass}\n",
+					csidriver + "  - {file: base/class.yaml, side: controlPlane, role: storageClass}\n",
 				},
 				{"drivers/one/base/class.yaml", "", class},
 			},
-			want: one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controller"; the ` +
+			want: one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controlPlane"; the ` +
 				`operator would not create it there`,
 		},
 		"StorageClass of another driver's volumes": {
