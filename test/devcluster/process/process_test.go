@@ -45,7 +45,7 @@ func TestExitErrorShowsTheEndOfTheLog(t *testing.T) {
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	t.Parallel()
 	p := shell(t, `trap "" TERM QUIT; echo ready; while :; do sleep 0.1; done`)
-	for Tail(p.opts.Log) == "" {
+	for Tail(p.opts.Log) == "" { // the trap is not set yet
 		<-time.After(10 * time.Millisecond)
 	}
 	if p.Stop(100*time.Millisecond) || p.Running() || p.Err() == nil {
