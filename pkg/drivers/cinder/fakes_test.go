@@ -73,6 +73,13 @@ func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
 	return f.volume, f.err
 }
 
+// count returns how many probes were sent.
+func (f *fakeCloud) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.probes
+}
+
 func (f *fakeCloud) Changed() bool { return f.changed }
 
 // offer makes probes succeed with zones that enable or disable topology.

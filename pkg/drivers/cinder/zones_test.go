@@ -206,15 +206,10 @@ func TestChangedSecretTriggersAProbe(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	go b.prober.Run(t.Context(), 1)
-	probes := func() int {
-		b.cloud.mu.Lock()
-		defer b.cloud.mu.Unlock()
-		return b.cloud.probes
-	}
-	b.await(t, "the first probes", func() bool { return probes() > 0 && b.prober.Name() != "" })
-	before := probes()
+	b.await(t, "the first probes", func() bool { return b.cloud.count() > 0 && b.prober.Name() != "" })
+	before := b.cloud.count()
 	b.putCredentials(t, keys{cloudsKey: clouds("another")})
-	b.await(t, "the Secret's change", func() bool { return probes() > before })
+	b.await(t, "the Secret's change", func() bool { return b.cloud.count() > before })
 }
 
 // Only ConfigMaps with configuration of the cloud trigger a probe.
@@ -240,19 +235,14 @@ func TestChangedConfigurationTriggersAProbe(t *testing.T) {
 				}
 			}
 			go b.prober.Run(t.Context(), 1)
-			probes := func() int {
-				b.cloud.mu.Lock()
-				defer b.cloud.mu.Unlock()
-				return b.cloud.probes
-			}
-			b.await(t, "the first probes", func() bool { return probes() > 0 })
+			b.await(t, "the first probes", func() bool { return b.cloud.count() > 0 })
 			installed := map[flavour.Flavour]string{
 				flavour.Standalone: "installed-with", flavour.HyperShift: "openstack-cloud-config",
 			}
 			for _, name := range []string{userConfigMap, installed[f]} {
-				before := probes()
+				before := b.cloud.count()
 				b.putConfigMap(t, name, keys{"a": "b"})
-				b.await(t, "the probe that "+name+" asks for", func() bool { return probes() > before })
+				b.await(t, "the probe that "+name+" asks for", func() bool { return b.cloud.count() > before })
 			}
 		})
 	}
