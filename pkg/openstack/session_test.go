@@ -79,8 +79,8 @@ func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
 	}
 }
 
-// connectedWithoutManila returns a cloud without Manila, a client with a session, and the message of
-// its first request.
+// connectedWithoutManila returns a cloud without Manila, a client with a session, and the message
+// of its first request.
 func connectedWithoutManila(
 	t *testing.T, config simulator.Config,
 ) (*fixture, *openstack.Client, string) {
