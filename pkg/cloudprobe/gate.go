@@ -7,8 +7,9 @@ import (
 	"time"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/apiserver/jsonpatch"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 // How long a probe may take before a condition reports that it is pending. Without a driver and
@@ -54,34 +55,34 @@ func (g *Gate) patience(first bool) time.Duration {
 	return laterPatience
 }
 
-func (p *Probe) disabledType() string { return p.Service + "ControllerDisabled" }
-
 // gate starts the driver if it is available. It returns the condition that disables the driver, or
 // none: the status of that condition is never False, because CSO evaluates only the type.
-func (p *Probe) gate(ctx context.Context, o outcome) ([]*condition, error) {
-	if !o.failed() && o.Available {
+func (p *Probe) gate(ctx context.Context, o outcome) ([]*cluster.Condition, error) {
+	if o.err == nil && o.Available {
 		p.Gate.start()
 	}
 	_, status, _, err := p.Operator.GetOperatorState()
 	if err != nil {
 		return nil, err
 	}
+	name := p.Service + "ControllerDisabled"
 	i := slices.IndexFunc(status.Conditions,
-		func(c opv1.OperatorCondition) bool { return c.Type == p.disabledType() })
-	c := applyopv1.OperatorCondition().WithType(p.disabledType()).WithStatus(opv1.ConditionTrue)
+		func(c opv1.OperatorCondition) bool { return c.Type == name })
+	disabled := func(reason, message string) []*cluster.Condition {
+		return []*cluster.Condition{cluster.NewCondition(name, opv1.ConditionTrue, reason, message)}
+	}
 	switch {
-	case !o.failed() && !o.Available:
-		return []*condition{c.WithReason(o.Reason).WithMessage(o.Message)}, nil
-	case o.failed() && !p.Gate.started:
-		return []*condition{c.WithReason(o.reason()).WithMessage(o.err.Error())}, nil
+	case o.err == nil && !o.Available:
+		return disabled(o.Reason, o.Message), nil
+	case o.err != nil && !p.Gate.started:
+		return disabled(o.reason(), o.err.Error()), nil
 	case i < 0:
 		return nil, nil
-	case o.failed(): // an outage does not change what the last successful probe found
-		before := status.Conditions[i]
-		return []*condition{c.WithReason(before.Reason).WithMessage(before.Message)}, nil
+	case o.err != nil: // an outage does not change what the last successful probe found
+		return disabled(status.Conditions[i].Reason, status.Conditions[i].Message), nil
 	}
 	// Remove the condition of another field manager, such as an earlier release: Apply does not.
 	path := fmt.Sprintf("/status/conditions/%d", i)
-	test := jsonpatch.NewTestCondition(path+"/type", p.disabledType())
+	test := jsonpatch.NewTestCondition(path+"/type", name)
 	return nil, p.Operator.PatchOperatorStatus(ctx, jsonpatch.New().WithRemove(path, test))
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -15,12 +15,10 @@ import (
 var ErrPending = errors.New("OpenStack has not answered yet. If this persists, check the route " +
 	"between cluster and cloud, and Proxy/cluster (on HyperShift the management cluster's)")
 
-type condition = applyopv1.OperatorConditionApplyConfiguration
-
 // publish writes the conditions and, if the reason changed, an event. It starts the driver first if
 // the Gate waited for this outcome.
 func (p *Probe) publish(ctx context.Context, o outcome) error {
-	conditions := []*condition{p.reachable(o)}
+	conditions := []*cluster.Condition{p.reachable(o)}
 	if p.Gate != nil {
 		disabled, err := p.gate(ctx, o)
 		if err != nil {
@@ -28,20 +26,19 @@ func (p *Probe) publish(ctx context.Context, o outcome) error {
 		}
 		conditions = append(conditions, disabled...)
 	}
-	status := applyopv1.OperatorStatus().WithConditions(conditions...)
-	if err := p.Operator.ApplyOperatorStatus(ctx, p.FieldManager, status); err != nil {
-		return err
+	err := cluster.ApplyConditions(ctx, p.Operator, p.FieldManager, conditions...)
+	if err == nil {
+		p.recordEvent(o)
 	}
-	p.recordEvent(o)
-	return nil
+	return err
 }
 
-func (p *Probe) reachable(o outcome) *condition {
-	c := applyopv1.OperatorCondition().WithType(p.Service + "CloudReachable")
+func (p *Probe) reachable(o outcome) *cluster.Condition {
+	name := p.Service + "CloudReachable"
 	if o.err != nil {
-		return c.WithStatus(opv1.ConditionFalse).WithReason(o.reason()).WithMessage(o.err.Error())
+		return cluster.NewCondition(name, opv1.ConditionFalse, o.reason(), o.err.Error())
 	}
-	return c.WithStatus(opv1.ConditionTrue).WithReason("AsExpected").WithMessage("OpenStack answers")
+	return cluster.NewCondition(name, opv1.ConditionTrue, "AsExpected", "OpenStack answers")
 }
 
 func (p *Probe) recordEvent(o outcome) {

@@ -58,6 +58,25 @@ func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factor
 	}
 }
 
+// Condition is a condition to apply to the ClusterCSIDriver.
+type Condition = applyopv1.OperatorConditionApplyConfiguration
+
+// NewCondition returns a complete condition.
+func NewCondition(
+	conditionType string, status opv1.ConditionStatus, reason, message string,
+) *Condition {
+	return applyopv1.OperatorCondition().
+		WithType(conditionType).WithStatus(status).WithReason(reason).WithMessage(message)
+}
+
+// ApplyConditions makes these the conditions of a field manager.
+func ApplyConditions(
+	ctx context.Context, client v1helpers.OperatorClient, manager string, conditions ...*Condition,
+) error {
+	status := applyopv1.OperatorStatus().WithConditions(conditions...)
+	return client.ApplyOperatorStatus(ctx, manager, status)
+}
+
 // StorageClassState returns spec.storageClassState of the ClusterCSIDriver. It returns Managed if
 // the ClusterCSIDriver is not in the cache, and an error for an unknown value.
 func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, error) {

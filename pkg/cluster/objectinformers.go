@@ -4,14 +4,51 @@ import (
 	"reflect"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
+
+// Object is an object in the cache of its informer.
+type Object[T any] struct {
+	factory.Informer
+	// Name is the name of the object for messages.
+	Name   string
+	lister interface{ Get(key string) (*T, error) }
+	key    string
+}
+
+// Get returns the object, or nil if the cache does not contain it.
+func (o Object[T]) Get() *T {
+	object, _ := o.lister.Get(o.key) // the only error of a cache is NotFound
+	return object
+}
+
+// Secret returns a Secret of a side.
+func (c *Cluster) Secret(side flavour.Side, namespace, name string) Object[corev1.Secret] {
+	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets()
+	return Object[corev1.Secret]{
+		secrets.Informer(), c.Name(side, "Secret", namespace, name),
+		secrets.Lister().Secrets(namespace), name,
+	}
+}
+
+// ConfigMap returns a ConfigMap of a side.
+func (c *Cluster) ConfigMap(side flavour.Side, namespace, name string) Object[corev1.ConfigMap] {
+	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
+	return Object[corev1.ConfigMap]{
+		configMaps.Informer(), c.Name(side, "ConfigMap", namespace, name),
+		configMaps.Lister().ConfigMaps(namespace), name,
+	}
+}
 
 // ObjectInformers creates informers of single objects. They watch only the object with that name,
 // because the namespaces of operators, above all the namespace of a hosted control plane, contain

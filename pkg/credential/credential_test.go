@@ -136,7 +136,7 @@ func (b *fixture) put(password string) {
 		30*time.Second,
 		true,
 		func(context.Context) (bool, error) {
-			current := b.w.current()
+			current := b.w.source.Get()
 			return current != nil && digestOf(current.Data) == digestOf(secret.Data), nil
 		},
 	)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -79,8 +78,7 @@ type Watcher struct {
 	Metrics Metrics
 
 	Options
-	name    string
-	secrets coreinformers.SecretInformer
+	source  cluster.Object[corev1.Secret]
 	changes notifier
 
 	mu sync.Mutex
@@ -101,31 +99,31 @@ type Watcher struct {
 
 // New returns a Watcher.
 func New(o Options) *Watcher {
-	namespace := o.Cluster.Namespaces.ControlPlane
+	c := o.Cluster
 	w := &Watcher{
-		Options: o,
-		Metrics: newMetrics(),
-		name:    o.Cluster.Name(flavour.ControlPlane, "Secret", namespace, o.Secret),
-		secrets: o.Cluster.Side(flavour.ControlPlane).
-			ObjectInformers.For(namespace, o.Secret).
-			Core().
-			V1().
-			Secrets(),
+		Options:  o,
+		Metrics:  newMetrics(),
+		source:   c.Secret(flavour.ControlPlane, c.Namespaces.ControlPlane, o.Secret),
 		attempts: map[digest]*attempt{},
 	}
 	w.Controller = factory.New().
-		WithBareInformers(o.Cluster.Operator.Informer()).
-		WithInformers(append([]factory.Informer{w.secrets.Informer()}, o.Informers...)...).
-		WithSync(cluster.WhileManaged(o.Cluster.Operator, w.sync)).
+		WithBareInformers(c.Operator.Informer()).
+		WithInformers(w.source.Informer).
+		WithInformers(o.Informers...).
+		WithSync(cluster.WhileManaged(c.Operator, w.sync)).
 		ResyncEvery(o.Interval).
 		ToController(o.Service+"CredentialsController", o.Events)
 	return w
 }
 
 // Holds returns true if pods must keep their old credentials for now: the Watcher is testing the
-// content of the Secret, OpenStack has not accepted it, and the time Wait has not passed.
+// content of the Secret, OpenStack has not accepted it, and the time Wait has not passed. A missing
+// Secret, nil, is not held.
 func (w *Watcher) Holds(secret *corev1.Secret) bool {
-	content, current := digestOf(secret.Data), w.current()
+	if secret == nil {
+		return false
+	}
+	content, current := digestOf(secret.Data), w.source.Get()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.accepted != nil && *w.accepted == content {
@@ -141,13 +139,3 @@ func (w *Watcher) Holds(secret *corev1.Secret) bool {
 
 // Informer returns an informer that triggers a sync when the result of Holds may have changed.
 func (w *Watcher) Informer() factory.Informer { return &w.changes }
-
-// current returns the cached Secret, or nil.
-func (w *Watcher) current() *corev1.Secret {
-	namespace := w.Cluster.Namespaces.ControlPlane
-	secret, err := w.secrets.Lister().Secrets(namespace).Get(w.Secret)
-	if err != nil { // the only error of a cache is NotFound
-		return nil
-	}
-	return secret
-}

@@ -9,7 +9,8 @@ import (
 	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 const (
@@ -40,30 +41,25 @@ func steps() []time.Duration {
 }
 
 // checkExpiry returns the condition about the expiry, which it requests at long intervals.
-func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionApplyConfiguration {
+func (w *Watcher) checkExpiry(ctx context.Context) *cluster.Condition {
 	if now := w.Clock.Now(); !now.Before(w.expiry.next) {
 		bounded, cancel := context.WithTimeout(ctx, firstTry)
 		defer cancel()
 		at, err := w.client.Expiry(bounded)
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("OpenStack did not report when the credentials expire",
-				"secret", w.name, "reason", err.Error())
+				"secret", w.source.Name, "reason", err.Error())
 			w.expiry.next = now.Add(retryInterval)
 		} else {
 			w.expiry.at, w.expiry.next = at, now.Add(expiryInterval)
 		}
 	}
-	condition := applyopv1.OperatorCondition().WithType(w.Service + "CredentialsExpireSoon").
-		WithStatus(opv1.ConditionFalse).
-		WithReason(reasonAsExpected).
-		WithMessage("OpenStack reports no expiry of the credentials within 14 days")
+	name := w.Service + "CredentialsExpireSoon"
 	w.Metrics.observe(w.Service, w.expiry.at, w.Clock.Now())
-	if w.expiry.at.IsZero() {
-		return condition
-	}
 	left := w.expiry.at.Sub(w.Clock.Now())
-	if left > warnBefore {
-		return condition
+	if w.expiry.at.IsZero() || left > warnBefore {
+		return cluster.NewCondition(name, opv1.ConditionFalse, reasonAsExpected,
+			"OpenStack reports no expiry of the credentials within 14 days")
 	}
 	reason, verb := "ExpiresSoon", "expires"
 	if left <= 0 {
@@ -72,12 +68,12 @@ func (w *Watcher) checkExpiry(ctx context.Context) *applyopv1.OperatorConditionA
 	message := fmt.Sprintf(
 		"The application credential in %s %s at %s. Create a new one, and update the "+
 			"source of the Secret",
-		w.name,
+		w.source.Name,
 		verb,
 		w.expiry.at.UTC().Format(expiryFormat),
 	)
 	w.warn(left, message)
-	return condition.WithStatus(opv1.ConditionTrue).WithReason(reason).WithMessage(message)
+	return cluster.NewCondition(name, opv1.ConditionTrue, reason, message)
 }
 
 // warn emits an event when the remaining time becomes shorter than a step.

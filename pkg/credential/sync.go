@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -28,9 +28,10 @@ const (
 func (w *Watcher) acceptedType() string { return w.Service + "CredentialsAccepted" }
 
 func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	secret := w.current()
+	secret := w.source.Get()
 	if secret == nil {
-		failure := &openstack.Error{Reason: openstack.InvalidCredentials, Message: w.name + " is missing"}
+		message := w.source.Name + " is missing"
+		failure := &openstack.Error{Reason: openstack.InvalidCredentials, Message: message}
 		return w.report(ctx, w.rejected(failure, ""))
 	}
 	content := digestOf(secret.Data)
@@ -44,9 +45,8 @@ func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	if err != nil {
 		return w.report(ctx, w.rejected(err, w.consequence(content)))
 	}
-	accepted := applyopv1.OperatorCondition().WithType(w.acceptedType()).
-		WithStatus(opv1.ConditionTrue).
-		WithReason(reasonAsExpected).WithMessage("OpenStack accepts the credentials in " + w.name)
+	accepted := cluster.NewCondition(w.acceptedType(), opv1.ConditionTrue, reasonAsExpected,
+		"OpenStack accepts the credentials in "+w.source.Name)
 	return w.report(ctx, accepted, w.checkExpiry(ctx))
 }
 
@@ -88,7 +88,7 @@ func (w *Watcher) remainingWait(content digest) time.Duration {
 // openClient creates the client for a new content.
 func (w *Watcher) openClient(content digest, secret *corev1.Secret) {
 	if w.client == nil || w.opened != content {
-		w.secret = openstack.Secret{Name: w.name, Data: secret.Data}
+		w.secret = openstack.Secret{Name: w.source.Name, Data: secret.Data}
 		w.client = w.Open(w.secret)
 		w.opened, w.expiry, w.recheck = content, expiry{}, attempt{tried: w.Clock.Now()}
 	}
@@ -166,33 +166,28 @@ func (w *Watcher) consequence(content digest) string {
 	a := w.attempts[content]
 	switch {
 	case a == nil:
-		return "The driver uses these credentials, from " + w.name
+		return "The driver uses these credentials, from " + w.source.Name
 	case w.Clock.Since(a.since) < w.Wait:
 		return fmt.Sprintf("The driver keeps its old credentials until OpenStack accepts those in %s, "+
-			"for %v at most", w.name, w.Wait)
+			"for %v at most", w.source.Name, w.Wait)
 	}
 	return fmt.Sprintf("OpenStack has not accepted the credentials in %s for %v, so the driver uses "+
-		"them anyway", w.name, w.Wait)
+		"them anyway", w.source.Name, w.Wait)
 }
 
-func (w *Watcher) rejected(
-	failure error, consequence string,
-) *applyopv1.OperatorConditionApplyConfiguration {
+func (w *Watcher) rejected(failure error, consequence string) *cluster.Condition {
 	message := failure.Error()
 	if consequence != "" {
 		message += ". " + consequence
 	}
-	return applyopv1.OperatorCondition().WithType(w.acceptedType()).
-		WithStatus(opv1.ConditionFalse).
-		WithReason(string(openstack.ReasonOf(failure))).WithMessage(message)
+	reason := string(openstack.ReasonOf(failure))
+	return cluster.NewCondition(w.acceptedType(), opv1.ConditionFalse, reason, message)
 }
 
 // report writes the conditions, and emits an event when the first of them has changed.
-func (w *Watcher) report(
-	ctx context.Context, conditions ...*applyopv1.OperatorConditionApplyConfiguration,
-) error {
-	status := applyopv1.OperatorStatus().WithConditions(conditions...)
-	if err := w.Cluster.Operator.ApplyOperatorStatus(ctx, w.Name(), status); err != nil {
+func (w *Watcher) report(ctx context.Context, conditions ...*cluster.Condition) error {
+	err := cluster.ApplyConditions(ctx, w.Cluster.Operator, w.Name(), conditions...)
+	if err != nil {
 		return err
 	}
 	accepted, before := conditions[0], w.message

@@ -6,8 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
@@ -26,7 +24,7 @@ type RolloutInput struct {
 	// Kind and Name of the object. It is in the namespace of the workload.
 	Kind, Name string
 	// content returns the part of the cached object that is hashed, nil if the object is missing.
-	content func() (any, error)
+	content func() any
 	// hold returns true while a workload keeps the hash of earlier content; nil means never.
 	hold func() bool
 	// use adds the object to the pods, unless the asset does so. annotations belong to the workload.
@@ -37,24 +35,22 @@ type RolloutInput struct {
 // without a missing Secret, and rolls out when the Secret is created. A Secret that is deleted
 // later causes no rollout until it exists again with other content.
 func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
-	namespace := c.Namespaces.On(side)
-	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets()
-	content := func() (any, error) {
-		secret, err := secrets.Lister().Secrets(namespace).Get(name)
-		if err != nil {
-			return nil, ignoreNotFound(err)
+	secret := c.Secret(side, c.Namespaces.On(side), name)
+	content := func() any {
+		if found := secret.Get(); found != nil {
+			return found.Data
 		}
-		return secret.Data, nil
+		return nil
 	}
 	return Workload{
-		Informers:     []factory.Informer{secrets.Informer()},
+		Informers:     []factory.Informer{secret.Informer},
 		RolloutInputs: []RolloutInput{{Kind: "Secret", Name: name, content: content}},
 	}
 }
 
 // Acceptance decides when pods may use credentials. pkg/credential implements it.
 type Acceptance interface {
-	// Holds returns true while pods with other credentials must keep them.
+	// Holds returns true while pods with other credentials must keep them. It returns false for nil.
 	Holds(*corev1.Secret) bool
 	// Informer triggers a sync when the result of Holds may change.
 	Informer() factory.Informer
@@ -65,31 +61,27 @@ type Acceptance interface {
 func CredentialsHash(
 	c *cluster.Cluster, side flavour.Side, name string, accepted Acceptance,
 ) Workload {
-	namespace := c.Namespaces.On(side)
-	informers := c.Side(side).ObjectInformers.For(namespace, name).Core().V1()
-	secrets := informers.Secrets().Lister().Secrets(namespace)
-	w := SecretHash(c, side, name)
+	secret, w := c.Secret(side, c.Namespaces.On(side), name), SecretHash(c, side, name)
 	w.Informers = append(w.Informers, accepted.Informer())
-	w.RolloutInputs[0].hold = func() bool {
-		secret, err := secrets.Get(name)
-		return err == nil && accepted.Holds(secret)
-	}
+	w.RolloutInputs[0].hold = func() bool { return accepted.Holds(secret.Get()) }
 	return w
 }
 
 // ConfigMapHash is SecretHash for a ConfigMap.
 func ConfigMapHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
-	namespace := c.Namespaces.On(side)
-	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
-	content := func() (any, error) {
-		data, err := dataOf(configMaps, namespace, name)
-		if err != nil || data == nil {
-			return nil, err
+	configMap := c.ConfigMap(side, c.Namespaces.On(side), name)
+	content := func() any {
+		switch found := configMap.Get(); {
+		case found == nil:
+			return nil
+		case found.Data == nil:
+			return map[string]string{}
+		default:
+			return found.Data
 		}
-		return data, nil
 	}
 	return Workload{
-		Informers:     []factory.Informer{configMaps.Informer()},
+		Informers:     []factory.Informer{configMap.Informer},
 		RolloutInputs: []RolloutInput{{Kind: "ConfigMap", Name: name, content: content}},
 	}
 }
@@ -102,44 +94,21 @@ const trustedCAKey = "ca-bundle.crt"
 // changes. It mounts nothing until the cluster network operator has written the bundle into the
 // ConfigMap.
 func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workload {
-	namespace := c.Namespaces.On(side)
-	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
-	content := func() (any, error) {
-		data, err := dataOf(configMaps, namespace, name)
-		if _, injected := data[trustedCAKey]; err != nil || !injected {
-			return nil, err
+	w := ConfigMapHash(c, side, name)
+	input := &w.RolloutInputs[0]
+	all := input.content
+	input.content = func() any {
+		data, _ := all().(map[string]string)
+		if _, injected := data[trustedCAKey]; !injected {
+			return nil
 		}
-		return data, nil
+		return data
 	}
-	use := func(pod *corev1.PodSpec, annotations map[string]string) error {
+	input.use = func(pod *corev1.PodSpec, annotations map[string]string) error {
 		containers := strings.Split(annotations["config.openshift.io/inject-proxy-cabundle"], ",")
 		return v1helpers.InjectTrustedCAIntoContainers(pod, name, containers)
 	}
-	return Workload{
-		Informers:     []factory.Informer{configMaps.Informer()},
-		RolloutInputs: []RolloutInput{{Kind: "ConfigMap", Name: name, content: content, use: use}},
-	}
-}
-
-// dataOf returns the data of a cached ConfigMap, nil if the ConfigMap is missing.
-func dataOf(
-	configMaps coreinformers.ConfigMapInformer, namespace, name string,
-) (map[string]string, error) {
-	configMap, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
-	if err != nil {
-		return nil, ignoreNotFound(err)
-	}
-	if configMap.Data == nil {
-		return map[string]string{}, nil
-	}
-	return configMap.Data, nil
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return w
 }
 
 // ObservedProxy sets the proxy variables of the cluster in the containers that the annotation

@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,8 +46,11 @@ func Release(
 		version:     version,
 	}
 	return Workload{
-		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error { return r.report(d) },
-		Informers:  []factory.Informer{operator.Informer()},
+		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
+			r.report(d)
+			return nil
+		},
+		Informers: []factory.Informer{operator.Informer()},
 	}
 }
 
@@ -58,43 +60,35 @@ type release struct {
 	operator, version string
 }
 
-func (r release) report(d *appsv1.Deployment) error {
-	desired, err := r.desired()
-	if err != nil {
-		return err
-	}
-	before, err := r.deployments.Deployments(d.Namespace).Get(d.Name)
-	if ignoreNotFound(err) != nil {
-		return fmt.Errorf("reading Deployment %s/%s: %w", d.Namespace, d.Name, err)
-	}
+func (r release) report(d *appsv1.Deployment) {
 	delete(d.Annotations, DesiredVersionAnnotation)
+	desired := r.desired()
 	if desired == "" {
-		return nil
+		return
 	}
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, DesiredVersionAnnotation, desired)
-	exists := err == nil
-	if exists && before.Annotations[DesiredVersionAnnotation] == desired && rolledOut(before) {
+	before, err := r.deployments.Deployments(d.Namespace).Get(d.Name)
+	if err == nil && before.Annotations[DesiredVersionAnnotation] == desired && rolledOut(before) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, VersionAnnotation, desired)
 	}
-	return nil
 }
 
 // desired returns the desired release, "" if it is unknown. While the operator's own Deployment
 // rolls out, its annotation is for the next operator: the old one would report the new release with
 // the old images.
-func (r release) desired() (string, error) {
+func (r release) desired() string {
 	if r.version != "" {
-		return r.version, nil
+		return r.version
 	}
 	operator, err := r.operators.Get(r.operator)
 	if err != nil || !rolledOut(operator) {
-		return "", ignoreNotFound(err)
+		return ""
 	}
 	version := operator.Annotations[DesiredVersionAnnotation]
 	if strings.Contains(version, "${") {
-		return "", nil // a placeholder that was not filled
+		return "" // a placeholder that was not filled
 	}
-	return version, nil
+	return version
 }
 
 // rolledOut returns true if all pods have the current template. The condition alone does not

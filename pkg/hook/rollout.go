@@ -32,12 +32,11 @@ func RollOutDeployment(
 ) Workload {
 	r := newRollout("Deployment", key, recorder, hooks)
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		var current annotations
-		deployment, err := deployments.Deployments(d.Namespace).Get(d.Name)
-		if err == nil {
-			current = annotations{deployment.Annotations, deployment.Spec.Template.Annotations}
+		current, err := deployments.Deployments(d.Namespace).Get(d.Name)
+		if err != nil { // NotFound, the only error of a cache
+			current = &appsv1.Deployment{}
 		}
-		return r.apply(&d.ObjectMeta, &d.Spec.Template, current, err)
+		return r.apply(&d.ObjectMeta, &d.Spec.Template, &current.ObjectMeta, &current.Spec.Template)
 	}}
 }
 
@@ -47,17 +46,13 @@ func RollOutDaemonSet(
 ) Workload {
 	r := newRollout("DaemonSet", key, recorder, hooks)
 	return Workload{DaemonSet: func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
-		var current annotations
-		daemonSet, err := daemonSets.DaemonSets(d.Namespace).Get(d.Name)
-		if err == nil {
-			current = annotations{daemonSet.Annotations, daemonSet.Spec.Template.Annotations}
+		current, err := daemonSets.DaemonSets(d.Namespace).Get(d.Name)
+		if err != nil { // NotFound, the only error of a cache
+			current = &appsv1.DaemonSet{}
 		}
-		return r.apply(&d.ObjectMeta, &d.Spec.Template, current, err)
+		return r.apply(&d.ObjectMeta, &d.Spec.Template, &current.ObjectMeta, &current.Spec.Template)
 	}}
 }
-
-// annotations are the annotations of a workload in the cluster and of its pod template.
-type annotations struct{ workload, template map[string]string }
 
 // rollout is the state of one workload.
 type rollout struct {
@@ -79,13 +74,11 @@ func newRollout(kind string, key *Key, recorder events.Recorder, hooks []Workloa
 	return r
 }
 
-// apply annotates the workload and its pods. err is the error of reading the current workload.
+// apply annotates the workload and its pods. current and pods are those in the cluster.
 func (r *rollout) apply(
-	workload *metav1.ObjectMeta, template *corev1.PodTemplateSpec, current annotations, err error,
+	workload *metav1.ObjectMeta, template *corev1.PodTemplateSpec,
+	current *metav1.ObjectMeta, pods *corev1.PodTemplateSpec,
 ) error {
-	if ignoreNotFound(err) != nil {
-		return fmt.Errorf("reading %s %s/%s: %w", r.kind, workload.Namespace, workload.Name, err)
-	}
 	hashes := map[string]string{}
 	var missing []string
 	for _, input := range r.inputs {
@@ -95,7 +88,7 @@ func (r *rollout) apply(
 		if err != nil {
 			return fmt.Errorf("hashing %s: %w", object, err)
 		}
-		switch last := current.template[annotation]; {
+		switch last := pods.Annotations[annotation]; {
 		case hash == absent && last != "":
 			hash, missing = last, append(missing, object)
 		// With another key, the content may be the same: an upgrade causes one rollout, not two.
@@ -115,15 +108,15 @@ func (r *rollout) apply(
 			return fmt.Errorf("adding %s to the pods: %w", object, err)
 		}
 	}
-	r.reportChanges(workload, current.workload, hashes)
+	r.reportChanges(workload, current.Annotations, hashes)
 	r.reportMissing(workload, missing)
 	return nil
 }
 
 func (r *rollout) hash(input RolloutInput, object string) (string, error) {
-	content, err := input.content()
-	if err != nil || content == nil {
-		return absent, err
+	content := input.content()
+	if content == nil {
+		return absent, nil
 	}
 	return r.key.hash(object, content)
 }

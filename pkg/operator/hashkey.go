@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -32,22 +31,21 @@ const hashKeyDescription = "Key of the hashes in the annotations of the driver's
 type hashKey struct {
 	name, namespace string
 	kube            kubernetes.Interface
-	secrets         corelisters.SecretNamespaceLister
+	secret          cluster.Object[corev1.Secret]
 	operator        v1helpers.OperatorClient
 	key             *hook.Key
 }
 
 // hashKeyController returns the controller that reads or creates the key.
 func (d *driver) hashKeyController(name string) ([]factory.Controller, error) {
-	clients, namespace := d.cluster.Side(flavour.ControlPlane), d.cluster.Namespaces.Operator
-	secretName := d.operatorName + "-hash-key"
-	secrets := clients.ObjectInformers.For(namespace, secretName).Core().V1().Secrets()
+	namespace, secretName := d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
 	k := &hashKey{
-		name: secretName, namespace: namespace, kube: clients.Kube,
-		secrets: secrets.Lister().Secrets(namespace), operator: d.operator, key: d.key,
+		name: secretName, namespace: namespace, kube: d.cluster.Side(flavour.ControlPlane).Kube,
+		secret:   d.cluster.Secret(flavour.ControlPlane, namespace, secretName),
+		operator: d.operator, key: d.key,
 	}
 	controller := factory.New().
-		WithInformers(d.operator.Informer(), secrets.Informer()).
+		WithInformers(d.operator.Informer(), k.secret.Informer).
 		WithSync(d.initialSyncs.track(k.sync)).
 		WithSyncDegradedOnError(d.operator).
 		ToController(name, d.events)
@@ -55,11 +53,7 @@ func (d *driver) hashKeyController(name string) ([]factory.Controller, error) {
 }
 
 func (k *hashKey) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	secret, err := k.secrets.Get(k.name)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading Secret %s/%s: %w", k.namespace, k.name, err)
-	}
-	if err == nil && valid(secret) {
+	if secret := k.secret.Get(); secret != nil && valid(secret) {
 		k.key.Set(secret.Data[hashKeyKey])
 		return nil
 	}

@@ -7,8 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 // managementStateDegraded is the condition of library-go's controller of the management state.
@@ -26,18 +27,15 @@ func (d *driver) managementState(name string) ([]factory.Controller, error) {
 		if err != nil {
 			return err
 		}
-		status := applyopv1.OperatorStatus().WithConditions(d.managementCondition(spec.ManagementState))
-		return d.operator.ApplyOperatorStatus(ctx, name, status)
+		condition := d.managementCondition(spec.ManagementState)
+		return cluster.ApplyConditions(ctx, d.operator, name, condition)
 	}
 	f := factory.New().WithInformers(d.operator.Informer()).WithSync(sync)
 	return []factory.Controller{f.ToController(name, d.events)}, nil
 }
 
-func (d *driver) managementCondition(
-	state opv1.ManagementState,
-) *applyopv1.OperatorConditionApplyConfiguration {
-	ret := applyopv1.OperatorCondition().
-		WithType(managementStateDegraded).WithStatus(opv1.ConditionFalse)
+func (d *driver) managementCondition(state opv1.ManagementState) *cluster.Condition {
+	ret := cluster.NewCondition(managementStateDegraded, opv1.ConditionFalse, "", "")
 	effect := fmt.Sprintf("the operator does not upgrade, repair or configure the driver, and does "+
 		"not update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed", d.Name)
 	switch {

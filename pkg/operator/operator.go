@@ -7,6 +7,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/management"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -132,8 +133,9 @@ func setUp(drivers []*driver, c clock.Clock) error {
 		return err
 	}
 	cloud := openstack.Source{CloudsFile: leader.settings.CloudsFile, CAFiles: leader.settings.CAFiles}
-	if leader.trustedCA != nil {
-		cloud.TrustedCAs = leader.trustedCA.pem
+	var informers []factory.Informer
+	if ca := leader.trustedCA; ca != nil {
+		cloud.TrustedCAs, informers = ca.pem, []factory.Informer{ca.Informer}
 	}
 	for _, d := range drivers {
 		if leader.trustedCA != nil {
@@ -144,7 +146,7 @@ func setUp(drivers []*driver, c clock.Clock) error {
 		}
 		d.components, err = d.Setup(plugin.Dependencies{
 			Cluster: d.cluster, Settings: d.settings, Events: d.events,
-			Cloud: cloud, CloudInformers: leader.trustedCA.informers(), Clock: c,
+			Cloud: cloud, CloudInformers: informers, Clock: c,
 		})
 		if err == nil {
 			err = d.components.Validate()

@@ -1,7 +1,7 @@
 package operator
 
 import (
-	coreinformers "k8s.io/client-go/informers/core/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -22,9 +22,9 @@ const (
 // HyperShift this is the management cluster: the administrator of a guest cluster must not decide
 // which CAs the operator trusts.
 type trustedCA struct {
-	asset           bundle.Asset
-	namespace, name string
-	configMaps      coreinformers.ConfigMapInformer
+	cluster.Object[corev1.ConfigMap]
+	asset bundle.Asset
+	name  string
 }
 
 // findTrustedCA returns the ConfigMap among the driver's assets, or nil.
@@ -35,34 +35,19 @@ func (d *driver) findTrustedCA() (*trustedCA, error) {
 			return nil, err
 		}
 		if object.Labels[injectTrustedCA] == "true" {
-			return newTrustedCA(d.cluster, asset, object.Namespace, object.Name), nil
+			configMap := d.cluster.ConfigMap(flavour.ControlPlane, object.Namespace, object.Name)
+			return &trustedCA{configMap, asset, object.Name}, nil
 		}
 	}
 	return nil, nil
 }
 
-func newTrustedCA(c *cluster.Cluster, asset bundle.Asset, namespace, name string) *trustedCA {
-	informers := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, name)
-	return &trustedCA{
-		asset: asset, namespace: namespace, name: name, configMaps: informers.Core().V1().ConfigMaps(),
-	}
-}
-
 // pem returns the certificates, or nil while the ConfigMap is missing or empty.
 func (t *trustedCA) pem() []byte {
-	found, err := t.configMaps.Lister().ConfigMaps(t.namespace).Get(t.name)
-	if err != nil { // the only error of a cache is NotFound
-		return nil
+	if found := t.Get(); found != nil {
+		return []byte(found.Data[trustedCAKey])
 	}
-	return []byte(found.Data[trustedCAKey])
-}
-
-// informers returns the informer of the ConfigMap.
-func (t *trustedCA) informers() []factory.Informer {
-	if t == nil {
-		return nil
-	}
-	return []factory.Informer{t.configMaps.Informer()}
+	return nil
 }
 
 // trustedCAController returns the controller of the ConfigMap. It runs from the start, because the

@@ -2,22 +2,24 @@ package operator
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // fill writes the bundle to the cache, as the network operator does.
-func fill(t *testing.T, trusted *trustedCA, bundle string) {
+func fill(t *testing.T, trusted *trustedCA, namespace, bundle string) {
 	t.Helper()
 	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: trusted.namespace, Name: trusted.name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: trusted.name},
 		Data:       map[string]string{"ca-bundle.crt": bundle, "other": "x"},
 	}
-	if err := trusted.configMaps.Informer().GetIndexer().Add(config); err != nil {
+	if err := trusted.Informer.(cache.SharedIndexInformer).GetIndexer().Add(config); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,8 +37,8 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 				drivers[i].Namespace = "operands"
 			}
 			trusted := assembled(t, f, drivers...)[0].trustedCA
-			if trusted.namespace != namespace {
-				t.Errorf("the ConfigMap is in %s, want %s", trusted.namespace, namespace)
+			if !strings.HasPrefix(trusted.Name, "ConfigMap "+namespace+"/") {
+				t.Errorf("the ConfigMap is %s, want it in %s", trusted.Name, namespace)
 			}
 			d := assembled(t, f, drivers...)[0]
 			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest),
@@ -48,7 +50,7 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 			if got := trusted.pem(); got != nil {
 				t.Errorf("before there is a ConfigMap it holds %q", got)
 			}
-			fill(t, trusted, "CA")
+			fill(t, trusted, namespace, "CA")
 			if got := string(trusted.pem()); got != "CA" {
 				t.Errorf("got %q", got)
 			}

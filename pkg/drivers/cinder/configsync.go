@@ -10,11 +10,10 @@ import (
 	"strings"
 	"time"
 
-	coreinformers "k8s.io/client-go/informers/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
@@ -73,24 +72,23 @@ func newConfigSync(
 	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer(),
-			sources.own.Informer(), accepted.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer,
+			sources.own.Informer, accepted.Informer()).
 		WithInformers(sources.informers...).
 		WithFilteredEventsInformers(sources.isCloudConfig, sources.installed.Informer()).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
 	for _, side := range c.sides() {
-		f.WithInformers(c.cloudConf(side).Informer())
+		f.WithInformers(c.cloudConf(side).Informer)
 	}
 	c.Controller = f.ToController(configSyncName, s.Events)
 	return c
 }
 
-// cloudConf returns the informer of the ConfigMap that the controller writes to a side.
-func (c *configSync) cloudConf(side flavour.Side) coreinformers.ConfigMapInformer {
-	informers := c.cluster.Side(side).ObjectInformers
-	return informers.For(c.cluster.Namespaces.On(side), configMap).Core().V1().ConfigMaps()
+// cloudConf returns the ConfigMap that the controller writes to a side.
+func (c *configSync) cloudConf(side flavour.Side) cluster.Object[corev1.ConfigMap] {
+	return c.cluster.ConfigMap(side, c.cluster.Namespaces.On(side), configMap)
 }
 
 // sides returns the sides that need cloud-conf. Standalone both sides are one cluster.
@@ -104,7 +102,7 @@ func (c *configSync) sides() []flavour.Side {
 // written reports whether the driver's pods find their configuration.
 func (c *configSync) written() bool {
 	for _, side := range c.sides() {
-		if c.existing(side) == nil {
+		if c.cloudConf(side).Get() == nil {
 			return false
 		}
 	}
@@ -170,7 +168,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 // administrator of a guest cluster can write to the guest side, and must not decide for the
 // controllers.
 func (c *configSync) remembered() (enabled, determined bool) {
-	existing := c.existing(flavour.ControlPlane)
+	existing := c.cloudConf(flavour.ControlPlane).Get()
 	if existing == nil {
 		return false, false
 	}
@@ -193,26 +191,21 @@ func (c *configSync) deployed() (enabled, determined bool) {
 // whether configuration has no effect. A failed sync does not count as waiting; the Degraded
 // condition reports it.
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
-	progressing := applyopv1.OperatorCondition().WithType(progressingType).
-		WithStatus(opv1.ConditionFalse)
+	progressing := cluster.NewCondition(progressingType, opv1.ConditionFalse, reasonAsExpected,
+		"The configuration of the driver is written")
 	switch {
 	case failed != nil:
-		progressing.WithReason(reasonError).
-			WithMessage("The configuration of the driver is not up to date: see " +
-				configSyncName + "Degraded")
+		progressing.WithReason(reasonError).WithMessage("The configuration of the driver is not up to " +
+			"date: see " + configSyncName + "Degraded")
 	case !t.determined:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.err.Error())
-	default:
-		progressing.WithReason(reasonAsExpected).WithMessage("The configuration of the driver is written")
 	}
-	valid := applyopv1.OperatorCondition().WithType(validType).
-		WithStatus(opv1.ConditionTrue).WithReason(reasonAsExpected).
-		WithMessage("Nothing in the administrator's configuration is ignored")
+	valid := cluster.NewCondition(validType, opv1.ConditionTrue, reasonAsExpected,
+		"Nothing in the administrator's configuration is ignored")
 	if len(user.ignored) > 0 {
 		valid.WithStatus(opv1.ConditionFalse).WithReason(reasonIgnored).WithMessage(firstOf(user.ignored))
 	}
-	status := applyopv1.OperatorStatus().WithConditions(progressing, valid)
-	return c.cluster.Operator.ApplyOperatorStatus(ctx, configSyncManager, status)
+	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing, valid)
 }
 
 // firstOf joins the first maxLines lines.

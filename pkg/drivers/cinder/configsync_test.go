@@ -245,7 +245,7 @@ func TestWakeUps(t *testing.T) {
 				t.Helper()
 				for _, side := range b.config.sides() {
 					b.await(t, what, func() bool {
-						existing := b.config.existing(side)
+						existing := b.config.cloudConf(side).Get()
 						return existing != nil && strings.Contains(existing.Data[key], part)
 					})
 				}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
-
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // The paths in cloud.conf. The manifests of the operands mount these files.
@@ -34,9 +32,11 @@ func (c *configSync) write(
 	var errs []error
 	var before string
 	for _, side := range c.sides() {
-		existing := c.existing(side)
+		cached := c.cloudConf(side)
+		existing := cached.Get()
 		if existing != nil &&
-			(c.held() || maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
+			(c.accepted.Holds(c.sources.credentials.Get()) ||
+				maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
 			continue
 		}
 		namespace := c.cluster.Namespaces.On(side)
@@ -47,8 +47,7 @@ func (c *configSync) write(
 		_, _, err := resourceapply.ApplyConfigMap(ctx, client, syncCtx.Recorder(), required)
 		switch {
 		case err != nil:
-			name := c.cluster.Name(side, "ConfigMap", namespace, configMap)
-			errs = append(errs, fmt.Errorf("writing %s: %w", name, err))
+			errs = append(errs, fmt.Errorf("writing %s: %w", cached.Name, err))
 		case existing != nil:
 			before = existing.Data[topologyKey]
 		}
@@ -103,20 +102,4 @@ func fits(data map[string]string, ca, config text) error {
 	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s has %d bytes, %s has %d bytes. "+
 		"Shorten them; the driver keeps its present configuration",
 		configMap, config.place, len(config.value), ca.place, len(ca.value))
-}
-
-// existing returns the cached cloud-conf of a side, or nil.
-func (c *configSync) existing(side flavour.Side) *corev1.ConfigMap {
-	found, err := c.cloudConf(side).Lister().ConfigMaps(c.cluster.Namespaces.On(side)).Get(configMap)
-	if err != nil {
-		return nil
-	}
-	return found
-}
-
-// held returns true while OpenStack has not accepted the credentials that cloud-conf refers to.
-func (c *configSync) held() bool {
-	namespace := c.cluster.Namespaces.ControlPlane
-	secret, err := c.sources.credentials.Lister().Secrets(namespace).Get(credentialsSecret)
-	return err == nil && c.accepted.Holds(secret)
 }

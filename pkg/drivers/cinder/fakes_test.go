@@ -203,7 +203,7 @@ func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
 		t.Fatal(err)
 	}
 	b.await(t, "cloud-conf", func() bool {
-		cached := b.config.existing(side)
+		cached := b.config.cloudConf(side).Get()
 		if cached == nil || err != nil {
 			return cached == nil && err != nil
 		}
@@ -245,12 +245,11 @@ func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string
 		t.Fatal(err)
 	}
 	b.await(t, name, func() bool {
-		configMaps := b.config.sources.installed
+		cached, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
 		if name == userConfigMap {
-			configMaps = b.config.sources.own
+			cached = b.config.sources.own.Get()
 		}
-		cached, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
-		return data == nil && apierrors.IsNotFound(err) || err == nil && maps.Equal(cached.Data, data)
+		return data == nil && cached == nil || cached != nil && maps.Equal(cached.Data, data)
 	})
 }
 
@@ -264,8 +263,8 @@ func (b *fixture) putBinary(t *testing.T, data map[string][]byte) {
 		t.Fatal(err)
 	}
 	b.await(t, userConfigMap, func() bool {
-		cached, err := b.config.sources.own.Lister().ConfigMaps(userNamespace).Get(userConfigMap)
-		return err == nil && len(cached.BinaryData) == len(data)
+		cached := b.config.sources.own.Get()
+		return cached != nil && len(cached.BinaryData) == len(data)
 	})
 }
 
@@ -284,9 +283,10 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 		t.Fatal(err)
 	}
 	b.await(t, secret.Name, func() bool {
-		cached, err := b.config.sources.credentials.Lister().Secrets(secret.Namespace).Get(secret.Name)
-		return data == nil && apierrors.IsNotFound(err) ||
-			err == nil && len(cached.Data) == len(data) && string(cached.Data[cloudsKey]) == data[cloudsKey]
+		cached := b.config.sources.credentials.Get()
+		return data == nil && cached == nil ||
+			cached != nil && len(cached.Data) == len(data) &&
+				string(cached.Data[cloudsKey]) == data[cloudsKey]
 	})
 }
 

@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,10 +24,11 @@ const infrastructure = "cluster"
 // runs in the management cluster.
 type sources struct {
 	cluster     *cluster.Cluster
-	credentials coreinformers.SecretInformer
+	credentials cluster.Object[corev1.Secret]
 	// own is the ConfigMap for this driver. installed contains the ConfigMap with which the cluster
 	// was installed, and may contain others.
-	own, installed coreinformers.ConfigMapInformer
+	own       cluster.Object[corev1.ConfigMap]
+	installed coreinformers.ConfigMapInformer
 	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
 	// HyperShift, because the administrator of the guest cluster can change it.
 	infrastructures *guest.Lister[configv1.Infrastructure]
@@ -40,8 +40,8 @@ func newSources(c *cluster.Cluster) *sources {
 	clients, p := c.Side(flavour.ControlPlane), c.Namespaces
 	s := &sources{
 		cluster:     c,
-		credentials: clients.ObjectInformers.For(p.ControlPlane, credentialsSecret).Core().V1().Secrets(),
-		own:         clients.ObjectInformers.For(p.UserConfig, userConfigMap).Core().V1().ConfigMaps(),
+		credentials: c.Secret(flavour.ControlPlane, p.ControlPlane, credentialsSecret),
+		own:         c.ConfigMap(flavour.ControlPlane, p.UserConfig, userConfigMap),
 	}
 	if c.Flavour == flavour.HyperShift {
 		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
@@ -72,9 +72,8 @@ func (s *sources) user() (userConfig, error) {
 	if err != nil {
 		return userConfig{}, err
 	}
-	own, err1 := s.data(s.own, userConfigMap)
-	installed, err2 := s.data(s.installed, reference.Name)
-	cloud, err3 := s.data(s.installed, s.cluster.Namespaces.CloudConfig)
+	own := contentsOf(s.own.Name, s.own.Get())
+	installed, cloud := s.data(reference.Name), s.data(s.cluster.Namespaces.CloudConfig)
 	user := userConfig{
 		config:   own.text(userConfigKey).or(installed.text(reference.Key)),
 		topology: own.text(userTopologyKey),
@@ -84,7 +83,7 @@ func (s *sources) user() (userConfig, error) {
 	if !own.exists {
 		user.topology = user.topology.or(installed.text(userTopologyKey))
 	}
-	return user, errors.Join(err1, err2, err3)
+	return user, nil
 }
 
 // installedWith returns the ConfigMap and the key with which the cluster was installed, if any. A
@@ -104,31 +103,21 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 	return found.Spec.CloudConfig, nil
 }
 
-func (s *sources) data(configMaps coreinformers.ConfigMapInformer, name string) (contents, error) {
+// data reads a ConfigMap with which the cluster may have been installed.
+func (s *sources) data(name string) contents {
 	namespace := s.cluster.Namespaces.UserConfig
-	c := contents{place: s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name)}
-	found, err := configMaps.Lister().ConfigMaps(namespace).Get(name)
-	if apierrors.IsNotFound(err) {
-		return c, nil
-	}
-	if err != nil {
-		return c, fmt.Errorf("reading %s: %w", c.place, err)
-	}
-	c.exists, c.data, c.binary = true, found.Data, found.BinaryData
-	return c, nil
+	// The only error of a cache is NotFound.
+	found, _ := s.installed.Lister().ConfigMaps(namespace).Get(name)
+	return contentsOf(s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name), found)
 }
 
 // access returns the name of the entry of clouds.yaml for the driver, and the CA in the driver
 // Secret.
 func (s *sources) access() (cloud string, ca text, err error) {
-	namespace, advice := s.cluster.Namespaces.ControlPlane, adviceFor(s.cluster.Flavour)
-	secret := s.cluster.Name(flavour.ControlPlane, "Secret", namespace, credentialsSecret)
-	credentials, err := s.credentials.Lister().Secrets(namespace).Get(credentialsSecret)
-	if apierrors.IsNotFound(err) {
+	advice := adviceFor(s.cluster.Flavour)
+	secret, credentials := s.credentials.Name, s.credentials.Get()
+	if credentials == nil {
 		return "", text{}, fmt.Errorf("%s is missing: %s", secret, advice.missing)
-	}
-	if err != nil {
-		return "", text{}, fmt.Errorf("reading %s: %w", secret, err)
 	}
 	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -58,6 +60,13 @@ type contents struct {
 	exists bool
 	data   map[string]string
 	binary map[string][]byte
+}
+
+func contentsOf(place string, configMap *corev1.ConfigMap) contents {
+	if configMap == nil {
+		return contents{place: place}
+	}
+	return contents{place, true, configMap.Data, configMap.BinaryData}
 }
 
 func (c contents) text(key string) text {

@@ -89,8 +89,8 @@ func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *clou
 	o.MaxAge = zonesInterval - o.Interval // one poll later, the zones would be too old
 	o.Outdated = zones.outdated
 	o.Triggers = []cloudprobe.Trigger{
-		{Informer: sources.credentials.Informer()},
-		{Informer: sources.own.Informer()},
+		{Informer: sources.credentials.Informer},
+		{Informer: sources.own.Informer},
 		{Informer: sources.installed.Informer(), Filter: sources.isCloudConfig},
 	}
 	return cloudprobe.New(o, zones.list, zones.update)

@@ -6,10 +6,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
@@ -25,36 +22,21 @@ const caCopierName = "ResourceSyncController"
 
 // caSource is the ConfigMap with the CA of the cloud, on the control plane side.
 type caSource struct {
-	cluster  *cluster.Cluster
-	lister   corelisters.ConfigMapNamespaceLister
-	informer factory.Informer
+	cluster.Object[corev1.ConfigMap]
 }
 
 func newCASource(c *cluster.Cluster) caSource {
-	namespace := c.Namespaces.UserConfig
-	configMaps := c.Side(flavour.ControlPlane).ObjectInformers.
-		For(namespace, c.Namespaces.CloudConfig).Core().V1().ConfigMaps()
-	return caSource{
-		cluster: c, lister: configMaps.Lister().ConfigMaps(namespace), informer: configMaps.Informer(),
-	}
-}
-
-func (s caSource) place() string {
-	return s.cluster.Name(flavour.ControlPlane, "ConfigMap", s.cluster.Namespaces.UserConfig,
-		s.cluster.Namespaces.CloudConfig)
+	n := c.Namespaces
+	return caSource{c.ConfigMap(flavour.ControlPlane, n.UserConfig, n.CloudConfig)}
 }
 
 // read returns the CA, or "". It ignores the rest of the ConfigMap, which may contain old
 // passwords. On HyperShift the provider owns the ConfigMap.
-func (s caSource) read() (string, error) {
-	source, err := s.lister.Get(s.cluster.Namespaces.CloudConfig)
-	if apierrors.IsNotFound(err) {
-		return "", nil
+func (s caSource) read() string {
+	if source := s.Get(); source != nil {
+		return source.Data[caConfigMapKey]
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", s.place(), err)
-	}
-	return source.Data[caConfigMapKey], nil
+	return ""
 }
 
 // caCopier copies the CA to the namespace where the nodes, and standalone the controllers, mount
@@ -63,20 +45,17 @@ type caCopier struct {
 	factory.Controller
 	cluster *cluster.Cluster
 	source  caSource
-	copies  corelisters.ConfigMapNamespaceLister
+	copied  cluster.Object[corev1.ConfigMap]
 }
 
 func newCACopier(s plugin.Dependencies) *caCopier {
-	namespace := s.Cluster.Namespaces.Guest
-	copies := s.Cluster.Side(flavour.Guest).ObjectInformers.
-		For(namespace, caConfigMap).Core().V1().ConfigMaps()
 	c := &caCopier{
 		cluster: s.Cluster,
 		source:  newCASource(s.Cluster),
-		copies:  copies.Lister().ConfigMaps(namespace),
+		copied:  s.Cluster.ConfigMap(flavour.Guest, s.Cluster.Namespaces.Guest, caConfigMap),
 	}
 	c.Controller = factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), c.source.informer, copies.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), c.source.Informer, c.copied.Informer).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -86,53 +65,35 @@ func newCACopier(s plugin.Dependencies) *caCopier {
 
 // written reports whether the copy is current. Workloads wait for it, because a changed copy
 // triggers a rollout.
-func (c *caCopier) written() bool {
-	ca, err := c.source.read()
-	if err != nil {
-		return false
-	}
-	existing, err := c.copies.Get(caConfigMap)
-	if ca == "" {
-		return apierrors.IsNotFound(err)
-	}
-	return err == nil && equalContent(existing, c.required(ca))
-}
+func (c *caCopier) written() bool { return isCopy(c.copied.Get(), c.source.read()) }
 
-func (c *caCopier) required(ca string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: caConfigMap},
-		Data:       map[string]string{caConfigMapKey: ca},
+// isCopy reports whether the copy contains the CA and nothing else, or does not exist if there is
+// none.
+func isCopy(existing *corev1.ConfigMap, ca string) bool {
+	if existing == nil || ca == "" {
+		return existing == nil && ca == ""
 	}
+	return maps.Equal(existing.Data, map[string]string{caConfigMapKey: ca}) &&
+		len(existing.BinaryData) == 0
 }
 
 func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	ca, err := c.source.read()
-	if err != nil {
-		return err
-	}
-	namespace := c.cluster.Namespaces.Guest
-	copyPlace := c.cluster.Name(flavour.Guest, "ConfigMap", namespace, caConfigMap)
-	existing, err := c.copies.Get(caConfigMap)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading %s: %w", copyPlace, err)
-	}
-	exists := err == nil
-	required := c.required(ca)
-	api := c.cluster.Side(flavour.Guest).Kube.CoreV1()
+	existing, ca := c.copied.Get(), c.source.read()
+	api, recorder := c.cluster.Side(flavour.Guest).Kube.CoreV1(), syncCtx.Recorder()
+	var err error
 	switch {
-	case ca != "" && !(exists && equalContent(existing, required)):
-		_, _, err = resourceapply.ApplyConfigMap(ctx, api, syncCtx.Recorder(), required)
-	case ca == "" && exists:
-		_, _, err = resourceapply.DeleteConfigMap(ctx, api, syncCtx.Recorder(), existing)
-	default:
+	case isCopy(existing, ca):
 		return nil
+	case ca == "":
+		_, _, err = resourceapply.DeleteConfigMap(ctx, api, recorder, existing)
+	default:
+		_, _, err = resourceapply.ApplyConfigMap(ctx, api, recorder, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: caConfigMap},
+			Data:       map[string]string{caConfigMapKey: ca},
+		})
 	}
 	if err != nil {
-		return fmt.Errorf("updating %s, a copy of %s: %w", copyPlace, c.source.place(), err)
+		return fmt.Errorf("updating %s, a copy of %s: %w", c.copied.Name, c.source.Name, err)
 	}
 	return nil
-}
-
-func equalContent(a, b *corev1.ConfigMap) bool {
-	return maps.Equal(a.Data, b.Data) && equality.Semantic.DeepEqual(a.BinaryData, b.BinaryData)
 }

@@ -1,13 +1,13 @@
 package manila
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
@@ -31,8 +31,7 @@ const (
 // it cannot parse the credentials it keeps the last translation. Both Secrets are beside the nodes.
 type secretSyncController struct {
 	cluster                 *cluster.Cluster
-	namespace               string
-	credentials, translated corelisters.SecretNamespaceLister
+	credentials, translated cluster.Object[corev1.Secret]
 	// ca is the source instead of the copy, for which the first translation would have to wait.
 	ca caSource
 	// accepted reports when credentials may be used.
@@ -41,20 +40,16 @@ type secretSyncController struct {
 
 func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) factory.Controller {
 	namespace := s.Cluster.Namespaces.Guest
-	guest := s.Cluster.Side(flavour.Guest).ObjectInformers
-	credentials := guest.For(namespace, credentialsSecret).Core().V1().Secrets()
-	translated := guest.For(namespace, driverSecret).Core().V1().Secrets()
 	c := &secretSyncController{
 		cluster:     s.Cluster,
-		namespace:   namespace,
-		credentials: credentials.Lister().Secrets(namespace),
-		translated:  translated.Lister().Secrets(namespace),
+		credentials: s.Cluster.Secret(flavour.Guest, namespace, credentialsSecret),
+		translated:  s.Cluster.Secret(flavour.Guest, namespace, driverSecret),
 		ca:          newCASource(s.Cluster),
 		accepted:    accepted,
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), credentials.Informer(), translated.Informer(),
-			c.ca.informer, accepted.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), c.credentials.Informer, c.translated.Informer,
+			c.ca.Informer, accepted.Informer()).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -62,31 +57,35 @@ func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) fa
 }
 
 func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	data, err := c.translation()
+	translated, err := c.translation()
 	if err != nil {
 		return err
 	}
-	required := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: driverSecret},
+	data := map[string][]byte{}
+	for key, value := range translated {
+		data[key] = []byte(value)
+	}
+	// The driver would use credentials that OpenStack has not accepted at its next call.
+	if existing := c.translated.Get(); existing != nil &&
+		(maps.EqualFunc(existing.Data, data, bytes.Equal) || c.accepted.Holds(c.credentials.Get())) {
+		return nil
+	}
+	// This removes other keys: the driver rejects keys that exclude each other, which a change from a
+	// password to an application credential would leave.
+	kube := c.cluster.Side(flavour.Guest).Kube.CoreV1()
+	_, _, err = resourceapply.ApplySecret(ctx, kube, syncCtx.Recorder(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: driverSecret},
 		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{},
-	}
-	for key, value := range data {
-		required.Data[key] = []byte(value)
-	}
-	return c.apply(ctx, syncCtx, required)
+		Data:       data,
+	})
+	return err
 }
 
 // translation returns the data of the Secret.
 func (c *secretSyncController) translation() (map[string]string, error) {
-	secret := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret)
-	advice := adviceFor(c.cluster)
-	credentials, err := c.credentials.Get(credentialsSecret)
-	if apierrors.IsNotFound(err) {
+	advice, secret, credentials := adviceFor(c.cluster), c.credentials.Name, c.credentials.Get()
+	if credentials == nil {
 		return nil, fmt.Errorf("%s is missing: %s", secret, advice.missing)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", secret, err)
 	}
 	cloud, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
@@ -102,15 +101,11 @@ func (c *secretSyncController) translation() (map[string]string, error) {
 // authority returns the CA of the cloud. It ignores the path in clouds.yaml, which refers to the
 // host from which the cluster was installed.
 func (c *secretSyncController) authority(credentials *corev1.Secret) (authority, error) {
-	legacy, err := c.ca.read()
-	if err != nil {
-		return authority{}, err
-	}
-	secret := c.cluster.Name(flavour.Guest, "Secret", c.namespace, credentialsSecret)
-	ca, place := authority{string(credentials.Data[caKey]), mountedCA}, "key "+caKey+" of "+secret
+	legacy, place := c.ca.read(), "key "+caKey+" of "+c.credentials.Name
+	ca := authority{string(credentials.Data[caKey]), mountedCA}
 	switch ca.pem {
 	case "":
-		ca, place = authority{legacy, mountedLegacyCA}, "key "+caConfigMapKey+" of "+c.ca.place()
+		ca, place = authority{legacy, mountedLegacyCA}, "key "+caConfigMapKey+" of "+c.ca.Name
 	case legacy:
 		ca.path = mountedLegacyCA // pods that an earlier release started mount this file, too
 	}
@@ -122,42 +117,4 @@ func (c *secretSyncController) authority(credentials *corev1.Secret) (authority,
 			"%s %w: correct it; the driver keeps its present credentials and CA", place, err)
 	}
 	return ca, nil
-}
-
-// apply updates the Secret if it differs from the cached one. It removes other keys: the driver
-// rejects keys that exclude each other, which a change from a password to an application credential
-// would leave.
-func (c *secretSyncController) apply(
-	ctx context.Context, syncCtx factory.SyncContext, required *corev1.Secret,
-) error {
-	existing, err := c.translated.Get(driverSecret)
-	if err == nil && (equalData(existing.Data, required.Data) || c.held()) {
-		return nil
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading %s: %w",
-			c.cluster.Name(flavour.Guest, "Secret", c.namespace, driverSecret), err)
-	}
-	_, _, err = resourceapply.ApplySecret(ctx, c.cluster.Side(flavour.Guest).Kube.CoreV1(),
-		syncCtx.Recorder(), required)
-	return err
-}
-
-// held returns true while OpenStack has not accepted the credentials, which the driver would use at
-// its next call.
-func (c *secretSyncController) held() bool {
-	credentials, err := c.credentials.Get(credentialsSecret)
-	return err == nil && c.accepted.Holds(credentials)
-}
-
-func equalData(a, b map[string][]byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || string(other) != string(value) {
-			return false
-		}
-	}
-	return true
 }
