@@ -18,9 +18,7 @@ type Cloud struct {
 	// Source is the source of the operator's own credentials. A Client uses everything in it except
 	// the Secret.
 	Source openstack.Source
-	// UserAgent identifies the operator in the logs of the cloud.
-	UserAgent string
-	Clock     clock.PassiveClock
+	Clock  clock.PassiveClock
 	// Try is optional. It requests what the driver needs besides a login.
 	Try func(context.Context, *openstack.Client) error
 }
@@ -29,9 +27,7 @@ type Cloud struct {
 func (c Cloud) Open(secret openstack.Secret) Client {
 	source := c.Source
 	source.Secret = func() (openstack.Secret, error) { return secret, nil }
-	return &cloudClient{
-		Cloud: c, source: source, client: openstack.NewClient(source, c.UserAgent, c.Clock),
-	}
+	return &cloudClient{Cloud: c, source: source, client: openstack.NewClient(source, c.Clock)}
 }
 
 type cloudClient struct {

@@ -54,7 +54,7 @@ func TestRevokedCredentialsAreDetected(t *testing.T) {
 	check(t, err)
 	source := openstack.Source{CloudsFile: file}
 	opener := credential.Cloud{
-		Own: openstack.NewClient(source, "test/1", clock), Source: source, UserAgent: "test/1",
+		Own: openstack.NewClient(source, clock), Source: source,
 		Clock: clock,
 	}
 	recorder := events.NewInMemoryRecorder("test", clock)

@@ -13,9 +13,8 @@ import (
 // login, because clouds lock users out after too many attempts. It is safe for concurrent use;
 // requests run one after the other.
 type Client struct {
-	source    Source
-	userAgent string
-	clock     clock.PassiveClock
+	source Source
+	clock  clock.PassiveClock
 
 	// busy contains one element while a request runs. A channel ends the wait with the context.
 	busy    chan struct{}
@@ -23,10 +22,10 @@ type Client struct {
 	backoff loginBackoff
 }
 
-// NewClient returns a Client that has sent nothing yet. userAgent names the program in the logs of
-// the cloud. The clock measures the back-off after a refused login.
-func NewClient(source Source, userAgent string, c clock.PassiveClock) *Client {
-	return &Client{source: source, userAgent: userAgent, clock: c, busy: make(chan struct{}, 1)}
+// NewClient returns a Client that has sent nothing yet. The clock measures the back-off after a
+// refused login.
+func NewClient(source Source, c clock.PassiveClock) *Client {
+	return &Client{source: source, clock: c, busy: make(chan struct{}, 1)}
 }
 
 // Changed returns true if the Source has changed since the last login, or cannot be read. It sends
@@ -106,7 +105,7 @@ func (c *Client) connectTo(ctx context.Context, access *access) error {
 	if err := c.backoff.active(access.fingerprint, c.clock.Now()); err != nil {
 		return err
 	}
-	session, err := login(ctx, access, c.userAgent)
+	session, err := login(ctx, access)
 	if err != nil {
 		if ReasonOf(err) == AuthenticationFailed {
 			c.backoff = c.backoff.next(access.fingerprint, err, c.clock.Now())

@@ -26,7 +26,6 @@ const (
 	patience = 20 * time.Second
 	// repetitions is how often a request fails before its message counts as stable.
 	repetitions = 20
-	userAgent   = "openstack-test/1"
 	typesCall   = "GET /share/v2/types"
 )
 
@@ -97,7 +96,7 @@ func (s *fixture) source() openstack.Source {
 func (s *fixture) client() *openstack.Client { return s.clientOf(s.source()) }
 
 func (s *fixture) clientOf(source openstack.Source) *openstack.Client {
-	return openstack.NewClient(source, userAgent, s.clock)
+	return openstack.NewClient(source, s.clock)
 }
 
 // connected returns a client with a session, and resets the counters.

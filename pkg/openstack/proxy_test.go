@@ -35,7 +35,7 @@ func requestOnce(file string) int {
 	source := openstack.Source{CloudsFile: file, CAFiles: []string{file + ".ca"}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	names, err := openstack.NewClient(source, userAgent, clock.RealClock{}).ShareTypes(ctx)
+	names, err := openstack.NewClient(source, clock.RealClock{}).ShareTypes(ctx)
 	if err != nil {
 		fmt.Println(openstack.ReasonOf(err), err)
 		return 1

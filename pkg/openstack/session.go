@@ -26,7 +26,10 @@ type session struct {
 	token string
 }
 
-func login(ctx context.Context, a *access, userAgent string) (*session, error) {
+// userAgent names the operators in the logs of the cloud.
+const userAgent = "openstack-csi-operator"
+
+func login(ctx context.Context, a *access) (*session, error) {
 	authURL := a.cloud.AuthInfo.AuthURL
 	opts, err := a.cloud.authOptions()
 	if err != nil {

@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"context"
 	"io/fs"
 
 	"k8s.io/utils/clock"
@@ -80,6 +81,20 @@ type Components struct {
 	// StartWhenAvailable makes the driver and its companions start when Probe first finds the driver
 	// available, or when they are deployed already. Otherwise they start immediately.
 	StartWhenAvailable bool
+}
+
+// NewCredentials returns the controller that tests the driver Secret before pods get it: the
+// operator's own files lag behind it. own is the operator's client. try is optional: it requests
+// what the driver needs besides a login.
+func (d Dependencies) NewCredentials(
+	service, secret string, own *openstack.Client, try func(context.Context, *openstack.Client) error,
+) *credential.Watcher {
+	cloud := credential.Cloud{Own: own, Source: d.Cloud, Clock: d.Clock, Try: try}
+	return credential.New(credential.Options{
+		Cluster: d.Cluster, Events: d.Events, Clock: d.Clock, Informers: d.CloudInformers,
+		Service: service, Secret: secret, Open: cloud.Open,
+		Wait: d.Settings.CredentialsWait, Interval: d.Settings.PollInterval,
+	})
 }
 
 // ProbeOptions returns the options of a Probe that every driver of the operator shares.

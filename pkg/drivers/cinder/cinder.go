@@ -8,7 +8,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
-	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -36,8 +35,6 @@ const (
 	userConfigMap   = "cinder-csi-config"
 	userConfigKey   = "config"
 	userTopologyKey = topologyKey
-
-	userAgent = "openstack-csi-operator"
 )
 
 // Driver returns the driver plugin.
@@ -52,10 +49,11 @@ func Driver() plugin.Driver {
 }
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
-	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
+	cloud := openstack.NewClient(s.Cloud, s.Clock)
 	sources := newSources(s.Cluster)
 	zones := newZoneTracker(s, cloud)
-	accepted := newCredentials(s, cloud)
+	// A login suffices: a policy may allow a project to use Cinder but not to list its zones.
+	accepted := s.NewCredentials(service, credentialsSecret, cloud, nil)
 	config := newConfigSync(s, sources, zones, accepted)
 	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
@@ -66,18 +64,6 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Ready:           config.written,
 		Probe:           newProbe(s, sources, zones),
 	}, nil
-}
-
-// newCredentials returns the controller that tests the driver Secret, because the operator's own
-// files change later. A login suffices: a policy may allow a project to use Cinder but not to list
-// its zones.
-func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
-	cloud := credential.Cloud{Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock}
-	return credential.New(credential.Options{
-		Cluster: s.Cluster, Events: s.Events, Clock: s.Clock, Informers: s.CloudInformers,
-		Service: service, Secret: credentialsSecret, Open: cloud.Open,
-		Wait: s.Settings.CredentialsWait, Interval: s.Settings.PollInterval,
-	})
 }
 
 // inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.

@@ -114,19 +114,30 @@ func (s *sources) data(name string) contents {
 // access returns the name of the entry of clouds.yaml for the driver, and the CA in the driver
 // Secret.
 func (s *sources) access() (cloud string, ca text, err error) {
-	advice := adviceFor(s.cluster.Flavour)
+	missing, wrong := s.advice()
 	secret, credentials := s.credentials.Name, s.credentials.Get()
 	if credentials == nil {
-		return "", text{}, fmt.Errorf("%s is missing: %s", secret, advice.missing)
+		return "", text{}, fmt.Errorf("%s is missing: %s", secret, missing)
 	}
 	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
 		return "", text{}, fmt.Errorf("%w: %s; the driver keeps its present configuration",
-			err, advice.wrong)
+			err, wrong)
 	}
 	ca = text{
 		value: string(credentials.Data[caKey]),
-		place: "key " + caKey + " of " + secret, fix: advice.wrong,
+		place: "key " + caKey + " of " + secret, fix: wrong,
 	}
 	return parsed.Name, ca, nil
+}
+
+// advice returns what to do about missing and about wrong credentials.
+func (s *sources) advice() (missing, wrong string) {
+	const origin = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, " +
+		"from which the hypershift-operator creates it"
+	if s.cluster.Flavour == flavour.HyperShift {
+		return "check " + origin, "correct " + origin
+	}
+	return "check CredentialsRequest openstack-cinder-csi-driver-operator, or create the Secret with " +
+		"key " + cloudsKey, "correct it"
 }

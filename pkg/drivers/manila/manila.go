@@ -13,7 +13,6 @@ import (
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
-	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -41,8 +40,7 @@ const (
 	driverSecret = "csi-manila-secrets"
 
 	// service starts the names of conditions and events about OpenStack and about credentials.
-	service   = "Manila"
-	userAgent = "openstack-csi-operator"
+	service = "Manila"
 
 	// resync is the interval of syncs without an event.
 	resync = 10 * time.Minute
@@ -62,9 +60,13 @@ func Driver() plugin.Driver {
 }
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
-	cloud := openstack.NewClient(s.Cloud, userAgent, s.Clock)
+	cloud := openstack.NewClient(s.Cloud, s.Clock)
 	classes, copier := newStorageClassController(s), newCACopier(s)
-	accepted := newCredentials(s, cloud)
+	accepted := s.NewCredentials(service, credentialsSecret, cloud,
+		func(ctx context.Context, client *openstack.Client) error {
+			_, err := client.ShareTypes(ctx)
+			return err
+		})
 	return plugin.Components{
 		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
 		NodeHooks:       inputs(s, flavour.Guest, accepted),
@@ -77,23 +79,6 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
 	}, nil
-}
-
-// newCredentials returns the controller that tests the driver Secret, which may differ from the
-// operator's own credentials.
-func newCredentials(s plugin.Dependencies, own *openstack.Client) *credential.Watcher {
-	cloud := credential.Cloud{
-		Own: own, Source: s.Cloud, UserAgent: userAgent, Clock: s.Clock,
-		Try: func(ctx context.Context, client *openstack.Client) error {
-			_, err := client.ShareTypes(ctx)
-			return err
-		},
-	}
-	return credential.New(credential.Options{
-		Cluster: s.Cluster, Events: s.Events, Clock: s.Clock, Informers: s.CloudInformers,
-		Service: service, Secret: credentialsSecret, Open: cloud.Open,
-		Wait: s.Settings.CredentialsWait, Interval: s.Settings.PollInterval,
-	})
 }
 
 // inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.

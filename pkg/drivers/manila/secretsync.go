@@ -83,19 +83,33 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 
 // translation returns the data of the Secret.
 func (c *secretSyncController) translation() (map[string]string, error) {
-	advice, secret, credentials := adviceFor(c.cluster), c.credentials.Name, c.credentials.Get()
+	missing, wrong := c.advice()
+	secret, credentials := c.credentials.Name, c.credentials.Get()
 	if credentials == nil {
-		return nil, fmt.Errorf("%s is missing: %s", secret, advice.missing)
+		return nil, fmt.Errorf("%s is missing: %s", secret, missing)
 	}
 	cloud, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s; the driver keeps its present credentials", err, advice.wrong)
+		return nil, fmt.Errorf("%w: %s; the driver keeps its present credentials", err, wrong)
 	}
 	ca, err := c.authority(credentials)
 	if err != nil {
 		return nil, err
 	}
 	return translate(cloud, ca), nil
+}
+
+// advice returns what to do about missing and about wrong credentials.
+func (c *secretSyncController) advice() (missing, wrong string) {
+	if c.cluster.Flavour == flavour.HyperShift {
+		original := c.cluster.Name(flavour.ControlPlane, "Secret", c.cluster.Namespaces.ControlPlane,
+			credentialsSecret)
+		return "check " + original + ", from which the hosted-cluster-config-operator copies it",
+			"correct the Secret that the HostedCluster names in spec.platform.openstack.identityRef, " +
+				"from which HyperShift creates " + original + " and this copy"
+	}
+	return "check CredentialsRequest manila-csi-drivers, or create the Secret with key " + cloudsKey,
+		"correct it"
 }
 
 // authority returns the CA of the cloud. It ignores the path in clouds.yaml, which refers to the
