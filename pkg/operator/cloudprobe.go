@@ -8,7 +8,7 @@ import (
 
 // cloudProbe returns the controller that polls OpenStack. If the driver waits for OpenStack, it
 // also decides when the driver is needed.
-func (d *driver) cloudProbe(string) ([]factory.Controller, error) {
+func (d *driver) cloudProbe(string) (factory.Controller, error) {
 	probe := d.components.Probe
 	if probe == nil {
 		return nil, nil
@@ -16,5 +16,5 @@ func (d *driver) cloudProbe(string) ([]factory.Controller, error) {
 	if d.components.StartWhenAvailable {
 		probe.Gate = &cloudprobe.Gate{Deployed: d.deployed, Start: func() { close(d.needed) }}
 	}
-	return []factory.Controller{probe}, nil
+	return probe, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // configObserver returns the controller that copies the proxy and the TLS profile of the cluster to
 // the ClusterCSIDriver. Unlike library-go's for CSI drivers, it also watches the TLS profile.
-func (d *driver) configObserver(name string) ([]factory.Controller, error) {
+func (d *driver) configObserver(name string) (factory.Controller, error) {
 	proxies, apiServers := d.cluster.Config.Proxies, d.cluster.Config.APIServers
 	informers := []factory.Informer{d.operator.Informer(), proxies.Informer(), apiServers.Informer()}
 	listers := csiconfigobservercontroller.Listers{ProxyLister_: proxies, APIServerLister_: apiServers}
@@ -19,9 +19,8 @@ func (d *driver) configObserver(name string) ([]factory.Controller, error) {
 		listers.PreRunCachesSynced = append(listers.PreRunCachesSynced, informer.HasSynced)
 	}
 	observeProxy := proxy.NewProxyObserveFunc(csiconfigobservercontroller.ProxyConfigPath())
-	controller := configobserver.NewConfigObserver(name, d.operator, d.events, listers, informers,
-		observeProxy, observeTLS)
-	return []factory.Controller{controller}, nil
+	return configobserver.NewConfigObserver(name, d.operator, d.events, listers, informers,
+		observeProxy, observeTLS), nil
 }
 
 func observeTLS(

@@ -34,15 +34,15 @@ const (
 // entry describes a controller. Each controller is in the file that is named after it.
 type entry struct {
 	// name starts the types of the controller's conditions. In it, * stands for the ConditionPrefix
-	// of the driver and "Driver". A name in angle brackets is chosen by the driver plugin.
+	// of the driver and "Driver". The driver plugin chooses a name in angle brackets.
 	name  string
 	phase phase
 	scope scope
-	build func(d *driver, name string) ([]factory.Controller, error)
+	build func(d *driver, name string) (factory.Controller, error)
 }
 
 // entries lists all controllers of an operator, with what they write besides their conditions. A
-// controller is not built for a driver without the objects that it writes.
+// build function returns nil for a driver without the objects that the controller writes.
 func entries() []entry {
 	return []entry{
 		// Writes: log level of the operator's process.
@@ -71,8 +71,6 @@ func entries() []entry {
 		{"*ServiceMonitorController", driverNeeded, perDriver, (*driver).serviceMonitor},
 		// Writes: StorageClasses among the assets.
 		{"*StorageClassController", driverNeeded, perDriver, (*driver).storageClass},
-		// Writes: objects that depend on the cloud: see the Setup function in pkg/drivers.
-		{"<plugin>", driverNeeded, perDriver, (*driver).pluginControllers},
 		// Writes: Deployment.
 		{"*ControllerServiceController", workloads, perDriver, (*driver).controllerService},
 		// Writes: DaemonSet.
@@ -80,7 +78,8 @@ func entries() []entry {
 	}
 }
 
-// buildControllers builds the controllers of all drivers, the leading driver first.
+// buildControllers builds the controllers of all drivers, the leading driver first. The controllers
+// of the plugins write objects that depend on the cloud: see the Setup functions in pkg/drivers.
 func buildControllers(drivers []*driver) (map[phase][]factory.Controller, error) {
 	controllers := map[phase][]factory.Controller{}
 	for _, e := range entries() {
@@ -92,8 +91,13 @@ func buildControllers(drivers []*driver) (map[phase][]factory.Controller, error)
 			if err != nil {
 				return nil, fmt.Errorf("building controller %s: %w", d.fullName(e.name), err)
 			}
-			controllers[e.phase] = append(controllers[e.phase], built...)
+			if built != nil {
+				controllers[e.phase] = append(controllers[e.phase], built)
+			}
 		}
+	}
+	for _, d := range drivers {
+		controllers[driverNeeded] = append(controllers[driverNeeded], d.components.Controllers...)
 	}
 	return controllers, nil
 }
@@ -103,15 +107,10 @@ func (d *driver) fullName(name string) string {
 	return strings.Replace(name, "*", d.ConditionPrefix+"Driver", 1)
 }
 
-// credentials returns the controller in pkg/credential that tests the driver Secret.
-func (d *driver) credentials(string) ([]factory.Controller, error) {
+// credentials returns the controller in pkg/credential that tries the driver Secret.
+func (d *driver) credentials(string) (factory.Controller, error) {
 	if d.components.Credentials == nil {
 		return nil, nil
 	}
-	return []factory.Controller{d.components.Credentials}, nil
-}
-
-// pluginControllers returns the controllers of the driver plugin.
-func (d *driver) pluginControllers(string) ([]factory.Controller, error) {
-	return d.components.Controllers, nil
+	return d.components.Credentials, nil
 }

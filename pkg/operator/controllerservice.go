@@ -12,7 +12,7 @@ import (
 // controllerService returns the controller of the Deployment with the driver's controllers. It is
 // library-go's controller of Deployments. library-go's controller for CSI drivers, which contains
 // it, does not check the cluster ID.
-func (d *driver) controllerService(name string) ([]factory.Controller, error) {
+func (d *driver) controllerService(name string) (factory.Controller, error) {
 	asset, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
 	if err != nil || object == nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (d *driver) controllerService(name string) ([]factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
-	return []factory.Controller{deploymentcontroller.NewDeploymentController(
+	return deploymentcontroller.NewDeploymentController(
 		name,
 		asset.Data,
 		d.events,
@@ -34,5 +34,5 @@ func (d *driver) controllerService(name string) ([]factory.Controller, error) {
 		informers,
 		hook.Manifest(d.cluster),
 		changes...,
-	)}, nil
+	), nil
 }

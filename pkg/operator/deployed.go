@@ -16,28 +16,24 @@ import (
 // empty at first. It ignores the guest cluster of HyperShift: the administrator of a guest cluster
 // can create a DaemonSet of any name, which must not deploy a driver in the management cluster.
 func (d *driver) deployed(ctx context.Context) (bool, error) {
-	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
-		for _, side := range flavour.Sides() {
-			if d.cluster.Side(side) != d.cluster.Side(flavour.ControlPlane) {
-				continue
-			}
-			for _, asset := range d.bundle.Select(role, side) {
-				found, err := d.exists(ctx, side, asset)
-				if found || err != nil {
-					return found, err
-				}
-			}
+	for _, asset := range d.bundle.Assets() {
+		workload := asset.Role == bundle.ControllerWorkload || asset.Role == bundle.NodeWorkload
+		if !workload || d.cluster.Side(asset.Side) != d.cluster.Side(flavour.ControlPlane) {
+			continue
+		}
+		if found, err := d.exists(ctx, asset); found || err != nil {
+			return found, err
 		}
 	}
 	return false, nil
 }
 
-func (d *driver) exists(ctx context.Context, side flavour.Side, asset bundle.Asset) (bool, error) {
+func (d *driver) exists(ctx context.Context, asset bundle.Asset) (bool, error) {
 	object, err := metadata(asset)
 	if err != nil {
 		return false, err
 	}
-	apps := d.cluster.Side(side).Kube.AppsV1()
+	apps := d.cluster.Side(asset.Side).Kube.AppsV1()
 	if asset.Role == bundle.ControllerWorkload {
 		_, err = apps.Deployments(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 	} else {

@@ -90,7 +90,7 @@ func placeholders(
 			bundle.NodeNamespace:  n.Guest,
 			bundle.ReleaseVersion: cmp.Or(s.ReleaseVersion, unknownRelease),
 		}
-		for _, name := range names {
+		for name := range names {
 			values[side][name] = s.Images[imageVariables(s.Flavour, side, name)[0]]
 		}
 	}

@@ -37,19 +37,18 @@ type hashKey struct {
 }
 
 // hashKeyController returns the controller that reads or creates the key.
-func (d *driver) hashKeyController(name string) ([]factory.Controller, error) {
+func (d *driver) hashKeyController(name string) (factory.Controller, error) {
 	namespace, secretName := d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
 	k := &hashKey{
 		name: secretName, namespace: namespace, kube: d.cluster.Side(flavour.ControlPlane).Kube,
 		secret:   d.cluster.Secret(flavour.ControlPlane, namespace, secretName),
 		operator: d.operator, key: d.key,
 	}
-	controller := factory.New().
+	return factory.New().
 		WithInformers(d.operator.Informer(), k.secret.Informer).
 		WithSync(d.initialSyncs.track(k.sync)).
 		WithSyncDegradedOnError(d.operator).
-		ToController(name, d.events)
-	return []factory.Controller{controller}, nil
+		ToController(name, d.events), nil
 }
 
 func (k *hashKey) sync(ctx context.Context, syncCtx factory.SyncContext) error {

@@ -39,11 +39,11 @@ func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
 		events: events.NewInMemoryRecorder("test", clock.RealClock{}),
 		key:    &hook.Key{}, initialSyncs: &initialSyncs{},
 	}
-	controllers, err := d.hashKeyController("TestDriverHashKeyController")
+	controller, err := d.hashKeyController("TestDriverHashKeyController")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hashKeyRun{d, controllers[0]}
+	return hashKeyRun{d, controller}
 }
 
 func (r hashKeyRun) sync(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -11,24 +13,20 @@ import (
 // imageSuffix ends the names of the placeholders of images, and of the environment variables.
 const imageSuffix = "_IMAGE"
 
-// imageNames returns the sorted placeholders of images in the bundles, by side.
-func imageNames(bundles []*bundle.Bundle) map[flavour.Side][]string {
-	names := map[flavour.Side][]string{}
+// imageNames returns the placeholders of images in the bundles, by side.
+func imageNames(bundles []*bundle.Bundle) map[flavour.Side]sets.Set[string] {
+	names := map[flavour.Side]sets.Set[string]{}
 	for _, side := range flavour.Sides() {
-		names[side] = []string{}
+		names[side] = sets.New[string]()
 	}
 	for _, b := range bundles {
 		for _, asset := range b.Assets() {
 			for _, name := range bundle.Placeholders(asset.Data) {
 				if strings.HasSuffix(name, imageSuffix) {
-					names[asset.Side] = append(names[asset.Side], name)
+					names[asset.Side].Insert(name)
 				}
 			}
 		}
-	}
-	for side := range names {
-		slices.Sort(names[side])
-		names[side] = slices.Compact(names[side])
 	}
 	return names
 }
@@ -44,9 +42,7 @@ func imageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
 	switch placeholder {
-	case bundle.DriverImage,
-		bundle.LivenessProbeImage,
-		bundle.NFSDriverImage,
+	case bundle.DriverImage, bundle.LivenessProbeImage, bundle.NFSDriverImage,
 		bundle.KubeRBACProxyImage:
 		return []string{own, placeholder}
 	}
@@ -58,7 +54,7 @@ func allImageVariables(f flavour.Flavour, bundles []*bundle.Bundle) [][]string {
 	var all [][]string
 	names := imageNames(bundles)
 	for _, side := range flavour.Sides() {
-		for _, name := range names[side] {
+		for _, name := range sets.List(names[side]) {
 			variables := imageVariables(f, side, name)
 			if !slices.ContainsFunc(all, func(known []string) bool { return known[0] == variables[0] }) {
 				all = append(all, variables)

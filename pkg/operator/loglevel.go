@@ -12,9 +12,8 @@ import (
 )
 
 // logLevel returns the controller that sets the log level of the operator's own process.
-func (d *driver) logLevel(string) ([]factory.Controller, error) {
-	controller := loglevel.NewClusterOperatorLoggingController(logLevelCap{d.operator}, d.events)
-	return []factory.Controller{controller}, nil
+func (d *driver) logLevel(string) (factory.Controller, error) {
+	return loglevel.NewClusterOperatorLoggingController(logLevelCap{d.operator}, d.events), nil
 }
 
 // logLevelCap limits spec.operatorLogLevel to Trace. At a higher level client-go logs request

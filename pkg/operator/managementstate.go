@@ -17,7 +17,7 @@ const managementStateDegraded = "ManagementStateDegraded"
 
 // managementState returns the controller of the condition ManagementStateDegraded. It replaces
 // library-go's, whose messages explain neither the effect of a state nor how to leave it.
-func (d *driver) managementState(name string) ([]factory.Controller, error) {
+func (d *driver) managementState(name string) (factory.Controller, error) {
 	name = factory.ControllerInstanceName(string(d.Name), name)
 	sync := func(ctx context.Context, _ factory.SyncContext) error {
 		spec, _, _, err := d.operator.GetOperatorState()
@@ -31,7 +31,7 @@ func (d *driver) managementState(name string) ([]factory.Controller, error) {
 		return cluster.ApplyConditions(ctx, d.operator, name, condition)
 	}
 	f := factory.New().WithInformers(d.operator.Informer()).WithSync(sync)
-	return []factory.Controller{f.ToController(name, d.events)}, nil
+	return f.ToController(name, d.events), nil
 }
 
 func (d *driver) managementCondition(state opv1.ManagementState) *cluster.Condition {

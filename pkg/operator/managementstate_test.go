@@ -48,11 +48,11 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 				Driver:   plugin.Driver{Name: "x.example", Removable: test.removable},
 				operator: newConditionWriter(client), events: process().Events,
 			}
-			controllers, err := d.managementState("ManagementState")
+			controller, err := d.managementState("ManagementState")
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = controllers[0].Sync(t.Context(), factory.NewSyncContext("test", d.events))
+			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
 			if err != nil {
 				t.Fatal(err)
 			}

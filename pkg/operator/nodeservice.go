@@ -10,7 +10,7 @@ import (
 )
 
 // nodeService returns the controller of the DaemonSet with the driver's node plugin.
-func (d *driver) nodeService(name string) ([]factory.Controller, error) {
+func (d *driver) nodeService(name string) (factory.Controller, error) {
 	asset, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
 	if err != nil || object == nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (d *driver) nodeService(name string) ([]factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DaemonSetHooks(hooks)
-	return []factory.Controller{nodeservice.NewCSIDriverNodeServiceController(
+	return nodeservice.NewCSIDriverNodeServiceController(
 		name,
 		asset.Data,
 		d.events,
@@ -31,5 +31,5 @@ func (d *driver) nodeService(name string) ([]factory.Controller, error) {
 		daemonSets,
 		informers,
 		changes...,
-	)}, nil
+	), nil
 }

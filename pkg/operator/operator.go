@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -159,16 +160,12 @@ func setUp(drivers []*driver, c clock.Clock) error {
 }
 
 func registerMetrics(leader *driver) error {
-	if leader.components.Credentials != nil {
-		metrics := leader.components.Credentials.Metrics
-		if err := metrics.RegisterWith(legacyregistry.Register); err != nil {
-			return fmt.Errorf("registering metrics of the credentials: %w", err)
-		}
+	var errs []error
+	if watcher := leader.components.Credentials; watcher != nil {
+		errs = append(errs, watcher.Metrics.RegisterWith(legacyregistry.Register))
 	}
-	if leader.components.Probe != nil {
-		if err := leader.components.Probe.Metrics.RegisterWith(legacyregistry.Register); err != nil {
-			return fmt.Errorf("registering metrics of the cloud probe: %w", err)
-		}
+	if probe := leader.components.Probe; probe != nil {
+		errs = append(errs, probe.Metrics.RegisterWith(legacyregistry.Register))
 	}
-	return nil
+	return errors.Join(errs...)
 }

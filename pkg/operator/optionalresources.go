@@ -22,37 +22,25 @@ import (
 // optionalResync is the interval of a reconcile without an event. These objects have no informer.
 const optionalResync = time.Minute
 
-func (d *driver) volumeSnapshotClass(name string) ([]factory.Controller, error) {
+func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 	const crd = "volumesnapshotclasses.snapshot.storage.k8s.io"
-	return d.optionalResources(name, bundle.SnapshotClass, crd)
+	return d.optionalResources(name, crd, d.bundle.Select(bundle.SnapshotClass, flavour.Guest))
 }
 
-func (d *driver) serviceMonitor(name string) ([]factory.Controller, error) {
-	return d.optionalResources(name, bundle.ServiceMonitor, "servicemonitors.monitoring.coreos.com")
+func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
+	const crd = "servicemonitors.monitoring.coreos.com"
+	return d.optionalResources(name, crd, d.bundle.Select(bundle.ServiceMonitor, flavour.ControlPlane))
 }
 
-// optionalResources returns the controllers that apply the assets of a role while their CRD exists.
-// They never delete an object: Kubernetes deletes it together with its CRD.
+// optionalResources returns the controller that applies the assets, which are on one side, while
+// their CRD exists. It never deletes an object: Kubernetes deletes it together with its CRD.
 func (d *driver) optionalResources(
-	name string, role bundle.Role, crd string,
-) ([]factory.Controller, error) {
-	var controllers []factory.Controller
-	for _, side := range flavour.Sides() {
-		if assets := d.bundle.Select(role, side); len(assets) > 0 {
-			controller, err := d.optionalResourcesOn(side, name, crd, assets)
-			if err != nil {
-				return nil, err
-			}
-			controllers = append(controllers, controller)
-		}
-	}
-	return controllers, nil
-}
-
-func (d *driver) optionalResourcesOn(
-	side flavour.Side, name, crdName string, assets []bundle.Asset,
+	name, crdName string, assets []bundle.Asset,
 ) (factory.Controller, error) {
-	clients := d.cluster.Side(side)
+	if len(assets) == 0 {
+		return nil, nil
+	}
+	clients := d.cluster.Side(assets[0].Side)
 	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(clients.APIExtensions, 0,
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, crdName).String()

@@ -107,9 +107,9 @@ func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
 	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	controllers, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
-	if err != nil || len(controllers) != 1 {
-		t.Fatalf("got %d controllers, %v", len(controllers), err)
+	controller, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
+	if err != nil || controller == nil {
+		t.Fatalf("got controller %v, %v", controller, err)
 	}
 	d.cluster.Start(ctx)
 	classes := clients.Dynamic.Resource(
@@ -118,7 +118,7 @@ func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
 		},
 	)
 	exists := func(ctx context.Context) (bool, error) {
-		if err := controllers[0].Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
+		if err := controller.Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
 			return false, err
 		}
 		_, err := classes.Get(ctx, "csi-manila-standard", metav1.GetOptions{})

@@ -84,12 +84,12 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	const name = "OpenStackManilaDriverGuestStaticResourcesController"
-	controllers, err := d.guestStaticResources(name)
+	controller, err := d.guestStaticResources(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	syncCtx := factory.NewSyncContext("test", d.events)
-	if err := controllers[0].Sync(t.Context(), syncCtx); err != nil {
+	if err := controller.Sync(t.Context(), syncCtx); err != nil {
 		t.Fatal(err)
 	}
 	kube := d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)
@@ -111,12 +111,12 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 		},
 	)
 	d.initialSyncs = &initialSyncs{}
-	if controllers, err = d.guestStaticResources(name); err != nil {
+	if controller, err = d.guestStaticResources(name); err != nil {
 		t.Fatal(err)
 	}
 	d.cluster.Side(flavour.Guest).ObjectInformers.Start(t.Context().Done())
 	d.cluster.Side(flavour.Guest).ObjectInformers.WaitForCacheSync(t.Context().Done())
-	if err := controllers[0].Sync(t.Context(), syncCtx); err == nil {
+	if err := controller.Sync(t.Context(), syncCtx); err == nil {
 		t.Error("no error requeues the repair")
 	}
 	if !d.initialSyncs.done() {

@@ -11,13 +11,12 @@ import (
 )
 
 // staleConditions returns the controller that removes conditions of earlier releases.
-func (d *driver) staleConditions(name string) ([]factory.Controller, error) {
+func (d *driver) staleConditions(name string) (factory.Controller, error) {
 	types := d.staleConditionTypes()
 	if len(types) == 0 {
 		return nil, nil
 	}
-	controller := staleconditions.NewRemoveStaleConditionsController(name, types, d.operator, d.events)
-	return []factory.Controller{controller}, nil
+	return staleconditions.NewRemoveStaleConditionsController(name, types, d.operator, d.events), nil
 }
 
 // staleConditionTypes returns the types that the driver plugin lists, and the condition of the

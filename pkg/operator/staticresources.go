@@ -7,12 +7,10 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
-	"github.com/openshift/library-go/pkg/operator/resource/resourceread"
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -32,11 +30,11 @@ const (
 	controlPlaneStaticResources = "*ControlPlaneStaticResourcesController"
 )
 
-func (d *driver) guestStaticResources(name string) ([]factory.Controller, error) {
+func (d *driver) guestStaticResources(name string) (factory.Controller, error) {
 	return d.staticResources(name, flavour.Guest, d.staticAssets(flavour.Guest))
 }
 
-func (d *driver) controlPlaneStaticResources(name string) ([]factory.Controller, error) {
+func (d *driver) controlPlaneStaticResources(name string) (factory.Controller, error) {
 	return d.staticResources(name, flavour.ControlPlane, d.staticAssets(flavour.ControlPlane))
 }
 
@@ -54,7 +52,7 @@ func (d *driver) staticAssets(side flavour.Side) []bundle.Asset {
 // staticResources returns the controller that applies assets to a side.
 func (d *driver) staticResources(
 	name string, side flavour.Side, assets []bundle.Asset,
-) ([]factory.Controller, error) {
+) (factory.Controller, error) {
 	if len(assets) == 0 {
 		return nil, nil
 	}
@@ -80,48 +78,37 @@ func (d *driver) staticResources(
 	if err := d.watchAssets(f, side, assets); err != nil {
 		return nil, err
 	}
-	return []factory.Controller{f.ToController(static.Name(), d.events)}, nil
+	return f.ToController(static.Name(), d.events), nil
 }
 
 // watchAssets triggers the controller when an object among the assets changes.
 func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
 	clients := d.cluster.Side(side)
-	names := map[factory.Informer]sets.Set[string]{}
 	for _, asset := range assets {
-		obj, err := resourceread.ReadGenericWithUnstructured(asset.Data)
+		object, err := metadata(asset)
 		if err != nil {
-			return fmt.Errorf("decoding asset %q: %w", asset.Name, err)
+			return err
 		}
-		object, err := meta.Accessor(obj)
-		if err != nil {
-			return fmt.Errorf("reading metadata of asset %q: %w", asset.Name, err)
-		}
-		resource, _ := meta.UnsafeGuessKindToResource(obj.GetObjectKind().GroupVersionKind())
-		if object.GetNamespace() == "" && clients.Informers.InformersFor("") == nil {
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		if object.Namespace == "" && clients.Informers.InformersFor("") == nil {
 			return fmt.Errorf("asset %q has no namespace: the operator can read such objects only in the "+
 				"guest cluster", asset.Name)
 		}
-		informers := clients.ObjectInformers.For(object.GetNamespace(), object.GetName())
+		informers := clients.ObjectInformers.For(object.Namespace, object.Name)
 		informer, err := informers.ForResource(resource)
 		if err != nil {
 			return fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
 		}
-		if names[informer.Informer()] == nil {
-			names[informer.Informer()] = sets.New[string]()
-		}
-		names[informer.Informer()].Insert(object.GetName())
-	}
-	for informer, ours := range names {
-		f.WithFilteredEventsInformers(nameFilter(ours), informer)
+		f.WithFilteredEventsInformers(nameFilter(object.Name), informer.Informer())
 	}
 	return nil
 }
 
-// nameFilter accepts events of the objects with these names.
-func nameFilter(names sets.Set[string]) factory.EventFilterFunc {
+// nameFilter accepts events of the object with this name.
+func nameFilter(name string) factory.EventFilterFunc {
 	return func(obj any) bool {
 		object, err := meta.Accessor(obj)
-		return err != nil || names.Has(object.GetName()) // accepts tombstones, which have no name
+		return err != nil || object.GetName() == name // accepts tombstones, which have no name
 	}
 }
 

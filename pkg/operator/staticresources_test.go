@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -106,7 +105,7 @@ func TestAssetsThatCannotBeWatchedAreRejected(t *testing.T) {
 
 func TestOnlyOurObjectsTriggerASync(t *testing.T) {
 	t.Parallel()
-	filter := nameFilter(sets.New("ours"))
+	filter := nameFilter("ours")
 	object := func(name string) any {
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}

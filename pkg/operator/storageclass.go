@@ -31,7 +31,7 @@ const classResync = 10 * time.Minute
 //
 // It replaces library-go's controller, which deletes a StorageClass before the API server has
 // accepted its replacement.
-func (d *driver) storageClass(name string) ([]factory.Controller, error) {
+func (d *driver) storageClass(name string) (factory.Controller, error) {
 	assets := d.bundle.Select(bundle.StorageClass, flavour.Guest)
 	if len(assets) == 0 {
 		return nil, nil
@@ -46,15 +46,14 @@ func (d *driver) storageClass(name string) ([]factory.Controller, error) {
 	}
 	kube := d.cluster.Side(flavour.Guest).Kube
 	reconciler := storageclass.NewReconciler(kube, d.classInformer().Lister(), d.events)
-	controller := factory.New().
+	return factory.New().
 		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
 		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
 			return d.syncClasses(ctx, reconciler, classes)
 		})).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(classResync).
-		ToController(name, d.events)
-	return []factory.Controller{controller}, nil
+		ToController(name, d.events), nil
 }
 
 func (d *driver) syncClasses(

@@ -57,11 +57,11 @@ func newClassFixture(
 		cluster: b.Cluster, operator: b.Operator,
 		events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
 	}
-	controllers, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
-	if err != nil || len(controllers) != 1 {
-		t.Fatalf("controllers are %v, %v", controllers, err)
+	controller, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
+	if err != nil || controller == nil {
+		t.Fatalf("controller is %v, %v", controller, err)
 	}
-	b.controller = controllers[0]
+	b.controller = controller
 	b.Start(t)
 	return b
 }
@@ -271,9 +271,9 @@ func TestDefaultClassIsPreservedWhileTheCacheIsOld(t *testing.T) {
 func TestDriverWithoutStorageClassAssetsHasNoController(t *testing.T) {
 	t.Parallel()
 	for _, d := range assembled(t, flavour.Standalone, plugins()...) {
-		if controllers, err := d.storageClass("StorageClassController"); err != nil ||
-			len(controllers) != 0 {
-			t.Errorf("%s has %v, %v", d.ConditionPrefix, controllers, err)
+		if controller, err := d.storageClass("StorageClassController"); err != nil ||
+			controller != nil {
+			t.Errorf("%s has %v, %v", d.ConditionPrefix, controller, err)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (t *trustedCA) pem() []byte {
 
 // trustedCAController returns the controller of the ConfigMap. It runs from the start, because the
 // probe of OpenStack needs the content.
-func (d *driver) trustedCAController(name string) ([]factory.Controller, error) {
+func (d *driver) trustedCAController(name string) (factory.Controller, error) {
 	if d.trustedCA == nil {
 		return nil, nil
 	}
