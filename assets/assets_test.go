@@ -206,15 +206,22 @@ func TestNoObjectBelongsToTwoDrivers(t *testing.T) {
 	}
 }
 
+// textOf returns the text of an asset.
+func textOf(t *testing.T, b *bundle.Bundle, name string) []byte {
+	t.Helper()
+	assets := b.Assets()
+	i := slices.IndexFunc(assets, func(a bundle.Asset) bool { return a.Name == name })
+	if i < 0 {
+		t.Fatalf("the bundle contains no asset %s", name)
+	}
+	return assets[i].Data
+}
+
 // workload reads the pod template of a bundle's workload, with its name, selector and annotations.
 func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, corev1.PodSpec) {
 	t.Helper()
-	text, err := b.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var object appsv1.DaemonSet // a Deployment has the same fields
-	if err := yaml.Unmarshal(text, &object); err != nil {
+	if err := yaml.Unmarshal(textOf(t, b, name), &object); err != nil {
 		t.Fatal(err)
 	}
 	return object, object.Spec.Template.Spec

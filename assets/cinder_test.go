@@ -40,11 +40,7 @@ func eachCinder(t *testing.T, test func(t *testing.T, f flavour.Flavour, b *bund
 // read decodes an asset into the type of its kind.
 func read[T runtime.Object](t *testing.T, b *bundle.Bundle, name string) T {
 	t.Helper()
-	text, err := b.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	object, ok := decode(t, text).(T)
+	object, ok := decode(t, textOf(t, b, name)).(T)
 	if !ok {
 		t.Fatalf("%s is a %T, want %T", name, object, *new(T))
 	}

@@ -124,19 +124,3 @@ func (b *Bundle) Select(role Role, side flavour.Side) []Asset {
 	}
 	return selected
 }
-
-// Get returns the asset called name.
-func (b *Bundle) Get(name string) (Asset, error) {
-	for _, asset := range b.assets {
-		if asset.Name == name {
-			return asset, nil
-		}
-	}
-	return Asset{}, fmt.Errorf("no asset %q in the bundle: %w", name, fs.ErrNotExist)
-}
-
-// Read returns the text of the asset called name. Its signature is library-go's AssetFunc.
-func (b *Bundle) Read(name string) ([]byte, error) {
-	asset, err := b.Get(name)
-	return asset.Data, err
-}
