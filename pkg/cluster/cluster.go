@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -61,11 +60,6 @@ type informerFactory interface {
 	Start(stop <-chan struct{})
 }
 
-// informerFunc adapts a Run method to informerFactory.
-type informerFunc func(stop <-chan struct{})
-
-func (f informerFunc) Start(stop <-chan struct{}) { go f(stop) }
-
 // New returns a Cluster of the clients of both sides, which are the same clients if standalone. The
 // caller must set Operator and Config.
 func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) *Cluster {
@@ -76,7 +70,7 @@ func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) 
 	}
 	if f == flavour.HyperShift {
 		c.HostedControlPlanes = newHostedControlPlanes(controlPlane.Dynamic, n.ControlPlane)
-		c.AddInformerFactory(informerFunc(c.HostedControlPlanes.Run))
+		c.AddInformerFactory(c.HostedControlPlanes)
 	}
 	return c
 }
@@ -135,19 +129,18 @@ func Connect(o Options) (*Cluster, error) {
 }
 
 func newClients(config *rest.Config, driver string, namespaces ...string) (*Clients, error) {
-	json := withoutThrottle(config)
-	proto := rest.CopyConfig(json)
+	proto := rest.CopyConfig(config)
 	proto.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
 	kube, err := kubernetes.NewForConfig(proto)
 	if err != nil {
 		return nil, err
 	}
-	dyn, err := dynamic.NewForConfig(json)
+	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	extensions, err := apiextensions.NewForConfig(json)
+	extensions, err := apiextensions.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -169,20 +162,4 @@ func newInformers(
 ) informers.SharedInformerFactory {
 	options = append(options, informers.WithNamespace(namespace))
 	return informers.NewSharedInformerFactoryWithOptions(kube, 0, options...)
-}
-
-// withoutManagedFields is a transform that saves memory.
-func withoutManagedFields(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
-}
-
-// withoutThrottle disables client-go's default limit of five requests per second, with which a
-// start takes ten seconds. Priority and fairness of the API server protect it.
-func withoutThrottle(config *rest.Config) *rest.Config {
-	ret := rest.CopyConfig(config)
-	ret.QPS = -1
-	return ret
 }

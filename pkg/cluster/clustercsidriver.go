@@ -21,7 +21,7 @@ import (
 func (c *Cluster) addOperatorClient(o Options) error {
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
 		o.Clock,
-		withoutThrottle(o.Guest),
+		o.Guest,
 		opv1.GroupVersion.WithResource("clustercsidrivers"),
 		opv1.GroupVersion.WithKind("ClusterCSIDriver"),
 		o.Driver,

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // AvailabilityPolicy is the availability policy of a hosted control plane.
@@ -79,6 +81,9 @@ func newHostedControlPlanes(client dynamic.Interface,
 	return i
 }
 
+// Start runs the informer until stop is closed.
+func (i *HostedControlPlaneInformer) Start(stop <-chan struct{}) { go i.Run(stop) }
+
 // handleWatchError records an error that retries do not fix: missing RBAC, or a missing resource.
 func (i *HostedControlPlaneInformer) handleWatchError(
 	ctx context.Context, r *cache.Reflector, err error,
@@ -109,7 +114,7 @@ func withoutStatus(obj any) (any, error) {
 	if object, ok := obj.(*unstructured.Unstructured); ok {
 		delete(object.Object, "status")
 	}
-	return withoutManagedFields(obj)
+	return guest.WithoutManagedFields(obj)
 }
 
 // HostedControlPlane returns the operator's HostedControlPlane from the cache. It is for HyperShift

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -120,6 +119,5 @@ func keyOf(entry any, keys []string) string {
 }
 
 func decodable(status map[string]any) bool {
-	text, err := json.Marshal(status)
-	return err == nil && json.Unmarshal(text, &opv1.OperatorStatus{}) == nil
+	return convert(status, &opv1.OperatorStatus{}) == nil
 }

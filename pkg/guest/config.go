@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -29,40 +28,27 @@ type Config struct {
 	Infrastructures *Lister[configv1.Infrastructure]
 	APIServers      *Lister[configv1.APIServer]
 	Proxies         *Lister[configv1.Proxy]
+
+	informers dynamicinformer.DynamicSharedInformerFactory
 }
 
 // NewConfig creates the informers. Messages append suffix to the name of an object. Nothing runs
 // before Start.
 func NewConfig(client dynamic.Interface, suffix string) *Config {
+	selectName := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
+	}
+	all := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, "", selectName)
 	return &Config{
-		Infrastructures: newLister(client, "Infrastructure", suffix, checkInfrastructure),
-		APIServers:      newLister(client, "APIServer", suffix, checkAPIServer),
-		Proxies:         newLister(client, "Proxy", suffix, checkProxy),
+		Infrastructures: newLister(all, "Infrastructure", suffix, checkInfrastructure),
+		APIServers:      newLister(all, "APIServer", suffix, checkAPIServer),
+		Proxies:         newLister(all, "Proxy", suffix, checkProxy),
+		informers:       all,
 	}
 }
 
 // Start runs the informers until stop is closed.
-func (c *Config) Start(stop <-chan struct{}) {
-	for _, informer := range c.informers() {
-		go informer.Run(stop)
-	}
-}
-
-// HasSynced returns true if all informers have synced.
-func (c *Config) HasSynced() bool {
-	for _, informer := range c.informers() {
-		if !informer.HasSynced() {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *Config) informers() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{
-		c.Infrastructures.informer, c.APIServers.informer, c.Proxies.informer,
-	}
-}
+func (c *Config) Start(stop <-chan struct{}) { c.informers.Start(stop) }
 
 // Lister lists the single object of a kind. It returns only the fields that operators use, and an
 // error if one of them is invalid.
@@ -74,24 +60,14 @@ type Lister[T any] struct {
 }
 
 func newLister[T any](
-	client dynamic.Interface, kind, suffix string, check func(*checks, *T) *T,
+	informers dynamicinformer.DynamicSharedInformerFactory, kind, suffix string,
+	check func(*checks, *T) *T,
 ) *Lister[T] {
 	resource, _ := meta.UnsafeGuessKindToResource(configv1.GroupVersion.WithKind(kind))
-	selectName := func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigName).String()
-	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, "", 0, cache.Indexers{},
-		selectName).Informer()
+	informer := informers.ForResource(resource).Informer()
 	// Returns an error only for a running informer.
-	_ = informer.SetTransform(OnlyObject("", ConfigName, withoutManagedFields))
-	return &Lister[T]{informer: informer, resource: resource, kind: kind, suffix: suffix, check: check}
-}
-
-func withoutManagedFields(obj any) (any, error) {
-	if object, ok := obj.(*unstructured.Unstructured); ok {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
+	_ = informer.SetTransform(OnlyObject("", ConfigName, WithoutManagedFields))
+	return &Lister[T]{informer, resource, kind, suffix, check}
 }
 
 // Informer returns an informer that triggers syncs. It does not give access to the object.
@@ -125,12 +101,8 @@ func (k *Lister[T]) decode(obj any) (*T, error) {
 	}
 	c := &checks{object: k.kind + " " + object.GetName() + k.suffix}
 	content := map[string]any{"spec": object.Object["spec"], "status": object.Object["status"]}
-	text, err := json.Marshal(content)
 	decoded := new(T)
-	if err == nil {
-		err = json.Unmarshal(text, decoded)
-	}
-	if err != nil {
+	if err := convert(content, decoded); err != nil {
 		return nil, undecodable(c.object, "", err)
 	}
 	checked := k.check(c, decoded)
@@ -159,8 +131,9 @@ func (c *Config) ClusterID() (string, error) {
 }
 
 func checkInfrastructure(c *checks, given *configv1.Infrastructure) *configv1.Infrastructure {
-	if given.Status.InfrastructureName != "" {
-		c.clusterID(clusterIDField, given.Status.InfrastructureName)
+	if id := given.Status.InfrastructureName; id != "" {
+		c.pattern(clusterIDField, id, maxClusterID, clusterID, "set it to the infrastructure ID of the "+
+			"cluster: letters, digits, '-', '_' and '.', at most 253")
 	}
 	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxQuoted,
 		topology, "use HighlyAvailable, SingleReplica or External")

@@ -71,6 +71,15 @@ func jsonPath(path string) string {
 	}), ".")
 }
 
+// convert decodes the JSON of a value.
+func convert(from, into any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
 // undecodable returns the error for an object, or for its field, whose JSON does not match the
 // type.
 func undecodable(object, field string, err error) *FieldError {

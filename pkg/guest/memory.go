@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 // maxClass limits a StorageClass in the cache. The operators' StorageClasses have less than 1 KiB.
 const maxClass = 4 << 10
-
-const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
 // DropUnused returns a transform for informers of the guest side that removes unused content from
 // memory. It keeps only the names of RBAC objects and CSIDrivers. From a large StorageClass, or a
@@ -36,11 +36,16 @@ func DropUnused(driver string) cache.TransformFunc {
 			}
 			return object, nil
 		}
-		if object, err := meta.Accessor(obj); err == nil {
-			object.SetManagedFields(nil)
-		}
-		return obj, nil
+		return WithoutManagedFields(obj)
 	}
+}
+
+// WithoutManagedFields is a transform that saves memory.
+func WithoutManagedFields(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
 }
 
 // OnlyObject returns the transform for an informer of one object. It keeps only the names of other
@@ -74,8 +79,8 @@ func bareClass(class *storagev1.StorageClass) *storagev1.StorageClass {
 	bare := &storagev1.StorageClass{
 		ObjectMeta: identity(&class.ObjectMeta), Provisioner: class.Provisioner,
 	}
-	if class.Annotations[defaultClass] == "true" {
-		bare.Annotations = map[string]string{defaultClass: "true"}
+	if class.Annotations[storageclass.DefaultAnnotation] == "true" {
+		bare.Annotations = map[string]string{storageclass.DefaultAnnotation: "true"}
 	}
 	return bare
 }

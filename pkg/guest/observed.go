@@ -79,6 +79,3 @@ func (o *observed) complete(object string) error {
 	}
 	return errors.Join(c.faults...)
 }
-
-// encode returns the checked values as JSON, without the original spelling.
-func (o *observed) encode() ([]byte, error) { return json.Marshal(o) }

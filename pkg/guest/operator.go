@@ -66,7 +66,7 @@ func withCheckedConfig(object string, spec *opv1.OperatorSpec) *opv1.OperatorSpe
 	if err != nil || len(spec.ObservedConfig.Raw) == 0 {
 		return checked
 	}
-	if raw, err := config.encode(); err == nil {
+	if raw, err := json.Marshal(config); err == nil { // without the original spelling
 		checked.ObservedConfig.Raw = raw
 	}
 	return checked
@@ -80,11 +80,7 @@ func (o *Operator) undecodable() error {
 	if err != nil || !found || !ok || object.Object["spec"] == nil {
 		return err
 	}
-	text, err := json.Marshal(object.Object["spec"])
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, &opv1.OperatorSpec{}); err != nil {
+	if err := convert(object.Object["spec"], &opv1.OperatorSpec{}); err != nil {
 		return undecodable(o.object(), "spec", err)
 	}
 	return nil

@@ -35,10 +35,7 @@ type checks struct {
 }
 
 func (c *checks) fault(field, problem, fix string) {
-	c.faults = append(c.faults, &FieldError{
-		Object: c.object, Field: field, Problem: problem,
-		Fix: fix,
-	})
+	c.faults = append(c.faults, &FieldError{c.object, field, problem, fix})
 }
 
 // pattern expects a matching value of at most limit bytes.
@@ -46,12 +43,6 @@ func (c *checks) pattern(field, value string, limit int, allowed *regexp.Regexp,
 	if len(value) > limit || !allowed.MatchString(value) {
 		c.fault(field, "is "+quote(value), fix)
 	}
-}
-
-// clusterID expects a cluster ID of the installer or of HyperShift.
-func (c *checks) clusterID(field, value string) {
-	c.pattern(field, value, maxClusterID, clusterID,
-		"set it to the infrastructure ID of the cluster: letters, digits, '-', '_' and '.', at most 253")
 }
 
 // tlsVersion expects a version that Go knows; empty means the default.

@@ -86,8 +86,8 @@ func ConfigMapHash(c *cluster.Cluster, side flavour.Side, name string) Workload 
 	}
 }
 
-// trustedCAKey is the key to which the cluster network operator writes the trusted CA bundle.
-const trustedCAKey = "ca-bundle.crt"
+// TrustedCAKey is the key to which the cluster network operator writes the trusted CA bundle.
+const TrustedCAKey = "ca-bundle.crt"
 
 // TrustedCABundle mounts the trusted CA bundle into the containers that the annotation
 // config.openshift.io/inject-proxy-cabundle names, and rolls the workload out when the bundle
@@ -99,7 +99,7 @@ func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workloa
 	all := input.content
 	input.content = func() any {
 		data, _ := all().(map[string]string)
-		if _, injected := data[trustedCAKey]; !injected {
+		if _, injected := data[TrustedCAKey]; !injected {
 			return nil
 		}
 		return data

@@ -73,9 +73,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
-	config := rest.CopyConfig(o.Served)
-	config.QPS = -1 // the default of five requests per second would delay events after a start
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(o.Served)
 	if err != nil {
 		return fmt.Errorf("creating client: %w", err)
 	}

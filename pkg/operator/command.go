@@ -102,6 +102,9 @@ func (o *operator) start(ctx context.Context) error {
 		served.Wrap(guest.LimitResponses())
 		served.WarningHandler = rest.NoWarnings{} // the guest cluster chooses their number
 	}
+	// With client-go's default limit of five requests per second a start takes ten seconds. Priority
+	// and fairness of the API server protect it.
+	own.QPS, served.QPS = -1, -1
 	build, log := version.Get(), klog.FromContext(ctx)
 	if err := registerBuildInfo(legacyregistry.Register, o.namespaces.Operator, build); err != nil {
 		log.Error(err, "Failed to register the build metric")

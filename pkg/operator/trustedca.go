@@ -8,15 +8,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-const (
-	// injectTrustedCA is the label of ConfigMaps that the cluster network operator fills with the CAs
-	// that a cluster trusts.
-	injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
-	// trustedCAKey is the key that it fills.
-	trustedCAKey = "ca-bundle.crt"
-)
+// injectTrustedCA is the label of ConfigMaps that the cluster network operator fills with the CAs
+// that a cluster trusts.
+const injectTrustedCA = "config.openshift.io/inject-trusted-cabundle"
 
 // trustedCA is the ConfigMap with the trusted CA bundle of the operator's own cluster. On
 // HyperShift this is the management cluster: the administrator of a guest cluster must not decide
@@ -45,7 +42,7 @@ func (d *driver) findTrustedCA() (*trustedCA, error) {
 // pem returns the certificates, or nil while the ConfigMap is missing or empty.
 func (t *trustedCA) pem() []byte {
 	if found := t.Get(); found != nil {
-		return []byte(found.Data[trustedCAKey])
+		return []byte(found.Data[hook.TrustedCAKey])
 	}
 	return nil
 }

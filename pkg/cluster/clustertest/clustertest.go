@@ -114,7 +114,8 @@ func (f *Fake) Start(tb testing.TB) {
 			}
 		}
 	}
-	if !cache.WaitForCacheSync(stop, f.Config.HasSynced) {
+	if !cache.WaitForCacheSync(stop, f.Config.Infrastructures.Informer().HasSynced,
+		f.Config.APIServers.Informer().HasSynced, f.Config.Proxies.Informer().HasSynced) {
 		tb.Fatal("informers of config.openshift.io have not synced")
 	}
 	if f.HostedControlPlanes != nil && !cache.WaitForCacheSync(stop, f.HostedControlPlanes.HasSynced) {

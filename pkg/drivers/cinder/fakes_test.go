@@ -24,6 +24,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -371,7 +372,7 @@ func in[T metav1.Object](namespace string, object T) T {
 
 func infrastructureWith(name, key string) *configv1.Infrastructure {
 	return &configv1.Infrastructure{
-		ObjectMeta: metav1.ObjectMeta{Name: infrastructure},
+		ObjectMeta: metav1.ObjectMeta{Name: guest.ConfigName},
 		Spec: configv1.InfrastructureSpec{
 			CloudConfig: configv1.ConfigMapFileReference{Name: name, Key: key},
 		},

@@ -16,9 +16,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// infrastructure is the name of the only Infrastructure object.
-const infrastructure = "cluster"
-
 // sources contains the objects from which cloud-conf is generated. All are on the control plane
 // side. On HyperShift they exclude the guest cluster, whose administrator must not configure what
 // runs in the management cluster.
@@ -92,13 +89,13 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 	if s.infrastructures == nil {
 		return configv1.ConfigMapFileReference{}, nil
 	}
-	found, err := s.infrastructures.Get(infrastructure)
+	found, err := s.infrastructures.Get(guest.ConfigName)
 	if apierrors.IsNotFound(err) {
 		return configv1.ConfigMapFileReference{}, nil
 	}
 	if err != nil {
 		return configv1.ConfigMapFileReference{},
-			fmt.Errorf("reading Infrastructure %s: %w", infrastructure, err)
+			fmt.Errorf("reading Infrastructure %s: %w", guest.ConfigName, err)
 	}
 	return found.Spec.CloudConfig, nil
 }
