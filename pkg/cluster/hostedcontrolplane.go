@@ -88,8 +88,8 @@ func (i *HostedControlPlaneInformer) Start(stop <-chan struct{}) { go i.Run(stop
 func (i *HostedControlPlaneInformer) handleWatchError(
 	ctx context.Context, r *cache.Reflector, err error,
 ) {
-	var status *apierrors.StatusError
-	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && errors.As(err, &status) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if ok && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
 		i.listError.Store(status)
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)

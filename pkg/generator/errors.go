@@ -51,8 +51,7 @@ func (d *document) syntaxError(err error) error {
 		return nil
 	}
 	problems := []string{err.Error()}
-	var mistyped *yaml.TypeError
-	if errors.As(err, &mistyped) {
+	if mistyped, ok := errors.AsType[*yaml.TypeError](err); ok {
 		problems = mistyped.Errors
 	}
 	pattern := regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
@@ -74,7 +73,7 @@ func (d *document) syntaxError(err error) error {
 // fieldError returns the errors of a strict decoder at the fields that they are about. The object
 // is the decoded asset or manifest.
 func (d *document) fieldError(object string, err error) error {
-	var mistyped *json.UnmarshalTypeError
+	mistyped, isMistyped := errors.AsType[*json.UnmarshalTypeError](err)
 	strict, isStrict := runtime.AsStrictDecodingError(err)
 	switch {
 	case err == nil:
@@ -83,8 +82,7 @@ func (d *document) fieldError(object string, err error) error {
 		var located []error
 		for _, problem := range strict.Errors() {
 			path := ""
-			var unknown kjson.FieldError
-			if errors.As(problem, &unknown) {
+			if unknown, ok := errors.AsType[kjson.FieldError](problem); ok {
 				path = unknown.FieldPath()
 			}
 			located = append(located, d.errorf(path, "%q: %w", object, problem))
@@ -95,7 +93,7 @@ func (d *document) fieldError(object string, err error) error {
 	case runtime.IsNotRegisteredError(err):
 		return d.errorf("kind", "%q: unknown apiVersion and kind: correct a misspelt kind, "+
 			"or add a new one to pkg/generator/kinds.go", object)
-	case errors.As(err, &mistyped):
+	case isMistyped:
 		return d.errorf(mistyped.Field, "%q: field %s is a %s, not a %s",
 			object, mistyped.Field, mistyped.Type, mistyped.Value)
 	}
@@ -137,8 +135,9 @@ func flatten(err error, all *[]error) {
 }
 
 func compareErrors(a, b error) int {
-	var left, right *Error
-	if errors.As(a, &left) && errors.As(b, &right) {
+	left, ok := errors.AsType[*Error](a)
+	right, both := errors.AsType[*Error](b)
+	if ok && both {
 		return cmp.Or(cmp.Compare(left.File, right.File), cmp.Compare(left.Line, right.Line),
 			cmp.Compare(a.Error(), b.Error()))
 	}

@@ -84,8 +84,7 @@ func convert(from, into any) error {
 // type.
 func undecodable(object, field string, err error) *FieldError {
 	problem := "cannot be decoded: " + Printable(err.Error(), 4*maxQuoted)
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		problem = fmt.Sprintf("has type %s instead of %s", Printable(mismatch.Value, maxQuoted),
 			mismatch.Type)
 		field = strings.Trim(field+"."+Printable(jsonPath(mismatch.Field), 4*maxQuoted), ".")

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -27,7 +28,9 @@ func HostedControlPlane(c *cluster.Cluster) Workload {
 			template := &d.Spec.Template
 			template.Spec.NodeSelector = maps.Clone(hosted.Spec.NodeSelector)
 			addTolerations(&template.Spec, hosted.Spec.Tolerations)
-			addLabels(template, hosted.Spec.Labels)
+			// Existing labels have precedence, because the selector of the Deployment and network policies
+			// depend on them.
+			template.Labels = labels.Merge(hosted.Spec.Labels, template.Labels)
 			setReplicas(d, hosted.Spec.ControllerAvailabilityPolicy)
 			return nil
 		},
@@ -42,17 +45,6 @@ func addTolerations(spec *corev1.PodSpec, tolerations []corev1.Toleration) {
 			spec.Tolerations = append(spec.Tolerations, t)
 		}
 	}
-}
-
-// addLabels adds labels. Existing labels have precedence, because the selector of the Deployment
-// and network policies depend on them.
-func addLabels(template *corev1.PodTemplateSpec, labels map[string]string) {
-	all := maps.Clone(labels)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, template.Labels)
-	template.Labels = all
 }
 
 // setReplicas sets two replicas on two nodes if the control plane is highly available. A preference

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -123,7 +124,7 @@ func (r *rollout) hash(input RolloutInput, object string) (string, error) {
 
 // reportChanges sets InputsAnnotation and emits an event about changes.
 func (r *rollout) reportChanges(workload *metav1.ObjectMeta, current, hashes map[string]string) {
-	list := formatInputs(hashes)
+	list := labels.Set(hashes).String()
 	metav1.SetMetaDataAnnotation(workload, InputsAnnotation, list)
 	earlier, listed := current[InputsAnnotation]
 	changes := r.changes(parseInputs(earlier), hashes)
@@ -178,14 +179,6 @@ func (i RolloutInput) annotation(namespace string) string {
 }
 
 const annotationPrefix = "operator.openshift.io/dep-"
-
-func formatInputs(hashes map[string]string) string {
-	var parts []string
-	for _, input := range slices.Sorted(maps.Keys(hashes)) {
-		parts = append(parts, input+"="+hashes[input])
-	}
-	return strings.Join(parts, ",")
-}
 
 func parseInputs(list string) map[string]string {
 	hashes := map[string]string{}

@@ -1,8 +1,8 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -97,24 +97,23 @@ func (s *session) lookup(service service) (string, error) {
 	case fallback != "":
 		return fallback, nil
 	case malformed:
-		return "", &Error{CloudUnreachable, fmt.Sprintf("OpenStack's catalog contains an address of the "+
-			"%s that is not an http or https URL. Ask the cloud's administrator to fix the catalog",
-			service.name)}
+		return "", errorf(CloudUnreachable, "OpenStack's catalog contains an address of the %s that is "+
+			"not an http or https URL. Ask the cloud's administrator to fix the catalog", service.name)
 	}
 	cloud := s.access.cloud
-	return "", &Error{NotOffered, fmt.Sprintf("OpenStack at %s offers no %s: its catalog has no %s%s",
-		redactedURL(cloud.AuthInfo.AuthURL), service.name, service.types[0],
-		inRegion(cloud.RegionName))}
+	region := ""
+	if cloud.RegionName != "" {
+		region = " in region " + cloud.RegionName
+	}
+	return "", errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s%s",
+		redactedURL(cloud.AuthInfo.AuthURL), service.name, service.types[0], region)
 }
 
 // endpointURLs returns the URLs in the catalog of a service, restricted to the region and interface
 // of clouds.yaml, by precedence of the service's types.
 func (s *session) endpointURLs(service service) []string {
 	cloud := s.access.cloud
-	kind := cloud.Availability()
-	if kind == "" {
-		kind = string(gophercloud.AvailabilityPublic)
-	}
+	kind := cmp.Or(cloud.Availability(), string(gophercloud.AvailabilityPublic))
 	var found []string
 	for _, name := range service.types {
 		for _, entry := range s.entries {
@@ -139,17 +138,10 @@ func majorVersion(endpoint string) string {
 	if err != nil {
 		return ""
 	}
-	for _, element := range strings.Split(u.Path, "/") {
+	for element := range strings.SplitSeq(u.Path, "/") {
 		if m := versionElement.FindStringSubmatch(element); m != nil {
 			return m[1]
 		}
 	}
 	return ""
-}
-
-func inRegion(region string) string {
-	if region == "" {
-		return ""
-	}
-	return " in region " + region
 }

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/utils/clock"
@@ -60,7 +59,8 @@ func (c *Client) call(
 	authURL := c.session.access.cloud.AuthInfo.AuthURL
 	classified := callError(service.name, endpoint.Endpoint, authURL, failure)
 	switch {
-	case classified.Reason == AuthenticationFailed && loginFailed(failure):
+	case classified.Reason == AuthenticationFailed &&
+		is[*gophercloud.ErrUnableToReauthenticate](failure):
 		// The next request starts with a login instead of a token that is known to be refused.
 		c.backoff = c.backoff.next(c.session.access.fingerprint, classified, c.clock.Now())
 		c.session.close()
@@ -81,8 +81,8 @@ func (c *Client) acquire(ctx context.Context, service string) (release func(), e
 	case c.busy <- struct{}{}:
 		return func() { <-c.busy }, nil
 	case <-ctx.Done():
-		return nil, &Error{CloudUnreachable, fmt.Sprintf("OpenStack's %s cannot be used: %s",
-			service, describe(ctx.Err()))}
+		return nil, errorf(CloudUnreachable, "OpenStack's %s cannot be used: %s", service,
+			describe(ctx.Err()))
 	}
 }
 

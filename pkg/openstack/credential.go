@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -104,18 +105,10 @@ func (s *session) applicationCredential() (user, credential string, found bool) 
 	if credential == "" { // old releases of OpenStack do not return it
 		credential = s.access.cloud.AuthInfo.ApplicationCredentialID
 	}
-	return user, credential, isID(user) && isID(credential)
+	return user, credential, validID.MatchString(user) && validID.MatchString(credential)
 }
 
-func isID(text string) bool {
-	const longest = 64
-	for _, r := range text {
-		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_' {
-			return false
-		}
-	}
-	return text != "" && len(text) <= longest
-}
+var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
 
 // parseIdentityTime parses a time of the identity service, which is UTC with or without a "Z".
 func parseIdentityTime(text string) (time.Time, error) {

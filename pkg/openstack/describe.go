@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,57 +22,51 @@ func describe(err error) string {
 		return fmt.Sprintf("it returned HTTP %d. The cloud may be in maintenance; "+
 			"the operator retries automatically", status)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == proxyConnect {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == proxyConnect {
 		return "the proxy cannot be used. " +
 			"Check Proxy/cluster (on HyperShift the management cluster's) and the route to the proxy"
 	}
-	for _, d := range []func(error) string{describeTLS, describeNetwork, describeResponse} {
-		if text := d(err); text != "" {
-			return text
-		}
-	}
-	return fmt.Sprintf("unexpected failure (%T)", err)
+	return cmp.Or(describeTLS(err), describeNetwork(err), describeResponse(err),
+		fmt.Sprintf("unexpected failure (%T)", err))
+}
+
+// is reports whether an error is, or wraps, one of a type.
+func is[T error](err error) bool {
+	_, found := errors.AsType[T](err)
+	return found
 }
 
 func describeTLS(err error) string {
-	var (
-		authority x509.UnknownAuthorityError
-		host      x509.HostnameError
-		cert      x509.CertificateInvalidError
-		verify    *tls.CertificateVerificationError
-		record    tls.RecordHeaderError
-		alert     tls.AlertError
-	)
 	switch {
-	case errors.As(err, &authority):
+	case is[x509.UnknownAuthorityError](err):
 		return "its certificate is signed by an unknown authority. " +
 			"Put the cloud's CA into key cacert of the credentials Secret, " +
 			"or into the trusted CA bundle of the cluster (trustedCA of Proxy/cluster)"
-	case errors.As(err, &host):
+	case is[x509.HostnameError](err):
 		return "its certificate is not valid for this host name. " +
 			"Check auth_url and the cloud's certificate"
-	case errors.As(err, &cert):
+	case is[x509.CertificateInvalidError](err):
 		return "its certificate is not valid (expired, not yet valid, or not for this use). " +
 			"Check the cloud's certificate and the clock"
-	case errors.As(err, &verify):
+	case is[*tls.CertificateVerificationError](err):
 		return "its certificate cannot be verified. Check the cloud's certificate"
-	case errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
+	case is[tls.RecordHeaderError](err), is[tls.AlertError](err),
+		errors.Is(err, http.ErrSchemeMismatch):
 		return "the TLS handshake fails. Check that auth_url starts with https if the cloud serves HTTPS"
 	}
 	return ""
 }
 
 func describeNetwork(err error) string {
-	var dns *net.DNSError
-	var timeout net.Error
+	dns, unresolved := errors.AsType[*net.DNSError](err)
+	network, _ := errors.AsType[net.Error](err)
 	switch {
-	case errors.As(err, &dns):
+	case unresolved:
 		return fmt.Sprintf("the host name %s cannot be resolved. Check auth_url and the cluster's DNS",
 			dns.Name)
 	case errors.Is(err, context.Canceled):
 		return "request cancelled: operator shutting down"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), network != nil && network.Timeout():
 		return "no response in time. Check the route and firewalls between cluster and cloud"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused. Check that the service runs and auth_url is right"
@@ -88,9 +83,6 @@ func describeNetwork(err error) string {
 }
 
 func describeResponse(err error) string {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	var shape gophercloud.ErrUnexpectedType
 	switch {
 	case errors.Is(err, errTooLarge):
 		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+
@@ -101,9 +93,8 @@ func describeResponse(err error) string {
 	case errors.Is(err, errRedirected):
 		return "it redirects the request to another server, which must not get the token. " +
 			"Check auth_url and the cloud's catalog"
-	}
-	malformed := errors.As(err, &syntax) || errors.As(err, &kind) || errors.As(err, &shape)
-	if malformed || errors.Is(err, errNotOpenStack) {
+	case is[*json.SyntaxError](err), is[*json.UnmarshalTypeError](err),
+		is[gophercloud.ErrUnexpectedType](err), errors.Is(err, errNotOpenStack):
 		return "its response is not from an OpenStack API. Check auth_url, proxy and load balancer"
 	}
 	return ""

@@ -36,8 +36,7 @@ func (e *Error) Error() string { return e.Message }
 
 // ReasonOf returns the reason of err, and CloudUnreachable if err is not an *Error.
 func ReasonOf(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return CloudUnreachable
@@ -54,10 +53,8 @@ func errorf(reason Reason, format string, args ...any) *Error {
 }
 
 func invalid(problem string) *Error {
-	return &Error{
-		InvalidCredentials,
-		problem + ". Fix it; the operator detects the change automatically",
-	}
+	return errorf(InvalidCredentials, "%s. Fix it; the operator detects the change automatically",
+		problem)
 }
 
 func missing(path string) *Error {
@@ -71,14 +68,13 @@ const identityService = "identity service"
 
 // loginError classifies the error of a login at the identity service.
 func loginError(authURL string, err error) *Error {
-	switch status := statusOf(err); {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	status := statusOf(err)
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d). Check user, password or application credential, project and domain in the "+
 			"credentials Secret", redactedURL(authURL), status)
-	default:
-		return unreachable(identityService, authURL, err)
 	}
+	return unreachable(identityService, authURL, err)
 }
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a
@@ -92,11 +88,13 @@ func catalogError(authURL string, err error) *Error {
 
 // callError classifies the error of an API call. authURL is the URL of the identity service.
 func callError(service, endpoint, authURL string, err error) *Error {
-	var again *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &again) {
+	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
 		return loginError(authURL, again.ErrReauth)
 	}
-	err = original(err)
+	// gophercloud hides the error of a call that failed again after a new login from errors.AsType.
+	if after, ok := errors.AsType[*gophercloud.ErrErrorAfterReauthentication](err); ok {
+		err = after.ErrOriginal
+	}
 	switch statusOf(err) {
 	case http.StatusUnauthorized:
 		return errorf(AuthenticationFailed, "OpenStack's %s at %s refused the token (HTTP 401). "+
@@ -141,27 +139,8 @@ func redactedURL(raw string) string {
 	return shown
 }
 
-// loginFailed returns true if a call failed because gophercloud's new login failed.
-func loginFailed(err error) bool {
-	var again *gophercloud.ErrUnableToReauthenticate
-	return errors.As(err, &again)
-}
-
-// original returns the error of a call that failed again after a new login. gophercloud hides that
-// error from errors.As.
-func original(err error) error {
-	var after *gophercloud.ErrErrorAfterReauthentication
-	if errors.As(err, &after) {
-		return after.ErrOriginal
-	}
-	return err
-}
-
 // statusOf returns the HTTP status of a failed call, 0 if there was no response.
 func statusOf(err error) int {
-	var code gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &code) {
-		return code.Actual
-	}
-	return 0
+	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	return code.Actual
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -153,8 +152,6 @@ func names(keys []key) []string {
 	return ret
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
 // identifier matches the names of keys and entries that messages may repeat. Other text may be
 // secret.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,62}$`)
@@ -203,8 +200,8 @@ var mismatchedLine = regexp.MustCompile(`^line (\d+): `)
 
 // mismatchedLines returns the line numbers of a type error without the rest, which quotes the text.
 func mismatchedLines(err error) string {
-	var mismatch *yaml.TypeError
-	if !errors.As(err, &mismatch) {
+	mismatch, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return ""
 	}
 	var lines []string

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -138,7 +140,7 @@ func (s Secret) Entry(cloud string) (*Cloud, error) {
 	text, found := s.Data[CloudsKey]
 	if !found {
 		return nil, fmt.Errorf("%s has no key %s%s", s.Name, CloudsKey,
-			listed("its keys are", sortedKeys(s.Data)))
+			listed("its keys are", slices.Sorted(maps.Keys(s.Data))))
 	}
 	entry, err := ParseClouds(text, cloud)
 	if err != nil {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -102,21 +103,12 @@ func onlyConflicts(message string) bool {
 
 // complete sets the reason and a stable message.
 func complete(c *applyopv1.OperatorConditionApplyConfiguration) {
-	problem := isProblem(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, ""))
-	if ptr.Deref(c.Reason, "") == "" {
-		c.Reason = ptr.To("AsExpected")
-		if problem {
-			c.Reason = ptr.To("Error")
-		}
+	reason, message := "AsExpected", "As expected"
+	if isProblem(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, "")) {
+		reason, message = "Error", "Unknown error; see the operator log"
 	}
-	message := stableMessage(ptr.Deref(c.Message, ""))
-	if message == "" {
-		message = "As expected"
-		if problem {
-			message = "Unknown error; see the operator log"
-		}
-	}
-	c.Message = &message
+	c.WithReason(cmp.Or(ptr.Deref(c.Reason, ""), reason)).
+		WithMessage(cmp.Or(stableMessage(ptr.Deref(c.Message, "")), message))
 }
 
 // isProblem reports whether a condition reports a problem. Progressing=True does not.

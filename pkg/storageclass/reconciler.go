@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
@@ -197,10 +197,9 @@ func (r *Reconciler) post(ctx context.Context, class *storagev1.StorageClass) er
 // administrator's choice of the default class.
 func merge(existing, required *storagev1.StorageClass) *storagev1.StorageClass {
 	ret := existing.DeepCopy()
-	ret.Labels = withAll(ret.Labels, required.Labels)
-	choice, chosen := existing.Annotations[DefaultAnnotation]
-	ret.Annotations = withAll(ret.Annotations, required.Annotations)
-	if chosen {
+	ret.Labels = labels.Merge(ret.Labels, required.Labels)
+	ret.Annotations = labels.Merge(ret.Annotations, required.Annotations)
+	if choice, chosen := existing.Annotations[DefaultAnnotation]; chosen {
 		ret.Annotations[DefaultAnnotation] = choice
 	}
 	ret.Provisioner = required.Provisioner
@@ -235,15 +234,5 @@ func withoutIdentity(class *storagev1.StorageClass) *storagev1.StorageClass {
 		Name: class.Name, Labels: ret.Labels, Annotations: ret.Annotations,
 		OwnerReferences: ret.OwnerReferences,
 	}
-	return ret
-}
-
-// withAll returns a union of both maps, in which entries of more take precedence.
-func withAll(entries, more map[string]string) map[string]string {
-	ret := maps.Clone(entries)
-	if ret == nil && len(more) > 0 {
-		ret = map[string]string{}
-	}
-	maps.Copy(ret, more)
 	return ret
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,15 +202,16 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 	valid := cluster.NewCondition(validType, opv1.ConditionTrue, reasonAsExpected,
 		"Nothing in the administrator's configuration is ignored")
 	if len(user.ignored) > 0 {
-		valid.WithStatus(opv1.ConditionFalse).WithReason(reasonIgnored).WithMessage(firstOf(user.ignored))
+		valid.WithStatus(opv1.ConditionFalse).WithReason(reasonIgnored).
+			WithMessage(joined(user.ignored, maxLines, "\n"))
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing, valid)
 }
 
-// firstOf joins the first maxLines lines.
-func firstOf(lines []string) string {
-	if more := len(lines) - maxLines; more > 0 {
-		lines = append(slices.Clip(lines[:maxLines]), fmt.Sprintf("%d more", more))
+// joined joins at most limit parts of a message.
+func joined(parts []string, limit int, separator string) string {
+	if more := len(parts) - limit; more > 0 {
+		parts = append(parts[:limit:limit], fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(parts, separator)
 }

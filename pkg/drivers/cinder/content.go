@@ -80,7 +80,7 @@ func (c *configSync) content(user userConfig, enabled bool) (map[string]string, 
 		data[bundleKey], options.CAFile = pem, mountedCA
 	}
 	config, err := CloudConf([]byte(text), options)
-	if syntax := new(SyntaxError); errors.As(err, &syntax) {
+	if _, invalid := errors.AsType[*SyntaxError](err); invalid {
 		return nil, user.config.unusable(err)
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package cinder
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -98,8 +97,5 @@ func listed(zones sets.Set[string]) string {
 	for i, name := range found {
 		found[i] = strings.Trim(strconv.Quote(name), `"`)
 	}
-	if more := len(found) - maxNamed; more > 0 {
-		found = append(slices.Clip(found[:maxNamed]), fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(found, ", ")
+	return joined(found, maxNamed, ", ")
 }

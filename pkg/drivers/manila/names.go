@@ -109,20 +109,12 @@ func countOurs(existing map[string]*storagev1.StorageClass) int {
 	return count
 }
 
-// first shortens a list for a message.
-func first(faults []string) []string {
-	if more := len(faults) - maxTold; more > 0 {
-		return append(slices.Clone(faults[:maxTold]), fmt.Sprintf("and %d more", more))
+// joined joins the first parts of a message.
+func joined(parts []string, separator string) string {
+	if more := len(parts) - maxTold; more > 0 {
+		parts = append(parts[:maxTold:maxTold], fmt.Sprintf("and %d more", more))
 	}
-	return faults
-}
-
-// firstErrors shortens a list of errors.
-func firstErrors(errs []error) []error {
-	if more := len(errs) - maxTold; more > 0 {
-		return append(slices.Clone(errs[:maxTold]), fmt.Errorf("and %d more", more))
-	}
-	return errs
+	return strings.Join(parts, separator)
 }
 
 // isClassOf returns true if the class provisions shares of the type with this driver.

@@ -2,6 +2,7 @@ package manila
 
 import (
 	"cmp"
+	"maps"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 
@@ -20,54 +21,47 @@ type authority struct {
 // docs/manila-csi-plugin/using-manila-csi-plugin.md.
 func translate(cloud *openstack.Cloud, ca authority) map[string]string {
 	auth := cloud.AuthInfo
-	secret := secretData{}
+	secret := map[string]string{"os-region": cloud.RegionName, "os-endpointType": cloud.Availability()}
 	switch {
 	case auth.ApplicationCredentialID != "":
-		secret.set("os-authURL", auth.AuthURL)
-		secret.set("os-applicationCredentialID", auth.ApplicationCredentialID)
-		secret.set("os-applicationCredentialSecret", auth.ApplicationCredentialSecret)
+		secret["os-authURL"] = auth.AuthURL
+		secret["os-applicationCredentialID"] = auth.ApplicationCredentialID
+		secret["os-applicationCredentialSecret"] = auth.ApplicationCredentialSecret
 	case explicitPassword(cloud):
-		secret.set("os-authURL", auth.AuthURL)
-		secret.set("os-password", auth.Password)
-		secret.set("os-userName", auth.Username)
+		secret["os-authURL"] = auth.AuthURL
+		secret["os-password"] = auth.Password
+		secret["os-userName"] = auth.Username
 		id, name := userDomain(auth)
 		// The driver requires os-domain* even if os-userDomain* contain the same.
-		secret.set("os-domainID", id)
-		secret.set("os-domainName", name)
-		secret.set("os-userDomainID", id)
-		secret.set("os-userDomainName", name)
-		if auth.ProjectID != "" {
-			secret.set("os-projectID", auth.ProjectID)
-			break // an ID needs no domain
+		secret["os-domainID"], secret["os-userDomainID"] = id, id
+		secret["os-domainName"], secret["os-userDomainName"] = name, name
+		secret["os-projectID"] = auth.ProjectID
+		if auth.ProjectID == "" { // an ID needs no domain
+			secret["os-projectName"] = auth.ProjectName
+			secret["os-projectDomainID"], secret["os-projectDomainName"] = projectDomain(auth)
 		}
-		id, name = projectDomain(auth)
-		secret.set("os-projectName", auth.ProjectName)
-		secret.set("os-projectDomainID", id)
-		secret.set("os-projectDomainName", name)
 	default:
 		// The keys of the driver cannot express this login, but its reader of clouds.yaml can: a user by
 		// ID, without a domain; two domains of which one is by ID and one by name; or an application
 		// credential by name, whose user the driver accepts only with a password. That reader does not
 		// support `interface` and `verify`.
-		secret.set("os-useClouds", "true")
-		secret.set("os-cloud", cloud.Name)
-		secret.set("os-cloudsFile", mountedClouds)
-	}
-	secret.set("os-region", cloud.RegionName)
-	if cloud.EndpointType != "" {
-		secret.set("os-endpointType", cloud.Availability())
+		secret["os-useClouds"] = "true"
+		secret["os-cloud"] = cloud.Name
+		secret["os-cloudsFile"] = mountedClouds
 	}
 	if cloud.Verify != nil && !*cloud.Verify {
-		secret.set("os-TLSInsecure", "true")
+		secret["os-TLSInsecure"] = "true"
 	}
 	if secret["os-useClouds"] != "" && cloud.CACertFile != "" {
 		// The driver prefers the path in its clouds.yaml to a CA in the Secret, and a path in the Secret
 		// to both.
-		secret.set("os-certAuthorityPath", ca.path)
+		secret["os-certAuthorityPath"] = ca.path
 	} else {
 		// Pods of an earlier release do not mount a file with the CA of the credentials.
-		secret.set("os-certAuthority", ca.pem)
+		secret["os-certAuthority"] = ca.pem
 	}
+	// The driver rejects keys without a value.
+	maps.DeleteFunc(secret, func(_, value string) bool { return value == "" })
 	return secret
 }
 
@@ -106,13 +100,4 @@ func domain(a *clientconfig.AuthInfo, id, name string) (string, string) {
 		return "", name
 	}
 	return a.DefaultDomain, ""
-}
-
-// secretData omits empty values: the driver rejects keys without a value.
-type secretData map[string]string
-
-func (s secretData) set(key, value string) {
-	if value != "" {
-		s[key] = value
-	}
 }

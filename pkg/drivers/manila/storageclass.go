@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
-	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -120,8 +118,7 @@ func (c *storageClassController) reconcile(
 	names := classNames(c.types, existing)
 	c.mu.Unlock()
 	room := maxClasses - countOurs(existing)
-	var errs []error
-	var taken, ignored []string
+	var failed, taken, ignored []string
 	for _, shareType := range slices.Sorted(maps.Keys(names)) {
 		name := names[shareType]
 		class := existing[name]
@@ -141,18 +138,22 @@ func (c *storageClassController) reconcile(
 		}
 		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }
 		if err := c.reconciler.Reconcile(ctx, c.required(name, shareType), owns); err != nil {
-			errs = append(errs, fmt.Errorf("StorageClass %s of share type %q: %w", name, shareType, err))
+			failed = append(failed,
+				fmt.Sprintf("StorageClass %s of share type %q: %v", name, shareType, err))
 		}
 	}
 	c.warn("StorageClassNameTaken", taken)
 	c.warn("ShareTypeIgnored", ignored)
-	return errors.Join(firstErrors(errs)...)
+	if len(failed) > 0 {
+		return errors.New(joined(failed, "\n"))
+	}
+	return nil
 }
 
 // warn records an event about a problem that only an administrator can fix. It is not an error,
 // because the driver and the other share types are not affected.
 func (c *storageClassController) warn(reason string, faults []string) {
-	message := strings.Join(first(faults), "; ")
+	message := joined(faults, "; ")
 	if message != "" && message != c.warned[reason] {
 		c.events.Warning(reason, message)
 	}
@@ -201,8 +202,8 @@ func (c *storageClassController) required(name, shareType string) *storagev1.Sto
 		ObjectMeta:           metav1.ObjectMeta{Name: name},
 		Provisioner:          string(Name),
 		Parameters:           parameters,
-		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
-		AllowVolumeExpansion: ptr.To(true),
+		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    new(storagev1.VolumeBindingImmediate),
+		AllowVolumeExpansion: new(true),
 	}
 }
