@@ -29,22 +29,15 @@ func unreadable(err error) string {
 	}
 }
 
-// kubeconfig checks the kubeconfig file of a flag. Without the flag, the operator uses the identity
-// of its pod.
-func (l *loader) kubeconfig(flag, path string) string {
-	if path != "" {
-		l.readKubeconfig(flag, path)
+// kubeconfigs checks the kubeconfig files. It records the content of the guest cluster's, because
+// HyperShift replaces it from time to time; the operator restarts to read it again.
+func (l *loader) kubeconfigs(own, guest string) {
+	if own != "" {
+		l.readKubeconfig("kubeconfig", own)
 	}
-	return path
-}
-
-// guestKubeconfig also records the content of the file, because HyperShift replaces it from time to
-// time. The operator restarts to read it again.
-func (l *loader) guestKubeconfig(path string) string {
-	if path != "" {
-		l.restartOn[path] = l.readKubeconfig("guest-kubeconfig", path)
+	if guest != "" {
+		l.restartOn[guest] = l.readKubeconfig("guest-kubeconfig", guest)
 	}
-	return path
 }
 
 func (l *loader) readKubeconfig(flag, path string) []byte {
@@ -97,14 +90,6 @@ func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOpe
 	}
 	l.address(config.ServingInfo.BindAddress, "flag --config: servingInfo.bindAddress of "+path)
 	return config
-}
-
-// listen overrides the configured address.
-func (l *loader) listen(config *operatorv1alpha1.GenericOperatorConfig, address string) {
-	if address != "" {
-		l.address(address, "flag --listen")
-		config.ServingInfo.BindAddress = address
-	}
 }
 
 // address checks the format of an address.

@@ -91,27 +91,10 @@ func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
 	}
 }
 
-func (l *loader) pollInterval(value time.Duration) time.Duration {
-	if value < minPollInterval || value > maxPollInterval {
-		l.fault("flag --poll-interval is %v: it must be between %v and %v",
-			value, minPollInterval, maxPollInterval)
+func (l *loader) between(flag string, value, low, high time.Duration) {
+	if value < low || value > high {
+		l.fault("flag --%s is %v: it must be between %v and %v", flag, value, low, high)
 	}
-	return value
-}
-
-func (l *loader) gracePeriod(value time.Duration) time.Duration {
-	if value < 0 {
-		l.fault("flag --cloud-grace-period is %v: it must not be negative", value)
-	}
-	return value
-}
-
-func (l *loader) credentialsWait(value time.Duration) time.Duration {
-	if value < 0 || value > defaultCredentialsWait {
-		l.fault("flag --credentials-wait is %v: it must be between 0s and %v",
-			value, defaultCredentialsWait)
-	}
-	return value
 }
 
 // proxy returns the proxy variables, which OpenShift sets in capital letters.

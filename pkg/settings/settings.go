@@ -94,37 +94,30 @@ type Settings struct {
 
 // Flags are the flags of an operator's start command.
 type Flags struct {
-	config          string
-	kubeconfig      string
-	namespace       string
-	listen          string
-	restartOn       []string
-	guestKubeconfig string
-	pollInterval    time.Duration
-	gracePeriod     time.Duration
-	credentialsWait time.Duration
-	legacyCA        string
+	settings                 Settings
+	config, listen, legacyCA string
+	restartOn                []string
 }
 
 // AddTo registers the flags.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.config, "config", "",
 		"Path of a GenericOperatorConfig in YAML, which configures serving and leader election.")
-	set.StringVar(&f.kubeconfig, "kubeconfig", "",
+	set.StringVar(&f.settings.Kubeconfig, "kubeconfig", "",
 		"Path of the kubeconfig to use instead of the identity of the pod.")
-	set.StringVar(&f.namespace, "namespace", "",
+	set.StringVar(&f.settings.Namespace, "namespace", "",
 		"Namespace of the operator. Default: the namespace of the pod.")
 	set.StringVar(&f.listen, "listen", "", "Address that serves health and metrics. "+
 		"Default: servingInfo.bindAddress of the config, or 0.0.0.0:8443.")
 	set.StringArrayVar(&f.restartOn, "terminate-on-files", nil, "Exit when this file changes, "+
 		"so that the restarted operator reads it. May be repeated.")
-	set.StringVar(&f.guestKubeconfig, "guest-kubeconfig", "",
+	set.StringVar(&f.settings.GuestKubeconfig, "guest-kubeconfig", "",
 		"Path of the kubeconfig of the guest cluster. Selects the hypershift flavour.")
-	set.DurationVar(&f.pollInterval, "poll-interval", defaultPollInterval,
+	set.DurationVar(&f.settings.PollInterval, "poll-interval", defaultPollInterval,
 		"Interval between two probes of OpenStack, from 100ms to 1m.")
-	set.DurationVar(&f.gracePeriod, "cloud-grace-period", defaultGracePeriod,
+	set.DurationVar(&f.settings.CloudGracePeriod, "cloud-grace-period", defaultGracePeriod,
 		"How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
-	set.DurationVar(&f.credentialsWait, "credentials-wait", defaultCredentialsWait,
+	set.DurationVar(&f.settings.CredentialsWait, "credentials-wait", defaultCredentialsWait,
 		"How long a rollout waits until OpenStack accepts new credentials, at most 10m.")
 	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust if the credentials Secret "+
 		"contains no CA. Default: the paths at which the operator's Deployment mounts it.")
@@ -132,7 +125,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 
 // Flavour returns HyperShift if there is a guest kubeconfig.
 func (f *Flags) Flavour() flavour.Flavour {
-	if f.guestKubeconfig != "" {
+	if f.settings.GuestKubeconfig != "" {
 		return flavour.HyperShift
 	}
 	return flavour.Standalone
@@ -142,33 +135,31 @@ func (f *Flags) Flavour() flavour.Flavour {
 // variables of one image, by precedence. The error names every fault in one line.
 func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Settings, error) {
 	l := loader{lookup: lookup, restartOn: map[string][]byte{}}
-	clouds := l.env(envCloudsFile, defaultCloudsFile)
-	secretCA := filepath.Join(filepath.Dir(clouds), caFileName)
-	s := &Settings{
-		Namespace:       l.namespace(f.namespace),
-		Kubeconfig:      l.kubeconfig("kubeconfig", f.kubeconfig),
-		RestartOn:       l.restartOn,
-		Flavour:         f.Flavour(),
-		GuestKubeconfig: l.guestKubeconfig(f.guestKubeconfig),
-		Images:          l.images(images),
-		ReleaseVersion:  l.env(envReleaseVersion, ""),
-		Proxy:           l.proxy(),
-		RunAsUser:       l.runAsUser(),
-		FSGroupPolicy:   l.fsGroupPolicy(),
-		CloudsFile:      clouds,
-		CAFiles:         append([]string{secretCA}, l.cloudCA(f.legacyCA)...),
-		PollInterval:    l.pollInterval(f.pollInterval),
-
-		CloudGracePeriod: l.gracePeriod(f.gracePeriod),
-		CredentialsWait:  l.credentialsWait(f.credentialsWait),
+	s := f.settings
+	s.Flavour, s.RestartOn = f.Flavour(), l.restartOn
+	s.Namespace = l.namespace(s.Namespace)
+	l.kubeconfigs(s.Kubeconfig, s.GuestKubeconfig)
+	s.Images = l.images(images)
+	s.ReleaseVersion = l.env(envReleaseVersion, "")
+	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
+	s.CloudsFile = l.env(envCloudsFile, defaultCloudsFile)
+	secretCA := filepath.Join(filepath.Dir(s.CloudsFile), caFileName)
+	s.CAFiles = append([]string{secretCA}, l.cloudCA(f.legacyCA)...)
+	l.between("poll-interval", s.PollInterval, minPollInterval, maxPollInterval)
+	if s.CloudGracePeriod < 0 {
+		l.fault("flag --cloud-grace-period is %v: it must not be negative", s.CloudGracePeriod)
 	}
+	l.between("credentials-wait", s.CredentialsWait, 0, defaultCredentialsWait)
 	s.Operator = l.operatorConfig(f.config)
 	for _, file := range f.restartOn {
 		if _, read := s.RestartOn[file]; !read {
 			s.RestartOn[file] = nil
 		}
 	}
-	l.listen(&s.Operator, f.listen)
+	if f.listen != "" {
+		l.address(f.listen, "flag --listen")
+		s.Operator.ServingInfo.BindAddress = f.listen
+	}
 	s.Warnings = l.warnings
-	return s, l.err()
+	return &s, l.err()
 }
