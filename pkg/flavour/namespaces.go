@@ -1,5 +1,7 @@
 package flavour
 
+import "cmp"
+
 const (
 	// DefaultNamespace contains every driver that does not name a namespace of its own.
 	DefaultNamespace = "openshift-cluster-csi-drivers"
@@ -34,9 +36,7 @@ type Namespaces struct {
 // Namespaces returns the namespaces of an operator and its driver. An empty driver namespace means
 // DefaultNamespace.
 func (f Flavour) Namespaces(operator, driver string) Namespaces {
-	if driver == "" {
-		driver = DefaultNamespace
-	}
+	driver = cmp.Or(driver, DefaultNamespace)
 	if f == HyperShift {
 		return Namespaces{
 			Operator:     operator,

@@ -40,27 +40,19 @@ func (a *assembly) addSidecars(part string, p *driverPart) error {
 			return from.errorf("sidecar %q serves metrics: ports needs metricsFrom and exposedFrom", use.Use)
 		}
 		next.Port, next.Proxy = metrics.Port, metrics.Proxy
-		if err := a.addSidecarWithMetrics(from, part, use, next); err != nil {
-			return err
+		if a.has(use.Only) {
+			if err := a.addSidecar(from, part, use, a.metricsValues(next)); err != nil {
+				return err
+			}
+			if err := a.exposeMetrics(from, part, next); err != nil {
+				return err
+			}
 		}
 		// Each sidecar has the same numbers in all flavours.
 		next.Local++
 		next.Exposed++
 	}
 	return nil
-}
-
-// addSidecarWithMetrics adds a sidecar and the proxy for its metrics.
-func (a *assembly) addSidecarWithMetrics(
-	from source, part string, use sidecarUse, metrics metricsPort,
-) error {
-	if !a.has(use.Only) {
-		return nil
-	}
-	if err := a.addSidecar(from, part, use, a.metricsValues(metrics)); err != nil {
-		return err
-	}
-	return a.exposeMetrics(from, part, metrics)
 }
 
 // exposeMetrics puts a kube-rbac-proxy in front of a metrics port.

@@ -5,6 +5,7 @@ package hook
 
 import (
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
@@ -53,15 +54,9 @@ func DaemonSetHooks(
 
 // informers returns each informer once. A duplicate would deliver each event twice.
 func informers(hooks []Workload) []factory.Informer {
-	var ret []factory.Informer
-	seen := map[factory.Informer]bool{}
+	all := sets.New[factory.Informer]()
 	for _, h := range hooks {
-		for _, informer := range h.Informers {
-			if !seen[informer] {
-				seen[informer] = true
-				ret = append(ret, informer)
-			}
-		}
+		all.Insert(h.Informers...)
 	}
-	return ret
+	return all.UnsortedList()
 }

@@ -67,17 +67,17 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 
 // section returns [Global].
 func (o Options) section() (string, error) {
-	lines := []struct{ name, value string }{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
+	lines := [][2]string{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
 	if o.CAFile != "" {
-		lines = append(lines, struct{ name, value string }{"ca-file", o.CAFile})
+		lines = append(lines, [2]string{"ca-file", o.CAFile})
 	}
 	text := "[Global]\nuse-clouds = true\n"
 	for _, line := range lines {
-		value, err := quote(line.value)
+		value, err := quote(line[1])
 		if err != nil {
-			return "", fmt.Errorf("writing %s into cloud.conf: %w", line.name, err)
+			return "", fmt.Errorf("writing %s into cloud.conf: %w", line[0], err)
 		}
-		text += line.name + " = " + value + "\n"
+		text += line[0] + " = " + value + "\n"
 	}
 	return text, nil
 }

@@ -23,8 +23,7 @@ type zoneLists struct {
 // of its entries is. An empty list is an error: every cloud that runs the service has a zone.
 func newZoneLists(compute, volume []openstack.Zone) (zoneLists, error) {
 	z := zoneLists{
-		names(compute, exists), names(compute, isAvailable),
-		names(volume, exists), names(volume, isAvailable),
+		names(compute, true), names(compute, false), names(volume, true), names(volume, false),
 	}
 	switch {
 	case len(z.compute) == 0:
@@ -35,14 +34,11 @@ func newZoneLists(compute, volume []openstack.Zone) (zoneLists, error) {
 	return z, nil
 }
 
-func exists(openstack.Zone) bool { return true }
-
-func isAvailable(zone openstack.Zone) bool { return zone.Available }
-
-func names(zones []openstack.Zone, keep func(openstack.Zone) bool) sets.Set[string] {
+// names returns the names of all zones, or of those that are available.
+func names(zones []openstack.Zone, all bool) sets.Set[string] {
 	found := sets.New[string]()
 	for _, zone := range zones {
-		if keep(zone) {
+		if all || zone.Available {
 			found.Insert(zone.Name)
 		}
 	}

@@ -2,12 +2,12 @@ package cinder
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
@@ -213,20 +213,13 @@ func (t *zoneTracker) outageOfEarlierRun() time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	reachable := v1helpers.FindOperatorCondition(status.Conditions, reachableType)
-	if reachable == nil || reachable.Status != opv1.ConditionFalse {
-		return time.Time{}
+	if v1helpers.IsOperatorConditionFalse(status.Conditions, reachableType) {
+		return v1helpers.FindOperatorCondition(status.Conditions, reachableType).LastTransitionTime.Time
 	}
-	return reachable.LastTransitionTime.Time
+	return time.Time{}
 }
 
 func sameStatus(a, b zoneStatus) bool {
-	text := func(err error) string {
-		if err == nil {
-			return ""
-		}
-		return err.Error()
-	}
 	return a.probed == b.probed && a.decided == b.decided && a.topology == b.topology &&
-		text(a.err) == text(b.err) && a.failingSince.Equal(b.failingSince)
+		fmt.Sprint(a.err) == fmt.Sprint(b.err) && a.failingSince.Equal(b.failingSince)
 }

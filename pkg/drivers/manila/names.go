@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -27,13 +27,13 @@ const (
 //   - Otherwise the name ends in a hash of the type.
 func classNames(types []string, existing map[string]*storagev1.StorageClass) map[string]string {
 	wanted, hashed := map[string]int{}, map[string]bool{}
-	unique := slices.Compact(slices.Sorted(slices.Values(types)))
-	for _, t := range unique {
+	unique := sets.New(types...)
+	for t := range unique {
 		wanted[plainName(t)]++
 		hashed[hashedName(t)] = true
 	}
 	names := map[string]string{}
-	for _, t := range unique {
+	for t := range unique {
 		plain := plainName(t)
 		switch {
 		case existing[plain] != nil:
