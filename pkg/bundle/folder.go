@@ -18,12 +18,10 @@ const (
 		"The order is the order to apply the assets in.\n"
 )
 
-// index is the content of index.yaml.
 type index struct {
 	Assets []Asset `json:"assets"`
 }
 
-// compareWithFiles reports differences between an index and the files beside it.
 func compareWithFiles(fsys fs.FS, folder string, listed []Asset) error {
 	entries, err := fs.ReadDir(fsys, folder)
 	if err != nil {

@@ -19,19 +19,14 @@ import (
 
 // addOperatorClient creates the client and the informer of the ClusterCSIDriver.
 func (c *Cluster) addOperatorClient(o Options) error {
+	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
-		o.Clock,
-		o.Guest,
-		opv1.GroupVersion.WithResource("clustercsidrivers"),
-		opv1.GroupVersion.WithKind("ClusterCSIDriver"),
-		o.Driver,
-		extractSpec,
-		extractStatus,
-	)
+		o.Clock, o.Guest, resource, opv1.GroupVersion.WithKind("ClusterCSIDriver"), o.Driver,
+		extractSpec, extractStatus)
 	if err != nil {
 		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
 	}
-	informer := informers.ForResource(opv1.GroupVersion.WithResource("clustercsidrivers")).Informer()
+	informer := informers.ForResource(resource).Informer()
 	// returns an error only for a running informer
 	_ = informer.SetTransform(guest.OnlyDriver(o.Driver))
 	c.Operator = guest.NewOperator(client, o.Driver, c.guestSuffix())

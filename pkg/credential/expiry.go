@@ -65,13 +65,8 @@ func (w *Watcher) checkExpiry(ctx context.Context) *cluster.Condition {
 	if left <= 0 {
 		reason, verb = "Expired", "has expired"
 	}
-	message := fmt.Sprintf(
-		"The application credential in %s %s at %s. Create a new one, and update the "+
-			"source of the Secret",
-		w.source.Name,
-		verb,
-		w.expiry.at.UTC().Format(expiryFormat),
-	)
+	message := fmt.Sprintf("The application credential in %s %s at %s. Create a new one, and update "+
+		"the source of the Secret", w.source.Name, verb, w.expiry.at.UTC().Format(expiryFormat))
 	w.warn(left, message)
 	return cluster.NewCondition(name, opv1.ConditionTrue, reason, message)
 }

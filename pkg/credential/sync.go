@@ -197,9 +197,8 @@ func (w *Watcher) report(ctx context.Context, conditions ...*cluster.Condition) 
 	w.message = *accepted.Message
 	switch {
 	case *accepted.Status == opv1.ConditionFalse:
-		w.Events.Warningf(
-			w.Service+"CredentialsNotAccepted", "%s: %s", *accepted.Reason, *accepted.Message,
-		)
+		w.Events.Warningf(w.Service+"CredentialsNotAccepted", "%s: %s", *accepted.Reason,
+			*accepted.Message)
 	case before != "":
 		w.Events.Eventf(w.acceptedType(), "%s", *accepted.Message)
 	}

@@ -39,21 +39,13 @@ func (f Flavour) Namespaces(operator, driver string) Namespaces {
 	driver = cmp.Or(driver, DefaultNamespace)
 	if f == HyperShift {
 		return Namespaces{
-			Operator:     operator,
-			ControlPlane: operator,
-			Guest:        driver,
-			UserConfig:   operator,
-			CloudConfig:  hostedCloudConfig,
-			Events:       DefaultNamespace,
+			Operator: operator, ControlPlane: operator, Guest: driver,
+			UserConfig: operator, CloudConfig: hostedCloudConfig, Events: DefaultNamespace,
 		}
 	}
 	return Namespaces{
-		Operator:     operator,
-		ControlPlane: driver,
-		Guest:        driver,
-		UserConfig:   userConfigNamespace,
-		CloudConfig:  installedCloudConfig,
-		Events:       operator,
+		Operator: operator, ControlPlane: driver, Guest: driver,
+		UserConfig: userConfigNamespace, CloudConfig: installedCloudConfig, Events: operator,
 	}
 }
 

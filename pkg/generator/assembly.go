@@ -99,12 +99,10 @@ func (a *assembly) addWorkload(part, file string) error {
 	return a.add(from, added, a.values)
 }
 
-// workload returns the workload of a part.
 func (a *assembly) workload(part string) *asset {
 	return a.assets[path.Base(a.base.content.part(part).Workload)]
 }
 
-// add makes an asset of a file.
 func (a *assembly) add(from source, added addition, values map[string]string) error {
 	if !a.has(added.Only) {
 		return nil
@@ -148,7 +146,6 @@ func (a *assembly) has(only []flavour.Flavour) bool {
 	return len(only) == 0 || slices.Contains(only, a.flavour)
 }
 
-// patchWorkload applies the driver's patch of the base workload.
 func (a *assembly) patchWorkload(part string, p *driverPart) error {
 	entry := patchEntry{Target: a.workload(part).Name, Merge: p.Workload}
 	return a.patch(a.driver.source(part, "workload"), entry, a.values)
@@ -191,7 +188,6 @@ func (a *assembly) expandTrait(part string, entry patchEntry) []patchEntry {
 	return each
 }
 
-// applyPatches applies the driver's own patches.
 func (a *assembly) applyPatches(part string, p *driverPart) error {
 	for i, entry := range p.Patches {
 		if err := a.patch(a.driver.source(part, "patches").index(i), entry, a.values); err != nil {

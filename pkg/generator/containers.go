@@ -53,7 +53,6 @@ func (a *assembly) checkSidecars() error {
 	return errors.Join(errs...)
 }
 
-// uses reports whether a part of the driver has a sidecar in this flavour.
 func (a *assembly) uses(part, sidecar string) bool {
 	for _, use := range a.driver.content.part(part).Sidecars {
 		if use.Use == sidecar && a.has(use.Only) {

@@ -78,7 +78,6 @@ func (d *document) source(name string, more ...string) source {
 	return source{document: d, field: field.NewPath(name, more...)}
 }
 
-// index returns the source of an element of a list.
 func (s source) index(i int) source {
 	return source{document: s.document, field: s.field.Index(i)}
 }

@@ -111,7 +111,6 @@ func Update(root string) error {
 	return removeStale(root, written)
 }
 
-// removeStale removes the output for flavours and drivers that no longer exist.
 func removeStale(root string, written map[string]bool) error {
 	folders, err := filepath.Glob(filepath.Join(root, "drivers", "*", "generated", "*"))
 	if err != nil {

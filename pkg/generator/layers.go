@@ -66,7 +66,6 @@ func readManifest[T any](fsys fs.FS, file string) (manifest[T], error) {
 	return m, m.decodeStrictly(&m.content)
 }
 
-// readManifests decodes the manifests that a pattern matches.
 func readManifests[T any](fsys fs.FS, pattern string) (map[string]manifest[T], error) {
 	files, err := fs.Glob(fsys, pattern)
 	if err != nil {
@@ -82,7 +81,6 @@ func readManifests[T any](fsys fs.FS, pattern string) (map[string]manifest[T], e
 	return manifests, errors.Join(errs...)
 }
 
-// checkUnused reports the files that no manifest names.
 func checkUnused(fsys fs.FS, used map[string]bool) error {
 	var errs []error
 	walk := func(file string, entry fs.DirEntry, err error) error {
@@ -103,7 +101,6 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// skipGenerated skips the output in drivers/<name>/generated.
 func skipGenerated(dir string) error {
 	steps := strings.Split(dir, "/")
 	if len(steps) == 3 && steps[0] == "drivers" && steps[2] == "generated" {

@@ -78,7 +78,6 @@ type ports struct {
 	ExposedFrom int `json:"exposedFrom"` // on the pod's address, behind kube-rbac-proxy
 }
 
-// byName returns the ports that are allocated by name.
 func (p ports) byName() map[string]int {
 	byName := map[string]int{"liveness": p.Liveness, "registrar": p.Registrar}
 	maps.DeleteFunc(byName, func(_ string, number int) bool { return number == 0 })

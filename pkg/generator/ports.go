@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// usedPort is a port that a pod listens on.
 type usedPort struct {
 	part   string
 	number int
@@ -34,7 +33,6 @@ func (a *assembly) usePort(part string, number int, use string, at Position) {
 	a.ports = append(a.ports, usedPort{part: part, number: number, use: use, at: at})
 }
 
-// portsOf returns the ports of a part.
 func (a *assembly) portsOf(part string) []usedPort {
 	return slices.DeleteFunc(slices.Clone(a.ports), func(p usedPort) bool { return p.part != part })
 }

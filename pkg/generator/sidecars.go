@@ -12,7 +12,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
 
-// sidecarContainer is the container of a sidecar in a workload.
 type sidecarContainer struct {
 	part, name string
 	traits     []string
@@ -102,7 +101,6 @@ func (a *assembly) addSidecar(
 	return a.addOptions(from, added, use, values)
 }
 
-// addContainer appends the sidecar's container to the workload.
 func (a *assembly) addContainer(
 	from source, part string, added manifest[sidecar], args []string, values map[string]string,
 ) error {
@@ -143,7 +141,6 @@ func appendArgs(container map[string]any, args []string) error {
 	return nil
 }
 
-// appendTo appends a value from a layer to a list of the workload.
 func (a *assembly) appendTo(workload *asset, layer *document, pointer string, value any) error {
 	operations, err := yaml.Marshal([]map[string]any{{"op": "add", "path": pointer, "value": value}})
 	if err != nil {

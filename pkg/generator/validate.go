@@ -175,7 +175,6 @@ func (v *validator) file(at *field.Path, name string) {
 	v.optionalFile(at, name)
 }
 
-// optionalFile reports a file that does not exist.
 func (v *validator) optionalFile(at *field.Path, name string) {
 	file := v.beside(name)
 	v.used[file] = true
@@ -184,7 +183,6 @@ func (v *validator) optionalFile(at *field.Path, name string) {
 	}
 }
 
-// oneOf checks a required value of an enumeration.
 func oneOf[T ~string](at *field.Path, value T, supported []T) field.ErrorList {
 	switch {
 	case value == "":

@@ -28,7 +28,6 @@ var (
 	dataKey     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
 )
 
-// checks collects the faults of one object.
 type checks struct {
 	object string
 	faults []error

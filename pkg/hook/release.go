@@ -39,12 +39,7 @@ func Release(
 	namespace := c.Namespaces.Operator
 	informers := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, operatorName)
 	operator := informers.Apps().V1().Deployments()
-	r := release{
-		deployments: deployments,
-		operators:   operator.Lister().Deployments(namespace),
-		operator:    operatorName,
-		version:     version,
-	}
+	r := release{deployments, operator.Lister().Deployments(namespace), operatorName, version}
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
 			r.report(d)

@@ -55,7 +55,6 @@ func RollOutDaemonSet(
 	}}
 }
 
-// rollout is the state of one workload.
 type rollout struct {
 	kind     string
 	key      *Key

@@ -70,7 +70,6 @@ func restricted(
 	}, nil
 }
 
-// guard is an HTTP handler that authenticates and authorizes requests.
 type guard struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer

@@ -95,7 +95,6 @@ func tuneGarbageCollector() {
 	}
 }
 
-// fileInterval is the interval at which watched files are read.
 const fileInterval = 5 * time.Second
 
 func (o Options) watchFiles(ctx context.Context, end func()) error {

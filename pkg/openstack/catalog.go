@@ -35,7 +35,6 @@ func cinder() service {
 	return service{"block storage service (Cinder)", []string{"volumev3", "block-storage"}, "3"}
 }
 
-// maxURL is the maximum length of a URL in the catalog.
 const maxURL = 1024
 
 var (
@@ -61,8 +60,7 @@ func (s *session) endpoint(ctx context.Context, service service) (*gophercloud.S
 		return nil, err
 	}
 	return &gophercloud.ServiceClient{
-		ProviderClient: s.provider, Endpoint: found,
-		Type: service.types[0],
+		ProviderClient: s.provider, Endpoint: found, Type: service.types[0],
 	}, nil
 }
 

@@ -1,3 +1,10 @@
+// Package openstack sends the operators' requests to an OpenStack cloud: it reads clouds.yaml, logs
+// in, keeps the session while its token is accepted, and lists share types and availability zones.
+// Its callers are the driver plugins, pkg/cloudprobe, pkg/credential, pkg/operator and pkg/plugin.
+//
+// Every error it returns is an *Error with a Reason. The message is the same text for the same
+// failure: it contains no secrets and nothing that changes from one attempt to the next, such as
+// local ports, request IDs and times.
 package openstack
 
 import (
@@ -36,7 +43,6 @@ func (c *Client) Changed() bool {
 	return err != nil || !c.session.matches(access.fingerprint)
 }
 
-// call finds the service and sends it the request.
 func (c *Client) call(
 	ctx context.Context, service service, request func(*gophercloud.ServiceClient) error,
 ) error {

@@ -82,7 +82,6 @@ func (c *Cloud) validate() error {
 	return err
 }
 
-// path returns the path of the entry for messages.
 func (c *Cloud) path() string { return "clouds." + printableName(c.Name) }
 
 func (c *Cloud) missingFields() []string {
@@ -169,7 +168,6 @@ func (c *Cloud) Availability() string {
 	return strings.TrimSuffix(c.EndpointType, "URL")
 }
 
-// authOptions returns the options for gophercloud's login.
 func (c *Cloud) authOptions() (*gophercloud.AuthOptions, error) {
 	auth := *c.AuthInfo
 	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{

@@ -66,7 +66,6 @@ func missing(path string) *Error {
 // the other services are in the catalog.
 const identityService = "identity service"
 
-// loginError classifies the error of a login at the identity service.
 func loginError(authURL string, err error) *Error {
 	status := statusOf(err)
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
@@ -122,7 +121,6 @@ func unreachable(service, endpoint string, err error) *Error {
 		service, redactedURL(endpoint), cause)
 }
 
-// maxShownURL is the maximum length of a URL in a message.
 const maxShownURL = 200
 
 // redactedURL returns a URL for messages, without user, query and fragment. The URL is from

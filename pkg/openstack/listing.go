@@ -21,7 +21,6 @@ const (
 // errTooMany means that a list is longer than maxItems.
 var errTooMany = errors.New("too many items in a list")
 
-// listing is a request for a list.
 type listing[T, R any] struct {
 	service service
 	// key is the field of the response that contains the list. An empty list is there too.
@@ -81,7 +80,6 @@ func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
 	}.fetch(ctx, c)
 }
 
-// zonesKey is the key of a list of availability zones.
 const zonesKey = "availabilityZoneInfo"
 
 // Zone is an availability zone.

@@ -32,7 +32,6 @@ type outline struct {
 	fields       map[string][]key
 }
 
-// key is a key of a mapping.
 type key struct {
 	name string
 	line int

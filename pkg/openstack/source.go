@@ -13,6 +13,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // maxFile is the largest file that is read, in bytes: the largest Secret or ConfigMap.
@@ -21,7 +24,6 @@ const maxFile = 1 << 20
 // Source names the files or the Secret that contain clouds.yaml and CAs. It is read before each
 // request, so that changes are detected.
 type Source struct {
-	// CloudsFile is the path of a clouds.yaml.
 	CloudsFile string
 	// Secret returns the content of a Secret that is not mounted. Its clouds.yaml replaces CloudsFile,
 	// and its CA precedes CAFiles. If Secret is nil, the files are read.
@@ -109,7 +111,6 @@ func (s Source) readSecret() (*Secret, error) {
 	return &secret, nil
 }
 
-// readClouds returns the text of clouds.yaml and the entry in it.
 func (s Source) readClouds(secret *Secret) ([]byte, *Cloud, error) {
 	name := cmp.Or(s.Cloud, DefaultCloud)
 	if secret != nil {
@@ -231,4 +232,17 @@ func readFile(path string) ([]byte, error) {
 		return nil, &fileError{fmt.Sprintf("is larger than %d KiB", maxFile>>10), nil}
 	}
 	return data, nil
+}
+
+// CheckCA returns an error unless both the operator and the CSI drivers can use the bundle. A
+// driver does not start if a single certificate of the bundle cannot be parsed. The text of the
+// error follows the name of the place that contains the bundle.
+func CheckCA(bundle []byte) error {
+	if !utf8.Valid(bundle) {
+		return errors.New("is not UTF-8 text: a CA bundle is one or more certificates in PEM")
+	}
+	if _, err := cert.ParseCertsPEM(bundle); err != nil {
+		return errors.New("contains no PEM certificate, or one that cannot be parsed")
+	}
+	return nil
 }

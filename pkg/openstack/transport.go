@@ -46,8 +46,7 @@ func httpClient(a *access, roots *x509.CertPool) http.Client {
 	transport.OnProxyConnectResponse = checkProxyResponse
 	transport.MaxResponseHeaderBytes = maxHeader
 	return http.Client{
-		Transport: limitedTransport{transport}, Timeout: callTimeout,
-		CheckRedirect: checkRedirect,
+		Transport: limitedTransport{transport}, Timeout: callTimeout, CheckRedirect: checkRedirect,
 	}
 }
 

@@ -83,7 +83,6 @@ func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) 
 	return cmd
 }
 
-// start runs the operator in its process.
 func (o *operator) start(ctx context.Context) error {
 	host.LogTo(os.Stderr)
 	if err := limitVerbosity(); err != nil {
@@ -119,13 +118,9 @@ func (o *operator) start(ctx context.Context) error {
 
 func (o *operator) hostOptions(own, served *rest.Config) host.Options {
 	return host.Options{
-		Name:           cmp.Or(o.drivers[0].Component, o.name),
-		Namespace:      o.namespaces.Operator,
-		Config:         own,
-		Served:         served,
-		EventNamespace: o.namespaces.Events,
-		Operator:       o.settings.Operator,
-		RestartOn:      o.settings.RestartOn,
-		Clock:          clock.RealClock{},
+		Name:      cmp.Or(o.drivers[0].Component, o.name),
+		Namespace: o.namespaces.Operator, EventNamespace: o.namespaces.Events,
+		Config: own, Served: served, Clock: clock.RealClock{},
+		Operator: o.settings.Operator, RestartOn: o.settings.RestartOn,
 	}
 }

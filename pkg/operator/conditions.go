@@ -34,7 +34,6 @@ func newConditionWriter(client v1helpers.OperatorClientWithFinalizers) *conditio
 	}
 }
 
-// ApplyOperatorStatus applies the status with completed conditions.
 func (w *conditionWriter) ApplyOperatorStatus(
 	ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration,
 ) error {

@@ -102,12 +102,10 @@ func buildControllers(drivers []*driver) (map[phase][]factory.Controller, error)
 	return controllers, nil
 }
 
-// fullName returns the name of an entry for the driver.
 func (d *driver) fullName(name string) string {
 	return strings.Replace(name, "*", d.ConditionPrefix+"Driver", 1)
 }
 
-// credentials returns the controller in pkg/credential that tries the driver Secret.
 func (d *driver) credentials(string) (factory.Controller, error) {
 	if d.components.Credentials == nil {
 		return nil, nil

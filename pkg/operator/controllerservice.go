@@ -24,15 +24,7 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
-	return deploymentcontroller.NewDeploymentController(
-		name,
-		asset.Data,
-		d.events,
-		d.cluster.Workloads(d.operator, string(d.Name)),
-		clients.Kube,
-		deployments,
-		informers,
-		hook.Manifest(d.cluster),
-		changes...,
-	), nil
+	client := d.cluster.Workloads(d.operator, string(d.Name))
+	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
+		clients.Kube, deployments, informers, hook.Manifest(d.cluster), changes...), nil
 }

@@ -33,8 +33,7 @@ type driver struct {
 	// trustedCA is this ConfigMap. Only the leading driver sets it, because the ConfigMap is among its
 	// assets.
 	trustedCA *trustedCA
-	// key is the key of the hashes of rollout inputs.
-	key *hook.Key
+	key       *hook.Key
 	// initialSyncs is done when all static objects have been applied once.
 	initialSyncs *initialSyncs
 	// needed is closed when the driver is needed. Only the channel of the leading driver is used.

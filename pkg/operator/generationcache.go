@@ -47,7 +47,6 @@ func (c *generationCache) store(generations []applyopv1.GenerationStatusApplyCon
 	}
 }
 
-// GetOperatorState returns the cached state with the stored generations.
 func (c *generationCache) GetOperatorState() (
 	*opv1.OperatorSpec, *opv1.OperatorStatus, string, error,
 ) {

@@ -20,7 +20,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// hashKeyKey is the key of the Secret.
 const hashKeyKey = "key"
 
 const hashKeyDescription = "Key of the hashes in the annotations of the driver's workloads. " +
@@ -36,7 +35,6 @@ type hashKey struct {
 	key             *hook.Key
 }
 
-// hashKeyController returns the controller that reads or creates the key.
 func (d *driver) hashKeyController(name string) (factory.Controller, error) {
 	namespace, secretName := d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
 	k := &hashKey{

@@ -11,7 +11,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// logLevel returns the controller that sets the log level of the operator's own process.
 func (d *driver) logLevel(string) (factory.Controller, error) {
 	return loglevel.NewClusterOperatorLoggingController(logLevelCap{d.operator}, d.events), nil
 }
@@ -22,7 +21,6 @@ type logLevelCap struct {
 	v1helpers.OperatorClient
 }
 
-// GetOperatorState returns the state with the limited log level.
 func (c logLevelCap) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	spec, status, version, err := c.OperatorClient.GetOperatorState()
 	if err == nil && spec.OperatorLogLevel == opv1.TraceAll {

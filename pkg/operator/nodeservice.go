@@ -9,7 +9,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// nodeService returns the controller of the DaemonSet with the driver's node plugin.
 func (d *driver) nodeService(name string) (factory.Controller, error) {
 	asset, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
 	if err != nil || object == nil {
@@ -22,14 +21,7 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DaemonSetHooks(hooks)
-	return nodeservice.NewCSIDriverNodeServiceController(
-		name,
-		asset.Data,
-		d.events,
-		d.cluster.Workloads(d.operator, string(d.Name)),
-		clients.Kube,
-		daemonSets,
-		informers,
-		changes...,
-	), nil
+	client := d.cluster.Workloads(d.operator, string(d.Name))
+	return nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,
+		clients.Kube, daemonSets, informers, changes...), nil
 }

@@ -1,3 +1,6 @@
+// Package operator runs the controllers that install and maintain a driver and its companion
+// drivers. The commands in cmd/ call it with the driver plugins; controllers.go lists all
+// controllers.
 package operator
 
 import (
@@ -45,10 +48,7 @@ func newOperator(
 		return nil, err
 	}
 	return &operator{
-		name:       name,
-		drivers:    drivers,
-		bundles:    bundles,
-		settings:   loaded,
+		name: name, drivers: drivers, bundles: bundles, settings: loaded,
 		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
 	}, nil
 }
@@ -83,12 +83,8 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 // connect creates clients and informers. It sends nothing.
 func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 	connected, err := cluster.Connect(cluster.Options{
-		ControlPlane: process.Config,
-		Guest:        process.Served,
-		Flavour:      o.settings.Flavour,
-		Namespaces:   o.namespaces,
-		Driver:       string(o.drivers[0].Name),
-		Clock:        process.Clock,
+		ControlPlane: process.Config, Guest: process.Served, Clock: process.Clock,
+		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: string(o.drivers[0].Name),
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -90,3 +91,23 @@ func (d *driver) hasObservedConfig() bool {
 	_, _, _, err := d.cluster.Workloads(d.operator, string(d.Name)).GetOperatorState()
 	return err == nil
 }
+
+// initialSyncs reports when each of several sync functions has succeeded once.
+type initialSyncs struct {
+	pending atomic.Int32
+}
+
+// track returns f, whose first success counts.
+func (s *initialSyncs) track(f factory.SyncFunc) factory.SyncFunc {
+	s.pending.Add(1)
+	succeeded := sync.OnceFunc(func() { s.pending.Add(-1) })
+	return func(ctx context.Context, syncCtx factory.SyncContext) error {
+		err := f(ctx, syncCtx)
+		if err == nil {
+			succeeded()
+		}
+		return err
+	}
+}
+
+func (s *initialSyncs) done() bool { return s.pending.Load() == 0 }

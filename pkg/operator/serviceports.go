@@ -42,7 +42,6 @@ type requiredService struct {
 	lister corelisters.ServiceLister
 }
 
-// newServicePorts returns the servicePorts of the Services among the assets.
 func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
 	s := &servicePorts{OperatorClient: d.operator, kube: clients.Kube}

@@ -33,7 +33,6 @@ type classNaming struct {
 	names string
 }
 
-// Recorder implements factory.SyncContext.
 func (c classNaming) Recorder() events.Recorder {
 	return classNamer{c.SyncContext.Recorder(), c.names}
 }
@@ -49,12 +48,10 @@ func (c classNamer) named(message string) string {
 	return strings.Replace(message, group+resourceapply.VolumeSnapshotClassVersion, group+c.names, 1)
 }
 
-// Eventf implements events.Recorder.
 func (c classNamer) Eventf(reason, format string, args ...any) {
 	c.Event(reason, c.named(fmt.Sprintf(format, args...)))
 }
 
-// Warningf implements events.Recorder.
 func (c classNamer) Warningf(reason, format string, args ...any) {
 	c.Warning(reason, c.named(fmt.Sprintf(format, args...)))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// staleConditions returns the controller that removes conditions of earlier releases.
 func (d *driver) staleConditions(name string) (factory.Controller, error) {
 	types := d.staleConditionTypes()
 	if len(types) == 0 {

@@ -49,7 +49,6 @@ func (d *driver) staticAssets(side flavour.Side) []bundle.Asset {
 	})
 }
 
-// staticResources returns the controller that applies assets to a side.
 func (d *driver) staticResources(
 	name string, side flavour.Side, assets []bundle.Asset,
 ) (factory.Controller, error) {
@@ -104,7 +103,6 @@ func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bun
 	return nil
 }
 
-// nameFilter accepts events of the object with this name.
 func nameFilter(name string) factory.EventFilterFunc {
 	return func(obj any) bool {
 		object, err := meta.Accessor(obj)
@@ -112,7 +110,6 @@ func nameFilter(name string) factory.EventFilterFunc {
 	}
 }
 
-// withCSIDriverHooks returns the assets with the CSIDriver hooks applied.
 func (d *driver) withCSIDriverHooks(assets []bundle.Asset) ([]bundle.Asset, error) {
 	ret := make([]bundle.Asset, 0, len(assets))
 	for _, asset := range assets {

@@ -22,7 +22,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
-// classResync is the interval of a reconcile without an event.
 const classResync = 10 * time.Minute
 
 // storageClass returns the controller of the StorageClasses among the driver's assets. It honours

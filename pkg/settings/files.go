@@ -15,7 +15,6 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 )
 
-// unreadable returns the reason why a file cannot be read.
 func unreadable(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -92,7 +91,6 @@ func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOpe
 	return config
 }
 
-// address checks the format of an address.
 func (l *loader) address(address, origin string) {
 	if address == "" {
 		return

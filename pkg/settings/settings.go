@@ -53,7 +53,6 @@ const (
 
 // Settings contains the values of all flags and environment variables.
 type Settings struct {
-	// Namespace is the operator's namespace.
 	Namespace string
 	// Kubeconfig is the path of the kubeconfig for the cluster that the operator runs in; "" means the
 	// identity of the pod.
@@ -71,14 +70,12 @@ type Settings struct {
 	Images map[string]string
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
 	ReleaseVersion string
-	// Proxy contains the proxy variables of the operator.
-	Proxy []corev1.EnvVar
+	Proxy          []corev1.EnvVar
 	// RunAsUser is the user ID of pods, for management clusters that assign none; nil sets none.
 	RunAsUser *int64
 	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
-	// CloudsFile is the path of clouds.yaml.
-	CloudsFile string
+	CloudsFile    string
 	// CAFiles are possible paths of the cloud's CA, by precedence.
 	CAFiles []string
 	// PollInterval is the time between two probes of the cloud.

@@ -63,12 +63,9 @@ func NewReconciler(
 	kube kubernetes.Interface, lister storagelisters.StorageClassLister, recorder events.Recorder,
 ) *Reconciler {
 	return &Reconciler{
-		lister:  lister,
-		api:     kube.StorageV1().StorageClasses(),
-		events:  recorder,
+		lister: lister, api: kube.StorageV1().StorageClasses(), events: recorder,
 		clock:   clock.RealClock{},
-		deleted: map[string]*storagev1.StorageClass{},
-		failed:  map[string]failure{},
+		deleted: map[string]*storagev1.StorageClass{}, failed: map[string]failure{},
 	}
 }
 
@@ -119,10 +116,8 @@ func (r *Reconciler) write(
 	case existing.DeletionTimestamp != nil:
 		// The next StorageClass contains what the administrator set in this one.
 		r.deleted[existing.Name] = existing
-		return fmt.Errorf(
-			"the StorageClass is being deleted and waits for its finalizers %s: remove them",
-			strings.Join(existing.Finalizers, ", "),
-		)
+		return fmt.Errorf("the StorageClass is being deleted and waits for its finalizers %s: "+
+			"remove them", strings.Join(existing.Finalizers, ", "))
 	case canUpdate(existing, desired):
 		_, err = r.api.Update(ctx, desired, metav1.UpdateOptions{})
 		resourcehelper.ReportUpdateEvent(r.events, desired, err)

@@ -27,10 +27,8 @@ const (
 // Options are the settings of the operator in cloud.conf. Paths are those in the containers of the
 // driver.
 type Options struct {
-	// CloudsFile is the path of clouds.yaml.
-	CloudsFile string
-	// Cloud is the name of an entry in it.
-	Cloud string
+	// Cloud is the name of an entry in CloudsFile.
+	CloudsFile, Cloud string
 	// CAFile is the path of the CA of the cloud, empty if the cloud needs none.
 	CAFile string
 }
@@ -65,7 +63,6 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 	return conf.Bytes(), nil
 }
 
-// section returns [Global].
 func (o Options) section() (string, error) {
 	lines := [][2]string{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
 	if o.CAFile != "" {
@@ -179,8 +176,7 @@ func (e entry) remark() (ignored, refused string) {
 // may contain passwords.
 type SyntaxError struct {
 	// Line counts from 1.
-	Line int
-	// Problem describes the error.
+	Line    int
 	Problem string
 }
 

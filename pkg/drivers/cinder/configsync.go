@@ -45,12 +45,10 @@ const (
 // the administrator's text is wrong or OpenStack is unreachable.
 type configSync struct {
 	factory.Controller
-	cluster *cluster.Cluster
-	sources *sources
-	zones   *zoneTracker
-	// enqueue makes the controller sync.
-	enqueue func()
-	// accepted reports when credentials may be used.
+	cluster  *cluster.Cluster
+	sources  *sources
+	zones    *zoneTracker
+	enqueue  func()
 	accepted hook.Acceptance
 	clock    clock.PassiveClock
 	grace    time.Duration
@@ -60,12 +58,8 @@ func newConfigSync(
 	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted hook.Acceptance,
 ) *configSync {
 	c := &configSync{
-		cluster:  s.Cluster,
-		sources:  sources,
-		zones:    zones,
-		accepted: accepted,
-		clock:    s.Clock,
-		grace:    s.Settings.CloudGracePeriod,
+		cluster: s.Cluster, sources: sources, zones: zones, accepted: accepted,
+		clock: s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
 	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
 	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }

@@ -59,7 +59,6 @@ func (c *configSync) write(
 	return errors.Join(errs...)
 }
 
-// content returns the data of cloud-conf.
 func (c *configSync) content(user userConfig, enabled bool) (map[string]string, error) {
 	cloud, ca, err := c.sources.access()
 	if err != nil {

@@ -29,7 +29,6 @@ func (t text) or(other text) text {
 	return t
 }
 
-// read returns the text.
 func (t text) read() (string, error) {
 	if t.binary {
 		return "", t.unusable(errors.New("is binary data, not UTF-8 text"))

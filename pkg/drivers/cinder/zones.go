@@ -66,8 +66,7 @@ type zoneTracker struct {
 	clock    clock.PassiveClock
 	// apart is the minimum time between two probes that count as two. It is less than the poll
 	// interval, because polls jitter.
-	apart time.Duration
-	// onChange is called when the status changed.
+	apart    time.Duration
 	onChange func()
 	// deployed returns the decision that a deployed driver uses.
 	deployed func() (topology, decided bool)
@@ -96,7 +95,6 @@ func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *clou
 	return cloudprobe.New(o, zones.list, zones.update)
 }
 
-// current returns the status after the last probe.
 func (t *zoneTracker) current() zoneStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +136,6 @@ func (t *zoneTracker) known() zoneStatus {
 	return s
 }
 
-// update receives the results of the cloud probe.
 func (t *zoneTracker) update(result cloudprobe.Result[zoneLists]) {
 	before, after := t.current(), t.known()
 	err := result.Err

@@ -98,7 +98,6 @@ func unusable(shareType string, room int) string {
 	return ""
 }
 
-// countOurs returns the number of StorageClasses of the driver.
 func countOurs(existing map[string]*storagev1.StorageClass) int {
 	count := 0
 	for _, class := range existing {
@@ -123,7 +122,6 @@ func isClassOf(class *storagev1.StorageClass, shareType string) bool {
 		class.Parameters[typeParameter] == shareType
 }
 
-// byName returns the classes by name.
 func byName(classes []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
 	index := make(map[string]*storagev1.StorageClass, len(classes))
 	for _, class := range classes {

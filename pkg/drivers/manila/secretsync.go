@@ -33,8 +33,7 @@ type secretSyncController struct {
 	cluster                 *cluster.Cluster
 	credentials, translated cluster.Object[corev1.Secret]
 	// ca is the source instead of the copy, for which the first translation would have to wait.
-	ca caSource
-	// accepted reports when credentials may be used.
+	ca       caSource
 	accepted hook.Acceptance
 }
 
@@ -81,7 +80,6 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 	return err
 }
 
-// translation returns the data of the Secret.
 func (c *secretSyncController) translation() (map[string]string, error) {
 	missing, wrong := c.advice()
 	secret, credentials := c.credentials.Name, c.credentials.Get()

@@ -50,11 +50,8 @@ func newStorageClassController(s plugin.Dependencies) *storageClassController {
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
 	syncCtx := factory.NewSyncContext("ManilaStorageClassController", s.Events)
 	c := &storageClassController{
-		cluster:    s.Cluster,
-		kube:       guest.Kube,
-		classes:    classes.Lister(),
+		cluster: s.Cluster, kube: guest.Kube, classes: classes.Lister(), events: s.Events,
 		reconciler: storageclass.NewReconciler(guest.Kube, classes.Lister(), s.Events),
-		events:     s.Events,
 		warned:     map[string]string{},
 		wake:       func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
