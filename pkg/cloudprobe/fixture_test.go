@@ -13,8 +13,8 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const interval = time.Minute

@@ -19,8 +19,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const controlPlane = "clusters-a"

@@ -21,9 +21,9 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (

@@ -19,9 +19,9 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // manifest returns a new Deployment of a control plane.

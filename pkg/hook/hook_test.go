@@ -14,9 +14,9 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (

@@ -13,9 +13,9 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcemerge"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const operatorName = "driver-operator"

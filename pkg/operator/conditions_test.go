@@ -25,7 +25,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 func TestStableMessageRemovesWhatChanges(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // proxied returns the names of the proxy variables.

@@ -24,12 +24,12 @@ import (
 	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const operandNamespace = "openshift-manila-csi-driver"

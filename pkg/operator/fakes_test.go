@@ -6,7 +6,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // newFakeClient returns a fake client of a ClusterCSIDriver in the state Managed.

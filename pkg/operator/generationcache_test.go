@@ -19,7 +19,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // workloadManifest returns the smallest workload of a kind that library-go accepts.

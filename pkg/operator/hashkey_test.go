@@ -17,10 +17,10 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const hashKeyNamespace, hashKeyName = "operators", "test-operator-hash-key"

@@ -16,9 +16,9 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // fakeController runs until its context is done, and ends a while later.

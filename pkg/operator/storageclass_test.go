@@ -20,9 +20,9 @@ import (
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (

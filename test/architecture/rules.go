@@ -65,8 +65,8 @@ func Repository() Rules {
 		},
 		Programs: []Program{
 			{"cmd/*-operator", []string{
-				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator",
-				"./pkg/cluster/clustertest", "./test", "testing", "net/http/httptest",
+				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./test",
+				"testing", "net/http/httptest",
 			}},
 			{"cmd/asset-generator", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",

@@ -10,12 +10,12 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 func TestComponentsOfTheDriver(t *testing.T) {

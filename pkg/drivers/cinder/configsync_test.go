@@ -12,8 +12,8 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (

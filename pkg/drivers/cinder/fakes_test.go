@@ -22,12 +22,12 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (

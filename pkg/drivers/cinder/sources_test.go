@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 func TestUserConfig(t *testing.T) {

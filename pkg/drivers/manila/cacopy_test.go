@@ -18,8 +18,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // copyWith returns the ConfigMap that the nodes mount.

@@ -20,10 +20,10 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // aCA and anotherCA are certificates.

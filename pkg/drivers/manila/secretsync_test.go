@@ -19,8 +19,8 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const aCloud = "username: u, password: hunter2, project_name: p, domain_name: D"

@@ -20,7 +20,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
-	"github.com/openstack-csi/csi-operator/pkg/cluster/clustertest"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
