@@ -76,12 +76,12 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 func (l *limited) limitBody(
 	request *http.Request, response *http.Response, cancel context.CancelFunc,
 ) io.ReadCloser {
+	body := response.Body
 	if response.StatusCode < http.StatusBadRequest {
-		return &limitedBody{response.Body, response.Body, l.budget.open(request), cancel, false, false}
+		return &limitedBody{body, body, l.budget.open(request), cancel, false, false}
 	}
-	return &limitedBody{
-		io.LimitReader(response.Body, maxError), response.Body, l.budget.temporary(), cancel, false, false,
-	}
+	start := io.LimitReader(body, maxError)
+	return &limitedBody{start, body, l.budget.temporary(), cancel, false, false}
 }
 
 func (l *limited) send(request *http.Request) (*http.Response, error) {

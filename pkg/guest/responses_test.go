@@ -50,9 +50,11 @@ func TestResponsesAreLimited(t *testing.T) {
 		"a text with escaped quotes": {start: `"`, part: strings.Repeat(`\"{`, mebibyte/3), parts: 20},
 		"events":                     {query: watch, part: values(), parts: 60},
 		"too many events":            {query: watch, part: values(), parts: 66, tooLong: true},
-		"parameters of JSON":         {contentType: "application/json;stream=watch", part: "{}", parts: 1},
-		"YAML":                       {contentType: "application/yaml", part: "a: b", refused: true},
-		"protobuf":                   {contentType: "application/vnd.kubernetes.protobuf", refused: true},
+		"parameters of JSON": {
+			contentType: "application/json;stream=watch", part: "{}", parts: 1,
+		},
+		"YAML":     {contentType: "application/yaml", part: "a: b", refused: true},
+		"protobuf": {contentType: "application/vnd.kubernetes.protobuf", refused: true},
 		"protobuf events": {
 			query: watch, contentType: "application/vnd.kubernetes.protobuf;stream=watch", refused: true,
 		},

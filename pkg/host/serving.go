@@ -111,8 +111,8 @@ func selfSigned() (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// connectionLog logs what net/http reports about connections. Anybody who reaches the port can cause
-// and lengthen these messages.
+// connectionLog logs what net/http reports about connections. Anybody who reaches the port can
+// cause and lengthen these messages.
 type connectionLog struct{}
 
 func (connectionLog) Write(text []byte) (int, error) {

@@ -28,8 +28,21 @@ func wantRefused(t *testing.T, text, want string) {
 	wantPrintable(t, err.Error())
 }
 
+// mistake is a clouds.yaml with the start of the error.
+type mistake struct{ text, want string }
+
 func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	t.Parallel()
+	for name, test := range commonMistakes(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantRefused(t, test.text, test.want)
+		})
+	}
+}
+
+func commonMistakes(tb testing.TB) map[string]mistake {
+	tb.Helper()
 	invalid := func(line int) string {
 		return fmt.Sprintf("is not valid YAML (line %d). Check the indentation and the quotation marks",
 			line)
@@ -38,17 +51,17 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	for i := range 30 {
 		many += fmt.Sprintf("  cloud-%02d: {}\n", i)
 	}
-	for name, test := range map[string]struct{ text, want string }{
+	return map[string]mistake{
 		"empty":          {"", "is empty"},
 		"only spaces":    {" \n\n", "is empty"},
 		"only a comment": {"# nothing yet\n", "is empty"},
 		"null":           {"null\n", "is empty"},
 		"clouds misspelt": {
-			changed(t, "clouds:", "cloud:"),
+			changed(tb, "clouds:", "cloud:"),
 			"has no top-level key clouds; its top-level keys are cloud",
 		},
 		"clouds in capital": {
-			changed(t, "clouds:", "Clouds:"),
+			changed(tb, "clouds:", "Clouds:"),
 			"has no top-level key clouds; its top-level keys are Clouds",
 		},
 		"the entry alone": {
@@ -76,7 +89,7 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 			"has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack",
 		},
 		"auth misspelt": {
-			changed(t, "    auth:", "    auht:"),
+			changed(tb, "    auth:", "    auht:"),
 			"has no clouds.openstack.auth (line 2); the keys there are auht, region_name, interface",
 		},
 		"other entries": {
@@ -88,17 +101,17 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 			"has no entry clouds.openstack; its entries are cloud-00, cloud-01, cloud-02, cloud-03, " +
 				"cloud-04, cloud-05, cloud-06, cloud-07, cloud-08, cloud-09 and 20 more",
 		},
-		"one space too many": {changed(t, "      password:", "       password:"), invalid(6)},
+		"one space too many": {changed(tb, "      password:", "       password:"), invalid(6)},
 		"one space too few": {
-			changed(t, "      user_domain_name:", "     user_domain_name:"),
+			changed(tb, "      user_domain_name:", "     user_domain_name:"),
 			invalid(7),
 		},
-		"a tab": {changed(t, "      password:", "\tpassword:"), invalid(6)},
+		"a tab": {changed(tb, "      password:", "\tpassword:"), invalid(6)},
 		"no colon": {
-			changed(t, "project_name: project", "project_name project"),
+			changed(tb, "project_name: project", "project_name project"),
 			invalid(8),
 		},
-		"quotation mark left open":   {changed(t, `username: "user"`, `username: "user`), invalid(5)},
+		"quotation mark left open":   {changed(tb, `username: "user"`, `username: "user`), invalid(5)},
 		"list in place of a mapping": {"- clouds\n", "does not have the format of clouds.yaml (line 1)"},
 		"long and broken": {
 			"clouds: [\n" + strings.Repeat("# comment\n", 5_000),
@@ -118,11 +131,6 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 				strings.Repeat(",*r", 3000) + "]\n",
 			"has too many entries or aliases",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			wantRefused(t, test.text, test.want)
-		})
 	}
 }
 
