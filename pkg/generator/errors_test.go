@@ -334,7 +334,8 @@ func TestValidationReportsAllInvalidValues(t *testing.T) {
 		one + `:24: node.add[0].role: Unsupported value: "driver": supported values: "static", ` +
 			`"controllerWorkload", "nodeWorkload", "storageClass", "snapshotClass", "serviceMonitor", ` +
 			`"csiDriver"`,
-		one + `:24: node.add[0].side: Unsupported value: "gest": supported values: "controlPlane", "guest"`,
+		one + `:24: node.add[0].side: Unsupported value: "gest": supported values: ` +
+			`"controlPlane", "guest"`,
 		two + ":1: flavours: Required value",
 		two + ":1: name: Required value",
 		two + ":3: node.selector: Required value",

@@ -104,8 +104,8 @@ func serviceMistakes() map[string]mistake {
 				},
 				{"drivers/one/base/class.yaml", "", class},
 			},
-			want: one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controlPlane"; the ` +
-				`operator would not create it there`,
+			want: one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controlPlane"; ` +
+				`the operator would not create it there`,
 		},
 		"StorageClass of another driver's volumes": {
 			edits: []edit{

@@ -135,6 +135,6 @@ func (s *sources) advice() (missing, wrong string) {
 	if s.cluster.Flavour == flavour.HyperShift {
 		return "check " + origin, "correct " + origin
 	}
-	return "check CredentialsRequest openstack-cinder-csi-driver-operator, or create the Secret with " +
-		"key " + cloudsKey, "correct it"
+	return "check CredentialsRequest openstack-cinder-csi-driver-operator, or create the Secret " +
+		"with key " + cloudsKey, "correct it"
 }
