@@ -281,10 +281,11 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		const end = `{"k8s.io/initial-events-end":"true"}`
-		err := errors.Join(writeEvent(w, "ADDED", "own", "{}"), writeEvent(w, "BOOKMARK", "", end))
-		other := strings.Repeat("x", mebibyte)
+		err := errors.Join(
+			writeEvent(w, "ADDED", "own", "{}", ""), writeEvent(w, "BOOKMARK", "", end, ""))
+		unknown := strings.TrimSuffix(strings.Repeat("{},", 8_000), ",") // 1 MiB of memory
 		for i := 0; err == nil && lists.Load() == 1; i++ {
-			err = writeEvent(w, "ADDED", other+strconv.Itoa(i), "{}")
+			err = writeEvent(w, "ADDED", strconv.Itoa(i), "{}", unknown)
 		}
 		<-r.Context().Done()
 	}))
@@ -304,7 +305,7 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 		}))
 	store := factory.Core().V1().ConfigMaps().Informer().GetStore()
 	factory.Start(ctx.Done())
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true,
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) {
 			return lists.Load() > 1 && slices.Equal(store.ListKeys(), []string{"n/own"}), nil
 		})
@@ -313,11 +314,11 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 	}
 }
 
-// writeEvent writes an event about a ConfigMap.
-func writeEvent(w http.ResponseWriter, kind, name, annotations string) error {
+// writeEvent writes an event about a ConfigMap with a field that client-go ignores.
+func writeEvent(w http.ResponseWriter, kind, name, annotations, unknown string) error {
 	_, err := fmt.Fprintf(w, `{"type":%q,"object":{"kind":"ConfigMap","apiVersion":"v1","metadata":`+
-		`{"namespace":"n","name":%q,"resourceVersion":"7","annotations":%s}}}`+"\n",
-		kind, name, annotations)
+		`{"namespace":"n","name":%q,"resourceVersion":"7","annotations":%s},"unknown":[%s]}}`+"\n",
+		kind, name, annotations, unknown)
 	w.(http.Flusher).Flush()
 	return err
 }
