@@ -184,7 +184,7 @@ func TestRunEndsWithScheduler(t *testing.T) {
 	d := run(t, "--no-operators")
 	d.eventually("the cluster is up",
 		func() bool { return strings.Contains(d.read(d.output), "the cluster is up") })
-	d.mustRefuse("run", "already")
+	d.mustRefuse("run --no-operators", "already")
 	scheduler := process.Find(string(d.dir), filepath.Join(os.Getenv("K8S_BIN_DIR"), "kube-scheduler"))
 	if len(scheduler) != 1 {
 		t.Fatalf("process IDs of the scheduler: %v", scheduler)
