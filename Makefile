@@ -5,8 +5,8 @@
 # Tests read the variable too.
 K8S_BIN_DIR ?= bin/k8s
 override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
-# Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run ARGS=--flavour=hypershift`.
-# `bin/devcluster run --help` lists them.
+# Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run
+# ARGS=--flavour=hypershift`. `bin/devcluster run --help` lists them.
 ARGS ?=
 # More flags of go test for every test target: `make test-unit TESTFLAGS='-v -run Name'`.
 TESTFLAGS ?=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes new OpenStack credentials into a cluster and waits until the CSI drivers run with them. Run it
-# again to continue, or with --undo to go back. docs/credential-rotation.md describes the steps.
+# Writes new OpenStack credentials into a cluster and waits until the CSI drivers run with them. Run
+# it again to continue, or with --undo to go back. docs/credential-rotation.md describes the steps.
 set -euo pipefail
 
 usage="usage: $0 CLOUDS_YAML [CLOUDS_CONF]
@@ -8,9 +8,9 @@ usage="usage: $0 CLOUDS_YAML [CLOUDS_CONF]
   CLOUDS_YAML  file with the new credentials, in the entry that the cluster uses (openstack)
   CLOUDS_CONF  the same as an ini file, if the Secret of the cluster contains one
   --undo       restore the credentials from before the last rotation
-KUBECTL sets the client (default: oc), TIMEOUT the time limit of each step in seconds (default: 900),
-CHECK the operator whose command check-clouds reads CLOUDS_YAML (default: bin/manila-operator or
-bin/cinder-operator of this source tree)."
+KUBECTL sets the client (default: oc), TIMEOUT the time limit of each step in seconds (default:
+900), CHECK the operator whose command check-clouds reads CLOUDS_YAML (default: bin/manila-operator
+or bin/cinder-operator of this source tree)."
 if (($# < 1 || $# > 2)) || [[ $1 == -* && ($1 != --undo || $# == 2) ]]; then
 	echo >&2 "${usage}"
 	exit 2
@@ -74,8 +74,8 @@ is_copied() { [[ $(key "$1" "$2" clouds.yaml) == "${clouds}" ]]; }
 lists() { [[ ,$(field "$1" "$2" '.metadata.annotations.operator\.openshift\.io/rollout-inputs'), == *,"$3",* ]]; }
 lists_another() { ! lists "$@"; }
 
-# save stores the present credentials of the drivers. It keeps the stored ones if the last rotation did
-# not finish.
+# save stores the present credentials of the drivers. It keeps the stored ones if the last rotation
+# did not finish.
 save() {
 	local verb=create old conf
 	old=$(key "${namespace}" "${root}" clouds.yaml)
