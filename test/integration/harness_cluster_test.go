@@ -78,7 +78,7 @@ func (c *testCluster) connect(ctx context.Context) error {
 	environment := c.running.Environments()[0]
 	c.podDir = environment.Dir
 	c.management = &cluster{
-		name: string(devcluster.Management), dir: c.options.Dir, namespace: operatorNamespace,
+		name: string(flavour.ControlPlane), dir: c.options.Dir, namespace: operatorNamespace,
 		restored: configCollections(), config: environment.ControlConfig(),
 	}
 	c.guest = c.management
@@ -86,7 +86,7 @@ func (c *testCluster) connect(ctx context.Context) error {
 		c.management.namespace = hostedNamespace
 		c.management.restored = controlPlaneCollections()
 		c.guest = &cluster{
-			name: string(devcluster.Guest), dir: c.podDir, namespace: operatorNamespace,
+			name: string(flavour.Guest), dir: c.podDir, namespace: operatorNamespace,
 			operatorUser: guestAdmin, restored: configCollections(), config: environment.Config(),
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
@@ -132,7 +131,7 @@ func (e *env) deleteControlPlane(name string) {
 // cleanup.
 func (e *hostedEnv) stopAPI(c *cluster, how controlplane.How) (start func()) {
 	e.t.Helper()
-	side := devcluster.Side(c.name)
+	side := flavour.Side(c.name)
 	e.must(e.running.StopAPI(e.ctx(), side, guestName, how))
 	stopped := true
 	e.afterwards(func(ctx context.Context) error {

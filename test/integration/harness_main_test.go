@@ -25,8 +25,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -37,6 +39,7 @@ import (
 	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 // clusterPools contains the clusters that all tests share.
@@ -78,6 +81,7 @@ func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
 		return 1
 	}
 	shared = c
+	c.killOnSignal()
 	code := run()
 	c.stop()
 	if code != 0 {
@@ -86,6 +90,17 @@ func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
 	}
 	_ = os.RemoveAll(c.dir)
 	return code
+}
+
+// killOnSignal kills all programs and exits if the user ends the tests, for example with Ctrl-C.
+func (c *clusterPools) killOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		process.KillLeftovers(c.dir, c.kubernetes, c.bin)
+		os.Exit(1)
+	}()
 }
 
 func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
@@ -59,11 +60,11 @@ func TestRequestsNameUnknownClusters(t *testing.T) {
 	t.Parallel()
 	for want, test := range map[string]struct {
 		guests int
-		side   Side
+		side   flavour.Side
 	}{
-		`side "dark" is not known`:            {side: "dark"},
-		"there are no guest clusters":         {side: Guest},
-		`there is no guest cluster "guest-2"`: {side: Guest, guests: 1},
+		`side "dark" is not in`:               {side: "dark"},
+		"there are no guest clusters":         {side: flavour.Guest},
+		`there is no guest cluster "guest-2"`: {side: flavour.Guest, guests: 1},
 	} {
 		err := planned(t, test.guests).StopAPI(t.Context(), test.side, "guest-2", controlplane.Refuse)
 		if err == nil || !strings.Contains(err.Error(), want) {

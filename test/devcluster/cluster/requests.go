@@ -6,21 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
-)
-
-// Side is one of the two clusters of a control plane.
-type Side string
-
-// The sides.
-const (
-	Management Side = "management"
-	Guest      Side = "guest"
 )
 
 // StopAPI makes the API server of a side unavailable. The guest is used for side guest only.
 func (c *Cluster) StopAPI(
-	ctx context.Context, side Side, guest string, how controlplane.How,
+	ctx context.Context, side flavour.Side, guest string, how controlplane.How,
 ) error {
 	p, err := c.find(side, guest)
 	if err != nil {
@@ -30,7 +22,7 @@ func (c *Cluster) StopAPI(
 }
 
 // StartAPI starts it again. It returns when the API server answers.
-func (c *Cluster) StartAPI(ctx context.Context, side Side, guest string) error {
+func (c *Cluster) StartAPI(ctx context.Context, side flavour.Side, guest string) error {
 	p, err := c.find(side, guest)
 	if err != nil {
 		return err
@@ -47,18 +39,18 @@ func (c *Cluster) RotateGuestKubeconfig(ctx context.Context, guest string) error
 	return s.renewGuestKubeconfig(ctx)
 }
 
-func (c *Cluster) find(side Side, guest string) (*controlPlane, error) {
+func (c *Cluster) find(side flavour.Side, guest string) (*controlPlane, error) {
 	switch side {
-	case Management:
+	case flavour.ControlPlane:
 		return c.management, nil
-	case Guest:
+	case flavour.Guest:
 		s, err := c.environment(guest)
 		if err != nil {
 			return nil, err
 		}
 		return s.target, nil
 	}
-	return nil, fmt.Errorf("side %q is not known, only %s and %s", side, Management, Guest)
+	return nil, fmt.Errorf("side %q is not in %q", side, flavour.Sides())
 }
 
 func (c *Cluster) environment(guest string) (*Environment, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
@@ -15,7 +16,7 @@ func newAPI(f *flags) *cobra.Command {
 	var side, how string
 	stop := newChange(f, "stop", "Stop an API server",
 		func(ctx context.Context, c *cluster.Cluster, guest string) error {
-			return c.StopAPI(ctx, cluster.Side(side), guest, controlplane.How(how))
+			return c.StopAPI(ctx, flavour.Side(side), guest, controlplane.How(how))
 		})
 	stop.Long = "Stop an API server. With --how=refuse connections are refused, " +
 		"with --how=hang requests hang.\n" +
@@ -23,11 +24,11 @@ func newAPI(f *flags) *cobra.Command {
 	stop.Flags().StringVar(&how, "how", string(controlplane.Refuse), controlplane.Ways())
 	start := newChange(f, "start", "Start the API server again, on the same port and with its data",
 		func(ctx context.Context, c *cluster.Cluster, guest string) error {
-			return c.StartAPI(ctx, cluster.Side(side), guest)
+			return c.StartAPI(ctx, flavour.Side(side), guest)
 		})
 	parent := group("api", "Stop and start an API server of a running cluster", stop, start)
-	parent.PersistentFlags().StringVar(&side, "side", string(cluster.Management),
-		fmt.Sprintf("%s (also in flavour %s) or %s", cluster.Management, standalone, cluster.Guest))
+	parent.PersistentFlags().StringVar(&side, "side", string(flavour.ControlPlane),
+		fmt.Sprintf("%s (also in flavour %s) or %s", flavour.ControlPlane, flavour.Standalone, flavour.Guest))
 	return parent
 }
 
