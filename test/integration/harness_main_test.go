@@ -92,14 +92,16 @@ func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
 	return code
 }
 
-// killOnSignal kills all programs and exits if the user ends the tests, for example with Ctrl-C.
+// killOnSignal kills all programs if the user ends the tests, for example with Ctrl-C.
 func (c *clusterPools) killOnSignal() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
 	go func() {
-		<-signals
+		<-received
 		process.KillLeftovers(c.dir, c.kubernetes, c.bin)
-		os.Exit(1)
+		signal.Reset(signals...)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // ends this process in any case
 	}()
 }
 

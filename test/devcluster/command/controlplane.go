@@ -28,7 +28,8 @@ func newAPI(f *flags) *cobra.Command {
 		})
 	parent := group("api", "Stop and start an API server of a running cluster", stop, start)
 	parent.PersistentFlags().StringVar(&side, "side", string(flavour.ControlPlane),
-		fmt.Sprintf("%s (also in flavour %s) or %s", flavour.ControlPlane, flavour.Standalone, flavour.Guest))
+		fmt.Sprintf("%s (also in flavour %s) or %s",
+			flavour.ControlPlane, flavour.Standalone, flavour.Guest))
 	return parent
 }
 
