@@ -224,7 +224,7 @@ func TestCommandsChangeHostedCluster(t *testing.T) {
 		d.execute("api start --side=guest --guest=guest-2")
 		d.must(version(second))
 	}
-	d.mustRefuse("api start --side=management", "not away")
+	d.mustRefuse("api start --side=controlPlane", "not away")
 	// A cluster that hangs can be stopped.
 	d.execute("api stop --how=hang")
 	d.interrupt()
