@@ -31,10 +31,12 @@ const (
 )
 
 var (
-	errTooLong    = errors.New("the API server of the guest cluster sends too much")
-	errNotJSON    = errors.New("the API server does not return JSON: check the APIServices")
-	errRedirected = errors.New("the API server redirects the request, which is not allowed: " +
+	errTooLong = errors.New("the API server of the guest cluster sends more than the operator may " +
+		"store: check the APIServices, and the size of the objects")
+	errNotJSON = errors.New("the API server of the guest cluster does not respond with JSON: " +
 		"check the APIServices")
+	errRedirected = errors.New("the API server of the guest cluster redirects the request, which is " +
+		"not allowed: check the APIServices")
 )
 
 // LimitResponses returns a wrapper of all transports to the API server of the guest side. Together

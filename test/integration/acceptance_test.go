@@ -83,7 +83,7 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 	acceptanceCases(t, func(e *env) {
 		e.secrets = append(e.secrets, wrongPassword)
 		before, good := e.workloads(), string(e.cloud.CloudsYAML(simulator.Clouds{}))
-		driverSecret, err := e.driverSecret()
+		loginSecret, err := e.loginSecret()
 		e.must(err)
 		e.putDriverCredentials(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password,
 			wrongPassword))
@@ -94,9 +94,9 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 		e.awaitNoWrites()
 		e.mustHaveWorkloads(before)
 		e.must(e.available())
-		now, err := e.driverSecret()
+		now, err := e.loginSecret()
 		e.must(err)
-		if diff := cmp.Diff(driverSecret, now); diff != "" {
+		if diff := cmp.Diff(loginSecret, now); diff != "" {
 			e.t.Error("the driver Secret contains refused credentials")
 		}
 		e.putDriverCredentials(good + "# others\n")
@@ -110,9 +110,9 @@ func TestRefusedCredentialsDoNotRollOut(t *testing.T) {
 	})
 }
 
-// driverSecret returns csi-manila-secrets, which Manila's driver reads at each call. Cinder's
+// loginSecret returns csi-manila-secrets, which Manila's driver reads at each call. Cinder's
 // driver reads none.
-func (e *env) driverSecret() (map[string]string, error) {
+func (e *env) loginSecret() (map[string]string, error) {
 	if !e.subject.isManila() {
 		return nil, nil
 	}

@@ -409,7 +409,7 @@ func (e *env) plantObjects() {
 		e.putSecret(c.Namespace, c.Name,
 			map[string][]byte{"clouds.yaml": []byte(text), "cacert": []byte(text)})
 	}
-	e.putSecret(e.subject.OperandNamespace, driverSecret,
+	e.putSecret(e.subject.OperandNamespace, loginSecret,
 		map[string][]byte{"os-authURL": []byte(text)})
 	e.putSecret(e.subject.OperandNamespace, e.subject.certificate,
 		map[string][]byte{"tls.crt": []byte(text)})

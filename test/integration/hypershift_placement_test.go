@@ -54,7 +54,7 @@ func manilaObjects() objectsBySide {
 			"rolebindings " + node + "manila-csi-driver-prometheus",
 			"roles " + node + "manila-csi-driver-lease-leader-election",
 			"roles " + node + "manila-csi-driver-prometheus",
-			"secrets " + node + driverSecret,
+			"secrets " + node + loginSecret,
 			"serviceaccounts " + node + nodeAccount,
 			"storageclasses /csi-manila-default",
 			"volumesnapshotclasses /csi-manila-standard",

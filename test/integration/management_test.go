@@ -42,7 +42,7 @@ func TestUnmanagedWritesNothing(t *testing.T) {
 		`{"spec":{"replicas":1}}`)
 	e.patch(resource("apps", "daemonsets"), operandNamespace, nodeName,
 		`{"spec":{"template":{"spec":{"priorityClassName":null}}}}`)
-	e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`)
+	e.patch(secrets(), operandNamespace, loginSecret, `{"stringData":{"os-region":"elsewhere"}}`)
 	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
 	e.delete(resource("storage.k8s.io", "storageclasses"), "", "csi-manila-default")
 	e.delete(resource("storage.k8s.io", "csidrivers"), "", driverName)

@@ -236,7 +236,7 @@ func TestOperatorLogContainsNoBodies(t *testing.T) {
 				}
 				return nil
 			})
-			e.delete(secrets(), operandNamespace, driverSecret)
+			e.delete(secrets(), operandNamespace, loginSecret)
 			e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
 			for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
 				if strings.Contains(e.log(), body) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	driverSecret         = "csi-manila-secrets"
+	loginSecret          = "csi-manila-secrets"
 	credentialsSecret    = "manila-cloud-credentials"
 	secretSyncDegraded   = "ManilaSecretSyncControllerDegraded"
 	caFromConfigMap      = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
@@ -29,7 +29,7 @@ const (
 
 // hasTranslation returns nil if csi-manila-secrets contains exactly this data.
 func (e *env) hasTranslation(want map[string]string) error {
-	got, err := e.operandSecret(driverSecret)
+	got, err := e.operandSecret(loginSecret)
 	if err != nil {
 		return err
 	}
@@ -84,16 +84,16 @@ func TestTranslationIsRepaired(t *testing.T) {
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
 	for name, change := range map[string]func(){
 		"edited value": func() {
-			e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-region":"elsewhere"}}`)
+			e.patch(secrets(), operandNamespace, loginSecret, `{"stringData":{"os-region":"elsewhere"}}`)
 		},
 		"foreign key": func() {
-			e.patch(secrets(), operandNamespace, driverSecret, `{"stringData":{"os-trustID":"mine"}}`)
+			e.patch(secrets(), operandNamespace, loginSecret, `{"stringData":{"os-trustID":"mine"}}`)
 		},
 		"removed key": func() {
-			e.patch(secrets(), operandNamespace, driverSecret, `{"data":{"os-password":null}}`)
+			e.patch(secrets(), operandNamespace, loginSecret, `{"data":{"os-password":null}}`)
 		},
 		"deleted": func() {
-			e.delete(secrets(), operandNamespace, driverSecret)
+			e.delete(secrets(), operandNamespace, loginSecret)
 		},
 	} {
 		e.sub(name, func(*testing.T) {

@@ -146,9 +146,9 @@ func checkSnapshotClass(t *testing.T, object unstructured.Unstructured) {
 		t.Fatal(err)
 	}
 	const key = "csi.storage.k8s.io/snapshotter-secret-"
-	if object.Object["driver"] != string(Name) || parameters[key+"name"] != driverSecret {
+	if object.Object["driver"] != string(Name) || parameters[key+"name"] != loginSecret {
 		t.Errorf("the VolumeSnapshotClass is of %v with Secret %s, want %s with %s",
-			object.Object["driver"], parameters[key+"name"], Name, driverSecret)
+			object.Object["driver"], parameters[key+"name"], Name, loginSecret)
 	}
 	namespace := strings.ReplaceAll(parameters[key+"namespace"], "${NODE_NAMESPACE}", Namespace)
 	if namespace != Namespace {

@@ -35,9 +35,9 @@ const (
 	// read the original.
 	caConfigMap    = "cloud-provider-config"
 	caConfigMapKey = "ca-bundle.pem"
-	// driverSecret is the Secret that the CSI driver reads at each call. The StorageClasses and the
+	// loginSecret is the Secret that the CSI driver reads at each call. The StorageClasses and the
 	// VolumeSnapshotClass name it.
-	driverSecret = "csi-manila-secrets"
+	loginSecret = "csi-manila-secrets"
 
 	// service starts the names of conditions and events about OpenStack and about credentials.
 	service = "Manila"

@@ -42,7 +42,7 @@ func newSecretSyncController(s plugin.Dependencies, accepted hook.Acceptance) fa
 	c := &secretSyncController{
 		cluster:     s.Cluster,
 		credentials: s.Cluster.Secret(flavour.Guest, namespace, credentialsSecret),
-		translated:  s.Cluster.Secret(flavour.Guest, namespace, driverSecret),
+		translated:  s.Cluster.Secret(flavour.Guest, namespace, loginSecret),
 		ca:          newCASource(s.Cluster),
 		accepted:    accepted,
 	}
@@ -73,7 +73,7 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 	// password to an application credential would leave.
 	kube := c.cluster.Side(flavour.Guest).Kube.CoreV1()
 	_, _, err = resourceapply.ApplySecret(ctx, kube, syncCtx.Recorder(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: driverSecret},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: loginSecret},
 		Type:       corev1.SecretTypeOpaque,
 		Data:       data,
 	})

@@ -90,7 +90,7 @@ func (b secretBench) settle(t *testing.T) {
 	b.fake.Guest.ClearActions()
 }
 
-func (b secretBench) driverSecret(t *testing.T) map[string]string {
+func (b secretBench) loginSecret(t *testing.T) map[string]string {
 	t.Helper()
 	got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), "csi-manila-secrets",
 		metav1.GetOptions{})
@@ -133,7 +133,7 @@ func TestSecretIsKept(t *testing.T) {
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Fatalf("%s: %v; writes (-want +got):\n%s", step, err, diff)
 		}
-		if diff := cmp.Diff(translated(""), b.driverSecret(t)); diff != "" {
+		if diff := cmp.Diff(translated(""), b.loginSecret(t)); diff != "" {
 			t.Fatalf("%s: Secret (-want +got):\n%s", step, diff)
 		}
 	}
@@ -169,7 +169,7 @@ func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
 	expect("new credentials")
 	b.accepted.held.Store(false)
 	expect("accepted", "update secrets/csi-manila-secrets")
-	if got := b.driverSecret(t)["os-password"]; got != "hunter3" {
+	if got := b.loginSecret(t)["os-password"]; got != "hunter3" {
 		t.Errorf("the password is %q", got)
 	}
 }
@@ -186,7 +186,7 @@ func TestSecretFollowsCredentials(t *testing.T) {
 	want := map[string]string{
 		"os-authURL": authURL, "os-applicationCredentialID": "i", "os-applicationCredentialSecret": "s",
 	}
-	if diff := cmp.Diff(want, b.driverSecret(t)); diff != "" {
+	if diff := cmp.Diff(want, b.loginSecret(t)); diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 }
@@ -228,7 +228,7 @@ func TestCA(t *testing.T) {
 				if err != nil || diff != "" {
 					t.Fatalf("%v; writes (-want +got):\n%s", err, diff)
 				}
-				if diff := cmp.Diff(translated(test.want), b.driverSecret(t)); diff != "" {
+				if diff := cmp.Diff(translated(test.want), b.loginSecret(t)); diff != "" {
 					t.Errorf("Secret (-want +got):\n%s", diff)
 				}
 			})
@@ -247,7 +247,7 @@ func TestSecretOfAHostedCluster(t *testing.T) {
 	if _, err := b.run(t); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(translated(""), b.driverSecret(t)); diff != "" {
+	if diff := cmp.Diff(translated(""), b.loginSecret(t)); diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 	for _, action := range b.fake.ControlPlane.Actions() {
@@ -367,7 +367,7 @@ func testBadCredentials(t *testing.T, b secretBench, wants []string) {
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error %q gives the password away", err)
 	}
-	diff := cmp.Diff(map[string]string{"os-authURL": "https://old"}, b.driverSecret(t))
+	diff := cmp.Diff(map[string]string{"os-authURL": "https://old"}, b.loginSecret(t))
 	if diff != "" {
 		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
@@ -399,7 +399,7 @@ func TestUpgradeNamesNoUnmountedFile(t *testing.T) {
 				if _, err := b.run(t); err != nil {
 					t.Fatal(err)
 				}
-				got := b.driverSecret(t)
+				got := b.loginSecret(t)
 				for _, key := range []string{"os-cloudsFile", "os-certAuthorityPath"} {
 					if !slices.Contains(mounted, got[key]) {
 						t.Errorf("%s is %s, which these pods do not mount", key, got[key])

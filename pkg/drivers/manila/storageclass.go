@@ -183,7 +183,7 @@ func (c *storageClassController) createdByOperator(class *storagev1.StorageClass
 	shareType := class.Parameters[typeParameter]
 	return isClassOf(class, shareType) &&
 		(class.Name == plainName(shareType) || class.Name == hashedName(shareType)) &&
-		class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == driverSecret &&
+		class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == loginSecret &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Namespaces.Guest
 }
 
@@ -192,7 +192,7 @@ func (c *storageClassController) createdByOperator(class *storagev1.StorageClass
 func (c *storageClassController) required(name, shareType string) *storagev1.StorageClass {
 	parameters := map[string]string{typeParameter: shareType}
 	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
-		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = driverSecret
+		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = loginSecret
 		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = c.cluster.Namespaces.Guest
 	}
 	return &storagev1.StorageClass{
