@@ -61,9 +61,9 @@ func eachPod(t *testing.T, test func(t *testing.T, pod corev1.PodSpec)) {
 	}
 }
 
-// TestMountsAgree compares the paths in cloud.conf with the paths at which the manifests mount the
-// files.
-func TestMountsAgree(t *testing.T) {
+// TestManifestsMountFilesOfCloudConf compares the paths in cloud.conf with the paths at which the
+// manifests mount the files.
+func TestManifestsMountFilesOfCloudConf(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
 		t.Helper()
@@ -105,9 +105,9 @@ func files(pod corev1.PodSpec) map[string]string {
 	return ret
 }
 
-// TestTopologyFlag checks that controller and nodes have the same flag, and that the provisioner
-// has no feature gate.
-func TestTopologyFlag(t *testing.T) {
+// TestControllerAndNodesHaveSameTopologyFlag checks that controller and nodes have the same flag,
+// and that the provisioner has no feature gate.
+func TestControllerAndNodesHaveSameTopologyFlag(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
 		t.Helper()
@@ -139,8 +139,7 @@ func TestTopologyFlag(t *testing.T) {
 	})
 }
 
-// TestNamesAgree compares the names in this package with the names in the manifests.
-func TestNamesAgree(t *testing.T) {
+func TestManifestsUseNamesOfPackage(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {

@@ -140,8 +140,7 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	}
 }
 
-// TestReady checks that each workload waits for the configuration of its side.
-func TestReady(t *testing.T) {
+func TestWorkloadsWaitForCloudConfOfTheirSide(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		flavour           flavour.Flavour
@@ -166,7 +165,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-func TestStaleConditions(t *testing.T) {
+func TestStaleConditionsAreNotOwn(t *testing.T) {
 	t.Parallel()
 	own := []string{progressingType, reachableType, configSyncName + "Degraded"}
 	stale := staleConditions()
@@ -186,8 +185,8 @@ func TestStaleConditions(t *testing.T) {
 	}
 }
 
-// TestDriver checks the names by which other components identify the driver.
-func TestDriver(t *testing.T) {
+// TestDriverKeepsNamesThatOthersUse checks the names by which other components identify the driver.
+func TestDriverKeepsNamesThatOthersUse(t *testing.T) {
 	t.Parallel()
 	d := Driver()
 	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" || d.Removable {

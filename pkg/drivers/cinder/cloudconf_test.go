@@ -125,7 +125,7 @@ ignore-volume-az = yes
 search-order = configDrive
 `
 
-func TestCloudConf(t *testing.T) {
+func TestCloudConfContainsSettingsOfAdministrator(t *testing.T) {
 	t.Parallel()
 	for name, test := range userTexts() {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +148,9 @@ func TestCloudConf(t *testing.T) {
 	}
 }
 
-// TestCloudConfOfItself checks that a generated cloud.conf is valid input, with the same output.
-func TestCloudConfOfItself(t *testing.T) {
+// TestGeneratedCloudConfIsValidInput checks that a generated cloud.conf is valid input, with the
+// same output.
+func TestGeneratedCloudConfIsValidInput(t *testing.T) {
 	t.Parallel()
 	for name, test := range userTexts() {
 		t.Run(name, func(t *testing.T) {
@@ -332,8 +333,8 @@ func TestBrokenCloudConf(t *testing.T) {
 	}
 }
 
-// TestLargeCloudConf bounds the time for 1 MiB, the maximum size of a ConfigMap.
-func TestLargeCloudConf(t *testing.T) {
+// TestLargeCloudConfIsReadInTime bounds the time for 1 MiB, the maximum size of a ConfigMap.
+func TestLargeCloudConfIsReadInTime(t *testing.T) {
 	t.Parallel()
 	checkRoundTrip(t, []byte("[BlockStorage]\n"+strings.Repeat("a = 12\n", 1<<20/7)))
 }

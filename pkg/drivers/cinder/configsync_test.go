@@ -100,9 +100,9 @@ func TestCloudConfContent(t *testing.T) {
 	}
 }
 
-// TestWrites checks that the controller writes a ConfigMap only if it is missing or differs, once,
-// and on this side only.
-func TestWrites(t *testing.T) {
+// TestCloudConfIsWrittenOnlyIfItDiffers checks that the controller writes a ConfigMap only if it is
+// missing or differs, once, and on this side only.
+func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		for _, side := range newFixture(t, seed).config.sides() {
@@ -230,9 +230,9 @@ func TestUnmanagedIsNotConfigured(t *testing.T) {
 	}
 }
 
-// TestWakeUps runs the real controllers and checks that an event of any source, or of cloud-conf,
-// triggers a reconcile of cloud-conf.
-func TestWakeUps(t *testing.T) {
+// TestEventsTriggerReconcileOfCloudConf runs the real controllers and checks that an event of any
+// source, or of cloud-conf, triggers a reconcile of cloud-conf.
+func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		t.Run(string(f), func(t *testing.T) {

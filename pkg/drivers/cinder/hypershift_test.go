@@ -19,10 +19,10 @@ func hostedConfigMap(name string, data map[string]string) runtime.Object {
 	return in(hosted, userObject(name, data))
 }
 
-// TestHostedContent checks the sources of cloud-conf on HyperShift: objects of the guest cluster
-// have no effect, because its administrator must not configure the controllers. Both sides get the
-// same content.
-func TestHostedContent(t *testing.T) {
+// TestGuestClusterDoesNotChangeCloudConf checks the sources of cloud-conf on HyperShift: objects of
+// the guest cluster have no effect, because its administrator must not configure the controllers.
+// Both sides get the same content.
+func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 	t.Parallel()
 	hostedCA := hostedConfigMap("openstack-cloud-config", keys{bundleKey: authority("ConfigMap's")})
 	withSecretCA := credentials(hosted, keys{
@@ -110,9 +110,9 @@ func TestHostedContent(t *testing.T) {
 	}
 }
 
-// TestHostedRequests checks that no request goes to the wrong side or to a namespace that the
-// driver does not use.
-func TestHostedRequests(t *testing.T) {
+// TestRequestsStayOnTheirSide checks that no request goes to the wrong side or to a namespace that
+// the driver does not use.
+func TestRequestsStayOnTheirSide(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
 	if err := b.sync(t); err != nil {
@@ -140,9 +140,9 @@ func TestHostedRequests(t *testing.T) {
 	}
 }
 
-// TestOneSideFails checks that a failure on one side does not block the other, for a new cloud-conf
-// and for a change.
-func TestOneSideFails(t *testing.T) {
+// TestFailureOnOneSideDoesNotBlockTheOther checks that a failure on one side does not block the
+// other, for a new cloud-conf and for a change.
+func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[flavour.Side]string{
 		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf " +
@@ -190,10 +190,10 @@ func TestOneSideFails(t *testing.T) {
 	}
 }
 
-// TestRememberedTopology checks that the topology that an earlier run wrote to the control plane
-// side stays while the cloud is unreachable. The guest side has no effect, because its
+// TestTopologyOfEarlierRunStays checks that the topology that an earlier run wrote to the control
+// plane side stays while the cloud is unreachable. The guest side has no effect, because its
 // administrator can write it.
-func TestRememberedTopology(t *testing.T) {
+func TestTopologyOfEarlierRunStays(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		controller, guest, want string // "" is no cloud-conf

@@ -85,9 +85,9 @@ func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
 	}
 }
 
-// TestEmptyLists checks that empty lists do not change a known topology, and that a driver that was
-// never deployed waits.
-func TestEmptyLists(t *testing.T) {
+// TestEmptyZoneListsKeepTopology checks that empty lists do not change a known topology, and that a
+// driver that was never deployed waits.
+func TestEmptyZoneListsKeepTopology(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		compute, volume []openstack.Zone

@@ -12,7 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-func TestUserConfig(t *testing.T) {
+func TestSettingsAreReadFromEachSource(t *testing.T) {
 	t.Parallel()
 	const config, other = "[BlockStorage]\na = 1\n", "[BlockStorage]\na = 2\n"
 	own := func(data map[string]string) runtime.Object { return userObject(userConfigMap, data) }
@@ -123,8 +123,8 @@ func manilasCopy() *corev1.ConfigMap {
 		keys{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
 }
 
-// TestPlaces checks that messages name the ConfigMap and the key.
-func TestPlaces(t *testing.T) {
+// TestMessagesNameConfigMapAndKey checks that messages name the ConfigMap and the key.
+func TestMessagesNameConfigMapAndKey(t *testing.T) {
 	t.Parallel()
 	installed := standalone(userObject("kube-cloud", keys{"my.conf": "[BlockStorage]"}))
 	installed.Config = objects{infrastructureWith("kube-cloud", "my.conf")}
@@ -178,7 +178,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func TestOverride(t *testing.T) {
+func TestAdministratorChoosesTopology(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]struct{ topology, given, wrong bool }{
 		"":          {},
@@ -207,7 +207,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-func TestAccess(t *testing.T) {
+func TestCloudConfUsesEntryAndCAOfSecret(t *testing.T) {
 	t.Parallel()
 	const place = "key clouds.yaml of Secret " +
 		"openshift-cluster-csi-drivers/openstack-cloud-credentials "

@@ -60,7 +60,7 @@ func meaning(compute, volume []openstack.Zone) string {
 	return map[bool]string{true: firstOn, false: firstOff}[first]
 }
 
-func TestTopology(t *testing.T) {
+func TestZonesDetermineTopology(t *testing.T) {
 	t.Parallel()
 	many := manyNames(5000)
 	reversed := slices.Clone(many)

@@ -13,8 +13,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// TestRemarks finds what has no effect in a text that the driver can read.
-func TestRemarks(t *testing.T) {
+// TestSettingsWithoutEffectAreFound finds what has no effect in a text that the driver can read.
+func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
 	const (
 		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
@@ -74,9 +74,9 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// TestIgnoredConfiguration checks that a condition without effect on CSO names the source and the
-// fix, and clears after the fix.
-func TestIgnoredConfiguration(t *testing.T) {
+// TestIgnoredSettingsAreReported checks that a condition without effect on CSO names the source and
+// the fix, and clears after the fix.
+func TestIgnoredSettingsAreReported(t *testing.T) {
 	t.Parallel()
 	const (
 		own       = "ConfigMap openshift-config/cinder-csi-config"
@@ -145,9 +145,9 @@ func TestIgnoredConfiguration(t *testing.T) {
 	}
 }
 
-// TestManyMistakes checks that the condition is bounded, and that the operator writes it in
-// addition to an error.
-func TestManyMistakes(t *testing.T) {
+// TestReportOfManyMistakesIsBounded checks that the condition is bounded, and that the operator
+// writes it in addition to an error.
+func TestReportOfManyMistakesIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	data := keys{userConfigKey: "["}
@@ -165,8 +165,9 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// TestHostedIgnored checks that the message names the cluster of the ConfigMap.
-func TestHostedIgnored(t *testing.T) {
+// TestMessageNamesClusterOfIgnoredSettings checks that the message names the cluster of the
+// ConfigMap.
+func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
 	b.cloud.fail(openstack.NotOffered)

@@ -38,8 +38,9 @@ func podSpecs(t *testing.T, f flavour.Flavour) (controller, node corev1.PodSpec)
 	return deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec
 }
 
-// TestMountsAgree compares the paths in this package with the manifests of the operands.
-func TestMountsAgree(t *testing.T) {
+// TestManifestsMountFilesOfPackage compares the paths in this package with the manifests of the
+// operands.
+func TestManifestsMountFilesOfPackage(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
@@ -98,8 +99,7 @@ func driverFiles(pod corev1.PodSpec) map[string]string {
 	return files
 }
 
-// TestNamesAgree compares the names in this package with the names in the manifests.
-func TestNamesAgree(t *testing.T) {
+func TestManifestsUseNamesOfPackage(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {

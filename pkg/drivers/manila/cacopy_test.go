@@ -114,9 +114,9 @@ func (b copyBench) data(t *testing.T) map[string]string {
 	return found.Data
 }
 
-// TestCACopy creates, changes and deletes a source, and checks that the copy contains the CA and
-// nothing else.
-func TestCACopy(t *testing.T) {
+// TestCopyFollowsSource creates, changes and deletes a source, and checks that the copy contains
+// the CA and nothing else.
+func TestCopyFollowsSource(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
 	for _, f := range flavour.All() {
@@ -253,9 +253,9 @@ func TestCopyOfAnUnmanagedOperator(t *testing.T) {
 	}
 }
 
-// TestCopierIsWoken checks that changes of source and copy trigger the controller, and that its
-// condition reports failures.
-func TestCopierIsWoken(t *testing.T) {
+// TestEventsTriggerCopyOfCA checks that changes of source and copy trigger the controller, and that
+// its condition reports failures.
+func TestEventsTriggerCopyOfCA(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour]string{
 		flavour.Standalone: "updating ConfigMap openshift-manila-csi-driver/cloud-provider-config, " +

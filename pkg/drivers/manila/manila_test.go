@@ -14,8 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// TestInputs checks that each object that the operands mount is a rollout input.
-func TestInputs(t *testing.T) {
+func TestMountedObjectsAreRolloutInputs(t *testing.T) {
 	t.Parallel()
 	object := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -64,7 +63,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-func TestStaleConditions(t *testing.T) {
+func TestStaleConditionsAreNotOwn(t *testing.T) {
 	t.Parallel()
 	stale := staleConditions()
 	for i, condition := range stale {
@@ -90,9 +89,9 @@ func TestStaleConditions(t *testing.T) {
 	}
 }
 
-// TestComponent: OpenShift's csi-operator uses the same Lease, so only one of the two is active
-// during an upgrade or a rollback.
-func TestComponent(t *testing.T) {
+// TestLeaseHasNameOfEarlierOperator: OpenShift's csi-operator uses the same Lease, so only one of
+// the two is active during an upgrade or a rollback.
+func TestLeaseHasNameOfEarlierOperator(t *testing.T) {
 	t.Parallel()
 	if got := Driver().Component; got != "openstack-manila-csi-driver-operator" {
 		t.Errorf("the operator leads as %q", got)

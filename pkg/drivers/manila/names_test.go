@@ -126,8 +126,8 @@ func TestClassNamesOfMany(t *testing.T) {
 	}
 }
 
-// TestClassNameLikeAHash uses a type with the name of the class of another type.
-func TestClassNameLikeAHash(t *testing.T) {
+// TestTypeNamedLikeClassGetsHash uses a type with the name of the class of another type.
+func TestTypeNamedLikeClassGetsHash(t *testing.T) {
 	t.Parallel()
 	mimic := strings.TrimPrefix(hashedName("foo_bar"), classPrefix)
 	names := classNames([]string{"foo-bar", "foo_bar", mimic}, nil)
@@ -139,8 +139,8 @@ func TestClassNameLikeAHash(t *testing.T) {
 	}
 }
 
-// TestClassNamesHold checks rules that apply to all sets of types, with random sets.
-func TestClassNamesHold(t *testing.T) {
+// TestClassNamesFollowRules checks rules that apply to all sets of types, with random sets.
+func TestClassNamesFollowRules(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to be repeatable
 	alphabet := []rune("abAB01-_.: ß\n")

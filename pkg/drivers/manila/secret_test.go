@@ -52,7 +52,7 @@ func useClouds() map[string]string {
 	}
 }
 
-func TestTranslatePassword(t *testing.T) {
+func TestPasswordLoginIsTranslated(t *testing.T) {
 	t.Parallel()
 	checkTranslations(t, []translation{
 		{
@@ -208,8 +208,8 @@ func checkTranslations(t *testing.T, tests []translation) {
 	}
 }
 
-// TestRefusals proves that the rules can fail.
-func TestRefusals(t *testing.T) {
+// TestRulesOfDriverCanFail proves that the rules can fail.
+func TestRulesOfDriverCanFail(t *testing.T) {
 	t.Parallel()
 	for name, secret := range map[string]map[string]string{
 		"nothing": {},

@@ -191,9 +191,9 @@ func TestSecretFollowsCredentials(t *testing.T) {
 	}
 }
 
-// TestCA checks that the first translation contains the CA, before the copy of the ConfigMap and
-// pods that mount it exist.
-func TestCA(t *testing.T) {
+// TestFirstTranslationContainsCA checks that the first translation contains the CA, before the copy
+// of the ConfigMap and pods that mount it exist.
+func TestFirstTranslationContainsCA(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -261,9 +261,9 @@ func TestSecretOfAHostedCluster(t *testing.T) {
 	}
 }
 
-// TestSecretWakeUps runs the real controller, and checks that a CA that is added or removed
-// triggers it.
-func TestSecretWakeUps(t *testing.T) {
+// TestChangedCATriggersTranslation runs the real controller, and checks that a CA that is added or
+// removed triggers it.
+func TestChangedCATriggersTranslation(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
@@ -446,8 +446,8 @@ func TestSecretOfAnUnmanagedOperator(t *testing.T) {
 	}
 }
 
-// TestNoValueIsTold runs the controller at the highest log level.
-func TestNoValueIsTold(t *testing.T) { //nolint:paralleltest // klog is one for the process
+// TestLogContainsNoValues runs the controller at the highest log level.
+func TestLogContainsNoValues(t *testing.T) { //nolint:paralleltest // klog is one for the process
 	var log bytes.Buffer
 	stop := logInto(t, &log)
 

@@ -337,7 +337,7 @@ func TestStorageClassState(t *testing.T) {
 	}
 }
 
-func TestRemoved(t *testing.T) {
+func TestRemovedStateDeletesClasses(t *testing.T) {
 	t.Parallel()
 	older := wanted("csi-manila-older", "older") // of a release without expansion, and changed by hand
 	delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")

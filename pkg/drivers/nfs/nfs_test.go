@@ -8,7 +8,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-func TestCompanion(t *testing.T) {
+func TestDriverIsCompanionOfManila(t *testing.T) {
 	t.Parallel()
 	driver := nfs.Companion("leader.example.com", "a-namespace")
 	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" ||

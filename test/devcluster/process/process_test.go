@@ -56,7 +56,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	}
 }
 
-func TestKillLeftovers(t *testing.T) {
+func TestLeftoversAreKilled(t *testing.T) {
 	t.Parallel()
 	bin, dir := t.TempDir(), t.TempDir()
 	content, err := os.ReadFile("/bin/sleep")

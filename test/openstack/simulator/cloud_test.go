@@ -10,7 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 )
 
-func TestLogin(t *testing.T) {
+func TestLoginReturnsTokenAndCatalog(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		config Config
@@ -50,7 +50,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-func TestRefusedLogin(t *testing.T) {
+func TestWrongCredentialsAreRefused(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{})
 	accepted := cloud.Credentials()

@@ -15,7 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-func TestRequestFaults(t *testing.T) {
+func TestFaultsChangeResponses(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(error) bool {
 		return func(err error) bool { return gophercloud.ResponseCodeIs(err, code) }
@@ -76,7 +76,7 @@ func TestRequestFaults(t *testing.T) {
 	}
 }
 
-func TestIdentityFaults(t *testing.T) {
+func TestFaultsOfIdentityService(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		fault Fault
@@ -104,7 +104,7 @@ func TestIdentityFaults(t *testing.T) {
 	}
 }
 
-func TestHang(t *testing.T) {
+func TestHangingRequestsEndWithFault(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
 	service := manilaClient(ctx, t, cloud, Clouds{})
@@ -159,7 +159,7 @@ func TestCloseReleasesHangingRequest(t *testing.T) {
 	}
 }
 
-func TestSlow(t *testing.T) {
+func TestSlowResponsesArrive(t *testing.T) {
 	t.Parallel()
 	const delay = 150 * time.Millisecond
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
@@ -198,7 +198,7 @@ func TestServerErrorsNeverReadTheSame(t *testing.T) {
 	}
 }
 
-func TestConnectionFaults(t *testing.T) {
+func TestFaultsBreakConnections(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		fault Fault
@@ -281,7 +281,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-func TestRefusedFaults(t *testing.T) {
+func TestInvalidFaultsAreRefused(t *testing.T) {
 	t.Parallel()
 	cloud, _ := run(t, Config{})
 	tests := map[string]Fault{

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestLog(t *testing.T) {
+func TestLogContainsRequests(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
 	service := manilaClient(ctx, t, cloud, Clouds{})
@@ -65,8 +65,9 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	}
 }
 
-// TestConcurrency is for the race detector: clients, control and faults at the same time.
-func TestConcurrency(t *testing.T) {
+// TestSimulatorIsSafeForConcurrentUse is for the race detector: clients, control and faults at the
+// same time.
+func TestSimulatorIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
 	done := make(chan error)
