@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -250,23 +248,17 @@ func TestChangedInputsRollOut(t *testing.T) {
 	}
 }
 
-// acceptor accepts new credentials, or holds them.
-type acceptor struct{ held atomic.Bool }
-
-func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held.Load() }
-func (a *acceptor) Informer() factory.Informer { return nil }
-
 // Workloads keep the hash of the old credentials until the new ones are accepted.
 func TestHeldCredentialsDoNotRollOut(t *testing.T) {
 	t.Parallel()
-	accepted := &acceptor{}
+	accepted := &clustertest.Acceptance{}
 	inputs := func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
 		return []hook.Workload{
 			hook.CredentialsHash(f.Cluster, side, "credentials", accepted),
 			hook.ConfigMapHash(f.Cluster, side, "conf"),
 		}
 	}
-	accepted.held.Store(true)
+	accepted.Held.Store(true)
 	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{secret(guest, "1")}}, inputs)
 	first := r.deploy(t, func(rolled) bool { return true })
 	if len(first.pods[0]) != 1 {
@@ -293,14 +285,14 @@ func TestHeldCredentialsDoNotRollOut(t *testing.T) {
 		held.pods[1][annotation] != first.pods[1][annotation] {
 		t.Error("new credentials do not wait")
 	}
-	accepted.held.Store(false)
+	accepted.Held.Store(false)
 	_, _, after := r.sync(t)
 	if after.pods[0][annotation] == first.pods[0][annotation] ||
 		after.pods[1][annotation] == first.pods[1][annotation] {
 		t.Error("accepted credentials do not roll out")
 	}
 	// With another key, the content may be the same. Waiting would cause two rollouts in an upgrade.
-	accepted.held.Store(true)
+	accepted.Held.Store(true)
 	r.key.Set([]byte(strings.Repeat("l", hook.KeySize)))
 	_, _, other := r.sync(t)
 	if other.pods[0][annotation] == first.pods[0][annotation] {

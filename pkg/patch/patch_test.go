@@ -24,6 +24,17 @@ spec:
       - {name: v, emptyDir: {}}
 `
 
+// beforeContainers is the text of the patched Deployment before its first container.
+const beforeContainers = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: d
+spec:
+  template:
+    spec:
+      containers:
+`
+
 // wantText expects a result without error.
 func wantText(t *testing.T, want string, got []byte, err error) {
 	t.Helper()
@@ -42,15 +53,7 @@ func TestMergeUsesTheKeysOfLists(t *testing.T) {
 			object: deployment,
 			patch: "spec: {template: {spec: {containers: [{name: three, image: new}, {name: one, image: " +
 				"new}]}}}",
-			want: `apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: d
-spec:
-  template:
-    spec:
-      containers:
-      - args:
+			want: beforeContainers + `      - args:
         - -a
         image: new
         name: one
@@ -70,15 +73,7 @@ spec:
 			patch: `{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [{key: b}],
 volumes: [{name: v, $patch: delete}],
 containers: [{name: two, $patch: delete}, {name: one, args: null}]}}}}`,
-			want: `apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: d
-spec:
-  template:
-    spec:
-      containers:
-      - image: old
+			want: beforeContainers + `      - image: old
         name: one
       tolerations:
       - key: b

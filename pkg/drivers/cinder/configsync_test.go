@@ -128,7 +128,7 @@ func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.accepted.held = true
+	b.accepted.Held.Store(true)
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
 	b.putCredentials(t, keys{cloudsKey: clouds("another")})
 	b.writes() // the test's own
 	for _, held := range []bool{true, false} {
-		b.accepted.held = held
+		b.accepted.Held.Store(held)
 		if err := b.sync(t); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -105,24 +104,8 @@ type fixture struct {
 	zones    *zoneTracker
 	prober   *cloudprobe.Probe
 	config   *configSync
-	accepted acceptor
+	accepted clustertest.Acceptance
 }
-
-// acceptor is a hook.Acceptance; held means that OpenStack has not accepted the credentials.
-type acceptor struct{ held bool }
-
-func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held }
-func (a *acceptor) Informer() factory.Informer { return quiet{} }
-
-// quiet is an informer without events.
-type quiet struct{}
-
-func (quiet) AddEventHandler(
-	cache.ResourceEventHandler,
-) (cache.ResourceEventHandlerRegistration, error) {
-	return nil, nil
-}
-func (quiet) HasSynced() bool { return true }
 
 func newFixture(t *testing.T, seed clustertest.Seed) *fixture {
 	t.Helper()

@@ -3,7 +3,6 @@ package manila
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,11 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -167,19 +164,3 @@ func eventually(t *testing.T, done func() bool) {
 		t.Fatalf("it does not happen: %v", err)
 	}
 }
-
-// acceptor is a hook.Acceptance; held means that OpenStack has not accepted the credentials.
-type acceptor struct{ held atomic.Bool }
-
-func (a *acceptor) Holds(*corev1.Secret) bool  { return a.held.Load() }
-func (a *acceptor) Informer() factory.Informer { return quiet{} }
-
-// quiet is an informer without events.
-type quiet struct{}
-
-func (quiet) AddEventHandler(
-	cache.ResourceEventHandler,
-) (cache.ResourceEventHandlerRegistration, error) {
-	return nil, nil
-}
-func (quiet) HasSynced() bool { return true }

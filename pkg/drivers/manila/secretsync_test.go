@@ -45,7 +45,7 @@ type secretBench struct {
 	factory.Controller
 	fake     *clustertest.Fake
 	events   events.InMemoryRecorder
-	accepted *acceptor
+	accepted *clustertest.Acceptance
 }
 
 // newSecretBench returns a secretBench of a standalone cluster with these objects.
@@ -61,7 +61,7 @@ func newSecretBenchOf(t *testing.T, seed clustertest.Seed) secretBench {
 	if !ok {
 		t.Fatal("no recorder in memory")
 	}
-	accepted := &acceptor{}
+	accepted := &clustertest.Acceptance{}
 	b := secretBench{newSecretSyncController(s, accepted), fake, recorder, accepted}
 	fake.Start(t)
 	fake.Guest.ClearActions()
@@ -156,7 +156,7 @@ func TestSecretIsKept(t *testing.T) {
 func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newSecretBench(t, credentials(cloudsYAML("", aCloud)))
-	b.accepted.held.Store(true)
+	b.accepted.Held.Store(true)
 	expect := func(step string, want ...string) {
 		t.Helper()
 		got, err := b.run(t)
@@ -167,7 +167,7 @@ func TestSecretWaitsForAcceptedCredentials(t *testing.T) {
 	expect("a new driver", "create secrets/csi-manila-secrets")
 	b.update(t, credentials(cloudsYAML("", strings.ReplaceAll(aCloud, "hunter2", "hunter3"))))
 	expect("new credentials")
-	b.accepted.held.Store(false)
+	b.accepted.Held.Store(false)
 	expect("accepted", "update secrets/csi-manila-secrets")
 	if got := b.loginSecret(t)["os-password"]; got != "hunter3" {
 		t.Errorf("the password is %q", got)

@@ -15,6 +15,22 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
+// listsOnlyWithoutFault sets a fault, wants an error, and wants none without the fault.
+func listsOnlyWithoutFault(
+	ctx context.Context, t *testing.T, cloud *Simulator, service *gophercloud.ServiceClient,
+	fault Fault, want func(error) bool,
+) {
+	t.Helper()
+	set(t, cloud, fault)
+	if _, err := typeNames(ctx, service); err == nil || !want(err) {
+		t.Errorf("with the fault, listing share types gives %v", err)
+	}
+	must(t, cloud.ClearFaults())
+	if _, err := typeNames(ctx, service); err != nil {
+		t.Errorf("with the fault cleared, listing share types gives %v", err)
+	}
+}
+
 func TestFaultsChangeResponses(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(error) bool {
@@ -60,14 +76,7 @@ func TestFaultsChangeResponses(t *testing.T) {
 				service := manilaClient(ctx, t, cloud, Clouds{})
 				service.ReauthFunc = nil
 				test.fault.Service = Share
-				set(t, cloud, test.fault)
-				if _, err := typeNames(ctx, service); err == nil || !test.want(err) {
-					t.Errorf("with the fault, listing share types gives %v", err)
-				}
-				must(t, cloud.ClearFaults())
-				if _, err := typeNames(ctx, service); err != nil {
-					t.Errorf("with the fault cleared, listing share types gives %v", err)
-				}
+				listsOnlyWithoutFault(ctx, t, cloud, service, test.fault, test.want)
 				if _, _, err := login(ctx, t, cloud, Clouds{}); err != nil {
 					t.Errorf("identity had no fault: %v", err)
 				}
@@ -227,14 +236,7 @@ func TestFaultsBreakConnections(t *testing.T) {
 			cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true})
 			service := manilaClient(ctx, t, cloud, Clouds{})
 			for range 2 { // the port must survive going away, and open connections must not hide the fault
-				set(t, cloud, test.fault)
-				if _, err := typeNames(ctx, service); err == nil || !test.want(err) {
-					t.Errorf("with the fault, listing share types gives %v", err)
-				}
-				must(t, cloud.ClearFaults())
-				if _, err := typeNames(ctx, service); err != nil {
-					t.Errorf("with the fault cleared, listing share types gives %v", err)
-				}
+				listsOnlyWithoutFault(ctx, t, cloud, service, test.fault, test.want)
 			}
 		})
 	}
