@@ -31,8 +31,8 @@ LINTER := bin/tools/golangci-lint
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
-		printf '  make %-18s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
+		while IFS='|' read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 .PHONY: build
 build: ## Build the operators, the generator and the devcluster into bin/
@@ -44,7 +44,7 @@ k8s: ## Build the Kubernetes binaries of the devcluster if they are missing or o
 	hack/k8s.sh '$(K8S_BIN_DIR)'
 
 .PHONY: run
-run: build k8s ## Run the operators (by default Manila) on a local control plane with a simulated OpenStack; ARGS has more flags
+run: build k8s ## Run operators on a local control plane with a simulated OpenStack
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 
 .PHONY: update
@@ -88,12 +88,14 @@ test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driv
 # -standalone and -hypershift set the number of clusters: `make test-integration
 # TESTFLAGS='-standalone=1 -hypershift=1'`.
 .PHONY: test-integration
-test-integration: build k8s ## Run the integration tests: the programs of bin/ on a real control plane with a simulated OpenStack
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v $(TESTFLAGS) ./test/integration/...
+test-integration: build k8s ## Test the operators on real API servers
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v \
+		$(TESTFLAGS) ./test/integration/...
 
 .PHONY: bench
-bench: build k8s ## Measure memory and requests of the operators of BENCH_GUESTS guest clusters (20: 15 minutes, 10 GB)
-	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m $(TESTFLAGS) ./test/bench/
+bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)
+	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
+		$(TESTFLAGS) ./test/bench/
 
 .PHONY: image-manila
 image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL
@@ -101,8 +103,9 @@ image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL
 
 .PHONY: image-cinder
 image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
-	$(CONTAINER_TOOL) build -f Dockerfile.cinder -t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
+	$(CONTAINER_TOOL) build -f Dockerfile.cinder \
+		-t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
 
 .PHONY: clean
-clean: ## Remove everything that make built, including the Kubernetes binaries; stop `make run` before
+clean: ## Remove all that make built; stop `make run` before
 	rm -rf bin .devcluster

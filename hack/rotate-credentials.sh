@@ -36,7 +36,8 @@ key() { field "$1" "secret/$2" ".data.${3/./\\.}"; }
 
 # check FILE exits unless the file is a valid clouds.yaml.
 check() {
-	[[ -f $1 && -r $1 && -s $1 ]] || die "$1 is missing, empty, or cannot be read. Nothing was changed."
+	[[ -f $1 && -r $1 && -s $1 ]] ||
+		die "$1 is missing, empty, or cannot be read. Nothing was changed."
 	local here program
 	here=$(dirname "${BASH_SOURCE[0]}")
 	for program in "${CHECK:-}" "${here}/../bin/manila-operator" "${here}/../bin/cinder-operator"; do
@@ -53,8 +54,9 @@ check() {
 # reads namespaces openshift-* only: users can add the annotation in other namespaces.
 workloads() {
 	local inputs='{.metadata.annotations.operator\.openshift\.io/rollout-inputs}'
+	local line="{.metadata.namespace} {.kind}/{.metadata.name} ${inputs}"
 	"${kubectl}" get deployments,daemonsets --all-namespaces \
-		-o jsonpath="{range .items[*]}{.metadata.namespace} {.kind}/{.metadata.name} ${inputs}{\"\n\"}{end}" | awk 'NF == 3 && $1 ~ /^openshift-/'
+		-o jsonpath="{range .items[*]}${line}{\"\n\"}{end}" | awk 'NF == 3 && $1 ~ /^openshift-/'
 }
 
 # until_true WHAT COMMAND... repeats the command until it succeeds.
@@ -64,14 +66,19 @@ until_true() {
 	echo "Waiting until ${what}"
 	until "$@"; do
 		((SECONDS < deadline)) ||
-			die "Timed out after ${timeout} s, waiting until ${what}. Run the script again with the same file to continue, or with --undo to go back."
+			die "Timed out after ${timeout} s, waiting until ${what}." \
+				"Run the script again with the same file to continue, or with --undo to go back."
 		sleep 1
 	done
 }
 is_copied() { [[ $(key "$1" "$2" clouds.yaml) == "${clouds}" ]]; }
 # lists NAMESPACE WORKLOAD INPUT succeeds if the annotation of the workload contains the input, such
 # as secret/name=hash.
-lists() { [[ ,$(field "$1" "$2" '.metadata.annotations.operator\.openshift\.io/rollout-inputs'), == *,"$3",* ]]; }
+lists() {
+	local inputs
+	inputs=$(field "$1" "$2" '.metadata.annotations.operator\.openshift\.io/rollout-inputs')
+	[[ ,${inputs}, == *,"$3",* ]]
+}
 lists_another() { ! lists "$@"; }
 
 # save stores the present credentials of the drivers. It keeps the stored ones if the last rotation
@@ -87,18 +94,30 @@ save() {
 			conf=$(key "${namespace}" "${backup}" clouds.conf)
 		fi
 	fi
+	local second=${conf:+"clouds.conf: \"${conf}\""}
 	echo "Saving the previous credentials in secret/${backup} in ${namespace}"
-	"${kubectl}" "${verb}" -f - <<<"{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":\"${backup}\",\"namespace\":\"${namespace}\"},
-		\"data\":{\"clouds.yaml\":\"${old}\",\"workloads\":\"$(workloads | base64 | tr -d '\n')\"${conf:+,\"clouds.conf\":\"${conf}\"}}}"
+	"${kubectl}" "${verb}" -f - <<-END
+		apiVersion: v1
+		kind: Secret
+		metadata: {name: "${backup}", namespace: "${namespace}"}
+		data:
+		  clouds.yaml: "${old}"
+		  workloads: "$(workloads | base64 | tr -d '\n')"
+		  ${second}
+	END
 }
 
 # put SECRET DATA merges data. It uses standard input, because all users of the machine can see
 # arguments.
-put() { "${kubectl}" patch -n "${namespace}" "secret/$1" --type=merge --patch-file=/dev/stdin <<<"{\"data\":{$2}}"; }
+put() {
+	"${kubectl}" patch -n "${namespace}" "secret/$1" --type=merge --patch-file=/dev/stdin \
+		<<<"{\"data\":{$2}}"
+}
 
 # follow waits until a workload runs with the credentials, if they are among its rollout inputs.
 follow() {
 	local in=$1 workload=$2 inputs input secret changed=lists_another
+	local copied="the cloud credential operator has copied the credentials to"
 	IFS=, read -ra inputs <<<"$3"
 	[[ -z ${undo} ]] || changed=lists # the hash from before the rotation
 	for input in "${inputs[@]}"; do
@@ -106,8 +125,9 @@ follow() {
 		secret=${input#secret/}
 		secret=${secret%%=*}
 		[[ -n $(key "${in}" "${secret}" clouds.yaml) ]] || continue
-		until_true "the cloud credential operator has copied the credentials to secret/${secret} in ${in}" is_copied "${in}" "${secret}"
-		until_true "the operator has changed ${workload} in ${in}" "${changed}" "${in}" "${workload}" "${input}"
+		until_true "${copied} secret/${secret} in ${in}" is_copied "${in}" "${secret}"
+		until_true "the operator has changed ${workload} in ${in}" \
+			"${changed}" "${in}" "${workload}" "${input}"
 		"${kubectl}" rollout status -n "${in}" "${workload}" --timeout="${timeout}s"
 	done
 }
@@ -117,7 +137,9 @@ if [[ $1 == --undo ]]; then
 	undo=yes
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
 	conf=$(key "${namespace}" "${backup}" clouds.conf)
-	[[ -n ${clouds} ]] || die "There is nothing to go back to: secret/${backup} in ${namespace} is missing. Nothing was changed."
+	[[ -n ${clouds} ]] ||
+		die "There is nothing to go back to: secret/${backup} in ${namespace} is missing." \
+			"Nothing was changed."
 else
 	check "$1"
 	if (($# == 2)); then
@@ -128,7 +150,8 @@ else
 fi
 
 current=$(key "${namespace}" "${root}" clouds.yaml)
-[[ -n ${current} ]] || die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
+[[ -n ${current} ]] ||
+	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
 if [[ ${current} == "${clouds}" ]]; then
 	echo "secret/${root} in ${namespace} contains these credentials already; continuing"
 else
@@ -138,9 +161,11 @@ else
 fi
 
 saved=$(key "${namespace}" "${backup}" workloads | base64 --decode)
-[[ -n ${saved} ]] || echo "No workload lists a Secret with credentials, so there is nothing to wait for"
+[[ -n ${saved} ]] ||
+	echo "No workload lists a Secret with credentials, so there is nothing to wait for"
 while read -r in workload inputs; do
 	[[ -z ${in} ]] || follow "${in}" "${workload}" "${inputs}" </dev/null
 done <<<"${saved}"
 [[ -z $(key "${namespace}" "${backup}" clouds.yaml) ]] || put "${backup}" '"finished":"eWVz"'
-echo "The drivers run with these credentials. Delete secret/${backup} in ${namespace} when you no longer need the previous ones"
+echo "The drivers run with these credentials." \
+	"Delete secret/${backup} in ${namespace} when you no longer need the previous ones"
