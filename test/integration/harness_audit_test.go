@@ -4,7 +4,6 @@ package integration
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
 )
 
 // request is a completed request from an API server's audit log.
@@ -64,36 +67,15 @@ func (r request) isDelayedEvent(since auditMark) bool {
 	return err == nil && time.Unix(0, emitted).Before(since.time)
 }
 
-// auditEvent contains the fields of an audit log line that tests use.
-type auditEvent struct {
-	Stage      string `json:"stage"`
-	Verb       string `json:"verb"`
-	RequestURI string `json:"requestURI"`
-	UserAgent  string `json:"userAgent"`
-	User       struct {
-		Username string `json:"username"`
-	} `json:"user"`
-	ObjectRef struct {
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-	} `json:"objectRef"`
-	ResponseStatus struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Received time.Time `json:"requestReceivedTimestamp"`
-}
-
 // sender identifies an operator in the audit log: by user name, or by program if the API server
 // refused its credentials.
 type sender struct{ user, program string }
 
-func (e auditEvent) isFrom(s sender) bool {
-	if e.ResponseStatus.Code == http.StatusUnauthorized {
+func (s sender) sent(e auditv1.Event, code int) bool {
+	if code == http.StatusUnauthorized {
 		return strings.HasPrefix(e.UserAgent, s.program+"/")
 	}
-	return e.User.Username == s.user && e.Stage == "ResponseComplete"
+	return e.User.Username == s.user && e.Stage == auditv1.StageResponseComplete
 }
 
 // requestsSince returns the sender's requests that the audit log contains after the offset.
@@ -119,41 +101,27 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 		if !strings.Contains(line, from.user) && !strings.Contains(line, from.program) {
 			continue
 		}
-		// An API server that ends while it writes leaves part of an event, and the next one appends.
-		line = line[max(0, strings.LastIndex(line, `{"kind":"Event",`)):]
-		var e auditEvent
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
+		// An API server that ends while it writes leaves part of an event, and the next one appends. A
+		// line without the start of an event began before the offset.
+		start := strings.LastIndex(line, `{"kind":"Event",`)
+		if start < 0 {
+			continue
+		}
+		var e auditv1.Event
+		if err := json.Unmarshal([]byte(line[start:]), &e); err != nil {
 			return nil, fmt.Errorf("decoding the audit log: %w", err)
 		}
-		if e.isFrom(from) {
+		object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
+		code := int(ptr.Deref(e.ResponseStatus, metav1.Status{}).Code)
+		if from.sent(e, code) {
 			requests = append(requests, request{
 				Cluster: c, User: e.User.Username, Verb: e.Verb,
-				Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
-				Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
-				URI: e.RequestURI, Code: e.ResponseStatus.Code, Time: e.Received,
+				Resource: object.Resource, Subresource: object.Subresource,
+				Namespace: object.Namespace, Name: object.Name,
+				URI: e.RequestURI, Code: code, Time: e.RequestReceivedTimestamp.Time,
 			})
 		}
 	}
-}
-
-// endOfLastLine returns the offset after the last complete line of a file.
-func endOfLastLine(path string) (int64, error) {
-	const longest = 1 << 20 // no line is longer
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	start := max(0, info.Size()-longest)
-	text := make([]byte, info.Size()-start)
-	if _, err := file.ReadAt(text, start); err != nil {
-		return 0, err
-	}
-	return start + int64(bytes.LastIndexByte(text, '\n')) + 1, nil
 }
 
 // audit reads the operator's requests from the audit logs.
@@ -168,9 +136,9 @@ func (a *audit) mark() auditMark {
 	a.t.Helper()
 	mark := auditMark{map[*cluster]int64{}, time.Now()}
 	for _, c := range a.cluster.clusters() {
-		end, err := endOfLastLine(c.dir.AuditLog())
+		log, err := os.Stat(c.dir.AuditLog())
 		a.must(err)
-		mark.offsets[c] = end
+		mark.offsets[c] = log.Size()
 	}
 	return mark
 }
