@@ -107,7 +107,7 @@ func (e *env) mustExplainRollout(in input, content string) {
 func (e *env) allListedInputs() map[string]map[string]string {
 	e.t.Helper()
 	all := map[string]map[string]string{}
-	for _, name := range e.subject.workloads {
+	for _, name := range e.subject.Workloads {
 		listed, err := e.listedInputs(name)
 		e.must(err)
 		all[name] = listed

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -215,6 +216,21 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 			change(e)
 			e.within(prompt, func() error { return e.hasTopology("false") })
 			e.awaitAvailable()
+		})
+	}
+}
+
+// awaitZoneProbes makes the operator probe the zones at least n times.
+func (e *cinderEnv) awaitZoneProbes(n int) {
+	e.t.Helper()
+	for range n {
+		before := e.cloud.Counters().Requests[simulator.Compute]
+		e.triggerZoneProbe()
+		e.eventually(soon, func() error {
+			if e.cloud.Counters().Requests[simulator.Compute] == before {
+				return errors.New("the operator has not probed the zones again")
+			}
+			return nil
 		})
 	}
 }

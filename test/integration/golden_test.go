@@ -14,6 +14,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -75,7 +78,7 @@ func eachGolden(t *testing.T, o options) {
 			e.eventually(prompt, e.allMountTrustedCA)
 			e.awaitAvailable()
 			e.awaitNoWrites()
-			for _, name := range s.workloads {
+			for _, name := range s.Workloads {
 				e.mustBeGolden(name)
 			}
 			e.mustBeRestricted()
@@ -88,7 +91,7 @@ func (e *env) mustBeGolden(name string) {
 	e.t.Helper()
 	var workload any
 	var err error
-	if name == e.subject.workloads[0] {
+	if name == e.subject.Workloads[0] {
 		workload, err = e.deployment()
 	} else {
 		workload, err = e.daemonSet(name)
@@ -172,4 +175,41 @@ func withoutHashes(inputs string) string {
 		}
 	}
 	return strings.Join(all, ",")
+}
+
+// restrictedNamespace admits only pods of the Pod Security level "restricted".
+const restrictedNamespace = "restricted"
+
+// mustBeRestricted fails the test if the API server refuses a pod of the Deployment in a namespace
+// that enforces the level "restricted". The devcluster has no SCCs that could change the pod.
+func (e *env) mustBeRestricted() {
+	e.t.Helper()
+	deployment, err := e.deployment()
+	e.must(err)
+	spec := deployment.Spec.Template.Spec.DeepCopy()
+	spec.PriorityClassName = "" // HyperShift creates some classes, which do not exist here
+	core := e.management.kube.CoreV1()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   restrictedNamespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	_, err = core.Namespaces().Create(e.ctx(), namespace, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		e.must(err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: spec.ServiceAccountName}}
+	_, err = core.ServiceAccounts(restrictedNamespace).Create(e.ctx(), account, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		e.must(err)
+	}
+	pods := core.Pods(restrictedNamespace)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name}, Spec: *spec}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	if _, err := pods.Create(e.ctx(), pod, dryRun); err != nil {
+		e.t.Errorf("level restricted does not admit a pod of %s: %v", deployment.Name, err)
+	}
+	pod.Spec.SecurityContext = nil
+	if _, err := pods.Create(e.ctx(), pod, dryRun); !apierrors.IsForbidden(err) {
+		e.t.Errorf("the level is not enforced: a pod without security context is admitted (%v)", err)
+	}
 }

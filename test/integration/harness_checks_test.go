@@ -78,41 +78,32 @@ func (e *env) mayReadNamespace(r request) bool {
 // checkObjects searches for secrets in objects that users without access to Secrets can read, and
 // checks that every condition has a reason and a message.
 func (e *env) checkObjects(ctx context.Context) {
-	events, err := e.events(ctx, "")
-	if err != nil {
-		e.t.Error(err)
+	for _, readable := range []struct {
+		in *cluster
+		collection
+	}{
+		{e.guest, collection{clusterCSIDrivers(), ""}},
+		{e.guest, collection{resource("", "events"), operatorNamespace}},
+		{e.management, collection{resource("", "events"), e.management.namespace}},
+		{e.management, collection{resource("apps", "deployments"), e.subject.controllerNamespace}},
+		{e.guest, collection{resource("apps", "daemonsets"), e.subject.OperandNamespace}},
+	} {
+		objects, err := readable.in.list(ctx, readable.collection)
+		if err != nil {
+			e.t.Error(err)
+		}
+		text, err := json.Marshal(objects)
+		if err != nil {
+			e.t.Error(err)
+		}
+		if found := e.leaked(string(text)); len(found) > 0 {
+			e.t.Errorf("%s contain secrets %v:\n%s", readable.resource.Resource, found, text)
+		}
 	}
 	driver, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
 		Get(ctx, e.subject.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
 		e.t.Error(err)
-	}
-	deployments, err := e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).
-		List(ctx, metav1.ListOptions{})
-	if err != nil {
-		e.t.Error(err)
-	}
-	daemonSets, err := e.guest.kube.AppsV1().DaemonSets(e.subject.OperandNamespace).
-		List(ctx, metav1.ListOptions{})
-	if err != nil {
-		e.t.Error(err)
-	}
-	leaseEvents, err := e.management.kube.CoreV1().Events(e.management.namespace).
-		List(ctx, metav1.ListOptions{})
-	if err != nil {
-		e.t.Error(err)
-	}
-	for name, object := range map[string]any{
-		"events": events, "events in the operator's namespace": leaseEvents,
-		"the ClusterCSIDriver": driver, "Deployments": deployments, "DaemonSets": daemonSets,
-	} {
-		text, err := json.Marshal(object)
-		if err != nil {
-			e.t.Error(err)
-		}
-		if found := e.leaked(string(text)); len(found) > 0 {
-			e.t.Errorf("%s contain secrets %v:\n%s", name, found, text)
-		}
 	}
 	for _, c := range driver.Status.Conditions {
 		if c.Reason == "" || c.Message == "" {

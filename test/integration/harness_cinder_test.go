@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,19 +63,6 @@ type clusterNamespace struct {
 	namespace string
 }
 
-// putConfigMap creates or replaces a ConfigMap in the namespace.
-func (n clusterNamespace) putConfigMap(e *env, name string, data map[string]string) {
-	e.t.Helper()
-	e.must(n.cluster.putConfigMap(e.ctx(), n.namespace, name, data))
-}
-
-// deleteConfigMap deletes a ConfigMap of the namespace.
-func (n clusterNamespace) deleteConfigMap(e *env, name string) {
-	e.t.Helper()
-	configMaps := n.cluster.kube.CoreV1().ConfigMaps(n.namespace)
-	e.must(configMaps.Delete(e.ctx(), name, metav1.DeleteOptions{}))
-}
-
 // driverNamespaces returns the namespaces of the driver's node plugins and of its controllers.
 func (e *env) driverNamespaces() []clusterNamespace {
 	return slices.Compact([]clusterNamespace{
@@ -102,40 +88,38 @@ func (e *cinderEnv) cloudConf() (map[string]string, error) {
 	return data, nil
 }
 
-// userConfigNamespace returns the namespace in which the owners of the control plane configure the
-// driver.
-func (e *env) userConfigNamespace() clusterNamespace {
-	if e.flavour == flavour.HyperShift {
-		return clusterNamespace{e.management, hostedNamespace}
+// userConfigNamespace returns the namespace of the management cluster in which the owners of the
+// control plane configure the driver.
+func (e *env) userConfigNamespace() string {
+	if e.isHosted() {
+		return hostedNamespace
 	}
-	return clusterNamespace{e.guest, openshiftConfig}
+	return openshiftConfig
 }
 
 // putUserConfig writes the ConfigMap that configures the driver.
 func (e *env) putUserConfig(data map[string]string) {
 	e.t.Helper()
-	e.userConfigNamespace().putConfigMap(e, cinderUserConfig, data)
+	namespace := e.userConfigNamespace()
+	e.must(e.management.putConfigMap(e.ctx(), namespace, cinderUserConfig, data))
 }
 
 // deleteUserConfig deletes the ConfigMap that configures the driver.
 func (e *env) deleteUserConfig() {
 	e.t.Helper()
-	e.userConfigNamespace().deleteConfigMap(e, cinderUserConfig)
-}
-
-// cloudCAConfigMap returns the name of the ConfigMap with the cloud's CA.
-func (e *cinderEnv) cloudCAConfigMap() string {
-	if e.flavour == flavour.HyperShift {
-		return hostedCloudCA
-	}
-	return cloudProviderConfig
+	in := collection{configMaps(), e.userConfigNamespace()}
+	e.must(e.management.of(in).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
 }
 
 // putCloudCA writes the CA into the ConfigMap about the cloud.
 func (e *cinderEnv) putCloudCA(ca string) {
 	e.t.Helper()
-	data := map[string]string{caKeyOfCloudProvider: ca}
-	e.userConfigNamespace().putConfigMap(e.env, e.cloudCAConfigMap(), data)
+	name := cloudProviderConfig
+	if e.isHosted() {
+		name = hostedCloudCA
+	}
+	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(), name,
+		map[string]string{caKeyOfCloudProvider: ca}))
 }
 
 // hasCloudConf returns nil if cloud-conf contains exactly this data.
@@ -178,21 +162,6 @@ func (e *cinderEnv) triggerZoneProbe() {
 	e.t.Helper()
 	text := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
 	e.patchBesideController(secrets(), cinderCredentials, text)
-}
-
-// awaitZoneProbes makes the operator probe the zones at least n times.
-func (e *cinderEnv) awaitZoneProbes(n int) {
-	e.t.Helper()
-	for range n {
-		before := e.cloud.Counters().Requests[simulator.Compute]
-		e.triggerZoneProbe()
-		e.eventually(soon, func() error {
-			if e.cloud.Counters().Requests[simulator.Compute] == before {
-				return errors.New("the operator has not probed the zones again")
-			}
-			return nil
-		})
-	}
 }
 
 // setZones sets the availability zones of a service. A leading ! makes a zone unavailable.

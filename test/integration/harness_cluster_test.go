@@ -69,6 +69,8 @@ func (c *testCluster) failure() error {
 	}
 }
 
+func (c *testCluster) isHosted() bool { return c.flavour == flavour.HyperShift }
+
 // clusters returns each of the clusters once.
 func (c *testCluster) clusters() []*cluster {
 	return slices.Compact([]*cluster{c.guest, c.management})
@@ -82,7 +84,7 @@ func (c *testCluster) connect(ctx context.Context) error {
 		restored: configCollections(), config: environment.ControlConfig(),
 	}
 	c.guest = c.management
-	if c.flavour == flavour.HyperShift {
+	if c.isHosted() {
 		c.management.namespace = hostedNamespace
 		c.management.restored = controlPlaneCollections()
 		c.guest = &cluster{
@@ -152,6 +154,10 @@ func clusterCSIDrivers() schema.GroupVersionResource {
 func secrets() schema.GroupVersionResource    { return resource("", "secrets") }
 func configMaps() schema.GroupVersionResource { return resource("", "configmaps") }
 
+func crds() schema.GroupVersionResource {
+	return resource("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
 // collection is the set of objects of a resource in a namespace. Without a namespace it contains
 // the objects of all namespaces.
 type collection struct {
@@ -178,24 +184,29 @@ func (c *cluster) patch(
 func (c *cluster) putSecret(
 	ctx context.Context, namespace, name string, data map[string][]byte,
 ) error {
-	client := c.kube.CoreV1().Secrets(namespace)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
-	_, err := client.Update(ctx, secret, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, secret, metav1.CreateOptions{})
-	}
-	return err
+	return put(ctx, c.kube.CoreV1().Secrets(namespace),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data})
 }
 
 // putConfigMap creates or replaces a ConfigMap.
 func (c *cluster) putConfigMap(
 	ctx context.Context, namespace, name string, data map[string]string,
 ) error {
-	client := c.kube.CoreV1().ConfigMaps(namespace)
-	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
-	_, err := client.Update(ctx, configMap, metav1.UpdateOptions{})
+	return put(ctx, c.kube.CoreV1().ConfigMaps(namespace),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data})
+}
+
+// writer is a client of the objects of a type.
+type writer[T any] interface {
+	Create(ctx context.Context, object *T, options metav1.CreateOptions) (*T, error)
+	Update(ctx context.Context, object *T, options metav1.UpdateOptions) (*T, error)
+}
+
+// put creates or replaces an object.
+func put[T any](ctx context.Context, client writer[T], object *T) error {
+	_, err := client.Update(ctx, object, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, configMap, metav1.CreateOptions{})
+		_, err = client.Create(ctx, object, metav1.CreateOptions{})
 	}
 	return err
 }

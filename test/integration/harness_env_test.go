@@ -93,7 +93,7 @@ func newEnv(t *testing.T, o options) *env {
 	e.files = paths.Dir(filepath.Join(shared.dir, "tests", name))
 	e.makeFolders()
 	e.must(e.reset(t.Context()))
-	if e.flavour == flavour.HyperShift {
+	if e.isHosted() {
 		e.awaitGuestKubeconfig()
 	}
 	credentials := e.options.Cloud.Credentials
@@ -203,7 +203,7 @@ func (e *env) setClouds(text []byte) {
 // cluster's, of which the guest cluster's is a copy.
 func (e *env) putCredentials(c fixtures.Credential, data map[string][]byte) {
 	e.t.Helper()
-	if e.flavour == flavour.HyperShift {
+	if e.isHosted() {
 		e.must(e.management.putSecret(e.ctx(), hostedNamespace, c.Name, data))
 	}
 	e.putSecret(c.Namespace, c.Name, data)
@@ -239,7 +239,7 @@ func (e *env) putConfigMap(namespace, name string, data map[string]string) {
 func (e *env) createCloudConfig() {
 	e.t.Helper()
 	withCA := len(e.ca) > 0 && !e.options.NoCA
-	if e.flavour == flavour.HyperShift {
+	if e.isHosted() {
 		if withCA {
 			e.setHostedCA(e.ca)
 		}

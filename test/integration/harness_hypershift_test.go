@@ -4,19 +4,15 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
@@ -106,57 +102,6 @@ func (e *env) patchBesideController(resource schema.GroupVersionResource, name, 
 func (e *env) patchControlPlane(spec string) {
 	e.t.Helper()
 	e.patchBesideController(hostedControlPlanes(), guestName, `{"spec":`+spec+`}`)
-}
-
-// addControlPlane creates another HostedControlPlane.
-func (e *hostedEnv) addControlPlane(name string) {
-	e.t.Helper()
-	object := unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane",
-		"spec": map[string]any{},
-	}}
-	object.SetNamespace(hostedNamespace)
-	object.SetName(name)
-	_, err := e.management.create(e.ctx(), hostedControlPlanes(), object)
-	e.must(err)
-}
-
-func (e *env) deleteControlPlane(name string) {
-	e.t.Helper()
-	in := collection{hostedControlPlanes(), hostedNamespace}
-	e.must(e.management.of(in).Delete(e.ctx(), name, metav1.DeleteOptions{}))
-}
-
-// stopAPI stops the API server of a cluster. The returned function starts it again, as does the
-// cleanup.
-func (e *hostedEnv) stopAPI(c *cluster, how controlplane.How) (start func()) {
-	e.t.Helper()
-	side := flavour.Side(c.name)
-	e.must(e.running.StopAPI(e.ctx(), side, guestName, how))
-	stopped := true
-	e.afterwards(func(ctx context.Context) error {
-		if !stopped {
-			return nil
-		}
-		return e.running.StartAPI(ctx, side, guestName)
-	})
-	return func() {
-		e.t.Helper()
-		began := time.Now()
-		e.must(e.running.StartAPI(e.ctx(), side, guestName))
-		stopped = false
-		e.allowWhileStarting(c, began)
-	}
-}
-
-// allowWhileStarting accepts refused requests for a moment: a starting API server has not read all
-// tokens and RBAC objects yet.
-func (e *hostedEnv) allowWhileStarting(c *cluster, began time.Time) {
-	before, until := e.allowed, time.Now().Add(10*time.Second)
-	e.allowed = func(r request) bool {
-		return before != nil && before(r) ||
-			r.Cluster == c && r.Time.After(began) && r.Time.Before(until)
-	}
 }
 
 // sameGenerations returns nil if the generations of the workloads have not changed.

@@ -57,7 +57,7 @@ func inputHashes(annotations map[string]string) map[string]string {
 
 // workload returns one of the driver's workloads.
 func (e *env) workload(name string) (workload, error) {
-	if name == e.subject.workloads[0] {
+	if name == e.subject.Workloads[0] {
 		deployment, err := e.deployment()
 		if err != nil {
 			return workload{}, err
@@ -74,7 +74,7 @@ func (e *env) workload(name string) (workload, error) {
 // deployment returns the Deployment of the driver's controllers.
 func (e *env) deployment() (*appsv1.Deployment, error) {
 	return e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).
-		Get(e.ctx(), e.subject.workloads[0], metav1.GetOptions{})
+		Get(e.ctx(), e.subject.Workloads[0], metav1.GetOptions{})
 }
 
 // daemonSet returns one of the driver's DaemonSets.
@@ -84,13 +84,13 @@ func (e *env) daemonSet(name string) (*appsv1.DaemonSet, error) {
 }
 
 // workloadNames returns the names of Manila's workloads.
-func workloadNames() []string { return manila().workloads }
+func workloadNames() []string { return manila().Workloads }
 
 // workloads returns all workloads of the driver by name.
 func (e *env) workloads() map[string]workload {
 	e.t.Helper()
 	all := map[string]workload{}
-	for _, name := range e.subject.workloads {
+	for _, name := range e.subject.Workloads {
 		w, err := e.workload(name)
 		e.must(err)
 		all[name] = w
@@ -108,7 +108,7 @@ func (e *env) mustHaveWorkloads(before map[string]workload) {
 
 // eachContainer calls check for all containers of all workloads until it returns an error.
 func (e *env) eachContainer(check func(w workload, c corev1.Container) error) error {
-	for _, name := range e.subject.workloads {
+	for _, name := range e.subject.Workloads {
 		w, err := e.workload(name)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
@@ -39,7 +38,7 @@ func (e *env) runner() operator.Runner {
 // operatorArgs returns the arguments of the operator's Deployment, with paths of this machine.
 func (e *env) operatorArgs() []string {
 	args := e.runner().Args()
-	if e.flavour == flavour.HyperShift {
+	if e.isHosted() {
 		args = append(args, "--cloud-ca-file="+e.caBundlePath())
 	}
 	if e.options.PollInterval != 0 {

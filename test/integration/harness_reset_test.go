@@ -52,11 +52,8 @@ func configCollections() []collection {
 	}
 }
 
-// baseline describes the cluster in the state in which the devcluster created it.
-type baseline struct {
-	present map[schema.GroupVersionResource]map[string]bool
-	content map[collection][]unstructured.Unstructured
-}
+// baseline contains the objects of the cluster as the devcluster created them, by resource and key.
+type baseline map[schema.GroupVersionResource]map[string]unstructured.Unstructured
 
 func key(o unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
 
@@ -73,26 +70,20 @@ func (c *cluster) list(ctx context.Context, in collection) ([]unstructured.Unstr
 }
 
 func (c *cluster) recordBaseline(ctx context.Context) (baseline, error) {
-	b := baseline{
-		map[schema.GroupVersionResource]map[string]bool{},
-		map[collection][]unstructured.Unstructured{},
+	resources := append(resettableResources(), clusterCSIDrivers())
+	for _, in := range c.restored {
+		resources = append(resources, in.resource)
 	}
-	for _, resource := range resettableResources() {
-		b.present[resource] = map[string]bool{}
+	b := baseline{}
+	for _, resource := range resources {
 		objects, err := c.list(ctx, collection{resource, ""})
 		if err != nil {
-			return b, err
+			return nil, err
 		}
+		b[resource] = map[string]unstructured.Unstructured{}
 		for _, object := range objects {
-			b.present[resource][key(object)] = true
+			b[resource][key(object)] = object
 		}
-	}
-	for _, in := range append(c.restored, collection{clusterCSIDrivers(), ""}) {
-		objects, err := c.list(ctx, in)
-		if err != nil {
-			return b, err
-		}
-		b.content[in] = objects
 	}
 	return b, nil
 }
@@ -129,7 +120,8 @@ func (c *cluster) addedObjects(
 ) ([]unstructured.Unstructured, error) {
 	objects, err := c.list(ctx, collection{resource, ""})
 	return slices.DeleteFunc(objects, func(o unstructured.Unstructured) bool {
-		return c.baseline.present[resource][key(o)] || strings.HasPrefix(o.GetNamespace(), "kube-") ||
+		_, present := c.baseline[resource][key(o)]
+		return present || strings.HasPrefix(o.GetNamespace(), "kube-") ||
 			resource.Resource == "configmaps" && o.GetName() == "kube-root-ca.crt" ||
 			resource.Resource == "serviceaccounts" && o.GetName() == "default"
 	}), err
@@ -175,7 +167,10 @@ func (c *cluster) remove(
 // restore restores the original content of objects and creates those that were deleted.
 func (c *cluster) restore(ctx context.Context, in collection) error {
 	client := c.of(in)
-	for _, first := range c.baseline.content[in] {
+	for _, first := range c.baseline[in.resource] {
+		if in.namespace != "" && first.GetNamespace() != in.namespace {
+			continue
+		}
 		now, err := client.Get(ctx, first.GetName(), metav1.GetOptions{})
 		if err == nil && now.GetDeletionTimestamp() != nil {
 			if err := c.remove(ctx, in.resource, *now); err != nil {
@@ -193,7 +188,7 @@ func (c *cluster) restore(ctx context.Context, in collection) error {
 			now, err = client.Update(ctx, wanted, metav1.UpdateOptions{})
 		}
 		if err == nil {
-			err = c.restoreStatus(ctx, in, first, now)
+			err = c.restoreStatus(ctx, in, first.Object["status"], now)
 		}
 		if err != nil {
 			return fmt.Errorf("restoring %s %q: %w", in.resource.Resource, key(first), err)
@@ -204,20 +199,17 @@ func (c *cluster) restore(ctx context.Context, in collection) error {
 
 // restoreStatus restores a status that only tests write.
 func (c *cluster) restoreStatus(
-	ctx context.Context, in collection, first unstructured.Unstructured,
-	now *unstructured.Unstructured,
+	ctx context.Context, in collection, status any, now *unstructured.Unstructured,
 ) error {
-	none := first.Object["status"] == nil
 	ours := strings.HasSuffix(in.resource.Group, ".openshift.io")
-	if !ours || none && now.Object["status"] == nil {
+	if !ours || status == nil && now.Object["status"] == nil {
 		return nil
 	}
-	wanted := now.DeepCopy()
-	wanted.Object["status"] = first.Object["status"]
-	if none {
-		wanted.Object["status"] = map[string]any{}
+	if status == nil {
+		status = map[string]any{}
 	}
-	_, err := c.of(in).UpdateStatus(ctx, wanted, metav1.UpdateOptions{})
+	now.Object["status"] = status
+	_, err := c.of(in).UpdateStatus(ctx, now, metav1.UpdateOptions{})
 	return ignoreNotFound(err)
 }
 
@@ -244,7 +236,7 @@ func (c *cluster) recreateDriver(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, first := range c.baseline.content[drivers] {
+	for _, first := range c.baseline[drivers.resource] {
 		if _, err := c.create(ctx, drivers.resource, first); err != nil {
 			return fmt.Errorf("creating ClusterCSIDriver %q: %w", first.GetName(), err)
 		}

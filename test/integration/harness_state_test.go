@@ -146,7 +146,7 @@ func (e *env) available() error {
 	if err != nil {
 		return err
 	}
-	return all.Available(len(e.subject.workloads))
+	return all.Available(len(e.subject.Workloads))
 }
 
 // awaitAvailable waits until the driver is available and the operator has recorded that in the
@@ -164,7 +164,7 @@ func (e *env) hasStableGenerations() error {
 	if err != nil || driver.Spec.ManagementState != opv1.Managed {
 		return err
 	}
-	for _, name := range e.subject.workloads[1:] {
+	for _, name := range e.subject.Workloads[1:] {
 		daemonSet, err := e.daemonSet(name)
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
@@ -23,12 +22,8 @@ const (
 type subject struct {
 	fixtures.Operator
 
-	// component is its name in leader election and events.
-	component string
 	// controllerNamespace contains its Deployment, in the management cluster.
 	controllerNamespace string
-	// workloads are the names of its workloads. The Deployment is the first.
-	workloads []string
 	// trustedCA is the ConfigMap with the cluster's trusted CA bundle, certificate the Secret with
 	// the serving certificate of the metrics.
 	trustedCA, certificate string
@@ -37,8 +32,6 @@ type subject struct {
 func manila() subject {
 	return subject{
 		Operator:    shared.operators["manila"],
-		component:   "openstack-manila-csi-driver-operator",
-		workloads:   []string{controllerName, nodeName, nfsNodeName},
 		trustedCA:   trustedCABundle,
 		certificate: servingCertificate,
 	}
@@ -47,8 +40,6 @@ func manila() subject {
 func cinder() subject {
 	return subject{
 		Operator:    shared.operators["cinder"],
-		component:   "openstack-cinder-csi-driver-operator",
-		workloads:   []string{cinderController, cinderNode},
 		trustedCA:   cinderTrustedCA,
 		certificate: cinderCertificate,
 	}
@@ -62,7 +53,7 @@ func (s subject) isManila() bool { return s.Driver == "manila" }
 // in returns the subject with the namespaces of a cluster.
 func (s subject) in(c *testCluster) subject {
 	s.controllerNamespace = s.OperandNamespace
-	if c.flavour == flavour.HyperShift {
+	if c.isHosted() {
 		s.controllerNamespace = hostedNamespace
 		s.Operator = s.Hosted(guestName)
 	}

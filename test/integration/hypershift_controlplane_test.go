@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // hostedNamespaceOfMessages is the name of the control plane's namespace in messages.
@@ -159,6 +160,25 @@ func (e *env) hasOneDegraded(texts ...string) error {
 		return fmt.Errorf("degraded are %v, want one condition", degraded)
 	}
 	return e.reports(degraded[0].Type, texts...)
+}
+
+// addControlPlane creates another HostedControlPlane.
+func (e *hostedEnv) addControlPlane(name string) {
+	e.t.Helper()
+	object := unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane",
+		"spec": map[string]any{},
+	}}
+	object.SetNamespace(hostedNamespace)
+	object.SetName(name)
+	_, err := e.management.create(e.ctx(), hostedControlPlanes(), object)
+	e.must(err)
+}
+
+func (e *env) deleteControlPlane(name string) {
+	e.t.Helper()
+	in := collection{hostedControlPlanes(), hostedNamespace}
+	e.must(e.management.of(in).Delete(e.ctx(), name, metav1.DeleteOptions{}))
 }
 
 // TestHyperShiftChangesNothingWithoutHostedControlPlane checks none, two, and a deleted

@@ -366,7 +366,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 
 // hasDeploymentVerbosity returns nil if the containers of the Deployment have the verbosity.
 func (e *env) hasDeploymentVerbosity(verbosity string) error {
-	w, err := e.workload(e.subject.workloads[0])
+	w, err := e.workload(e.subject.Workloads[0])
 	if err != nil {
 		return err
 	}
@@ -416,7 +416,7 @@ func (e *env) plantObjects() {
 	status := map[string]any{"status": map[string]any{
 		"generations": []any{map[string]any{
 			"group": "apps", "resource": "deployments", "namespace": hostedNamespace,
-			"name": e.subject.workloads[0], "lastGeneration": 1 << 40, "hash": injected,
+			"name": e.subject.Workloads[0], "lastGeneration": 1 << 40, "hash": injected,
 		}},
 		"conditions": []any{map[string]any{
 			"type": planted, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z",

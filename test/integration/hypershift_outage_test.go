@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 )
 
@@ -57,7 +59,7 @@ func (e *env) driverPods() (map[string]string, error) {
 			found[string(pod.UID)] = fmt.Sprintf("%s/%s, %d restarts", pod.Namespace, pod.Name, restarts)
 		}
 	}
-	if len(found) < len(e.subject.workloads) {
+	if len(found) < len(e.subject.Workloads) {
 		return nil, fmt.Errorf("only these pods exist: %v", slices.Sorted(maps.Values(found)))
 	}
 	return found, nil
@@ -149,6 +151,38 @@ func (e *env) mustKeepRunning(d time.Duration) {
 		}
 		return nil
 	})
+}
+
+// stopAPI stops the API server of a cluster. The returned function starts it again, as does the
+// cleanup.
+func (e *hostedEnv) stopAPI(c *cluster, how controlplane.How) (start func()) {
+	e.t.Helper()
+	side := flavour.Side(c.name)
+	e.must(e.running.StopAPI(e.ctx(), side, guestName, how))
+	stopped := true
+	e.afterwards(func(ctx context.Context) error {
+		if !stopped {
+			return nil
+		}
+		return e.running.StartAPI(ctx, side, guestName)
+	})
+	return func() {
+		e.t.Helper()
+		began := time.Now()
+		e.must(e.running.StartAPI(e.ctx(), side, guestName))
+		stopped = false
+		e.allowWhileStarting(c, began)
+	}
+}
+
+// allowWhileStarting accepts refused requests for a moment: a starting API server has not read all
+// tokens and RBAC objects yet.
+func (e *hostedEnv) allowWhileStarting(c *cluster, began time.Time) {
+	before, until := e.allowed, time.Now().Add(10*time.Second)
+	e.allowed = func(r request) bool {
+		return before != nil && before(r) ||
+			r.Cluster == c && r.Time.After(began) && r.Time.Before(until)
+	}
 }
 
 // TestHyperShiftWaitsForGuestAPI checks that an outage of the guest cluster's API server deletes

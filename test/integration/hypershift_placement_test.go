@@ -199,7 +199,7 @@ func TestHyperShiftEmitsEventsInGuestCluster(t *testing.T) {
 				t.Errorf("there are no events in the %s cluster", s.name)
 			}
 			for _, r := range written {
-				lease := strings.HasPrefix(r.Name, e.subject.component+"-lock.")
+				lease := strings.HasPrefix(r.Name, e.subject.Component+"-lock.")
 				if r.Namespace != s.namespace || lease != (s == e.management) {
 					t.Errorf("unexpected event: %s", r)
 				}

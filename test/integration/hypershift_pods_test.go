@@ -76,7 +76,7 @@ func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 			eachHosted(t, options{Env: append(releaseImages(), test.more...)},
 				func(t *testing.T, e *hostedEnv) {
 					e.awaitAvailable()
-					for i, name := range e.subject.workloads {
+					for i, name := range e.subject.Workloads {
 						w, err := e.workload(name)
 						e.must(err)
 						registry, except := guestRegistry, func(string) bool { return false }
@@ -143,7 +143,7 @@ func TestHyperShiftRunsControllersAsUser(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, cinder(), options{Env: []string{"RUN_AS_USER=1001"}})
 	e.awaitAvailable()
-	for i, name := range e.subject.workloads {
+	for i, name := range e.subject.Workloads {
 		w, err := e.workload(name)
 		e.must(err)
 		if got, want := podUser(w), int64(1001); i == 0 && got != want || i > 0 && got != 0 {
@@ -201,7 +201,7 @@ func TestHyperShiftUsesProxyOfEachCluster(t *testing.T) {
 func (e *env) hasProxies(controllers, nodes map[string]string) error {
 	return e.eachContainer(func(w workload, c corev1.Container) error {
 		switch {
-		case w.Name == e.subject.workloads[0]:
+		case w.Name == e.subject.Workloads[0]:
 			return hasVariables(c, controllers)
 		case c.Name == "csi-driver" && nodes != nil:
 			return hasVariables(c, nodes)
@@ -230,7 +230,7 @@ func (e *env) hasVersions(desired, present string) error {
 		}
 	}
 	all := []map[string]string{d.Annotations}
-	for _, name := range e.subject.workloads[1:] {
+	for _, name := range e.subject.Workloads[1:] {
 		daemonSet, err := e.daemonSet(name)
 		if err != nil {
 			return err

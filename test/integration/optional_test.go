@@ -3,15 +3,91 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
+
+// optional is an object whose CRD may be missing in a cluster.
+type optional struct {
+	collection
+
+	crd, name, condition string
+}
+
+func optionals() map[string]optional {
+	return map[string]optional{
+		"VolumeSnapshotClass": {
+			collection: collection{resource("snapshot.storage.k8s.io", "volumesnapshotclasses"), ""},
+			crd:        "volumesnapshotclasses.snapshot.storage.k8s.io",
+			name:       "csi-manila-standard",
+			condition:  "OpenStackManilaDriverVolumeSnapshotClassControllerDegraded",
+		},
+		"ServiceMonitor": {
+			collection: collection{
+				resource("monitoring.coreos.com", "servicemonitors"), operandNamespace,
+			},
+			crd:       "servicemonitors.monitoring.coreos.com",
+			name:      "manila-csi-driver-controller-monitor",
+			condition: "OpenStackManilaDriverServiceMonitorControllerDegraded",
+		},
+	}
+}
+
+// get returns the object.
+func (o optional) get(e *env) (*unstructured.Unstructured, error) {
+	return e.guest.of(o.collection).Get(e.ctx(), o.name, metav1.GetOptions{})
+}
+
+// exists returns nil if the object exists.
+func (o optional) exists(e *env) error {
+	_, err := o.get(e)
+	return err
+}
+
+// removeCRD deletes the CRD, waits until it is gone, and returns it. The cleanup recreates it.
+func (o optional) removeCRD(e *env) *unstructured.Unstructured {
+	e.t.Helper()
+	client := e.guest.dynamic.Resource(crds())
+	crd, err := client.Get(e.ctx(), o.crd, metav1.GetOptions{})
+	e.must(err)
+	e.must(client.Delete(e.ctx(), o.crd, metav1.DeleteOptions{}))
+	e.afterwards(func(ctx context.Context) error { return o.restoreCRD(ctx, e, crd) })
+	e.eventually(soon, func() error {
+		_, err := client.Get(e.ctx(), o.crd, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("CRD %s still exists (%w)", o.crd, err)
+	})
+	return crd
+}
+
+// restoreCRD creates the CRD if it is missing and waits until its objects can be listed.
+func (o optional) restoreCRD(
+	ctx context.Context, e *env, crd *unstructured.Unstructured,
+) error {
+	fresh := crd.DeepCopy()
+	unstructured.RemoveNestedField(fresh.Object, "status")
+	_, err := e.guest.create(ctx, crds(), *fresh)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	listable := func(ctx context.Context) (bool, error) {
+		_, err := e.guest.of(o.collection).List(ctx, metav1.ListOptions{})
+		return err == nil, nil
+	}
+	return wait.PollUntilContextTimeout(ctx, pollEvery, 20*time.Second, true, listable)
+}
 
 // TestOptionalObjectsFollowCRD checks that a missing CRD is no error, and that the object is
 // created when the CRD arrives.
@@ -21,13 +97,13 @@ func TestOptionalObjectsFollowCRD(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{Idle: true})
-			crd := e.removeCRD(o.crd)
+			crd := o.removeCRD(e)
 			watch := e.watchConditions()
 			e.startOperator()
 			e.awaitAvailable()
 			e.eventually(soon, func() error { return e.hasCondition(o.condition, opv1.ConditionFalse, "") })
 
-			e.must(e.restoreCRD(e.ctx(), crd))
+			e.must(o.restoreCRD(e.ctx(), e, crd))
 			e.within(prompt, func() error { return o.exists(e) })
 			e.must(e.guest.dynamic.Resource(crds()).Delete(e.ctx(), o.crd, metav1.DeleteOptions{}))
 			e.eventually(soon, func() error {

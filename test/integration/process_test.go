@@ -49,7 +49,7 @@ func TestMissingImagesEndOperator(t *testing.T) {
 // leaseHolder returns the identity of the leader, or "".
 func (e *env) leaseHolder() (string, error) {
 	lease, err := e.management.kube.CoordinationV1().Leases(e.management.namespace).
-		Get(e.ctx(), e.subject.component+"-lock", metav1.GetOptions{})
+		Get(e.ctx(), e.subject.Component+"-lock", metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}

@@ -144,7 +144,7 @@ func (e *env) hasNewPods(names []string) error {
 			return err
 		}
 		side, namespace := e.guest, e.subject.OperandNamespace
-		if name == e.subject.workloads[0] {
+		if name == e.subject.Workloads[0] {
 			side, namespace = e.management, e.subject.controllerNamespace
 		}
 		pods, err := side.kube.CoreV1().Pods(namespace).List(e.ctx(), metav1.ListOptions{})
@@ -290,7 +290,7 @@ func (e *env) allMountTrustedCA() error {
 // path where programs look for CAs.
 func (e *env) allHaveTrustedCA(want string) error {
 	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
-	for _, name := range e.subject.workloads {
+	for _, name := range e.subject.Workloads {
 		w, err := e.workload(name)
 		if err != nil {
 			return err
