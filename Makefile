@@ -27,17 +27,24 @@ export CGO_ENABLED := 0
 BUILDVCS := $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 && echo true || echo false)
 BUILD := build -buildvcs=$(BUILDVCS) -ldflags '-s -w'
 BIN_DIR := $(CURDIR)/bin
+# The packages of the programs that `make build` builds.
+PROGRAMS := ./cmd/... ./test/devcluster/cmd/...
 LINTER := bin/tools/golangci-lint
+GOVULNCHECK := bin/tools/govulncheck
 
 .PHONY: help
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
-		while IFS='|' read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
+		while IFS='|' read -r target text; do printf '  make %-20s %s\n' "$$target" "$$text"; done
 
 .PHONY: build
 build: ## Build the operators, the generator and the devcluster into bin/
 	@echo 'Building the programs into bin/ (a few minutes the first time)'
-	go $(BUILD) -o bin/ ./cmd/... ./test/devcluster/cmd/...
+	go $(BUILD) -o bin/ $(PROGRAMS)
+
+.PHONY: sbom
+sbom: build ## Write the software bill of materials of each operator, bin/PROGRAM.cdx.json
+	go run ./hack/sbom bin/*-operator
 
 .PHONY: k8s
 k8s: ## Build the Kubernetes binaries of the devcluster if they are missing or outdated
@@ -65,16 +72,28 @@ verify: ## Fail if generated files or go.mod are outdated, or prose is wider tha
 
 .PHONY: test
 test: ## Run all that CI runs: every stage below, the fastest first
-	@hack/stages.sh lint verify test-unit test-devcluster test-integration
+	@hack/stages.sh lint verify test-unit verify-supply-chain test-devcluster test-integration
 
 .PHONY: lint
 lint: $(LINTER) ## Run the linter
 	$(LINTER) run --allow-parallel-runners ./...
 
-$(LINTER): hack/tools/go.mod hack/tools/go.sum
-	@echo 'Building the linter (about two minutes, once)'
-	go -C hack/tools build -ldflags '-s -w' -o $(dir $(CURDIR)/$@) tool
-	@touch $@
+$(LINTER) $(GOVULNCHECK) &: hack/tools/go.mod hack/tools/go.sum
+	@echo 'Building the linter and govulncheck (about two minutes, once)'
+	go -C hack/tools build -ldflags '-s -w' -o $(BIN_DIR)/tools/ tool
+	@touch $(LINTER) $(GOVULNCHECK)
+
+.PHONY: verify-supply-chain
+verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBOM and builds
+	go mod verify
+	go -C test/devcluster/kubernetes mod verify
+	go -C hack/tools mod verify
+	hack/vulnerabilities.sh . ./cmd/...
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -short $(TESTFLAGS) ./test/supplychain
+
+.PHONY: verify-reproducible
+verify-reproducible: ## Compare two builds from empty caches (ten minutes)
+	go test -tags integration -count 1 -timeout 60m -v -run Reproducible ./test/supplychain
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster

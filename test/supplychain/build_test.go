@@ -1,0 +1,179 @@
+//go:build integration
+
+package supplychain
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const repository = "../.."
+
+// TestBuildsAreReproducible compares the programs that `make build` builds with those that the
+// Dockerfiles build in another folder, as another user, at another time, from files of another age.
+//
+// With -short both builds share Go's build cache, so that the test compiles twice only the packages
+// that differ: those of this module. Otherwise each build starts with an empty cache.
+func TestBuildsAreReproducible(t *testing.T) {
+	t.Parallel()
+	images := readDockerfiles(t)
+	var packages []string
+	for _, image := range images {
+		packages = append(packages, image.program)
+	}
+
+	first := newPlace(t, "HOME="+t.TempDir(), "USER=first", "LOGNAME=first", "TZ=UTC", "LANG=C")
+	first.run(t, "make", "build", "BUILDVCS=false", "PROGRAMS="+strings.Join(packages, " "))
+
+	second := newPlace(t, "HOME="+t.TempDir(), "USER=second", "LOGNAME=second", "TZ=Asia/Tokyo",
+		"LANG=C.UTF-8")
+	second.changeFiles(t)
+	for _, image := range images {
+		second.run(t, "bash", "-c", "umask 077; export "+image.variables+"; "+image.build)
+		built := filepath.Join("bin", filepath.Base(image.program))
+		if first.digest(t, built) != second.digest(t, "program") {
+			t.Errorf("%s does not build the program that `make build` builds: compare the flags "+
+				"of Go in both", image.file)
+		}
+	}
+}
+
+// dockerfile contains how an image builds its program.
+type dockerfile struct {
+	file      string
+	variables string // NAME=VALUE ...
+	build     string // the command
+	program   string // the package that the command builds
+}
+
+// readDockerfiles reads the Dockerfiles of all operators. Their commands write the file program.
+func readDockerfiles(t *testing.T) []dockerfile {
+	t.Helper()
+	files, err := filepath.Glob(repository + "/Dockerfile.*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found Dockerfiles %q: %v", files, err)
+	}
+	var images []dockerfile
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		variables := regexp.MustCompile(`(?m)^ENV (.*)$`).FindSubmatch(content)
+		build := regexp.MustCompile(`(?m)^RUN (go build .*) -o \S+ (\S+)$`).FindSubmatch(content)
+		if variables == nil || build == nil {
+			t.Fatalf("%s: there is no line `ENV ...` or `RUN go build ... -o FILE PACKAGE`", file)
+		}
+		images = append(images, dockerfile{
+			file:      filepath.Base(file),
+			variables: string(variables[1]),
+			build:     string(build[1]) + " -o program " + string(build[2]),
+			program:   string(build[2]),
+		})
+	}
+	return images
+}
+
+// place is a folder with a copy of the sources, and the environment of the builds in it.
+type place struct {
+	dir string
+	env []string
+}
+
+// newPlace copies the sources. The environment contains only the variables, the path of programs,
+// and the folders of Go.
+func newPlace(t *testing.T, variables ...string) place {
+	t.Helper()
+	p := place{dir: t.TempDir()}
+	for _, name := range []string{"assets", "cmd", "pkg"} {
+		err := os.CopyFS(filepath.Join(p.dir, name), os.DirFS(filepath.Join(repository, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"Makefile", "go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(repository, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(p.dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := goEnv(t, "GOCACHE")
+	if !testing.Short() {
+		cache = t.TempDir()
+	}
+	p.env = append(variables, "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOCACHE="+cache,
+		"GOMODCACHE="+goEnv(t, "GOMODCACHE"))
+	return p
+}
+
+func goEnv(t *testing.T, variable string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", variable).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// changeFiles changes the times of all files, and appends a comment to each Go file that is not
+// part of a command. Go's build cache finds results by the content of the files, so these packages
+// are compiled again. The compiler discards the comment. A program contains a digest of the files
+// of its command, so these files stay as they are.
+func (p place) changeFiles(t *testing.T) {
+	t.Helper()
+	old := time.Unix(1, 0)
+	err := filepath.WalkDir(p.dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		command := strings.HasPrefix(file, filepath.Join(p.dir, "cmd"))
+		if filepath.Ext(file) == ".go" && !command {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			content = append(content, "\n// Compiled in "+p.dir+".\n"...)
+			if err := os.WriteFile(file, content, 0o600); err != nil {
+				return err
+			}
+		}
+		return os.Chtimes(file, old, old)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a program in the folder.
+func (p place) run(t *testing.T, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	t.Logf("%s took %v", cmd, time.Since(start).Round(time.Second))
+}
+
+// digest returns the SHA-256 digest of a file in the folder.
+func (p place) digest(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(p.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
