@@ -381,22 +381,3 @@ func TestDriverWaitsForTheSocketOfNFS(t *testing.T) {
 		}
 	}
 }
-
-// The provisioner has its own binding, not only the one of the snapshotter.
-func TestProvisionerMayReadSecrets(t *testing.T) {
-	t.Parallel()
-	const role = "openshift-csi-provisioner-configmap-and-secret-reader-role"
-	for _, f := range flavour.All() {
-		loaded, err := bundle.Load(manila.Assets(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bound := slices.ContainsFunc(loaded.Select(bundle.Static, flavour.Guest),
-			func(a bundle.Asset) bool {
-				return strings.Contains(string(a.Data), role)
-			})
-		if !bound {
-			t.Errorf("%s: %s is not bound", f, role)
-		}
-	}
-}

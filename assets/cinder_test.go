@@ -305,7 +305,6 @@ func TestCinderClassesAreComplete(t *testing.T) {
 	})
 }
 
-// No binding lets the provisioner read Secrets, because no StorageClass of this driver names one.
 func TestCinderBindsTheControllerToTheseRoles(t *testing.T) {
 	t.Parallel()
 	eachCinder(t, func(t *testing.T, _ flavour.Flavour, b *bundle.Bundle) {
@@ -323,7 +322,7 @@ func TestCinderBindsTheControllerToTheseRoles(t *testing.T) {
 			"openstack-cinder-csi-main-attacher-binding openshift-csi-main-attacher-role" + controller,
 			"openstack-cinder-csi-main-provisioner-binding openshift-csi-main-provisioner-role" + controller,
 			"openstack-cinder-csi-main-resizer-binding openshift-csi-main-resizer-role" + controller,
-			"openstack-cinder-csi-main-snapshotter-binding openshift-csi-main-snapshotter-role" + controller,
+			"openstack-cinder-csi-snapshotter-binding openstack-cinder-csi-snapshotter-role" + controller,
 			"openstack-cinder-csi-storageclass-reader-resizer-binding " +
 				"openshift-csi-resizer-storageclass-reader-role" + controller,
 			"openstack-cinder-csi-volumesnapshot-reader-provisioner-binding " +

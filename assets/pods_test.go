@@ -110,3 +110,77 @@ func TestDriversDoNotUseTheDeprecatedNodeID(t *testing.T) {
 		})
 	}
 }
+
+// nodePrivileges lists what the containers of the DaemonSets may do, by driver and container. The
+// others of a pod have none of these privileges.
+func nodePrivileges() map[string]map[string]string {
+	const (
+		mounts = "privileged: it mounts file systems in the mount namespace of the node"
+		// The package from which Manila's driver reads the ID of the node mounts the config drive of the
+		// node if the metadata service does not answer.
+		identifies = "privileged: it may mount the config drive of the node"
+		sockets    = "spc_t: it uses sockets in folders of the kubelet"
+	)
+	return map[string]map[string]string{
+		"cinder": {
+			"csi-driver": mounts, "csi-liveness-probe": sockets, "csi-node-driver-registrar": sockets,
+		},
+		"manila": {
+			"csi-driver": identifies, "csi-liveness-probe": sockets,
+			"csi-node-driver-registrar": sockets, "wait-for-nfs-plugin": sockets,
+		},
+		"nfs": {"csi-driver": mounts, "csi-liveness-probe": sockets},
+	}
+}
+
+func TestNodeContainersHaveOnlyListedPrivileges(t *testing.T) {
+	t.Parallel()
+	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
+		_, pod := workload(t, b, "node.yaml")
+		if pod.HostPID || pod.HostIPC {
+			t.Error("the pod uses the process or IPC namespace of the node")
+		}
+		listed := nodePrivileges()[driver]
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			privilege, _, _ := strings.Cut(listed[container.Name], ":")
+			if got := nodePrivilege(container); got != privilege {
+				t.Errorf("%s has the privilege %q, want %q", container.Name, got, privilege)
+			}
+			if privilege != "privileged" {
+				checkUnprivileged(t, container)
+			}
+			delete(listed, container.Name)
+		}
+		if len(listed) > 0 {
+			t.Errorf("there are no containers %v", listed)
+		}
+	})
+}
+
+// nodePrivilege returns the privilege that gives a container access to the node.
+func nodePrivilege(container corev1.Container) string {
+	s := ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
+	if ptr.Deref(s.Privileged, false) {
+		return "privileged"
+	}
+	return ptr.Deref(s.SELinuxOptions, corev1.SELinuxOptions{}).Type
+}
+
+// checkUnprivileged expects a container without capabilities and without access to devices. Only
+// containers that mount may propagate mounts.
+func checkUnprivileged(t *testing.T, container corev1.Container) {
+	t.Helper()
+	s := container.SecurityContext
+	if ptr.Deref(s.AllowPrivilegeEscalation, true) || s.Capabilities == nil ||
+		!slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		len(s.Capabilities.Add) > 0 || s.SeccompProfile == nil ||
+		s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s may gain privileges, keeps capabilities or has no seccomp profile: %v",
+			container.Name, s)
+	}
+	for _, mount := range container.VolumeMounts {
+		if mount.MountPropagation != nil {
+			t.Errorf("%s propagates mounts at %s", container.Name, mount.MountPath)
+		}
+	}
+}

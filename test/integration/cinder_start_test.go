@@ -82,7 +82,7 @@ func cinderRBAC() []cinderObject {
 		},
 	}
 	for _, name := range []string{
-		"csi-main-attacher", "csi-main-provisioner", "csi-main-resizer", "csi-main-snapshotter",
+		"csi-main-attacher", "csi-main-provisioner", "csi-main-resizer",
 		"node-privileged",
 	} {
 		name = "openstack-cinder-" + name + "-binding"
