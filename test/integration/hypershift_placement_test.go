@@ -32,7 +32,7 @@ func manilaObjects() objectsBySide {
 			"deployments " + hostedNamespace + "/" + controllerName,
 			"poddisruptionbudgets " + hostedNamespace + "/" + disruptionBudget,
 			"secrets " + hostedNamespace + "/manila-csi-driver-operator-hash-key",
-			"serviceaccounts " + hostedNamespace + "/manila-csi-driver-controller-sa",
+			"serviceaccounts " + hostedNamespace + "/" + controllerAccount,
 			"services " + hostedNamespace + "/" + metricsService,
 		},
 		guest: []string{
