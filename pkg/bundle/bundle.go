@@ -82,7 +82,8 @@ func Folder(f flavour.Flavour) string {
 }
 
 // Load reads the bundle of a flavour from a driver's asset folder. A file that the index does not
-// list, and a listed file that does not exist, are errors.
+// list, and a listed file that does not exist, are errors. Folders beside the files do not belong
+// to the bundle.
 func Load(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
 	folder := Folder(f)
 	text, err := fs.ReadFile(fsys, path.Join(folder, indexName))

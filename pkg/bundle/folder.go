@@ -30,7 +30,7 @@ func compareWithFiles(fsys fs.FS, folder string, listed []Asset) error {
 	var errs []error
 	for _, entry := range entries {
 		inIndex := slices.ContainsFunc(listed, func(a Asset) bool { return a.Name == entry.Name() })
-		if !inIndex && entry.Name() != indexName {
+		if !inIndex && !entry.IsDir() && entry.Name() != indexName {
 			errs = append(errs, fmt.Errorf("%s: file %q is not in the index", folder, entry.Name()))
 		}
 	}

@@ -35,7 +35,9 @@ func (l *layers) assemble(d manifest[driver], f flavour.Flavour) (*assembly, err
 		assets: map[string]*asset{}, completed: map[string]bool{},
 	}
 	steps := []func(string, *driverPart) error{
-		a.addBase, a.patchWorkload, a.addSidecars, a.applyFlavour, a.applyPatches,
+		a.addBase, a.patchWorkload, a.addSidecars,
+		func(part string, p *driverPart) error { return a.applyFlavour(part, p.changes) },
+		func(part string, p *driverPart) error { return a.applyPatches(part, p.changes) },
 	}
 	for _, step := range steps {
 		var errs []error
@@ -64,10 +66,16 @@ func buildValues(d driver) map[string]string {
 	return values
 }
 
-// addBase adds the base files that the driver does not leave out, and the driver's own.
+// addBase adds the base workload, and the files of addFiles.
 func (a *assembly) addBase(part string, p *driverPart) error {
+	workload := a.addWorkload(part, a.base.content.part(part).Workload)
+	return errors.Join(workload, a.addFiles(part, p.changes))
+}
+
+// addFiles adds the base files that the driver does not leave out, and the driver's own.
+func (a *assembly) addFiles(part string, p changes) error {
 	base := a.base.content.part(part)
-	errs := []error{a.addWorkload(part, base.Workload)}
+	var errs []error
 	leftOut := map[string]bool{}
 	for i, added := range base.Add {
 		if name := path.Base(added.File); slices.Contains(p.Without, name) {
@@ -124,6 +132,7 @@ func (a *assembly) add(from source, added addition, values map[string]string) er
 	}
 	a.assets[name] = &asset{
 		Asset: bundle.Asset{Name: name, Role: added.Role, Side: added.Side}, at: from.position(),
+		grants: added.Grants,
 	}
 	return a.change(a.assets[name], layer, data)
 }
@@ -152,7 +161,7 @@ func (a *assembly) patchWorkload(part string, p *driverPart) error {
 }
 
 // applyFlavour applies the patches and removals of the flavour's layer.
-func (a *assembly) applyFlavour(part string, p *driverPart) error {
+func (a *assembly) applyFlavour(part string, p changes) error {
 	layer := a.flavours[a.flavour]
 	var errs []error
 	for i, entry := range layer.content.part(part).Patches {
@@ -188,7 +197,7 @@ func (a *assembly) expandTrait(part string, entry patchEntry) []patchEntry {
 	return each
 }
 
-func (a *assembly) applyPatches(part string, p *driverPart) error {
+func (a *assembly) applyPatches(part string, p changes) error {
 	for i, entry := range p.Patches {
 		if err := a.patch(a.driver.source(part, "patches").index(i), entry, a.values); err != nil {
 			return err

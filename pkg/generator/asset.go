@@ -19,6 +19,7 @@ type asset struct {
 	layers  []*document    // in the order of the changes
 	object  runtime.Object // the decoded data
 	invalid bool           // the data does not decode, and the error is reported
+	grants  bool           // see addition.Grants
 }
 
 // change replaces the data of an asset by the result of a layer, and decodes it. An error is in the

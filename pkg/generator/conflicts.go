@@ -40,7 +40,11 @@ func (l *layers) checkNames() error {
 
 // names returns the values that no two drivers share, by their keys.
 func (d driver) names() map[string]string {
-	return map[string]string{"name": d.Name, "prefix": d.Prefix, "clusterPrefix": d.ClusterPrefix}
+	names := map[string]string{"name": d.Name, "prefix": d.Prefix, "clusterPrefix": d.ClusterPrefix}
+	if d.Operator != nil {
+		names["operator.name"] = d.Operator.Name
+	}
+	return names
 }
 
 // checkConflicts reports objects that two drivers define in one flavour, and pods that two

@@ -14,7 +14,10 @@ const (
 
 // checkContainers reports containers without image: only a patch with a misspelt name adds those.
 func (a *assembly) checkContainers(part string) error {
-	workload := a.workload(part)
+	return checkImages(a.workload(part))
+}
+
+func checkImages(workload *asset) error {
 	all := containers(podTemplate(workload).Spec)
 	var names []string
 	for _, container := range all {

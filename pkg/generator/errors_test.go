@@ -270,7 +270,7 @@ func TestMistakesAreReportedWithTheirPosition(t *testing.T) {
 	t.Parallel()
 	groups := []map[string]mistake{
 		manifestMistakes(), patchMistakes(), outputMistakes(), portMistakes(), nameMistakes(),
-		fieldMistakes(), serviceMistakes(), conflictMistakes(),
+		fieldMistakes(), serviceMistakes(), conflictMistakes(), operatorMistakes(),
 	}
 	for _, mistakes := range groups {
 		for name, made := range mistakes {

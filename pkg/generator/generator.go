@@ -14,11 +14,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Output is the bundle of one driver in one flavour.
+// Output is the bundle of one driver in one flavour, and the manifests that install its operator.
 type Output struct {
 	Driver  string // the name of its folder
 	Flavour flavour.Flavour
 	Bundle  *bundle.Bundle
+	// Manifests are the files that install the operator, by their paths relative to the folder of the
+	// bundle. A companion has none.
+	Manifests map[string][]byte
 }
 
 // Generate returns the bundles of all drivers in an assets folder, sorted by driver and flavour.
@@ -50,18 +53,21 @@ func Generate(assets fs.FS) ([]Output, error) {
 		if err != nil {
 			return nil, err
 		}
+		output.Manifests, err = l.install(a, assemblies)
+		errs = append(errs, err)
 		outputs = append(outputs, output)
 	}
-	return outputs, nil
+	return outputs, sorted(errors.Join(errs...))
 }
 
 // output returns the bundle of the assets, in the order to apply them.
 func (a *assembly) output() (Output, error) {
-	folder := filepath.Base(filepath.Dir(a.driver.file))
+	folder := a.folder()
 	assets := make([]bundle.Asset, 0, len(a.assets))
 	for _, asset := range slices.SortedFunc(maps.Values(a.assets), applyOrder) {
-		asset.Data = asset.withHeader(a.driver.file)
-		assets = append(assets, asset.Asset)
+		withHeader := asset.Asset
+		withHeader.Data = asset.withHeader(a.driver.file)
+		assets = append(assets, withHeader)
 	}
 	b, err := bundle.New(assets)
 	if err != nil {
@@ -78,8 +84,8 @@ func applyOrder(a, b *asset) int {
 
 func (a *asset) rank() int {
 	order := []string{
-		"ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "ConfigMap",
-		"Secret", "Service", "PodDisruptionBudget", "ServiceMonitor", "CSIDriver", "StorageClass",
+		"Namespace", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding",
+		"ConfigMap", "Secret", "Service", "PodDisruptionBudget", "ServiceMonitor", "CSIDriver", "StorageClass",
 		"VolumeSnapshotClass",
 	}
 	if i := slices.Index(order, a.kind()); i >= 0 {
@@ -92,8 +98,8 @@ func (a *asset) rank() int {
 }
 
 // Update generates the bundles of the assets folder root and writes them to
-// drivers/<driver>/generated/<flavour>. It removes all other files there. If there is an error in
-// the layers, it writes nothing.
+// drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there. It
+// removes all other files there. If there is an error in the layers, it writes nothing.
 func Update(root string) error {
 	outputs, err := Generate(os.DirFS(root))
 	if err != nil {
@@ -103,12 +109,27 @@ func Update(root string) error {
 	for _, output := range outputs {
 		folder := filepath.FromSlash(bundle.Folder(output.Flavour))
 		dir := filepath.Join(root, "drivers", output.Driver, folder)
-		if err := output.Bundle.Save(dir); err != nil {
+		err := errors.Join(output.Bundle.Save(dir), writeManifests(dir, output.Manifests))
+		if err != nil {
 			return fmt.Errorf("saving %s for %s: %w", output.Driver, output.Flavour, err)
 		}
 		written[dir] = true
 	}
 	return removeStale(root, written)
+}
+
+// writeManifests writes files below a folder from which Bundle.Save removed all folders.
+func writeManifests(dir string, files map[string][]byte) error {
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("creating folder of manifests: %w", err)
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return fmt.Errorf("writing manifest: %w", err)
+		}
+	}
+	return nil
 }
 
 func removeStale(root string, written map[string]bool) error {

@@ -12,6 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
 // newKinds returns a strict decoder of every kind that an asset may have. A driver that needs
@@ -20,7 +22,8 @@ func newKinds() (runtime.Decoder, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
-		rbacv1.AddToScheme, storagev1.AddToScheme, snapshotv1.AddToScheme, addServiceMonitor,
+		rbacv1.AddToScheme, storagev1.AddToScheme, snapshotv1.AddToScheme, operatorv1.Install,
+		addServiceMonitor, addCredentialsRequest,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering the kinds of assets: %w", err)

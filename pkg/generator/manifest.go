@@ -19,11 +19,15 @@ type driver struct {
 	CompanionOf   string            `json:"companionOf"`
 	Flavours      []flavour.Flavour `json:"flavours"`
 	perPart[*driverPart]
+	Operator *operatorPart `json:"operator"`
 }
 
+// The parts of a driver. The assets of the controller part and of the node part are operands; those
+// of the operator part install the operator.
 const (
 	controllerPart = "controller"
 	nodePart       = "node"
+	installPart    = "operator"
 )
 
 // perPart contains a value for each part of a driver.
@@ -39,7 +43,7 @@ func (p perPart[T]) part(name string) T {
 	return p.Node
 }
 
-// parts yields the parts of the driver, in a fixed order.
+// parts yields the parts of the driver with operands, in a fixed order.
 func (d driver) parts() iter.Seq2[string, *driverPart] {
 	return func(yield func(string, *driverPart) bool) {
 		if d.Controller != nil && !yield(controllerPart, d.Controller) {
@@ -64,9 +68,26 @@ type driverPart struct {
 	Workload string            `json:"workload"` // a strategic merge patch of the base workload
 	Metrics  []metricsPort     `json:"metrics"`  // that the driver itself serves
 	Sidecars []sidecarUse      `json:"sidecars"`
-	Without  []string          `json:"without"` // base files that this driver leaves out
-	Add      []addition        `json:"add"`
-	Patches  []patchEntry      `json:"patches"`
+	changes
+}
+
+// changes are what a driver changes in a part of the base.
+type changes struct {
+	Without []string     `json:"without"` // base files that this driver leaves out
+	Add     []addition   `json:"add"`
+	Patches []patchEntry `json:"patches"`
+}
+
+// operatorPart describes how a leading driver's operator is installed.
+type operatorPart struct {
+	Name      string `json:"name"`      // of its Deployment, its ServiceAccount and its RBAC
+	Component string `json:"component"` // its name in leader election; Name if not given
+	Image     string `json:"image"`     // of its container
+	// Namespace contains the operands of the guest side; flavour.DefaultNamespace if not given.
+	Namespace   string            `json:"namespace"`
+	Credentials string            `json:"credentials"` // the Secret with its clouds.yaml, beside it
+	Images      map[string]string `json:"images"`      // of the driver, by placeholder
+	changes
 }
 
 // ports allocates the ports of a part. Sidecars with metrics get the numbers from MetricsFrom and
@@ -106,6 +127,9 @@ type addition struct {
 	Side flavour.Side      `json:"side"`
 	Role bundle.Role       `json:"role"` // static if not given
 	Only []flavour.Flavour `json:"only"`
+	// Grants is for a Role or ClusterRole of the operator: the generator adds the permissions to
+	// maintain the operands in its namespace, or without a namespace.
+	Grants bool `json:"grants"`
 }
 
 // patchEntry changes one asset. Exactly one of Merge and JSON6902 is given.
@@ -123,14 +147,25 @@ func (p patchEntry) file() string {
 }
 
 // layer is the content of base/layer.yaml and of flavours/<flavour>/layer.yaml.
-type layer = perPart[layerPart]
+type layer struct {
+	perPart[layerPart]
+	Operator layerPart `json:"operator"`
+}
+
+func (l layer) part(name string) layerPart {
+	if name == installPart {
+		return l.Operator
+	}
+	return l.perPart.part(name)
+}
 
 // layerPart is what a layer does for drivers that have the part.
 type layerPart struct {
-	Workload string       `json:"workload"`
-	Add      []addition   `json:"add"`
-	Patches  []patchEntry `json:"patches"`
-	Drop     []string     `json:"drop"`
+	Workload string            `json:"workload"`
+	Images   map[string]string `json:"images"` // by placeholder, for the operator part
+	Add      []addition        `json:"add"`
+	Patches  []patchEntry      `json:"patches"`
+	Drop     []string          `json:"drop"`
 }
 
 // sidecar is the content of sidecars/<name>/sidecar.yaml.

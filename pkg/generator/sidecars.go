@@ -141,16 +141,24 @@ func appendArgs(container map[string]any, args []string) error {
 	return nil
 }
 
-func (a *assembly) appendTo(workload *asset, layer *document, pointer string, value any) error {
-	operations, err := yaml.Marshal([]map[string]any{{"op": "add", "path": pointer, "value": value}})
+// appendTo adds values to an asset at a pointer, which ends in "-" for a list.
+func (l *layers) appendTo(target *asset, layer *document, pointer string, values ...any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	added := make([]map[string]any, 0, len(values))
+	for _, value := range values {
+		added = append(added, map[string]any{"op": "add", "path": pointer, "value": value})
+	}
+	operations, err := yaml.Marshal(added)
 	if err != nil {
 		return layer.errorf("", "%w", err)
 	}
-	extended, err := patch.JSON6902(workload.Data, operations, "")
+	extended, err := patch.JSON6902(target.Data, operations, "")
 	if err != nil {
-		return layer.errorf("", "extending %q: %w", workload.Name, err)
+		return layer.errorf("", "extending %q: %w", target.Name, err)
 	}
-	return a.change(workload, layer, extended)
+	return l.change(target, layer, extended)
 }
 
 // completeSidecar adds the sidecar's volumes once per workload, and its assets once per driver.

@@ -67,6 +67,24 @@ func (v *validator) driver(d driver) {
 	for part, p := range d.parts() {
 		v.driverPart(field.NewPath(part), p)
 	}
+	if d.Operator != nil {
+		v.operatorPart(field.NewPath(installPart), d)
+	}
+}
+
+func (v *validator) operatorPart(at *field.Path, d driver) {
+	p := d.Operator
+	if d.CompanionOf != "" {
+		v.add(field.Forbidden(at, "the operator of driver "+d.CompanionOf+" maintains this companion"))
+	}
+	v.name(at.Child("name"), p.Name, validation.IsDNS1123Label)
+	v.optionalName(at.Child("component"), p.Component, validation.IsDNS1123Label)
+	v.optionalName(at.Child("namespace"), p.Namespace, validation.IsDNS1123Label)
+	v.name(at.Child("credentials"), p.Credentials, validation.IsDNS1123Subdomain)
+	v.required(at.Child("image"), p.Image)
+	v.additions(at.Child("add"), p.Add)
+	v.patches(at.Child("patches"), p.Patches)
+	v.forbidTraits(at.Child("patches"), p.Patches)
 }
 
 func (v *validator) driverPart(at *field.Path, p *driverPart) {
@@ -82,6 +100,7 @@ func (v *validator) driverPart(at *field.Path, p *driverPart) {
 		v.name(at.Child("proxy"), metrics.Proxy, validation.IsDNS1123Label)
 	}
 	v.additions(at.Child("add"), p.Add)
+	v.forbidGrants(at.Child("add"), p.Add)
 	v.patches(at.Child("patches"), p.Patches)
 	v.forbidTraits(at.Child("patches"), p.Patches)
 	for i, use := range p.Sidecars {
@@ -90,8 +109,11 @@ func (v *validator) driverPart(at *field.Path, p *driverPart) {
 }
 
 func (v *validator) layer(l layer) {
-	for _, part := range []string{controllerPart, nodePart} {
+	for _, part := range []string{controllerPart, nodePart, installPart} {
 		at, p := field.NewPath(part), l.part(part)
+		if part != installPart {
+			v.forbidGrants(at.Child("add"), p.Add)
+		}
 		v.optionalFile(at.Child("workload"), p.Workload)
 		v.additions(at.Child("add"), p.Add)
 		v.patches(at.Child("patches"), p.Patches)
@@ -103,8 +125,10 @@ func (v *validator) sidecar(s sidecar) {
 	v.optionalFile(field.NewPath("node"), s.Node)
 	v.optionalFile(field.NewPath("volumes"), s.Volumes)
 	v.additions(field.NewPath("add"), s.Add)
+	v.forbidGrants(field.NewPath("add"), s.Add)
 	for option, added := range s.With {
 		v.additions(field.NewPath("with").Key(option), added)
+		v.forbidGrants(field.NewPath("with").Key(option), added)
 	}
 	v.patches(field.NewPath("each"), s.Each)
 	v.forbidTraits(field.NewPath("each"), s.Each)
@@ -150,6 +174,15 @@ func (v *validator) forbidTraits(at *field.Path, entries []patchEntry) {
 	}
 }
 
+// forbidGrants allows grants in the operator part only.
+func (v *validator) forbidGrants(at *field.Path, added []addition) {
+	for i, a := range added {
+		if a.Grants {
+			v.add(field.Forbidden(at.Index(i).Child("grants"), "only Roles of the operator have grants"))
+		}
+	}
+}
+
 func (v *validator) only(at *field.Path, only []flavour.Flavour) {
 	for i, f := range only {
 		v.add(oneOf(at.Index(i), f, v.flavours)...)
@@ -165,6 +198,10 @@ func (v *validator) required(at *field.Path, value string) {
 // name checks a required name with a function of Kubernetes.
 func (v *validator) name(at *field.Path, name string, check func(string) []string) {
 	v.required(at, name)
+	v.optionalName(at, name, check)
+}
+
+func (v *validator) optionalName(at *field.Path, name string, check func(string) []string) {
 	if messages := check(name); name != "" && messages != nil {
 		v.add(field.Invalid(at, name, messages[0]))
 	}

@@ -310,7 +310,7 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 			o := newTestOperator(t, f, plugins()...)
 			for _, values := range want {
 				for name, value := range values {
-					if strings.HasSuffix(name, imageSuffix) {
+					if strings.HasSuffix(name, "_IMAGE") {
 						values[name] = "registry.example/" + strings.ToLower(value)
 					}
 				}

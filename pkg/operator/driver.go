@@ -83,14 +83,14 @@ func placeholders(
 	bundles []*bundle.Bundle, s *settings.Settings, n flavour.Namespaces,
 ) map[flavour.Side]map[string]string {
 	values := map[flavour.Side]map[string]string{}
-	for side, names := range imageNames(bundles) {
+	for side, names := range bundle.ImageNames(bundles) {
 		values[side] = map[string]string{
 			bundle.Namespace:      n.ControlPlane,
 			bundle.NodeNamespace:  n.Guest,
 			bundle.ReleaseVersion: cmp.Or(s.ReleaseVersion, unknownRelease),
 		}
 		for name := range names {
-			values[side][name] = s.Images[imageVariables(s.Flavour, side, name)[0]]
+			values[side][name] = s.Images[bundle.ImageVariables(s.Flavour, side, name)[0]]
 		}
 	}
 	return values

@@ -55,7 +55,7 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 	s := &settings.Settings{
 		Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{},
 	}
-	for _, variables := range allImageVariables(f, bundles) {
+	for _, variables := range bundle.AllImageVariables(f, bundles) {
 		s.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
 	return &operator{
@@ -217,7 +217,7 @@ func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := allImageVariables(f, bundles)
+		got := bundle.AllImageVariables(f, bundles)
 		slices.SortFunc(got, slices.Compare)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: image variables (-want +got):\n%s", f, diff)

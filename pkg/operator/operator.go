@@ -43,7 +43,7 @@ func newOperator(
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := flags.Load(lookup, allImageVariables(flags.Flavour(), bundles))
+	loaded, err := flags.Load(lookup, bundle.AllImageVariables(flags.Flavour(), bundles))
 	if err != nil {
 		return nil, err
 	}

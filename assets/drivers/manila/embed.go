@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed all:generated
+//go:embed generated/*/*.yaml
 var generated embed.FS
 
 // Assets returns the folder that contains generated/, with one bundle per flavour.

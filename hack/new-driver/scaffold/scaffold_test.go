@@ -55,6 +55,10 @@ func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 		if err := generator.Update(filepath.Join(root, "assets")); err != nil {
 			t.Fatal(err)
 		}
+		installed := "assets/drivers/" + name + "/generated/standalone/operator/kustomization.yaml"
+		if _, err := os.Stat(filepath.Join(root, installed)); err != nil {
+			t.Errorf("nothing installs the operator: %v", err)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package operator
+package bundle
 
 import (
 	"slices"
@@ -6,22 +6,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // imageSuffix ends the names of the placeholders of images, and of the environment variables.
 const imageSuffix = "_IMAGE"
 
-// imageNames returns the placeholders of images in the bundles, by side.
-func imageNames(bundles []*bundle.Bundle) map[flavour.Side]sets.Set[string] {
+// ImageNames returns the placeholders of images in the bundles, by side.
+func ImageNames(bundles []*Bundle) map[flavour.Side]sets.Set[string] {
 	names := map[flavour.Side]sets.Set[string]{}
 	for _, side := range flavour.Sides() {
 		names[side] = sets.New[string]()
 	}
 	for _, b := range bundles {
 		for _, asset := range b.Assets() {
-			for _, name := range bundle.Placeholders(asset.Data) {
+			for _, name := range Placeholders(asset.Data) {
 				if strings.HasSuffix(name, imageSuffix) {
 					names[asset.Side].Insert(name)
 				}
@@ -31,31 +30,30 @@ func imageNames(bundles []*bundle.Bundle) map[flavour.Side]sets.Set[string] {
 	return names
 }
 
-// imageVariables returns the environment variables of a placeholder, in order of preference.
+// ImageVariables returns the environment variables of a placeholder, in order of preference.
 //
 // On HyperShift some variables contain images of the guest cluster's release, for its nodes. Pods
 // in the management cluster use the release of the control plane, which has variables of its own.
 // cluster-storage-operator sets two of them; the image of the guest cluster is the fallback.
-func imageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []string {
+func ImageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []string {
 	if f != flavour.HyperShift || side != flavour.ControlPlane {
 		return []string{placeholder}
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
 	switch placeholder {
-	case bundle.DriverImage, bundle.LivenessProbeImage, bundle.NFSDriverImage,
-		bundle.KubeRBACProxyImage:
+	case DriverImage, LivenessProbeImage, NFSDriverImage, KubeRBACProxyImage:
 		return []string{own, placeholder}
 	}
 	return []string{placeholder}
 }
 
-// allImageVariables returns the variables of each image in the bundles.
-func allImageVariables(f flavour.Flavour, bundles []*bundle.Bundle) [][]string {
+// AllImageVariables returns the variables of each image in the bundles.
+func AllImageVariables(f flavour.Flavour, bundles []*Bundle) [][]string {
 	var all [][]string
-	names := imageNames(bundles)
+	names := ImageNames(bundles)
 	for _, side := range flavour.Sides() {
 		for _, name := range sets.List(names[side]) {
-			variables := imageVariables(f, side, name)
+			variables := ImageVariables(f, side, name)
 			if !slices.ContainsFunc(all, func(known []string) bool { return known[0] == variables[0] }) {
 				all = append(all, variables)
 			}

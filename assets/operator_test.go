@@ -1,0 +1,213 @@
+package assets_test
+
+import (
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// installation contains the manifests that install the operator of a driver, by kind.
+type installation map[string][]*unstructured.Unstructured
+
+// eachInstallation runs a test for the operator of each leading driver in each flavour.
+func eachInstallation(
+	t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, i installation),
+) {
+	t.Helper()
+	for driver, fsys := range drivers(t) {
+		if companionOf(t, fsys) != "" {
+			continue
+		}
+		for _, f := range flavour.All() {
+			t.Run(driver+"/"+string(f), func(t *testing.T) {
+				t.Parallel()
+				test(t, driver, f, readInstallation(t, fsys, path.Join(bundle.Folder(f), "operator")))
+			})
+		}
+	}
+}
+
+func companionOf(t *testing.T, fsys fs.FS) string {
+	t.Helper()
+	text, err := fs.ReadFile(fsys, "driver.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var driver struct {
+		CompanionOf string `json:"companionOf"`
+	}
+	if err := yaml.Unmarshal(text, &driver); err != nil {
+		t.Fatal(err)
+	}
+	return driver.CompanionOf
+}
+
+func readInstallation(t *testing.T, fsys fs.FS, folder string) installation {
+	t.Helper()
+	found := installation{}
+	err := fs.WalkDir(fsys, folder, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return err
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &object.Object); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if strings.Contains(string(text), "${") {
+			t.Errorf("%s contains a placeholder", file)
+		}
+		found[object.GetKind()] = append(found[object.GetKind()], object)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// rules returns the rules of Roles of a kind by the names of the Roles.
+func (i installation) rules(t *testing.T, kind string) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	all := map[string][]rbacv1.PolicyRule{}
+	for _, object := range i[kind] {
+		var role rbacv1.ClusterRole // a Role has the same field
+		convert(t, object, &role)
+		all[role.Namespace+"/"+role.Name] = role.Rules
+	}
+	return all
+}
+
+func convert(t *testing.T, object *unstructured.Unstructured, into any) {
+	t.Helper()
+	text, err := object.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+}
+
+// The operator may do nothing that an attacker could use to get the permissions of others.
+func TestOperatorsHaveNarrowPermissions(t *testing.T) {
+	t.Parallel()
+	eachInstallation(t, func(t *testing.T, _ string, f flavour.Flavour, i installation) {
+		if f == flavour.HyperShift && len(i["ClusterRole"]) > 0 {
+			t.Error("an operator of a hosted control plane has a ClusterRole")
+		}
+		for _, kind := range []string{"Role", "ClusterRole"} {
+			for role, rules := range i.rules(t, kind) {
+				for _, rule := range rules {
+					checkRule(t, kind, role, rule)
+				}
+			}
+		}
+	})
+}
+
+func checkRule(t *testing.T, kind, role string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	has := func(list []string, values ...string) bool {
+		return slices.ContainsFunc(list, func(one string) bool { return slices.Contains(values, one) })
+	}
+	for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+		if has(list, "*") {
+			t.Errorf("%s contains a wildcard: %v", role, rule)
+		}
+	}
+	if has(rule.Verbs, "escalate", "impersonate", "deletecollection") {
+		t.Errorf("%s escalates: %v", role, rule)
+	}
+	if has(rule.Resources, "pods/exec", "serviceaccounts/token") {
+		t.Errorf("%s contains a subresource that runs code or issues tokens: %v", role, rule)
+	}
+	if kind == "ClusterRole" && has(rule.Resources, "secrets", "configmaps") {
+		t.Errorf("%s reads Secrets or ConfigMaps of all namespaces: %v", role, rule)
+	}
+	named := len(rule.ResourceNames) > 0
+	if has(rule.Resources, "secrets") && !named && !slices.Equal(rule.Verbs, []string{"create"}) {
+		t.Errorf("%s allows requests for Secrets of any name: %v", role, rule)
+	}
+	if has(rule.Verbs, "bind", "use") && !named {
+		t.Errorf("%s does not name the roles or constraints: %v", role, rule)
+	}
+}
+
+// Without one of the variables the operator would not start.
+func TestOperatorsHaveAnImageForEachOperand(t *testing.T) {
+	t.Parallel()
+	eachInstallation(t, func(t *testing.T, driver string, f flavour.Flavour, i installation) {
+		var deployment appsv1.Deployment
+		convert(t, i["Deployment"][0], &deployment)
+		container := deployment.Spec.Template.Spec.Containers[0]
+		if container.Name != deployment.Name {
+			t.Errorf("proxy variables are for container %q, not %q", deployment.Name, container.Name)
+		}
+		got := map[string]bool{}
+		for _, variable := range container.Env {
+			if strings.HasSuffix(variable.Name, "_IMAGE") && strings.Contains(variable.Value, ":v") {
+				got[variable.Name] = true
+			}
+		}
+		want := map[string]bool{}
+		for _, variables := range bundle.AllImageVariables(f, ownBundles(t, driver, f)) {
+			want[variables[0]] = true
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+			t.Errorf("variables with an image and its version (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// ownBundles returns the bundles of a leading driver and its companions.
+func ownBundles(t *testing.T, driver string, f flavour.Flavour) []*bundle.Bundle {
+	t.Helper()
+	var own []*bundle.Bundle
+	all := bundles(t, f)
+	for other, fsys := range drivers(t) {
+		if other == driver || companionOf(t, fsys) == driver {
+			own = append(own, all[other])
+		}
+	}
+	return own
+}
+
+// kubectl applies nothing that the kustomization does not list.
+func TestKustomizationsListEveryManifest(t *testing.T) {
+	t.Parallel()
+	eachInstallation(t, func(t *testing.T, _ string, _ flavour.Flavour, i installation) {
+		listed, manifests := 0, 0
+		for kind, objects := range i {
+			if kind != "Kustomization" {
+				manifests += len(objects)
+				continue
+			}
+			for _, object := range objects {
+				resources, _, err := unstructured.NestedStringSlice(object.Object, "resources")
+				if err != nil {
+					t.Fatal(err)
+				}
+				listed += len(resources)
+			}
+		}
+		if listed != manifests || listed == 0 {
+			t.Errorf("the kustomizations list %d of %d manifests", listed, manifests)
+		}
+	})
+}

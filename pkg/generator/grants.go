@@ -1,0 +1,213 @@
+package generator
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// grants are the permissions that an operator needs in one namespace, or for objects without a
+// namespace, to maintain operands.
+type grants struct {
+	named map[permission]sets.Set[string] // the names of the objects
+	all   map[permission]bool             // requests that do not name an object
+	held  []rbacv1.PolicyRule             // rules of the Roles that the operator writes
+}
+
+// permission is the permission to send requests with some verbs for a resource.
+type permission struct {
+	group, resource string
+	verbs           string // separated by spaces
+}
+
+func (g *grants) name(p permission, name string) {
+	if g.named == nil {
+		g.named = map[permission]sets.Set[string]{}
+	}
+	if g.named[p] == nil {
+		g.named[p] = sets.New[string]()
+	}
+	g.named[p].Insert(name)
+}
+
+// rules returns the permissions in a stable order, without duplicates.
+func (g *grants) rules() []rbacv1.PolicyRule {
+	rules := slices.Clone(g.held)
+	for p, names := range g.named {
+		rules = append(rules, p.rule(sets.List(names)))
+	}
+	for p := range g.all {
+		rules = append(rules, p.rule(nil))
+	}
+	slices.SortFunc(rules, func(a, b rbacv1.PolicyRule) int {
+		return cmp.Or(slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources),
+			slices.Compare(a.ResourceNames, b.ResourceNames), slices.Compare(a.Verbs, b.Verbs))
+	})
+	return slices.CompactFunc(rules, equalRules)
+}
+
+func equalRules(a, b rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(a, b) }
+
+func (p permission) rule(names []string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		APIGroups: []string{p.group}, Resources: []string{p.resource}, ResourceNames: names,
+		Verbs: strings.Fields(p.verbs),
+	}
+}
+
+// addGrants adds the permissions to maintain the operands to the operator's Roles. An operand in a
+// namespace without such a Role is an error. On HyperShift the operator has a kubeconfig of the
+// guest cluster, and needs no Role there.
+func (i *installation) addGrants() error {
+	needed := i.neededGrants()
+	var errs []error
+	for _, asset := range i.assets {
+		if !asset.grants {
+			continue
+		}
+		object, err := meta.Accessor(asset.object)
+		if err != nil {
+			return errorAt(asset.at, "%q is no object: %w", asset.Name, err)
+		}
+		namespace := object.GetNamespace()
+		errs = append(errs, i.addRules(asset, in(needed, namespace).rules()))
+		delete(needed, namespace)
+	}
+	for namespace := range needed {
+		if i.hasGrants() {
+			errs = append(errs, i.driver.source(installPart).errorf(
+				"no Role of the operator has grants for operands in namespace %q", namespace))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addRules adds the rules that a Role does not contain yet.
+func (i *installation) addRules(role *asset, rules []rbacv1.PolicyRule) error {
+	present := rulesOf(role)
+	var values []any
+	for _, rule := range rules {
+		same := func(r rbacv1.PolicyRule) bool { return equalRules(r, rule) }
+		if slices.ContainsFunc(present, same) {
+			continue
+		}
+		value, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rule)
+		if err != nil {
+			return errorAt(role.at, "encoding a rule: %w", err)
+		}
+		values = append(values, value)
+	}
+	return i.appendTo(role, role.layers[len(role.layers)-1], "/rules/-", values...)
+}
+
+// rulesOf returns the rules of a Role or ClusterRole.
+func rulesOf(asset *asset) []rbacv1.PolicyRule {
+	switch object := asset.object.(type) {
+	case *rbacv1.Role:
+		return object.Rules
+	case *rbacv1.ClusterRole:
+		return object.Rules
+	}
+	return nil
+}
+
+func (i *installation) hasGrants() bool {
+	for _, asset := range i.assets {
+		if asset.grants {
+			return true
+		}
+	}
+	return false
+}
+
+// neededGrants returns the permissions by namespace.
+func (i *installation) neededGrants() map[string]*grants {
+	needed := map[string]*grants{}
+	for _, a := range i.operands {
+		for _, asset := range a.assets {
+			if i.flavour == flavour.Standalone || asset.Side == flavour.ControlPlane {
+				i.grantAsset(needed, asset)
+			}
+		}
+	}
+	return needed
+}
+
+func (i *installation) grantAsset(needed map[string]*grants, asset *asset) {
+	object, err := meta.Accessor(asset.object)
+	if err != nil {
+		return // checkConflicts reports it
+	}
+	namespace := strings.NewReplacer(
+		"${"+bundle.Namespace+"}", i.values[bundle.Namespace],
+		"${"+bundle.NodeNamespace+"}", i.values[bundle.NodeNamespace],
+	).Replace(object.GetNamespace())
+	kind := asset.object.GetObjectKind().GroupVersionKind()
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	g := in(needed, namespace)
+	named, all := verbs(asset.Role)
+	g.name(permission{resource.Group, resource.Resource, named}, object.GetName())
+	g.all[permission{resource.Group, resource.Resource, all}] = true
+	if asset.Role == bundle.SnapshotClass || asset.Role == bundle.ServiceMonitor {
+		crds := permission{"apiextensions.k8s.io", "customresourcedefinitions", "list watch"}
+		in(needed, "").name(crds, resource.GroupResource().String())
+	}
+	g.held = append(g.held, rulesOf(asset)...)
+	switch object := asset.object.(type) {
+	case *rbacv1.RoleBinding:
+		i.grantBind(g, object.RoleRef)
+	case *rbacv1.ClusterRoleBinding:
+		i.grantBind(g, object.RoleRef)
+	}
+}
+
+// in returns the grants in a namespace.
+func in(needed map[string]*grants, namespace string) *grants {
+	if needed[namespace] == nil {
+		needed[namespace] = &grants{all: map[permission]bool{}}
+	}
+	return needed[namespace]
+}
+
+// verbs returns the verbs that an operator sends for an asset of a role: those that name the
+// object, and those that do not. RBAC allows to list and watch a single object by its name. The
+// operator watches all StorageClasses, and has no informer for kinds whose CRD is optional.
+func verbs(role bundle.Role) (named, all string) {
+	switch role {
+	case bundle.StorageClass:
+		return "get update delete", "create list watch"
+	case bundle.CSIDriver:
+		return "get list watch update delete", "create"
+	case bundle.SnapshotClass, bundle.ServiceMonitor:
+		return "get update", "create"
+	}
+	return "get list watch update", "create"
+}
+
+// grantBind adds the permission to bind a Role that is not an operand. The operator has the rules
+// of its operands, and so may bind those.
+func (i *installation) grantBind(g *grants, role rbacv1.RoleRef) {
+	for _, a := range i.operands {
+		for _, asset := range a.assets {
+			object, err := meta.Accessor(asset.object)
+			if err == nil && asset.kind() == role.Kind && object.GetName() == role.Name {
+				return
+			}
+		}
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{
+		Group: role.APIGroup, Version: "v1", Kind: role.Kind,
+	})
+	g.name(permission{resource.Group, resource.Resource, "bind"}, role.Name)
+}

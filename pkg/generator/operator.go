@@ -1,0 +1,183 @@
+package generator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// hostedNamespace stands for the namespace of a hosted control plane in the manifests of operators.
+// A provider replaces it.
+const hostedNamespace = "clusters-example"
+
+// installation makes the manifests that install the operator of a leading driver.
+type installation struct {
+	*assembly
+	part *operatorPart
+	// operands are the assemblies of the leading driver and its companions.
+	operands []*assembly
+}
+
+// install returns the manifests of a leading driver's operator, by their paths in the folder of the
+// flavour, or none if driver.yaml does not describe it.
+func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, error) {
+	part := leader.driver.content.Operator
+	if part == nil {
+		return nil, nil
+	}
+	i := &installation{part: part, assembly: &assembly{
+		layers: l, driver: leader.driver, flavour: leader.flavour,
+		values: maps.Clone(leader.values), assets: map[string]*asset{},
+	}}
+	for _, a := range all {
+		if a == leader || a.flavour == leader.flavour && a.driver.content.CompanionOf == leader.folder() {
+			i.operands = append(i.operands, a)
+		}
+	}
+	i.addValues()
+	for _, step := range []func() error{
+		func() error { return i.addFiles(installPart, part.changes) },
+		func() error { return i.applyFlavour(installPart, part.changes) },
+		func() error { return i.applyPatches(installPart, part.changes) },
+		i.addImages, i.addGrants, i.checkOperator,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return i.manifests()
+}
+
+// folder returns the name of the driver's folder.
+func (a *assembly) folder() string { return path.Base(path.Dir(a.driver.file)) }
+
+// namespaces returns the namespaces of the operator and its driver.
+func (i *installation) namespaces() flavour.Namespaces {
+	operator := flavour.DefaultNamespace
+	if i.flavour == flavour.HyperShift {
+		operator = hostedNamespace
+	}
+	return i.flavour.Namespaces(operator, i.part.Namespace)
+}
+
+// addValues adds the values of the placeholders that only manifests of operators have, and of those
+// that the operator fills in operands.
+func (i *installation) addValues() {
+	n := i.namespaces()
+	maps.Copy(i.values, map[string]string{
+		"operator.name":        i.part.Name,
+		"operator.component":   cmp.Or(i.part.Component, i.part.Name),
+		"operator.image":       i.part.Image,
+		"operator.credentials": i.part.Credentials,
+		"operator.namespace":   n.Operator,
+		"operator.userConfig":  n.UserConfig,
+		"operator.cloudConfig": n.CloudConfig,
+		bundle.Namespace:       n.ControlPlane,
+		bundle.NodeNamespace:   n.Guest,
+	})
+}
+
+// addImages adds an environment variable for each image that the assets of the drivers need.
+func (i *installation) addImages() error {
+	workload := i.deployment()
+	if workload == nil {
+		return nil
+	}
+	bundles := make([]*bundle.Bundle, 0, len(i.operands))
+	for _, a := range i.operands {
+		output, err := a.output()
+		if err != nil {
+			return err
+		}
+		bundles = append(bundles, output.Bundle)
+	}
+	base := i.base.content.Operator.Images
+	used := map[string]bool{}
+	for _, variables := range bundle.AllImageVariables(i.flavour, bundles) {
+		// The last variable is the fallback of all: it has the name of the placeholder.
+		name := variables[len(variables)-1]
+		used[name] = true
+		layer, image := i.driver.document, i.part.Images[name]
+		if image == "" {
+			layer, image = i.base.document, base[name]
+		}
+		if image == "" {
+			return i.driver.source(installPart, "images").errorf(
+				"no image for ${%s}: add it to operator.images", name)
+		}
+		variable := map[string]any{"name": variables[0], "value": image}
+		pointer := "/spec/template/spec/containers/0/env/-"
+		if err := i.appendTo(workload, layer, pointer, variable); err != nil {
+			return err
+		}
+	}
+	for name := range i.part.Images {
+		if !used[name] {
+			return i.driver.source(installPart, "images", name).errorf("no asset uses ${%s}", name)
+		}
+	}
+	return nil
+}
+
+// deployment returns the operator's Deployment, or nil if the base has none.
+func (i *installation) deployment() *asset {
+	for _, asset := range i.assets {
+		if _, ok := asset.object.(*appsv1.Deployment); ok {
+			return asset
+		}
+	}
+	return nil
+}
+
+// checkOperator reports containers that only a misspelt patch adds.
+func (i *installation) checkOperator() error {
+	workload := i.deployment()
+	if workload == nil {
+		return nil
+	}
+	return checkImages(workload)
+}
+
+// manifests returns the files: one folder for each cluster, with a kustomization.
+func (i *installation) manifests() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	resources := map[string][]string{}
+	for _, asset := range slices.SortedFunc(maps.Values(i.assets), applyOrder) {
+		folder := i.installFolder(asset.Side)
+		files[path.Join(folder, asset.Name)] = asset.withHeader(i.driver.file)
+		resources[folder] = append(resources[folder], asset.Name)
+	}
+	var errs []error
+	for folder, names := range resources {
+		text, err := yaml.Marshal(map[string]any{
+			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names,
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("encoding kustomization: %w", err))
+		}
+		files[path.Join(folder, "kustomization.yaml")] = append([]byte(generatedHeader), text...)
+	}
+	return files, errors.Join(errs...)
+}
+
+const generatedHeader = "# Generated; do not edit, run `make update`.\n"
+
+// installFolder returns the folder of the manifests for a side. Standalone both sides are one
+// cluster.
+func (i *installation) installFolder(side flavour.Side) string {
+	if i.flavour == flavour.Standalone {
+		return installPart
+	}
+	return path.Join(installPart, map[flavour.Side]string{
+		flavour.ControlPlane: "control-plane", flavour.Guest: "guest",
+	}[side])
+}
