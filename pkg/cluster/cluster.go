@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"path"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/dynamic"
@@ -166,7 +167,7 @@ func newInformers(
 
 // Name returns the name of an object for messages. On HyperShift it contains the cluster.
 func (c *Cluster) Name(side flavour.Side, kind, namespace, name string) string {
-	object := fmt.Sprintf("%s %s/%s", kind, namespace, name)
+	object := kind + " " + path.Join(namespace, name)
 	if c.Flavour == flavour.HyperShift && side == flavour.ControlPlane {
 		return object + " of the management cluster"
 	}

@@ -54,7 +54,9 @@ func entries() []entry {
 		// Writes: ConfigMap with the trusted CA bundle, on the control plane side.
 		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController},
 		// Writes: nothing: removes conditions of earlier releases.
-		{"*StaleConditions", always, perDriver, (*driver).staleConditions},
+		{"*StaleConditions", always, perOperator, (*driver).staleConditions},
+		// Writes: nothing: deletes RBAC objects of earlier releases.
+		{"*LegacyController", always, perOperator, (*driver).legacyController},
 		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
 		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.

@@ -127,7 +127,7 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 		"LoggingSyncer", "manila.csi.openstack.org-ManagementState", "ConfigObserver",
 		"OpenStackManilaDriverTrustedCAController-StaticResources",
 		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions",
-		"NFSDriverStaleConditions-RemoveStaleConditions",
+		"OpenStackManilaDriverLegacyController",
 	}
 	last := []string{
 		"OpenStackManilaDriverControllerServiceController", "OpenStackManilaDriverNodeServiceController",
@@ -150,15 +150,9 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 	for f, needed := range tests {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			both := plugins()
-			both[0].StaleConditions, both[1].StaleConditions = []string{
-				"OldDegraded",
-			}, []string{
-				"OlderDegraded",
-			}
 			want := map[phase][]string{always: fromTheStart, driverNeeded: needed, workloads: last}
 			got := map[phase][]string{}
-			for phase, controllers := range built(t, assembled(t, f, both...)) {
+			for phase, controllers := range built(t, assembled(t, f, plugins()...)) {
 				got[phase] = names(controllers)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

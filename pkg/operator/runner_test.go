@@ -16,7 +16,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -188,25 +187,4 @@ func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 			t.Errorf("run returned when %v had ended, want all", ended)
 		}
 	})
-}
-
-// OpenShift's csi-operator has a static resources controller for each side in both flavours.
-func TestStaleConditionsFollowTheFlavour(t *testing.T) {
-	t.Parallel()
-	for f, want := range map[flavour.Flavour][]string{
-		flavour.Standalone: {
-			"OldDegraded", "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
-		},
-		flavour.HyperShift: {"OldDegraded"},
-	} {
-		plugins := plugins()
-		plugins[0].StaleConditions, plugins[1].StaleConditions = []string{"OldDegraded"}, nil
-		drivers := assembled(t, f, plugins...)
-		if diff := cmp.Diff(want, drivers[0].staleConditionTypes()); diff != "" {
-			t.Errorf("%s: stale conditions (-want +got):\n%s", f, diff)
-		}
-		if got := drivers[1].staleConditionTypes(); len(got) > 0 {
-			t.Errorf("%s: a driver without static objects has the stale conditions %q", f, got)
-		}
-	}
 }

@@ -40,9 +40,6 @@ type Driver struct {
 	// Removable means that the operator supports the managementState Removed. It must be false if pods
 	// could not unmount their volumes without the driver.
 	Removable bool
-	// StaleConditions are condition types of earlier releases. The operator removes them, even while
-	// the driver is disabled.
-	StaleConditions []string
 	// Setup creates the components of the driver. It MUST NOT do I/O or start goroutines; the operator
 	// starts the informers later. It is nil for a driver that consists of assets only.
 	Setup func(Dependencies) (Components, error)

@@ -33,12 +33,6 @@ func (d Driver) Validate() error {
 	if d.Namespace != "" && validation.IsDNS1123Label(d.Namespace) != nil {
 		report("Namespace", "%q is not a name of a namespace", d.Namespace)
 	}
-	for i, condition := range d.StaleConditions {
-		if !isWord(condition) || slices.Contains(d.StaleConditions[:i], condition) {
-			report(fmt.Sprintf("StaleConditions[%d]", i),
-				"%q is not a condition type, or is a duplicate", condition)
-		}
-	}
 	return errors.Join(problems...)
 }
 

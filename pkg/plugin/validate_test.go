@@ -37,7 +37,7 @@ func TestValidateNamesEachInvalidFieldOfADriver(t *testing.T) {
 	}{
 		"good": {change: func(*plugin.Driver) {}},
 		"good, with all": {change: func(d *plugin.Driver) {
-			d.Namespace, d.StaleConditions = "demo", []string{"AB", "B"}
+			d.Namespace = "demo"
 		}},
 		"no name": {
 			change: func(d *plugin.Driver) { d.Name = "" },
@@ -58,13 +58,6 @@ func TestValidateNamesEachInvalidFieldOfADriver(t *testing.T) {
 		"malformed namespace": {
 			change: func(d *plugin.Driver) { d.Namespace = "A/B" },
 			want:   []string{`plugin.Driver "OpenStackDemo": field Namespace "A/B" is not a name`},
-		},
-		"condition twice": {
-			change: func(d *plugin.Driver) { d.StaleConditions = []string{"A", "A", ""} },
-			want: []string{
-				`plugin.Driver "OpenStackDemo": field StaleConditions[1] "A"`,
-				`plugin.Driver "OpenStackDemo": field StaleConditions[2] ""`,
-			},
 		},
 		"nothing": {change: func(d *plugin.Driver) { *d = plugin.Driver{} }, want: []string{
 			`plugin.Driver "": field Name`, `plugin.Driver "": field ConditionPrefix`,

@@ -76,7 +76,7 @@ func load(t *testing.T, dir string) architecture.Tree {
 // them and does not use an old result from its cache. It does not see the reads of other processes.
 func readFolders(t *testing.T, dir string) {
 	t.Helper()
-	for _, top := range []string{"assets", "cmd", "hack", "pkg", "test"} {
+	for _, top := range []string{"assets", "cmd", "hack", "legacy", "pkg", "test"} {
 		err := filepath.WalkDir(filepath.Join(dir, top),
 			func(_ string, _ fs.DirEntry, err error) error { return err })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

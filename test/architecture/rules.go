@@ -44,6 +44,7 @@ func Repository() Rules {
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
+			{1, "legacy"},
 			{2, "pkg/cluster"},
 			{2, "pkg/generator"},
 			{3, "pkg/cloudprobe"},

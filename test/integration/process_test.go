@@ -21,6 +21,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // TestMissingImagesEndOperator checks that one line names all missing variables.
@@ -212,27 +215,21 @@ func (e *env) awaitPollTime(n int) {
 	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval)
 }
 
-// staleConditions returns conditions of earlier operators: csi-driver-manila-operator up to 4.17,
-// OpenShift's csi-operator from 4.18.
-func staleConditions() []string {
-	return []string{
-		"OpenStackManilaDeploymentVersionControllerDegraded",
-		"OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded",
-		"CSIControllerDisabled", "StarterControllerDegraded", "VolumeSnapshotClassControllerDegraded",
-		"OpenStackManilaDriverConditionalStaticResourcesControllerDegraded",
-		"ManilaControllerDegraded", "SecretSyncDegraded", "ManilaDriverStaticResourcesDegraded",
-		"ManilaDriverConditionalStaticResourcesControllerDegraded",
-		"ManilaDriverControllerServiceControllerAvailable",
-		"ManilaDriverControllerServiceControllerProgressing",
-		"ManilaDriverControllerServiceControllerDegraded", "ManilaDriverNodeServiceControllerAvailable",
-		"ManilaDriverNodeServiceControllerProgressing", "ManilaDriverNodeServiceControllerDegraded",
-		"ManilaDriverServiceMonitorControllerDegraded", "ManilaDriverCSIConfigObserverControllerDegraded",
+// staleConditions returns the conditions that earlier operators of Manila left in a standalone
+// cluster.
+func staleConditions(t *testing.T) []string {
+	t.Helper()
+	generations, err := legacy.Generations(driverName, flavour.Standalone, operandNamespace)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return legacy.StaleConditions(generations)
 }
 
 // TestRemovesStaleConditions checks a running and a disabled driver.
 func TestRemovesStaleConditions(t *testing.T) {
 	t.Parallel()
+	stale := staleConditions(t)
 	for name, c := range map[string]struct {
 		types []string
 		ready func(*env) error
@@ -245,12 +242,12 @@ func TestRemovesStaleConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{Types: c.types, Before: func(e *env) {
-				e.addTrueConditions("Stale", "of an earlier release", staleConditions()...)
+				e.addTrueConditions("Stale", "of an earlier release", stale...)
 			}})
 			e.eventually(installed, func() error { return c.ready(e) })
 			e.eventually(soon, func() error {
 				var errs []error
-				for _, conditionType := range staleConditions() {
+				for _, conditionType := range stale {
 					errs = append(errs, e.hasNoCondition(conditionType))
 				}
 				return errors.Join(errs...)

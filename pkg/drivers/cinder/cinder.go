@@ -43,7 +43,6 @@ func Driver() plugin.Driver {
 		Name:            Name,
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
-		StaleConditions: staleConditions(),
 		Setup:           setup,
 	}
 }
@@ -71,18 +70,5 @@ func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) 
 	return []hook.Workload{
 		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
 		hook.ConfigMapHash(s.Cluster, side, configMap),
-	}
-}
-
-// staleConditions returns the conditions that openstack-cinder-csi-driver-operator (up to 4.17) and
-// OpenShift's csi-operator (from 4.18) leave behind.
-func staleConditions() []string {
-	return []string{
-		"OpenStackCinderDeploymentVersionControllerDegraded",
-		"ConfigSyncDegraded",
-		"StorageClassControllerDegraded",
-		"VolumeSnapshotClassControllerDegraded",
-		"OpenStackCinderDriverConditionalStaticResourcesControllerDegraded",
-		"OpenStackCinderDriverStaticResourcesControllerDegraded",
 	}
 }

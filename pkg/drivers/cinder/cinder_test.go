@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -161,26 +160,6 @@ func TestWorkloadsWaitForCloudConfOfTheirSide(t *testing.T) {
 		})
 		if got := b.config.written(); got != test.want {
 			t.Errorf("%s: written is %v", name, got)
-		}
-	}
-}
-
-func TestStaleConditionsAreNotOwn(t *testing.T) {
-	t.Parallel()
-	own := []string{progressingType, reachableType, configSyncName + "Degraded"}
-	stale := staleConditions()
-	if !slices.Contains(stale, "OpenStackCinderDeploymentVersionControllerDegraded") {
-		t.Error("a condition of csi-operator on HyperShift stays")
-	}
-	for i, condition := range stale {
-		if slices.Contains(stale[:i], condition) {
-			t.Errorf("%s is there twice", condition)
-		}
-		if slices.Contains(own, condition) {
-			t.Errorf("%s is this operator's own", condition)
-		}
-		if !strings.HasSuffix(condition, "Degraded") {
-			t.Errorf("%s lacks the suffix that library-go gives", condition)
 		}
 	}
 }

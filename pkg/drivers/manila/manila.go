@@ -54,7 +54,6 @@ func Driver() plugin.Driver {
 		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),
 		Namespace:       Namespace,
-		StaleConditions: staleConditions(),
 		Setup:           setup,
 	}
 }
@@ -90,30 +89,5 @@ func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) 
 	return []hook.Workload{
 		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
 		hook.ConfigMapHash(s.Cluster, side, ca),
-	}
-}
-
-// staleConditions returns the conditions that csi-driver-manila-operator (up to 4.17) and
-// OpenShift's csi-operator (from 4.18) leave behind. CSO would report the driver as disabled
-// forever because of a type that ends in Disabled.
-func staleConditions() []string {
-	return []string{
-		"OpenStackManilaDeploymentVersionControllerDegraded",
-		"CSIControllerDisabled",
-		"StarterControllerDegraded",
-		"VolumeSnapshotClassControllerDegraded",
-		"OpenStackManilaDriverConditionalStaticResourcesControllerDegraded",
-		"ManilaControllerDegraded",
-		"SecretSyncDegraded",
-		"ManilaDriverStaticResourcesDegraded",
-		"ManilaDriverConditionalStaticResourcesControllerDegraded",
-		"ManilaDriverControllerServiceControllerAvailable",
-		"ManilaDriverControllerServiceControllerProgressing",
-		"ManilaDriverControllerServiceControllerDegraded",
-		"ManilaDriverNodeServiceControllerAvailable",
-		"ManilaDriverNodeServiceControllerProgressing",
-		"ManilaDriverNodeServiceControllerDegraded",
-		"ManilaDriverServiceMonitorControllerDegraded",
-		"ManilaDriverCSIConfigObserverControllerDegraded",
 	}
 }

@@ -1,8 +1,6 @@
 package manila
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -60,32 +58,6 @@ func TestMountedObjectsAreRolloutInputs(t *testing.T) {
 					daemonSet.Spec.Template.Annotations)
 			}
 		})
-	}
-}
-
-func TestStaleConditionsAreNotOwn(t *testing.T) {
-	t.Parallel()
-	stale := staleConditions()
-	for i, condition := range stale {
-		if slices.Contains(stale[:i], condition) {
-			t.Errorf("%s is there twice", condition)
-		}
-		if condition == "ManilaControllerDisabled" {
-			t.Errorf("%s is this operator's own", condition)
-		}
-		if !slices.ContainsFunc([]string{"Disabled", "Degraded", "Available", "Progressing"},
-			func(s string) bool { return strings.HasSuffix(condition, s) }) {
-			t.Errorf("%s lacks the suffix that library-go gives", condition)
-		}
-	}
-	// A leftover Disabled condition reports the driver as disabled forever; a leftover Degraded
-	// condition degrades the cluster forever.
-	for _, condition := range []string{
-		"CSIControllerDisabled", "OpenStackManilaDeploymentVersionControllerDegraded",
-	} {
-		if !slices.Contains(stale, condition) {
-			t.Errorf("%s stays", condition)
-		}
 	}
 }
 

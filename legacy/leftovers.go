@@ -1,0 +1,76 @@
+package legacy
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// StaleConditions returns the types of the conditions that no controller writes any more, sorted.
+func StaleConditions(generations []Generation) []string {
+	var types []string
+	for _, g := range generations {
+		types = append(types, g.Conditions.Stale...)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// Leftover is an RBAC object of earlier generations that no operator owns any more.
+type Leftover struct {
+	Object
+
+	// contents are the contents that the generations gave the object.
+	contents []map[string]any
+}
+
+// Leftovers returns the RBAC objects of the generations that owned does not accept. A binding
+// precedes the role that it names. Objects of other kinds are never leftovers: volumes depend on
+// StorageClasses, Secrets and the CSIDriver.
+func Leftovers(generations []Generation, owned func(kind, name string) bool) []Leftover {
+	var leftovers []Leftover
+	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role"} {
+		var ofKind []Leftover
+		for _, g := range generations {
+			for _, o := range g.Objects {
+				if o.GetKind() == kind && !owned(kind, o.GetName()) {
+					ofKind = add(ofKind, o)
+				}
+			}
+		}
+		leftovers = append(leftovers, ofKind...)
+	}
+	return leftovers
+}
+
+// add adds an object to leftovers of its kind, or its content to the leftover that is the same
+// object.
+func add(leftovers []Leftover, o Object) []Leftover {
+	i := slices.IndexFunc(leftovers, func(l Leftover) bool {
+		return l.Side == o.Side && l.GetNamespace() == o.GetNamespace() && l.GetName() == o.GetName()
+	})
+	if i < 0 {
+		return append(leftovers, Leftover{o, []map[string]any{content(o.Unstructured)}})
+	}
+	leftovers[i].contents = append(leftovers[i].contents, content(o.Unstructured))
+	return leftovers
+}
+
+// Unchanged reports whether the object in the cluster has the content that a generation gave it.
+// Metadata does not count.
+func (l Leftover) Unchanged(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(l.contents, func(c map[string]any) bool {
+		return equality.Semantic.DeepEqual(c, content(live))
+	})
+}
+
+// content returns the rules of a role, or the subjects and the role of a binding.
+func content(o *unstructured.Unstructured) map[string]any {
+	fields := maps.Clone(o.Object)
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		delete(fields, name)
+	}
+	return fields
+}

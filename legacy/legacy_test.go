@@ -1,0 +1,279 @@
+package legacy_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
+	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+const (
+	manilaDriver = "manila.csi.openstack.org"
+	cinderDriver = "cinder.csi.openstack.org"
+)
+
+func generations(t *testing.T, driver string, f flavour.Flavour) []legacy.Generation {
+	t.Helper()
+	found, err := legacy.Generations(driver, f, "control-plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// eachGeneration calls test for every generation in each flavour.
+func eachGeneration(
+	t *testing.T, test func(t *testing.T, f flavour.Flavour, g legacy.Generation),
+) {
+	t.Helper()
+	for _, driver := range []string{manilaDriver, cinderDriver} {
+		for _, f := range flavour.All() {
+			for _, g := range generations(t, driver, f) {
+				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
+					t.Parallel()
+					test(t, f, g)
+				})
+			}
+		}
+	}
+}
+
+func TestGenerationsAreSortedAndExistInTheirFlavours(t *testing.T) {
+	t.Parallel()
+	for driver, want := range map[string]map[flavour.Flavour][]string{
+		manilaDriver: {
+			flavour.Standalone: {"manila-4.17", "manila-4.21"}, flavour.HyperShift: {"manila-4.21"},
+		},
+		cinderDriver: {
+			flavour.Standalone: {"cinder-4.17", "cinder-4.21"}, flavour.HyperShift: {"cinder-4.21"},
+		},
+		"new.csi.openstack.org": {},
+	} {
+		for _, f := range flavour.All() {
+			var names []string
+			for _, g := range generations(t, driver, f) {
+				names = append(names, g.Name)
+			}
+			if diff := cmp.Diff(want[f], names); diff != "" {
+				t.Errorf("generations of %s, %s (-want +got):\n%s", driver, f, diff)
+			}
+		}
+	}
+}
+
+func TestEveryFileBelongsToAGeneration(t *testing.T) {
+	t.Parallel()
+	loaded := 0
+	for _, driver := range []string{manilaDriver, cinderDriver} {
+		for _, f := range flavour.All() {
+			for _, g := range generations(t, driver, f) {
+				loaded += len(g.Objects)
+			}
+		}
+	}
+	files := 0
+	err := fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".yaml" && filepath.Base(path) != "conditions.yaml" {
+			files++
+		}
+		return err
+	})
+	if err != nil || loaded != files {
+		t.Errorf("%d objects are loaded from %d files (%v)", loaded, files, err)
+	}
+}
+
+// Kubernetes would ignore a field with a typing error.
+func TestObjectsHaveOnlyFieldsOfTheirKind(t *testing.T) {
+	t.Parallel()
+	eachGeneration(t, func(t *testing.T, f flavour.Flavour, g legacy.Generation) {
+		seen := map[string]bool{}
+		for _, o := range g.Objects {
+			key := string(o.Side) + " " + o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+			if seen[key] {
+				t.Errorf("%s is there twice", key)
+			}
+			seen[key] = true
+			if o.Side == flavour.ControlPlane && f == flavour.HyperShift &&
+				o.GetNamespace() != "control-plane" {
+				t.Errorf("%s is not in the namespace of the hosted control plane", key)
+			}
+			typed, err := scheme.Scheme.New(o.GroupVersionKind())
+			if runtime.IsNotRegisteredError(err) {
+				continue // a custom resource
+			}
+			if err == nil {
+				err = runtime.DefaultUnstructuredConverter.
+					FromUnstructuredWithValidation(o.Object, typed, true)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	})
+}
+
+func TestConditionsAreEitherKeptOrStale(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{manilaDriver, cinderDriver} {
+		for _, f := range flavour.All() {
+			var kept []string
+			all := generations(t, driver, f)
+			for _, g := range all {
+				kept = append(kept, g.Conditions.Kept...)
+			}
+			stale := legacy.StaleConditions(all)
+			for _, condition := range stale {
+				if slices.Contains(kept, condition) {
+					t.Errorf("%s, %s: %s is both kept and stale", driver, f, condition)
+				}
+			}
+			for _, condition := range append(kept, stale...) {
+				if !slices.ContainsFunc([]string{"Disabled", "Degraded", "Available", "Progressing"},
+					func(suffix string) bool { return strings.HasSuffix(condition, suffix) }) {
+					t.Errorf("%s, %s: %s has no suffix of a condition", driver, f, condition)
+				}
+			}
+		}
+	}
+}
+
+// owned returns the kinds and names of all objects of the present bundles of a driver.
+func owned(t *testing.T, driver string, f flavour.Flavour) func(kind, name string) bool {
+	t.Helper()
+	folders := map[string][]fs.FS{
+		manilaDriver: {manila.Assets(), nfs.Assets()}, cinderDriver: {cinder.Assets()},
+	}[driver]
+	names := map[string]bool{}
+	for _, folder := range folders {
+		b, err := bundle.Load(folder, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asset := range b.Assets() {
+			var object struct {
+				Kind     string
+				Metadata struct{ Name string }
+			}
+			if err := yaml.Unmarshal(asset.Data, &object); err != nil {
+				t.Fatal(err)
+			}
+			names[object.Kind+"/"+object.Metadata.Name] = true
+		}
+	}
+	return func(kind, name string) bool { return names[kind+"/"+name] }
+}
+
+func keys(leftovers []legacy.Leftover) []string {
+	var all []string
+	for _, l := range leftovers {
+		all = append(all, l.GetKind()+"/"+l.GetName())
+	}
+	return all
+}
+
+func TestLeftoversAreTheRBACObjectsThatNoBundleContains(t *testing.T) {
+	t.Parallel()
+	for driver, want := range map[string]map[flavour.Flavour][]string{
+		manilaDriver: {flavour.Standalone: {
+			"ClusterRoleBinding/manila-controller-privileged-binding",
+			"ClusterRoleBinding/manila-kube-rbac-proxy-binding",
+			"ClusterRoleBinding/manila-csi-main-provisioner-binding",
+			"ClusterRoleBinding/manila-csi-main-snapshotter-binding",
+			"ClusterRoleBinding/manila-node-privileged-binding",
+			"ClusterRoleBinding/manila-csi-volumeattachment-reader-provisioner-binding",
+			"ClusterRoleBinding/openstack-manila-csi-main-snapshotter-binding",
+			"ClusterRole/manila-kube-rbac-proxy-role",
+			"ClusterRole/manila-privileged-role",
+		}, flavour.HyperShift: {
+			"ClusterRoleBinding/openstack-manila-csi-main-snapshotter-binding",
+		}},
+		cinderDriver: {flavour.Standalone: {
+			"ClusterRoleBinding/openstack-cinder-controller-privileged-binding",
+			"ClusterRoleBinding/openstack-cinder-csi-main-snapshotter-binding",
+		}, flavour.HyperShift: {
+			"ClusterRoleBinding/openstack-cinder-csi-main-snapshotter-binding",
+		}},
+	} {
+		for _, f := range flavour.All() {
+			got := legacy.Leftovers(generations(t, driver, f), owned(t, driver, f))
+			if diff := cmp.Diff(want[f], keys(got)); diff != "" {
+				t.Errorf("leftovers of %s, %s (-want +got):\n%s", driver, f, diff)
+			}
+		}
+	}
+}
+
+func TestOnlyRBACObjectsAreLeftovers(t *testing.T) {
+	t.Parallel()
+	nothing := func(string, string) bool { return false }
+	eachGeneration(t, func(t *testing.T, _ flavour.Flavour, g legacy.Generation) {
+		leftovers := legacy.Leftovers([]legacy.Generation{g}, nothing)
+		if len(leftovers) == 0 {
+			t.Error("there are none")
+		}
+		roles := false
+		for _, l := range leftovers {
+			if l.GetAPIVersion() != "rbac.authorization.k8s.io/v1" {
+				t.Errorf("%s %s is a leftover", l.GetKind(), l.GetName())
+			}
+			isRole := !strings.HasSuffix(l.GetKind(), "Binding")
+			if roles && !isRole {
+				t.Errorf("%s follows a role", l.GetName())
+			}
+			roles = isRole
+		}
+	})
+}
+
+func TestLeftoverComparesContentWithEachGeneration(t *testing.T) {
+	t.Parallel()
+	all := generations(t, cinderDriver, flavour.Standalone)
+	newer, list := all[1], []any{map[string]any{"verbs": []any{"list"}}}
+	for i, o := range newer.Objects {
+		if o.GetName() == "openstack-cinder-kube-rbac-proxy-role" {
+			newer.Objects[i].Unstructured = o.DeepCopy()
+			newer.Objects[i].Object["rules"] = list
+		}
+	}
+	leftovers := legacy.Leftovers(all, func(_, name string) bool {
+		return name != "openstack-cinder-kube-rbac-proxy-role"
+	})
+	if len(leftovers) != 1 {
+		t.Fatalf("leftovers are %v, want one for both generations", keys(leftovers))
+	}
+	live := leftovers[0].DeepCopy()
+	live.SetResourceVersion("5")
+	live.SetLabels(map[string]string{"of": "somebody"})
+	for _, test := range []struct {
+		name  string
+		field string
+		value any
+		want  bool
+	}{
+		{"as the older release wrote it", "rules", live.Object["rules"], true},
+		{"as the newer release wrote it", "rules", list, true},
+		{"other rules", "rules", []any{}, false},
+		{"rules of other roles", "aggregationRule", map[string]any{}, false},
+	} {
+		changed := live.DeepCopy()
+		changed.Object[test.field] = test.value
+		if got := leftovers[0].Unchanged(changed); got != test.want {
+			t.Errorf("%s: unchanged is %v", test.name, got)
+		}
+	}
+}

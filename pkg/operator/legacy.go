@@ -1,0 +1,145 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
+
+	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+)
+
+// replacementPoll is the interval at which the controller checks whether the leftovers are replaced.
+const replacementPoll = time.Second
+
+// leftoverRemoval deletes RBAC objects of earlier releases that no operator owns any more. It sends
+// requests only until it has checked each of them once: nothing creates them again while this
+// operator leads.
+type leftoverRemoval struct {
+	*driver
+	// pending are the objects that have not been checked.
+	pending []legacy.Leftover
+	// bound are the roles to which a changed binding stays.
+	bound map[objectName]bool
+}
+
+type objectName struct{ kind, name string }
+
+func (d *driver) legacyController(name string) (factory.Controller, error) {
+	leftovers, err := d.leftovers()
+	if err != nil || len(leftovers) == 0 {
+		return nil, err
+	}
+	r := &leftoverRemoval{driver: d, pending: leftovers, bound: map[objectName]bool{}}
+	return factory.New().
+		WithInformers(d.operator.Informer()).
+		WithSync(cluster.WhileManaged(d.operator, r.sync)).
+		WithSyncDegradedOnError(d.operator).
+		ToController(name, d.events), nil
+}
+
+// leftovers returns the RBAC objects of earlier releases that are not among the assets.
+func (d *driver) leftovers() ([]legacy.Leftover, error) {
+	generations, err := d.generations()
+	if err != nil {
+		return nil, err
+	}
+	owned := map[objectName]bool{}
+	for _, asset := range d.bundle.Assets() {
+		object, err := metadata(asset)
+		if err != nil {
+			return nil, err
+		}
+		owned[objectName{object.Kind, object.Name}] = true
+	}
+	return legacy.Leftovers(generations, func(kind, name string) bool {
+		return owned[objectName{kind, name}]
+	}), nil
+}
+
+// sync ends at the first error, because the bindings precede the roles that they name.
+func (r *leftoverRemoval) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+	wait, err := r.mustWait(ctx)
+	if err != nil {
+		return err
+	}
+	if wait {
+		syncCtx.Queue().AddAfter(syncCtx.QueueKey(), replacementPoll)
+		return nil
+	}
+	for ; len(r.pending) > 0; r.pending = r.pending[1:] {
+		if err := r.remove(ctx, syncCtx.Recorder(), r.pending[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mustWait returns true if the driver runs and needs the leftovers until the static resources
+// controllers have written the objects that replace them.
+func (r *leftoverRemoval) mustWait(ctx context.Context) (bool, error) {
+	if len(r.pending) == 0 || r.initialSyncs.done() {
+		return false, nil
+	}
+	return r.deployed(ctx)
+}
+
+// remove deletes an object, unless somebody changed it, or changed a binding that names it.
+func (r *leftoverRemoval) remove(
+	ctx context.Context, recorder events.Recorder, leftover legacy.Leftover,
+) error {
+	kind, name := leftover.GetKind(), leftover.GetName()
+	description := r.cluster.Name(leftover.Side, kind, leftover.GetNamespace(), name)
+	resource, _ := meta.UnsafeGuessKindToResource(leftover.GroupVersionKind())
+	client := r.cluster.Side(leftover.Side).Dynamic.
+		Resource(resource).Namespace(leftover.GetNamespace())
+	live, err := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s, which an earlier release left: %w", description, err)
+	}
+	if reason := r.reasonToKeep(leftover, live); reason != "" {
+		klog.FromContext(ctx).Info("Keeping an object of an earlier release", "object", description,
+			"reason", reason)
+		return nil
+	}
+	err = client.Delete(ctx, name, metav1.DeleteOptions{
+		// Somebody may change the object now.
+		Preconditions: &metav1.Preconditions{
+			UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion()),
+		},
+	})
+	resourcehelper.ReportDeleteEvent(recorder, live, err)
+	if err != nil {
+		return fmt.Errorf("deleting %s, which an earlier release left: %w", description, err)
+	}
+	return nil
+}
+
+// reasonToKeep returns why an object stays, or "".
+func (r *leftoverRemoval) reasonToKeep(
+	leftover legacy.Leftover, live *unstructured.Unstructured,
+) string {
+	if r.bound[objectName{live.GetKind(), live.GetName()}] {
+		return "a binding that names it was changed"
+	}
+	if leftover.Unchanged(live) {
+		return ""
+	}
+	role, _, _ := unstructured.NestedStringMap(live.Object, "roleRef") // roles have none
+	r.bound[objectName{role["kind"], role["name"]}] = true
+	return "it was changed"
+}

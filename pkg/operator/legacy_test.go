@@ -1,0 +1,331 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+const privilegedBinding, privilegedRole = "manila-controller-privileged-binding",
+	"manila-privileged-role"
+
+// legacyRun is the controller in a cluster that contains everything that earlier releases left.
+type legacyRun struct {
+	*driver
+	controller factory.Controller
+	client     *dynamicfake.FakeDynamicClient
+	leftovers  []legacy.Leftover
+}
+
+func newLegacyRun(t *testing.T) *legacyRun {
+	t.Helper()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	controller, err := d.legacyController("TestLegacyController")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, ok := d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient)
+	if !ok {
+		t.Fatal("the client is not a fake")
+	}
+	generations, err := d.generations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &legacyRun{driver: d, controller: controller, client: client}
+	for _, g := range generations {
+		for _, o := range g.Objects {
+			if r.get(t, o.Unstructured) == nil {
+				_, err := r.of(o.Unstructured).Create(t.Context(), o.Unstructured, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if r.leftovers, err = d.leftovers(); err != nil || len(r.leftovers) == 0 {
+		t.Fatalf("the leftovers are %v (%v)", r.leftovers, err)
+	}
+	r.client.ClearActions()
+	return r
+}
+
+func (r *legacyRun) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
+	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	return r.client.Resource(resource).Namespace(o.GetNamespace())
+}
+
+// get returns the object in the cluster, or nil.
+func (r *legacyRun) get(
+	t *testing.T, o *unstructured.Unstructured,
+) *unstructured.Unstructured {
+	t.Helper()
+	live, err := r.of(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return live
+}
+
+// change changes a field of a leftover.
+func (r *legacyRun) change(t *testing.T, name, field string, value any) {
+	t.Helper()
+	i := slices.IndexFunc(r.leftovers, func(l legacy.Leftover) bool { return l.GetName() == name })
+	live := r.get(t, r.leftovers[i].Unstructured)
+	live.Object[field] = value
+	_, err := r.of(live).Update(t.Context(), live, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.client.ClearActions()
+}
+
+// left returns the names of the leftovers in the cluster.
+func (r *legacyRun) left(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, l := range r.leftovers {
+		if r.get(t, l.Unstructured) != nil {
+			names = append(names, l.GetName())
+		}
+	}
+	return names
+}
+
+func (r *legacyRun) sync(t *testing.T) error {
+	t.Helper()
+	return r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events))
+}
+
+func (r *legacyRun) mustSync(t *testing.T) {
+	t.Helper()
+	if err := r.sync(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deletions returns the names of the objects in the requests to delete them.
+func (r *legacyRun) deletions() []string {
+	var names []string
+	for _, action := range r.client.Actions() {
+		if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
+			names = append(names, deletion.Name)
+		}
+	}
+	return names
+}
+
+func TestLegacyControllerDeletesOnlyLeftovers(t *testing.T) {
+	t.Parallel()
+	r := newLegacyRun(t)
+	r.mustSync(t)
+	if got := r.left(t); len(got) > 0 {
+		t.Errorf("the leftovers %q stay", got)
+	}
+	var want []string
+	for _, l := range r.leftovers {
+		want = append(want, l.GetName())
+	}
+	if diff := cmp.Diff(want, r.deletions()); diff != "" {
+		t.Errorf("deletions (-want +got):\n%s", diff)
+	}
+	recorder, ok := r.events.(events.InMemoryRecorder)
+	if !ok {
+		t.Fatal("the recorder is not a fake")
+	}
+	if sent := recorder.Events(); len(sent) != len(want) ||
+		sent[0].Reason != "ClusterRoleBindingDeleted" ||
+		!strings.Contains(sent[0].Message, privilegedBinding) {
+		t.Errorf("events are %v, want one for each deletion", sent)
+	}
+}
+
+func TestLegacyControllerChecksEachObjectOnce(t *testing.T) {
+	t.Parallel()
+	r := newLegacyRun(t)
+	r.change(t, privilegedBinding, "subjects", []any{})
+	r.mustSync(t)
+	r.client.ClearActions()
+	r.mustSync(t)
+	if got := r.client.Actions(); len(got) > 0 {
+		t.Errorf("the second sync sent %v", got)
+	}
+}
+
+func TestLegacyControllerKeepsChangedObjectsAndWhatTheyName(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		object, field string
+		value         any
+		want          []string
+	}{
+		"a role with other rules": {privilegedRole, "rules", []any{}, []string{privilegedRole}},
+		"a binding with other subjects": {
+			privilegedBinding, "subjects", []any{}, []string{privilegedBinding, privilegedRole},
+		},
+		"a binding to another role": {
+			privilegedBinding, "roleRef", map[string]any{"kind": "ClusterRole", "name": "other"},
+			[]string{privilegedBinding},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newLegacyRun(t)
+			r.change(t, test.object, test.field, test.value)
+			r.mustSync(t)
+			if diff := cmp.Diff(test.want, r.left(t)); diff != "" {
+				t.Errorf("leftovers that stay (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLegacyControllerDeletesBindingsBeforeTheirRoles(t *testing.T) {
+	t.Parallel()
+	r := newLegacyRun(t)
+	refused := true
+	r.client.PrependReactor("delete", "clusterrolebindings",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return refused, nil, errors.New("refused by a webhook")
+		})
+	err := r.sync(t)
+	want := "deleting ClusterRoleBinding " + privilegedBinding +
+		", which an earlier release left: refused by a webhook"
+	if err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if got := r.left(t); len(got) != len(r.leftovers) {
+		t.Errorf("only %q stay, while the API server refuses to delete bindings", got)
+	}
+	refused = false
+	r.mustSync(t)
+	if got := r.left(t); len(got) > 0 {
+		t.Errorf("the leftovers %q stay after a retry", got)
+	}
+}
+
+// Somebody may change an object between the read and the deletion.
+func TestLegacyControllerDeletesOnlyTheVersionThatItRead(t *testing.T) {
+	t.Parallel()
+	r := newLegacyRun(t)
+	r.change(t, privilegedBinding, "metadata", map[string]any{
+		"name": privilegedBinding, "uid": "the-uid", "resourceVersion": "7",
+	})
+	r.mustSync(t)
+	for _, action := range r.client.Actions() {
+		deletion, ok := action.(clienttesting.DeleteActionImpl)
+		if !ok || deletion.Name != privilegedBinding {
+			continue
+		}
+		only := deletion.DeleteOptions.Preconditions
+		if only == nil || *only.UID != "the-uid" || *only.ResourceVersion != "7" {
+			t.Errorf("the preconditions are %v", only)
+		}
+		return
+	}
+	t.Error("the binding was not deleted")
+}
+
+func TestLegacyControllerWaitsUntilTheOperatorIsManaged(t *testing.T) {
+	t.Parallel()
+	r := newLegacyRun(t)
+	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
+	r.mustSync(t)
+	if got := r.client.Actions(); len(got) > 0 {
+		t.Errorf("while Unmanaged the controller sent %v", got)
+	}
+	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Managed})
+	r.mustSync(t)
+	if got := r.left(t); len(got) > 0 {
+		t.Errorf("the leftovers %q stay", got)
+	}
+}
+
+// The pods of an earlier release use the leftovers.
+func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, deployed := range map[string]bool{"deployed": true, "not deployed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newLegacyRun(t)
+			if deployed {
+				r.deploy(t)
+			}
+			replace := r.initialSyncs.track(func(context.Context, factory.SyncContext) error { return nil })
+			r.mustSync(t)
+			if got := len(r.left(t)) > 0; got != deployed {
+				t.Errorf("before they are replaced, leftovers stay: %v, want %v", got, deployed)
+			}
+			if err := replace(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			r.mustSync(t)
+			if got := r.left(t); len(got) > 0 {
+				t.Errorf("the leftovers %q stay", got)
+			}
+		})
+	}
+}
+
+// deploy creates the Deployment of the driver.
+func (r *legacyRun) deploy(t *testing.T) {
+	t.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: operandNamespace, Name: "openstack-manila-csi-controllerplugin",
+	}}
+	_, err := r.cluster.Side(flavour.ControlPlane).Kube.AppsV1().Deployments(operandNamespace).
+		Create(t.Context(), deployment, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDriverWithoutEarlierReleasesNeedsNoLegacyController(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	d.Name = "new.csi.openstack.org"
+	for name, build := range map[string]func(string) (factory.Controller, error){
+		"conditions": d.staleConditions, "RBAC objects": d.legacyController,
+	} {
+		if controller, err := build("Test"); controller != nil || err != nil {
+			t.Errorf("there is a controller of %s (error %v)", name, err)
+		}
+	}
+}
+
+// Both flavours of csi-operator have a static resources controller for each side.
+func TestStaleConditionsDependOnTheFlavour(t *testing.T) {
+	t.Parallel()
+	const ours = "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded"
+	for f, want := range map[flavour.Flavour]bool{
+		flavour.Standalone: true, flavour.HyperShift: false,
+	} {
+		generations, err := assembled(t, f, plugins()...)[0].generations()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(legacy.StaleConditions(generations), ours); got != want {
+			t.Errorf("%s: %s is stale: %v, want %v", f, ours, got, want)
+		}
+	}
+}
