@@ -230,7 +230,7 @@ func (e *cinderEnv) mustRejectAll(configMap string, contents map[string]invalidC
 func (e *cinderEnv) mustReject(before driverState, texts ...string) {
 	e.t.Helper()
 	e.within(prompt, func() error { return e.reports(cinderDegraded, texts...) })
-	e.checkObjects(e.ctx()) // the condition must not contain the secret
+	e.checkDriverForSecrets()
 	e.must(e.hasOnlyDegraded(cinderDegraded))
 	e.awaitNoWrites()
 	e.expectNoWritesFor(time.Second)

@@ -97,7 +97,7 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 		e.setClouds([]byte(m.text))
 		want := outageCase{name: m.name, reason: "InvalidCredentials", message: m.message}
 		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, want) })
-		e.checkObjects(t.Context()) // the condition must not contain the secret
+		e.checkDriverForSecrets()
 		e.mustNotBeDeployed()
 	}
 	e.awaitNoWrites()

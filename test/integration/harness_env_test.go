@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -69,8 +71,9 @@ type env struct {
 	began auditMark
 	// files is the folder of the operator's files and log. It is removed with the cluster.
 	files paths.Dir
-	// secrets must not appear outside of Secrets.
-	secrets []string
+	// secrets must not appear outside of Secrets and the operator's files. proxyPasswords may appear
+	// where containers and operators read the URLs of proxies, too.
+	secrets, proxyPasswords []string
 	// client sends requests to the operator's HTTPS server.
 	client *http.Client
 	// scraper is the token of Prometheus, set by the first scrape.
@@ -95,6 +98,9 @@ func newEnv(t *testing.T, o options) *env {
 	e.must(e.reset(t.Context()))
 	if e.isHosted() {
 		e.awaitGuestKubeconfig()
+	}
+	if e.isHosted() {
+		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = opv1.TraceAll })
 	}
 	credentials := e.options.Cloud.Credentials
 	e.secrets = []string{credentials.Password, credentials.ApplicationCredentialSecret}

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -27,12 +28,17 @@ func newOperatorClient() *http.Client {
 
 // get sends a request to the operator's HTTPS server and returns the status and the body.
 func (e *env) get(path, token string) (int, string, error) {
+	return e.fetch(e.ctx(), path, token)
+}
+
+// fetch is get with another context.
+func (e *env) fetch(ctx context.Context, path, token string) (int, string, error) {
 	address, err := e.address()
 	if err != nil {
 		return 0, "", err
 	}
 	url := "https://" + address + path
-	request, err := http.NewRequestWithContext(e.ctx(), http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -49,19 +55,19 @@ func (e *env) get(path, token string) (int, string, error) {
 }
 
 // prometheusToken returns the token of the ServiceAccount with which Prometheus scrapes.
-func (e *env) prometheusToken() (string, error) {
+func (e *env) prometheusToken(ctx context.Context) (string, error) {
 	if e.scraper != "" {
 		return e.scraper, nil
 	}
 	const namespace, name = "openshift-monitoring", "prometheus-k8s"
 	accounts := e.guest.kube.CoreV1().ServiceAccounts(namespace)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := accounts.Create(e.ctx(), account, metav1.CreateOptions{})
+	_, err := accounts.Create(ctx, account, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", err
 	}
 	review := &authenticationv1.TokenRequest{}
-	token, err := accounts.CreateToken(e.ctx(), name, review, metav1.CreateOptions{})
+	token, err := accounts.CreateToken(ctx, name, review, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +78,7 @@ func (e *env) prometheusToken() (string, error) {
 // metric returns the sum of the samples of a metric whose labels contain all given texts, such as
 // `service="Manila"`.
 func (e *env) metric(name string, labels ...string) (float64, error) {
-	token, err := e.prometheusToken()
+	token, err := e.prometheusToken(e.ctx())
 	if err != nil {
 		return 0, err
 	}

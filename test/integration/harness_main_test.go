@@ -9,7 +9,9 @@
 // Every test starts with newEnv. It returns a cluster in the state in which
 // cluster-storage-operator leaves it, an OpenStack of its own and a running operator: Manila's,
 // standalone, unless the options say otherwise. When the test ends, newEnv's cleanup fails the test
-// if the operator crashed, wrote a secret into its log, or sent a request that RBAC refused.
+// if the operator crashed, if it sent a request that RBAC refused, or if a password, token or key is
+// in its log, its metrics, an audit log or any object but a Secret. Operators of hosted control
+// planes run with the highest log level.
 //
 // Tests run in parallel. newEnv waits until a cluster of the flavour is free, resets it, and
 // returns it to the pool when the test ends, so no two tests share a cluster. The flags -standalone

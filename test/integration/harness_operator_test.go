@@ -35,11 +35,12 @@ func (e *env) runner() operator.Runner {
 	}
 }
 
-// operatorArgs returns the arguments of the operator's Deployment, with paths of this machine.
+// operatorArgs returns the arguments of the operator's Deployment, with paths of this machine. In a
+// hosted control plane the operator logs as much as it can.
 func (e *env) operatorArgs() []string {
 	args := e.runner().Args()
 	if e.isHosted() {
-		args = append(args, "--cloud-ca-file="+e.caBundlePath())
+		args = append(args, "--cloud-ca-file="+e.caBundlePath(), "-v=10")
 	}
 	if e.options.PollInterval != 0 {
 		args = append(args, "--poll-interval="+e.options.PollInterval.String())

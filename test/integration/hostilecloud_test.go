@@ -74,12 +74,15 @@ func hostileAnswers() map[string]simulator.Answer {
 	}
 }
 
+// leakedToken is the token in the hostile responses to logins.
+const leakedToken = "leaked-token"
+
 // TestSurvivesHostileCloud checks that no response crashes the operator, makes it use much memory,
 // or changes the driver and its StorageClasses, and that a condition reports the problem.
 func TestSurvivesHostileCloud(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"gold", "silver"}})
-	e.secrets = append(e.secrets, "leaked-user", "leaked-word")
+	e.secrets = append(e.secrets, "leaked-user", "leaked-word", leakedToken)
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.awaitPolls(10)
@@ -118,7 +121,7 @@ func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 		if answer.Status == 0 {
 			answer.Status = http.StatusCreated
 		}
-		header := map[string]string{"X-Subject-Token": "leaked-token"}
+		header := map[string]string{"X-Subject-Token": leakedToken}
 		for name, value := range answer.Header {
 			header[name] = value
 		}

@@ -165,11 +165,11 @@ func podUser(w workload) int64 {
 func TestHyperShiftUsesProxyOfEachCluster(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{
-		"HTTP_PROXY":  "http://management:3128",
+		"HTTP_PROXY":  "http://user:leaked-by-management@management:3128",
 		"HTTPS_PROXY": "http://management:3129", "NO_PROXY": ".svc,127.0.0.1",
 	}
 	guests := map[string]string{
-		"HTTP_PROXY": "http://guest:3128", "HTTPS_PROXY": "http://guest:3129",
+		"HTTP_PROXY": "http://user:leaked-by-guest@guest:3128", "HTTPS_PROXY": "http://guest:3129",
 		"NO_PROXY": ".guest",
 	}
 	var environment []string
@@ -177,6 +177,7 @@ func TestHyperShiftUsesProxyOfEachCluster(t *testing.T) {
 		environment = append(environment, name+"="+value)
 	}
 	e := newHosted(t, manila(), options{Env: environment})
+	e.proxyPasswords = []string{"leaked-by-management", "leaked-by-guest"}
 	e.awaitAvailable()
 	e.must(e.hasProxies(own, nil))
 	e.awaitNoWrites()

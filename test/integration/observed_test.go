@@ -213,7 +213,8 @@ func (e *env) hasVerbosity(want string) error {
 	return err
 }
 
-// TestOperatorLogContainsNoBodies checks the highest log level. Bodies would contain Secrets.
+// TestOperatorLogContainsNoBodies writes a Secret at the highest log level. newEnv's cleanup checks
+// that the log contains no bodies of requests.
 func TestOperatorLogContainsNoBodies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -238,11 +239,6 @@ func TestOperatorLogContainsNoBodies(t *testing.T) {
 			})
 			e.delete(secrets(), operandNamespace, loginSecret)
 			e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
-			for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
-				if strings.Contains(e.log(), body) {
-					t.Errorf("the operator's log contains %q", body)
-				}
-			}
 		})
 	}
 }

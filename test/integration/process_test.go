@@ -150,7 +150,7 @@ type httpCheck struct {
 func (e *env) mustServeEndpoints(more ...httpCheck) {
 	e.t.Helper()
 	e.awaitAvailable()
-	prometheus, err := e.prometheusToken()
+	prometheus, err := e.prometheusToken(e.ctx())
 	e.must(err)
 	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
 		CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})

@@ -123,6 +123,13 @@ func (s *Simulator) RotateCredentials(rotation Rotation) {
 	}
 }
 
+// IssuedTokens returns the IDs of all tokens, including those that are expired or revoked.
+func (s *Simulator) IssuedTokens() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.issued)
+}
+
 // RevokeTokens revokes all tokens and returns the number of those that were valid.
 func (s *Simulator) RevokeTokens() int {
 	s.mu.Lock()

@@ -50,6 +50,21 @@ func TestLoginReturnsTokenAndCatalog(t *testing.T) {
 	}
 }
 
+func TestIssuedTokensIncludeRevokedOnes(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{})
+	var want []string
+	for range 2 {
+		provider, _, err := login(ctx, t, cloud, Clouds{})
+		must(t, err)
+		want = append(want, provider.Token())
+		cloud.RevokeTokens()
+	}
+	if diff := cmp.Diff(want, cloud.IssuedTokens()); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+}
+
 func TestWrongCredentialsAreRefused(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{})

@@ -66,6 +66,7 @@ func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 	_, _ = rand.Read(random[:])                                       // never fails
 	id := "gAAAAAB" + base64.RawURLEncoding.EncodeToString(random[:]) // like a Fernet token
 	s.tokens[id] = expiry
+	s.issued = append(s.issued, id)
 	answer := document(http.StatusCreated, map[string]any{"token": content})
 	answer.header["X-Subject-Token"] = []string{id}
 	return answer

@@ -25,6 +25,7 @@ type Simulator struct {
 	mu          sync.Mutex // protects the fields below
 	credentials Credentials
 	tokens      map[string]time.Time // expiry by ID
+	issued      []string             // IDs of all tokens, revoked ones included
 	removed     map[string]bool      // service types that the catalog omits
 	types       []ShareType
 	order       Order
