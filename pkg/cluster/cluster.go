@@ -104,7 +104,9 @@ type Options struct {
 	Namespaces          flavour.Namespaces
 	// Driver is the name of the ClusterCSIDriver.
 	Driver string
-	Clock  clock.PassiveClock
+	// ClusterID is the ID of a cluster without the objects of OpenShift, else "".
+	ClusterID string
+	Clock     clock.PassiveClock
 }
 
 // Connect creates clients and informers. It sends nothing.
@@ -125,6 +127,11 @@ func Connect(o Options) (*Cluster, error) {
 	}
 	c := New(o.Flavour, o.Namespaces, controlPlane, guestSide)
 	c.Config = guest.NewConfig(guestSide.Dynamic, c.guestSuffix())
+	if o.ClusterID != "" {
+		if c.Config, err = guest.NewStaticConfig(o.ClusterID); err != nil {
+			return nil, err
+		}
+	}
 	c.AddInformerFactory(c.Config)
 	return c, c.addOperatorClient(o)
 }

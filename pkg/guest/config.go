@@ -47,13 +47,40 @@ func NewConfig(client dynamic.Interface, suffix string) *Config {
 	}
 }
 
+// NewStaticConfig returns the Config of a Kubernetes cluster without the objects of OpenShift: an
+// Infrastructure with the cluster ID and a control plane of unknown size, and nothing else. It sends
+// no request.
+func NewStaticConfig(clusterID string) (*Config, error) {
+	if len(clusterID) > maxClusterID || !isClusterID.MatchString(clusterID) {
+		return nil, fmt.Errorf("flag --cluster-id is %s: use %s", quote(clusterID), clusterIDRule)
+	}
+	c := &Config{
+		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure),
+		APIServers:      newStaticLister("APIServer", checkAPIServer),
+		Proxies:         newStaticLister("Proxy", checkProxy),
+	}
+	infrastructure := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": ConfigName},
+		"status": map[string]any{
+			"infrastructureName":   clusterID,
+			"controlPlaneTopology": string(configv1.ExternalTopologyMode),
+		},
+	}}
+	return c, c.Infrastructures.store.Add(infrastructure)
+}
+
 // Start runs the informers until stop is closed.
-func (c *Config) Start(stop <-chan struct{}) { c.informers.Start(stop) }
+func (c *Config) Start(stop <-chan struct{}) {
+	if c.informers != nil {
+		c.informers.Start(stop)
+	}
+}
 
 // Lister lists the single object of a kind. It returns only the fields that operators use, and an
 // error if one of them is invalid.
 type Lister[T any] struct {
-	informer     cache.SharedIndexInformer
+	informer     factory.Informer
+	store        cache.Store
 	resource     schema.GroupVersionResource
 	kind, suffix string
 	check        func(*checks, *T) *T
@@ -63,11 +90,32 @@ func newLister[T any](
 	informers dynamicinformer.DynamicSharedInformerFactory, kind, suffix string,
 	check func(*checks, *T) *T,
 ) *Lister[T] {
-	resource, _ := meta.UnsafeGuessKindToResource(configv1.GroupVersion.WithKind(kind))
+	resource := resourceOf(kind)
 	informer := informers.ForResource(resource).Informer()
 	// Returns an error only for a running informer.
 	_ = informer.SetTransform(OnlyObject("", ConfigName, WithoutManagedFields))
-	return &Lister[T]{informer, resource, kind, suffix, check}
+	return &Lister[T]{informer, informer.GetStore(), resource, kind, suffix, check}
+}
+
+func newStaticLister[T any](kind string, check func(*checks, *T) *T) *Lister[T] {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	return &Lister[T]{unchanging{}, store, resourceOf(kind), kind, "", check}
+}
+
+func resourceOf(kind string) schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(configv1.GroupVersion.WithKind(kind))
+	return resource
+}
+
+// unchanging is the informer of objects that never change.
+type unchanging struct{}
+
+func (unchanging) HasSynced() bool { return true }
+
+func (unchanging) AddEventHandler(
+	cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
 }
 
 // Informer returns an informer that triggers syncs. It does not give access to the object.
@@ -75,7 +123,7 @@ func (k *Lister[T]) Informer() factory.Informer { return k.informer }
 
 // Get returns the object, decoded and checked.
 func (k *Lister[T]) Get(name string) (*T, error) {
-	obj, found, err := k.informer.GetStore().GetByKey(name)
+	obj, found, err := k.store.GetByKey(name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +160,10 @@ func (k *Lister[T]) decode(obj any) (*T, error) {
 	return checked, nil
 }
 
-const clusterIDField = "status.infrastructureName"
+const (
+	clusterIDField = "status.infrastructureName"
+	clusterIDRule  = "letters, digits, '-', '_' and '.', at most 253"
+)
 
 // ClusterID returns status.infrastructureName of Infrastructure. It returns an error if it is
 // empty.
@@ -132,8 +183,8 @@ func (c *Config) ClusterID() (string, error) {
 
 func checkInfrastructure(c *checks, given *configv1.Infrastructure) *configv1.Infrastructure {
 	if id := given.Status.InfrastructureName; id != "" {
-		c.pattern(clusterIDField, id, maxClusterID, clusterID, "set it to the infrastructure ID of the "+
-			"cluster: letters, digits, '-', '_' and '.', at most 253")
+		c.pattern(clusterIDField, id, maxClusterID, isClusterID,
+			"set it to the infrastructure ID of the cluster: "+clusterIDRule)
 	}
 	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxQuoted,
 		topology, "use HighlyAvailable, SingleReplica or External")

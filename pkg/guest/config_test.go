@@ -9,6 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	configv1 "github.com/openshift/api/config/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 func TestClusterIDMustNotBeEmpty(t *testing.T) {
@@ -110,6 +113,41 @@ func TestMissingConfigIsNotFound(t *testing.T) {
 	}
 	if list, err := config.Proxies.List(nil); err != nil || len(list) > 0 {
 		t.Errorf("got %v, %v; want no Proxy", list, err)
+	}
+}
+
+func TestStaticConfigContainsOnlyTheClusterID(t *testing.T) {
+	t.Parallel()
+	config, err := guest.NewStaticConfig("my-cluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Start(t.Context().Done())
+	if got, err := config.ClusterID(); err != nil || got != "my-cluster" {
+		t.Errorf("the cluster ID is %q, %v", got, err)
+	}
+	for _, informer := range []factory.Informer{
+		config.Infrastructures.Informer(), config.APIServers.Informer(), config.Proxies.Informer(),
+	} {
+		if _, err := informer.AddEventHandler(nil); err != nil || !informer.HasSynced() {
+			t.Errorf("an informer has not synced, or refuses a handler: %v", err)
+		}
+	}
+	if _, err := config.APIServers.Get("cluster"); !apierrors.IsNotFound(err) {
+		t.Errorf("reading the APIServer: %v", err)
+	}
+	if list, err := config.Proxies.List(nil); err != nil || len(list) > 0 {
+		t.Errorf("the Proxies are %v, %v", list, err)
+	}
+}
+
+func TestInvalidClusterIDOfStaticConfigIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "a b", "-a", "a\n--v=9", strings.Repeat("a", 254)} {
+		_, err := guest.NewStaticConfig(id)
+		if err == nil || !strings.Contains(err.Error(), "flag --cluster-id") {
+			t.Errorf("the error for %q is %v", id, err)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 var (
-	clusterID   = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	isClusterID = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	cipherSuite = regexp.MustCompile(`^TLS_[A-Z0-9_]{1,60}$`)
 	topology    = regexp.MustCompile(`^[A-Za-z]{0,40}$`)
 	objectName  = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$`)

@@ -73,18 +73,32 @@ func requireAntiAffinity(affinity *corev1.Affinity) {
 	anti.PreferredDuringSchedulingIgnoredDuringExecution = nil
 }
 
-// Proxy sets the variables in all containers. The control plane uses the proxy of the management
-// cluster, which is in the operator's environment; the observed proxy is for the guest cluster.
+// Proxy sets the variables in all containers of the Deployment. The control plane uses the proxy of
+// the management cluster, which is in the operator's environment; the observed proxy is for the
+// guest cluster.
 func Proxy(variables []corev1.EnvVar) Workload {
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		pod := &d.Spec.Template.Spec
-		for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
-			for i := range containers {
-				setEnv(&containers[i], variables)
-			}
-		}
+		setProxy(&d.Spec.Template.Spec, variables)
 		return nil
 	}}
+}
+
+// ProxyOnAllNodes is Proxy for the DaemonSet too, in a cluster that is not OpenShift.
+func ProxyOnAllNodes(variables []corev1.EnvVar) Workload {
+	w := Proxy(variables)
+	w.DaemonSet = func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
+		setProxy(&d.Spec.Template.Spec, variables)
+		return nil
+	}
+	return w
+}
+
+func setProxy(pod *corev1.PodSpec, variables []corev1.EnvVar) {
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			setEnv(&containers[i], variables)
+		}
+	}
 }
 
 func setEnv(c *corev1.Container, variables []corev1.EnvVar) {

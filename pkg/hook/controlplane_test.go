@@ -308,10 +308,18 @@ func TestProxySetsVariablesOnce(t *testing.T) {
 					{Name: "b", Env: slices.Clone(test.given)},
 				}
 			}
+			daemonSet := &appsv1.DaemonSet{}
+			daemonSet.Spec.Template = *d.Spec.Template.DeepCopy()
 			got := applied(t, hook.Proxy(test.variables), d)
 			again := applied(t, hook.Proxy(test.variables), got)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("repeated (-once +twice):\n%s", diff)
+			}
+			if err := hook.ProxyOnAllNodes(test.variables).DaemonSet(nil, daemonSet); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(got.Spec.Template, daemonSet.Spec.Template); diff != "" {
+				t.Errorf("pods (-Deployment +DaemonSet):\n%s", diff)
 			}
 			for _, c := range slices.Concat(got.Spec.Template.Spec.InitContainers,
 				got.Spec.Template.Spec.Containers) {

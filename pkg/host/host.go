@@ -42,6 +42,8 @@ type Options struct {
 	// management cluster does not let an operator do so there. Events about the Lease are in the
 	// cluster of the Lease.
 	Served *rest.Config
+	// NotOpenShift prevents requests for objects of OpenShift.
+	NotOpenShift bool
 	// EventNamespace is the namespace of events in the served cluster.
 	EventNamespace string
 	// Operator configures serving and leader election.

@@ -91,7 +91,8 @@ func (o Options) election(ctx context.Context) (leaderelection.LeaderElectionCon
 	given := o.Operator.LeaderElection
 	settings := electionconfig.LeaderElectionDefaulting(given, o.Namespace, o.Name+"-lock")
 	if given.LeaseDuration.Duration == 0 && given.RenewDeadline.Duration == 0 &&
-		given.RetryPeriod.Duration == 0 && o.Served == o.Config && o.isSingleReplica(ctx) {
+		given.RetryPeriod.Duration == 0 && o.Served == o.Config && !o.NotOpenShift &&
+		o.isSingleReplica(ctx) {
 		settings = electionconfig.LeaderElectionSNOConfig(settings)
 	}
 	client := rest.CopyConfig(o.Config)

@@ -120,6 +120,7 @@ func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 	given := configv1.LeaderElection{LeaseDuration: metav1.Duration{Duration: 200 * time.Second}}
 	for name, tt := range map[string]struct {
 		infrastructure string
+		notOpenShift   bool
 		given          configv1.LeaderElection
 		want           []time.Duration
 	}{
@@ -130,6 +131,10 @@ func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 		"single replica": {
 			infrastructure: single,
 			want:           []time.Duration{270 * time.Second, 240 * time.Second, 60 * time.Second},
+		},
+		"not OpenShift": {
+			infrastructure: single, notOpenShift: true,
+			want: []time.Duration{137 * time.Second, 107 * time.Second, 26 * time.Second},
 		},
 		"given": {
 			infrastructure: single,
@@ -142,7 +147,7 @@ func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 			server := newAPIServer(t)
 			server.infrastructure = tt.infrastructure
 			o := server.options()
-			o.Operator.LeaderElection = tt.given
+			o.Operator.LeaderElection, o.NotOpenShift = tt.given, tt.notOpenShift
 			got, err := o.election(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -85,6 +85,7 @@ func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 	connected, err := cluster.Connect(cluster.Options{
 		ControlPlane: process.Config, Guest: process.Served, Clock: process.Clock,
 		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: string(o.drivers[0].Name),
+		ClusterID: o.settings.ClusterID,
 	})
 	if err != nil {
 		return nil, err

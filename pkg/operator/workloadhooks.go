@@ -28,7 +28,7 @@ func (d *driver) controllerHooks(
 // nodeHooks returns the hooks of the DaemonSet. On HyperShift the guest cluster does not contain
 // the certificates.
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
-	hooks := append([]hook.Workload{hook.ObservedProxy()}, d.trustedCAHooks(flavour.Guest)...)
+	hooks := append([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest)...)
 	if d.cluster.Flavour == flavour.Standalone {
 		certificates, err := d.certificateHooks()
 		if err != nil {
@@ -52,7 +52,16 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
 		}
 	}
-	return []hook.Workload{hook.Topology(d.cluster), hook.ObservedProxy()}
+	return []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
+}
+
+// proxyHook returns the hook for the proxy of the cluster. If the cluster is not OpenShift, pods use
+// the proxy of the operator.
+func (d *driver) proxyHook() hook.Workload {
+	if d.settings.ClusterID != "" {
+		return hook.ProxyOnAllNodes(d.settings.Proxy)
+	}
+	return hook.ObservedProxy()
 }
 
 func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
@@ -63,12 +72,15 @@ func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 }
 
 // certificateHooks returns the hooks that roll out pods when a certificate of a metrics endpoint
-// changes: the pods read it only when they start.
+// changes: the pods read it only when they start. Only OpenShift creates these certificates.
 func (d *driver) certificateHooks() ([]hook.Workload, error) {
 	certificates, err := d.servingCertificates()
 	var hooks []hook.Workload
 	for _, secret := range certificates {
 		hooks = append(hooks, hook.SecretHash(d.cluster, flavour.ControlPlane, secret))
+		if d.settings.ClusterID != "" {
+			hooks = append(hooks, hook.OptionalCertificate(d.cluster, secret))
+		}
 	}
 	return hooks, err
 }

@@ -66,6 +66,9 @@ type Settings struct {
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
+	// ClusterID is the ID of a cluster without the objects of OpenShift. "" means OpenShift, where the
+	// operator reads the ID.
+	ClusterID string
 	// Images contains the images by the first of the variables that Load received for each.
 	Images map[string]string
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
@@ -110,6 +113,9 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"so that the restarted operator reads it. May be repeated.")
 	set.StringVar(&f.settings.GuestKubeconfig, "guest-kubeconfig", "",
 		"Path of the kubeconfig of the guest cluster. Selects the hypershift flavour.")
+	set.StringVar(&f.settings.ClusterID, "cluster-id", "", "ID of a Kubernetes cluster that is not "+
+		"OpenShift, which marks its volumes in OpenStack. The operator then reads no object of "+
+		"config.openshift.io.")
 	set.DurationVar(&f.settings.PollInterval, "poll-interval", defaultPollInterval,
 		"Interval between two probes of OpenStack, from 100ms to 1m.")
 	set.DurationVar(&f.settings.CloudGracePeriod, "cloud-grace-period", defaultGracePeriod,
@@ -136,6 +142,10 @@ func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Se
 	s.Flavour, s.RestartOn = f.Flavour(), l.restartOn
 	s.Namespace = l.namespace(s.Namespace)
 	l.kubeconfigs(s.Kubeconfig, s.GuestKubeconfig)
+	if s.ClusterID != "" && s.GuestKubeconfig != "" {
+		l.fault("flags --cluster-id and --guest-kubeconfig exclude each other: " +
+			"a guest cluster has an ID already")
+	}
 	s.Images = l.images(images)
 	s.ReleaseVersion = l.env(envReleaseVersion, "")
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()

@@ -119,7 +119,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
 		"--poll-interval=2m", "--cloud-grace-period=-1s", "--credentials-wait=11m",
 		"--kubeconfig=/nowhere",
-		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t,
+		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--cluster-id=a", "--config="+file(t,
 			"\tno yaml"), "--listen=nonsense")
 	if err == nil {
 		t.Fatal("no error")
@@ -133,6 +133,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"A_IMAGE or B_IMAGE is missing", `--listen is "nonsense"`,
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--credentials-wait is 11m0s",
 		"--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+		"--cluster-id and --guest-kubeconfig exclude each other",
 	} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("the error does not say %q: %v", fault, err)
