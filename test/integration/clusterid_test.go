@@ -1,0 +1,84 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestClusterIDReplacesTheObjectsOfOpenShift starts the operators as in a cluster that is not
+// OpenShift: nothing creates serving certificates, and nodes have no master label.
+func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects() {
+		t.Run(s.Driver, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, options{
+				Subject: s,
+				Args:    []string{"--cluster-id=my-cluster"},
+				Env:     []string{"HTTPS_PROXY=http://proxy.example.com:3128", "NO_PROXY=*"},
+			})
+			e.awaitAvailable()
+			e.expectNone("the operator reads objects of OpenShift", e.requests(e.began,
+				func(r request) bool { return strings.Contains(r.URI, "/apis/config.openshift.io/") }))
+			deployment, err := e.deployment()
+			e.must(err)
+			if selector := deployment.Spec.Template.Spec.NodeSelector; len(selector) > 0 {
+				t.Errorf("the node selector is %v, want none", selector)
+			}
+			e.must(e.usesClusterID(deployment.Spec.Template.Spec, "my-cluster"))
+			e.must(e.eachContainer(func(_ workload, c corev1.Container) error {
+				proxy := corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://proxy.example.com:3128"}
+				if !slices.Contains(c.Env, proxy) {
+					return fmt.Errorf("container %s has no proxy", c.Name)
+				}
+				return nil
+			}))
+			e.checkCertificate()
+		})
+	}
+}
+
+func (e *env) usesClusterID(pod corev1.PodSpec, id string) error {
+	for _, c := range pod.Containers {
+		for _, arg := range c.Args {
+			flag, value, _ := strings.Cut(arg, "=")
+			if (flag == "--cluster-id" || flag == "--cluster") && value == id {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("no container has the cluster ID %s", id)
+}
+
+// checkCertificate checks that pods mount the serving certificate as soon as it exists.
+func (e *env) checkCertificate() {
+	e.t.Helper()
+	mounts := func() (bool, error) {
+		deployment, err := e.deployment()
+		if err != nil {
+			return false, err
+		}
+		pod := deployment.Spec.Template.Spec
+		return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Secret.SecretName == e.subject.certificate
+		}), nil
+	}
+	if mounted, err := mounts(); err != nil || mounted {
+		e.t.Fatalf("pods mount a Secret that does not exist (%v)", err)
+	}
+	e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, e.subject.certificate,
+		map[string][]byte{"tls.crt": []byte("certificate"), "tls.key": []byte("key")}))
+	e.eventually(prompt, func() error {
+		mounted, err := mounts()
+		if err == nil && !mounted {
+			err = fmt.Errorf("pods do not mount Secret %s", e.subject.certificate)
+		}
+		return err
+	})
+}
