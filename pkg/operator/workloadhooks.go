@@ -55,8 +55,8 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 	return []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
 }
 
-// proxyHook returns the hook for the proxy of the cluster. If the cluster is not OpenShift, pods use
-// the proxy of the operator.
+// proxyHook returns the hook for the proxy of the cluster. If the cluster is not OpenShift, pods
+// use the proxy of the operator.
 func (d *driver) proxyHook() hook.Workload {
 	if d.settings.ClusterID != "" {
 		return hook.ProxyOnAllNodes(d.settings.Proxy)
