@@ -58,6 +58,10 @@ run: build k8s ## Run operators on a local control plane with a simulated OpenSt
 update: ## Regenerate the checked-in assets
 	hack/update.sh
 
+.PHONY: bundle
+bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
+	@ls -d assets/drivers/*/generated/standalone/olm
+
 .PHONY: new-driver
 new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
 	go run -buildvcs=false ./hack/new-driver '$(NAME)'

@@ -23,7 +23,7 @@ func newKinds() (runtime.Decoder, error) {
 	for _, add := range []func(*runtime.Scheme) error{
 		appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, storagev1.AddToScheme, snapshotv1.AddToScheme, operatorv1.Install,
-		addServiceMonitor, addCredentialsRequest,
+		addServiceMonitor, addCredentialsRequest, addClusterServiceVersion,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering the kinds of assets: %w", err)

@@ -48,7 +48,7 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 		func() error { return i.addFiles(installPart, part.changes) },
 		func() error { return i.applyFlavour(installPart, part.changes) },
 		func() error { return i.applyPatches(installPart, part.changes) },
-		i.addImages, i.addGrants, i.checkOperator,
+		i.addImages, i.addGrants, i.checkOperator, i.completeServiceVersion,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -147,26 +147,45 @@ func (i *installation) checkOperator() error {
 	return checkImages(workload)
 }
 
-// manifests returns the files: one folder for each cluster, with a kustomization.
+// sorted returns the objects in the order to apply them.
+func (i *installation) sorted() []*asset {
+	return slices.SortedFunc(maps.Values(i.assets), applyOrder)
+}
+
+// manifests returns the files: one folder for each cluster, with a kustomization, and the OLM
+// bundle.
 func (i *installation) manifests() (map[string][]byte, error) {
-	files := map[string][]byte{}
+	files, err := i.olmBundle()
+	if err != nil {
+		return nil, err
+	}
+	if files == nil {
+		files = map[string][]byte{}
+	}
 	resources := map[string][]string{}
-	for _, asset := range slices.SortedFunc(maps.Values(i.assets), applyOrder) {
+	for _, asset := range i.sorted() {
+		if _, forOLM := asset.object.(*clusterServiceVersion); forOLM {
+			continue
+		}
 		folder := i.installFolder(asset.Side)
 		files[path.Join(folder, asset.Name)] = asset.withHeader(i.driver.file)
 		resources[folder] = append(resources[folder], asset.Name)
 	}
 	var errs []error
 	for folder, names := range resources {
-		text, err := yaml.Marshal(map[string]any{
-			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names,
-		})
+		text, err := yaml.Marshal(newKustomization(names...))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("encoding kustomization: %w", err))
 		}
 		files[path.Join(folder, "kustomization.yaml")] = append([]byte(generatedHeader), text...)
 	}
 	return files, errors.Join(errs...)
+}
+
+func newKustomization(resources ...string) map[string]any {
+	return map[string]any{
+		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources,
+	}
 }
 
 const generatedHeader = "# Generated; do not edit, run `make update`.\n"

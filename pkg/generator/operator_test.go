@@ -60,6 +60,21 @@ func operatorMistakes() map[string]mistake {
 			want: one + `:16: operator.name: Invalid value: "One": ` +
 				validation.IsDNS1123Label("One")[0],
 		},
+		"ClusterServiceVersion without a Deployment": {
+			edits: withOperator(
+				edit{
+					"base/layer.yaml", "  - {file: operator/deployment.yaml, side: controlPlane}\n",
+					"  - {file: operator/deployment.yaml, side: controlPlane, only: [hypershift]}\n" +
+						"  - {file: operator/csv.yaml, side: controlPlane, only: [standalone]}\n",
+				},
+				edit{
+					"base/operator/csv.yaml", "",
+					"apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n" +
+						"metadata: {name: a}\nspec: {version: 1.0.0}\n",
+				},
+			),
+			want: `base/layer.yaml:10: "csv.yaml" needs the operator's Deployment in this flavour`,
+		},
 		"operator without credentials": {
 			edits: withOperator(edit{one, "  credentials: one\n", ""}),
 			want:  one + ":15: operator.credentials: Required value",

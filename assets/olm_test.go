@@ -1,0 +1,257 @@
+package assets_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// olmBundle is a folder with the OLM bundle of an operator.
+type olmBundle struct {
+	fs.FS
+	manifests installation
+	strategy  olmStrategy
+}
+
+// olmStrategy is the field spec.install.spec of a ClusterServiceVersion.
+type olmStrategy struct {
+	Deployments []struct {
+		Name string         `json:"name"`
+		Spec map[string]any `json:"spec"`
+	} `json:"deployments"`
+	Permissions        []olmPermissions `json:"permissions"`
+	ClusterPermissions []olmPermissions `json:"clusterPermissions"`
+}
+
+type olmPermissions struct {
+	ServiceAccountName string              `json:"serviceAccountName"`
+	Rules              []rbacv1.PolicyRule `json:"rules"`
+}
+
+// eachOLMBundle runs a test for the operator of each leading driver.
+func eachOLMBundle(t *testing.T, test func(t *testing.T, i installation, b olmBundle)) {
+	t.Helper()
+	for driver, fsys := range drivers(t) {
+		if companionOf(t, fsys) != "" {
+			continue
+		}
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			folder := bundle.Folder(flavour.Standalone)
+			sub, err := fs.Sub(fsys, path.Join(folder, "olm"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := olmBundle{FS: sub, manifests: readInstallation(t, sub, "manifests")}
+			strategy, _, err := unstructured.NestedMap(
+				b.manifests["ClusterServiceVersion"][0].Object, "spec", "install", "spec")
+			if err != nil {
+				t.Fatal(err)
+			}
+			convert(t, &unstructured.Unstructured{Object: strategy}, &b.strategy)
+			test(t, readInstallation(t, fsys, path.Join(folder, "operator")), b)
+		})
+	}
+}
+
+// read decodes a file of the bundle.
+func (b olmBundle) read(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := fs.ReadFile(b, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// OLM creates the Deployment, the ServiceAccount and the permissions of the ClusterServiceVersion,
+// and the other manifests of the bundle, in the namespace of the operator. The administrator
+// applies the prerequisites.
+func TestOLMInstallsWhatTheKustomizationInstalls(t *testing.T) {
+	t.Parallel()
+	eachOLMBundle(t, func(t *testing.T, i installation, b olmBundle) {
+		byOLM := b.prerequisites(t, i)
+		for kind, objects := range b.manifests {
+			if kind != "ClusterServiceVersion" {
+				byOLM[kind] = append(byOLM[kind], objects...)
+			}
+		}
+		b.install(byOLM, i["Deployment"][0].GetNamespace())
+		if diff := cmp.Diff(effects(t, i), effects(t, byOLM)); diff != "" {
+			t.Errorf("the bundle differs (-kustomization +bundle):\n%s", diff)
+		}
+	})
+}
+
+// prerequisites returns the manifests of an installation that the kustomization of the
+// prerequisites keeps.
+func (b olmBundle) prerequisites(t *testing.T, i installation) installation {
+	t.Helper()
+	var kustomization struct {
+		Resources []string
+		Patches   []struct{ Patch string }
+	}
+	b.read(t, "prerequisites/kustomization.yaml", &kustomization)
+	if diff := cmp.Diff([]string{"../../operator"}, kustomization.Resources); diff != "" {
+		t.Errorf("resources of the prerequisites (-want +got):\n%s", diff)
+	}
+	kept := maps.Clone(i)
+	delete(kept, "Kustomization")
+	for _, entry := range kustomization.Patches {
+		deleted := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(entry.Patch), &deleted.Object); err != nil {
+			t.Fatal(err)
+		}
+		kind := deleted.GetKind()
+		before := len(kept[kind])
+		kept[kind] = slices.DeleteFunc(slices.Clone(kept[kind]), func(o *unstructured.Unstructured) bool {
+			return deleted.Object["$patch"] == "delete" && name(o) == name(deleted)
+		})
+		if len(kept[kind]) != before-1 {
+			t.Errorf("a patch of the prerequisites deletes no object: %s", entry.Patch)
+		}
+	}
+	return kept
+}
+
+// install adds the objects that OLM creates from the ClusterServiceVersion.
+func (b olmBundle) install(into installation, namespace string) {
+	add := func(kind, namespace, name string, fields map[string]any) {
+		object := &unstructured.Unstructured{Object: fields}
+		object.SetKind(kind)
+		object.SetNamespace(namespace)
+		object.SetName(name)
+		into[kind] = append(into[kind], object)
+	}
+	for _, deployment := range b.strategy.Deployments {
+		add("Deployment", namespace, deployment.Name, map[string]any{"spec": deployment.Spec})
+	}
+	accounts := map[string]bool{}
+	grant := func(prefix, namespace string, all []olmPermissions) {
+		for n, permissions := range all {
+			account, name := permissions.ServiceAccountName, fmt.Sprintf("olm-%d", n)
+			accounts[account] = true
+			add(prefix+"Role", namespace, name, map[string]any{"rules": permissions.Rules})
+			add(prefix+"RoleBinding", namespace, name, map[string]any{
+				"roleRef":  map[string]any{"kind": prefix + "Role", "name": name},
+				"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": account}},
+			})
+		}
+	}
+	grant("", namespace, b.strategy.Permissions)
+	grant("Cluster", "", b.strategy.ClusterPermissions)
+	for account := range accounts {
+		add("ServiceAccount", namespace, account, map[string]any{})
+	}
+}
+
+// effects returns what an installation creates: the content of each object, but only the spec of
+// Deployments and only the names of ServiceAccounts, and instead of Roles the rules in each
+// namespace. The names of Roles do not matter.
+func effects(t *testing.T, i installation) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for kind, objects := range i {
+		for _, object := range objects {
+			switch kind {
+			case "Kustomization", "Role", "ClusterRole":
+			case "RoleBinding", "ClusterRoleBinding":
+				where := "permissions in " + object.GetNamespace()
+				rules, _ := all[where].([]string)
+				all[where] = append(rules, i.granted(t, object)...)
+				slices.Sort(all[where].([]string))
+			case "Deployment":
+				all[kind+" "+name(object)] = object.Object["spec"]
+			case "ServiceAccount":
+				all[kind+" "+name(object)] = true
+			default:
+				all[kind+" "+name(object)] = object.Object
+			}
+		}
+	}
+	return all
+}
+
+// granted returns the rules of the Role that a binding binds to the ServiceAccount of the operator.
+func (i installation) granted(t *testing.T, object *unstructured.Unstructured) []string {
+	t.Helper()
+	var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
+	convert(t, object, &binding)
+	account := i["ServiceAccount"][0].GetName()
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account {
+		t.Errorf("%s binds %v, not ServiceAccount %s", object.GetName(), binding.Subjects, account)
+	}
+	rules, found := i.rules(t, binding.RoleRef.Kind)[binding.Namespace+"/"+binding.RoleRef.Name]
+	if !found {
+		return []string{"those of " + binding.RoleRef.Name}
+	}
+	var texts []string
+	for _, rule := range rules {
+		text, err := json.Marshal(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+func name(object *unstructured.Unstructured) string {
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// TestOLMCanInstallTheBundles checks rules of the bundle format registry+v1.
+func TestOLMCanInstallTheBundles(t *testing.T) {
+	t.Parallel()
+	eachOLMBundle(t, func(t *testing.T, i installation, b olmBundle) {
+		// OLM accepts more kinds, but not all that operators need.
+		supported := []string{"ClusterServiceVersion", "ConfigMap", "Service"}
+		if got := slices.Sorted(maps.Keys(b.manifests)); !slices.Equal(got, supported) {
+			t.Errorf("the bundle contains the kinds %q, not %q", got, supported)
+		}
+		version := b.manifests["ClusterServiceVersion"][0]
+		spec, _, err := unstructured.NestedMap(version.Object, "spec")
+		if err != nil {
+			t.Fatal(err)
+		}
+		operator := i["Deployment"][0].GetName()
+		if want := fmt.Sprintf("%s.v%s", operator, spec["version"]); version.GetName() != want {
+			t.Errorf("the ClusterServiceVersion is %q, not %q", version.GetName(), want)
+		}
+		var metadata struct{ Annotations map[string]string }
+		b.read(t, "metadata/annotations.yaml", &metadata)
+		const prefix = "operators.operatorframework.io.bundle."
+		if diff := cmp.Diff(map[string]string{
+			prefix + "mediatype.v1": "registry+v1",
+			prefix + "manifests.v1": "manifests/", prefix + "metadata.v1": "metadata/",
+			prefix + "package.v1": operator, prefix + "channels.v1": "alpha",
+			prefix + "channel.default.v1": "alpha",
+		}, metadata.Annotations); diff != "" {
+			t.Errorf("annotations (-want +got):\n%s", diff)
+		}
+		dockerfile, err := fs.ReadFile(b, "bundle.Dockerfile")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range metadata.Annotations {
+			if !strings.Contains(string(dockerfile), "LABEL "+key+"="+value+"\n") {
+				t.Errorf("the Dockerfile does not set the label %s=%s", key, value)
+			}
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package generator
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/yaml"
+)
+
+// The folders of the OLM bundle, beside the manifests that install the operator without OLM.
+const (
+	olmFolder        = "olm"
+	olmManifests     = olmFolder + "/manifests"
+	olmMetadata      = olmFolder + "/metadata"
+	olmPrerequisites = olmFolder + "/prerequisites"
+)
+
+// serviceVersion returns the description of the operator for OLM, or nil if no layer adds one.
+func (i *installation) serviceVersion() (*asset, *clusterServiceVersion) {
+	for _, asset := range i.assets {
+		if v, ok := asset.object.(*clusterServiceVersion); ok {
+			return asset, v
+		}
+	}
+	return nil, nil
+}
+
+// completeServiceVersion adds the Deployment, the permissions that OLM can grant, and the images.
+func (i *installation) completeServiceVersion() error {
+	target, content := i.serviceVersion()
+	if target == nil {
+		return nil
+	}
+	deployment := i.deployment()
+	if deployment == nil {
+		return errorAt(target.at, "%q needs the operator's Deployment in this flavour", target.Name)
+	}
+	name := i.part.Name + ".v" + content.Spec.Version
+	errs := []error{
+		i.appendTo(target, target.layers[0], "/metadata/name", name),
+		i.appendTo(target, deployment.layers[0], "/spec/relatedImages", relatedImages(deployment)),
+		i.extract(deployment, "spec", target, "deployments", map[string]any{"name": i.part.Name}),
+	}
+	account := map[string]any{"serviceAccountName": podTemplate(deployment).Spec.ServiceAccountName}
+	for _, role := range i.sorted() {
+		lists := map[string]string{"ClusterRole": "clusterPermissions", "Role": "permissions"}
+		if list := lists[role.kind()]; list != "" && i.inServiceVersion(role) {
+			errs = append(errs, i.extract(role, "rules", target, list, account))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// extract adds a field of an object, and the other fields of its entry, to a list of the
+// ClusterServiceVersion.
+func (i *installation) extract(
+	from *asset, field string, target *asset, list string, entry map[string]any,
+) error {
+	var object map[string]any
+	if err := yaml.Unmarshal(from.Data, &object); err != nil {
+		return errorAt(from.at, "decoding %q: %w", from.Name, err)
+	}
+	entry = maps.Clone(entry)
+	entry[field] = object[field]
+	return i.appendTo(target, from.layers[0], "/spec/install/spec/"+list+"/-", entry)
+}
+
+// relatedImages returns the images of the operator and of its operands, for mirrors.
+func relatedImages(deployment *asset) []any {
+	var images []any
+	for _, container := range podTemplate(deployment).Spec.Containers {
+		images = append(images, map[string]any{"name": container.Name, "image": container.Image})
+		for _, variable := range container.Env {
+			if name, isImage := strings.CutSuffix(variable.Name, "_IMAGE"); isImage {
+				name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+				images = append(images, map[string]any{"name": name, "image": variable.Value})
+			}
+		}
+	}
+	return images
+}
+
+// inServiceVersion returns whether OLM creates an object from the ClusterServiceVersion.
+func (i *installation) inServiceVersion(a *asset) bool {
+	switch a.kind() {
+	case "ClusterRole", "ClusterRoleBinding":
+		return true
+	case "Deployment", "ServiceAccount", "Role", "RoleBinding":
+		return i.besideOperator(a)
+	}
+	return false
+}
+
+// inManifests returns whether OLM creates an object from its manifest in the bundle. OLM supports
+// few kinds, and creates all of them in the namespace of the operator.
+func (i *installation) inManifests(a *asset) bool {
+	return (a.kind() == "ConfigMap" || a.kind() == "Service") && i.besideOperator(a)
+}
+
+// besideOperator returns whether an object is in the namespace of the operator.
+func (i *installation) besideOperator(a *asset) bool {
+	object, err := meta.Accessor(a.object)
+	return err == nil && object.GetNamespace() == i.namespaces().Operator
+}
+
+// olmBundle returns the files of the OLM bundle, and a kustomization of the objects that OLM cannot
+// create.
+func (i *installation) olmBundle() (map[string][]byte, error) {
+	version, content := i.serviceVersion()
+	if version == nil {
+		return nil, nil
+	}
+	files := map[string][]byte{}
+	var omitted []*asset
+	for _, asset := range i.sorted() {
+		switch {
+		case asset == version, i.inManifests(asset):
+			files[path.Join(olmManifests, asset.Name)] = asset.withHeader(i.driver.file)
+		case !i.inServiceVersion(asset):
+			continue
+		}
+		if asset != version {
+			omitted = append(omitted, asset)
+		}
+	}
+	annotations := i.olmAnnotations(content.Spec.Maturity)
+	files[path.Join(olmFolder, "bundle.Dockerfile")] = olmDockerfile(annotations)
+	var errs []error
+	encode := func(folder, file string, object map[string]any) {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("encoding %s: %w", file, err))
+		}
+		files[path.Join(folder, file)] = append([]byte(generatedHeader), text...)
+	}
+	encode(olmMetadata, "annotations.yaml", map[string]any{"annotations": annotations})
+	without, err := kustomizationWithout(omitted)
+	encode(olmPrerequisites, "kustomization.yaml", without)
+	return files, errors.Join(append(errs, err)...)
+}
+
+// olmAnnotations describe a bundle for OLM. The channel has the name of the maturity.
+func (i *installation) olmAnnotations(channel string) map[string]string {
+	annotations := map[string]string{}
+	for name, value := range map[string]string{
+		"mediatype":       "registry+v1",
+		"manifests":       "manifests/",
+		"metadata":        "metadata/",
+		"package":         i.part.Name,
+		"channels":        channel,
+		"channel.default": channel,
+	} {
+		annotations["operators.operatorframework.io.bundle."+name+".v1"] = value
+	}
+	return annotations
+}
+
+// olmDockerfile returns the Dockerfile of a bundle; the folder of the bundle is its context.
+func olmDockerfile(labels map[string]string) []byte {
+	text := generatedHeader + "FROM scratch\n"
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		text += fmt.Sprintf("LABEL %s=%s\n", label, labels[label])
+	}
+	return []byte(text + "COPY manifests /manifests/\nCOPY metadata /metadata/\n")
+}
+
+// kustomizationWithout returns a kustomization of the manifests that install the operator without
+// OLM, except some.
+func kustomizationWithout(omitted []*asset) (map[string]any, error) {
+	patches := make([]map[string]string, 0, len(omitted))
+	for _, asset := range omitted {
+		object, err := meta.Accessor(asset.object)
+		if err != nil {
+			return nil, errorAt(asset.at, "%q is no object: %w", asset.Name, err)
+		}
+		version, kind := asset.object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		name := map[string]any{"name": object.GetName()}
+		if object.GetNamespace() != "" {
+			name["namespace"] = object.GetNamespace()
+		}
+		text, err := yaml.Marshal(map[string]any{
+			"$patch": "delete", "apiVersion": version, "kind": kind, "metadata": name,
+		})
+		if err != nil {
+			return nil, errorAt(asset.at, "encoding the patch of %q: %w", asset.Name, err)
+		}
+		patches = append(patches, map[string]string{"patch": string(text)})
+	}
+	kustomization := newKustomization("../../" + installPart)
+	kustomization["patches"] = patches
+	return kustomization, nil
+}

@@ -1,0 +1,67 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// The Operator Lifecycle Manager (OLM) creates the objects that the kustomization beside its bundle
+// leaves out. Package assets compares both with the manifests that install an operator without OLM.
+func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
+	t.Parallel()
+	folders, err := filepath.Glob("../../assets/drivers/*/generated/standalone/olm/prerequisites")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no OLM bundles: %v", err)
+	}
+	for _, folder := range folders {
+		manifests, err := filepath.Glob(filepath.Join(folder, "../../operator/*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fromOLM := []string{
+			"ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "Service", "ServiceAccount",
+		}
+		kinds := kustomize(t, folder)
+		for _, kind := range fromOLM {
+			if slices.Contains(kinds, kind) {
+				t.Errorf("%s contains a %s", folder, kind)
+			}
+		}
+		if len(kinds) == 0 || len(kinds) >= len(manifests)-len(fromOLM) {
+			t.Errorf("%s contains %d of %d manifests: %q", folder, len(kinds), len(manifests), kinds)
+		}
+	}
+}
+
+// kustomize returns the kind of each object that `kubectl kustomize` prints for a folder.
+func kustomize(t *testing.T, folder string) []string {
+	t.Helper()
+	program := filepath.Join(shared.kubernetes, "kubectl")
+	cmd := exec.CommandContext(t.Context(), program, "kustomize", folder)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
+	}
+	var kinds []string
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(output), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return kinds
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, object.GetKind())
+	}
+}
