@@ -9,7 +9,7 @@
 // Every test starts with newEnv. It returns a cluster in the state in which
 // cluster-storage-operator leaves it, an OpenStack of its own and a running operator: Manila's,
 // standalone, unless the options say otherwise. When the test ends, newEnv's cleanup fails the test
-// if the operator crashed, if it sent a request that RBAC refused, or if a password, token or key is
+// if the operator crashed, if RBAC refused one of its requests, or if a password, token or key is
 // in its log, its metrics, an audit log or any object but a Secret. Operators of hosted control
 // planes run with the highest log level.
 //

@@ -11,8 +11,8 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestProxyPasswordIsRedacted changes the proxy at two log levels. newEnv's cleanup checks that only
-// containers and observed configuration contain the password.
+// TestProxyPasswordIsRedacted changes the proxy at two log levels. newEnv's cleanup checks that
+// only containers and observed configuration contain the password.
 func TestProxyPasswordIsRedacted(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})

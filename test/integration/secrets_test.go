@@ -54,16 +54,15 @@ func TestProxyPasswordsMayBeInTheEnvironment(t *testing.T) {
 	container := func(field string, value any) map[string]any {
 		return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{field: value}}}}
 	}
+	variable := map[string]any{"name": "HTTP_PROXY", "value": proxy}
 	deployments := resource("apps", "deployments")
 	for name, c := range map[string]struct {
 		resource schema.GroupVersionResource
 		object   map[string]any
 		leaks    bool
 	}{
-		"environment": {
-			deployments, container("env", []any{map[string]any{"name": "HTTP_PROXY", "value": proxy}}), false,
-		},
-		"argument": {deployments, container("args", []any{"--proxy=" + proxy}), true},
+		"environment": {deployments, container("env", []any{variable}), false},
+		"argument":    {deployments, container("args", []any{"--proxy=" + proxy}), true},
 		"observed configuration": {clusterCSIDrivers(), map[string]any{"spec": map[string]any{
 			"observedConfig": map[string]any{"targetcsiconfig": map[string]any{"proxy": proxy}},
 		}}, false},
