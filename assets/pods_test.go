@@ -115,10 +115,8 @@ func TestDriversDoNotUseTheDeprecatedNodeID(t *testing.T) {
 // others of a pod have none of these privileges.
 func nodePrivileges() map[string]map[string]string {
 	const (
-		mounts = "privileged: it mounts file systems in the mount namespace of the node"
-		// The package from which Manila's driver reads the ID of the node mounts the config drive of the
-		// node if the metadata service does not answer.
-		identifies = "privileged: it may mount the config drive of the node"
+		mounts     = "privileged: it mounts file systems in the mount namespace of the node"
+		identifies = "privileged: it mounts the config drive to read the ID of the node"
 		sockets    = "spc_t: it uses sockets in folders of the kubelet"
 	)
 	return map[string]map[string]string{
