@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/openshift/library-go/pkg/authorization/hardcodedauthorizer"
@@ -42,11 +44,19 @@ const (
 	reviewTimeout           = 5 * time.Second
 )
 
+// The permission of readers of metrics, as of Kubernetes' own components.
+const metricsPath, metricsVerb = "/metrics", "get"
+
+// metricsReaders is a group that exists in this process only. It contains the users of tokens that
+// have the permission.
+const metricsReaders = "csi-operator:metrics-readers"
+
 // errBusy rejects a token without a TokenReview.
 var errBusy = errors.New("too many unknown tokens")
 
 // restricted passes requests of the cluster's Prometheus and of its administrators to next. It
-// authenticates them by client certificate or token.
+// authenticates them by client certificate or token. If the cluster is not OpenShift, every token
+// may read the metrics whose user may get /metrics.
 func restricted(
 	ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler,
 ) (http.Handler, error) {
@@ -60,7 +70,10 @@ func restricted(
 	}
 	go clientCA.Run(ctx, 1)
 	limiter := flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst)
-	reviewer := tokenReviewer{kube.AuthenticationV1().TokenReviews(), limiter}
+	reviewer := tokenReviewer{limiter: limiter, reviews: kube.AuthenticationV1().TokenReviews()}
+	if o.NotOpenShift {
+		reviewer.access = kube.AuthorizationV1().SubjectAccessReviews()
+	}
 	tokens := cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL)
 	certificates := x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)
 	return &guard{
@@ -97,10 +110,11 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 	if r.Method != http.MethodGet {
 		return false
 	}
-	if slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
+	if slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) ||
+		slices.Contains(who.GetGroups(), metricsReaders) && r.URL.Path == metricsPath {
 		return true
 	}
-	attributes := authorizer.AttributesRecord{User: who, Verb: "get", Path: r.URL.Path}
+	attributes := authorizer.AttributesRecord{User: who, Verb: metricsVerb, Path: r.URL.Path}
 	decision, _, err := g.authorizer.Authorize(r.Context(), attributes)
 	return err == nil && decision == authorizer.DecisionAllow
 }
@@ -108,8 +122,10 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 // tokenReviewer authenticates tokens with TokenReviews. The webhook authenticator of
 // k8s.io/apiserver does the same, but links gRPC.
 type tokenReviewer struct {
-	reviews authenticationclient.TokenReviewInterface
 	limiter flowcontrol.PassiveRateLimiter
+	reviews authenticationclient.TokenReviewInterface
+	// access finds the users who may read the metrics; nil means that only guard knows them.
+	access authorizationclient.SubjectAccessReviewInterface
 }
 
 func (t tokenReviewer) AuthenticateToken(ctx context.Context,
@@ -127,8 +143,35 @@ func (t tokenReviewer) AuthenticateToken(ctx context.Context,
 	}
 	who := review.Status.User
 	info := &user.DefaultInfo{Name: who.Username}
-	if slices.Contains(who.Groups, user.SystemPrivilegedGroup) { // the only group that guard needs
-		info.Groups = []string{user.SystemPrivilegedGroup}
+	// guard needs no other groups.
+	if slices.Contains(who.Groups, user.SystemPrivilegedGroup) {
+		info.Groups = append(info.Groups, user.SystemPrivilegedGroup)
+	}
+	allowed, err := t.mayReadMetrics(ctx, who)
+	if err != nil {
+		return nil, false, err
+	}
+	if allowed {
+		info.Groups = append(info.Groups, metricsReaders)
 	}
 	return &authenticator.Response{User: info}, true, nil
+}
+
+func (t tokenReviewer) mayReadMetrics(
+	ctx context.Context, who authenticationv1.UserInfo,
+) (bool, error) {
+	if t.access == nil {
+		return false, nil
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who.Username, UID: who.UID, Groups: who.Groups,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{
+			Path: metricsPath, Verb: metricsVerb,
+		},
+	}}
+	review, err := t.access.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
 }

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -91,6 +93,9 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 		"scraper": {Username: prometheus},
 		"admin":   {Username: "kube:admin", Groups: []string{user.SystemPrivilegedGroup}},
 		"other":   {Username: "system:serviceaccount:ns:other"},
+		"reader": {
+			Username: "system:serviceaccount:ns:reader", Groups: []string{"readers", metricsReaders},
+		},
 	}
 	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool,
 		runtime.Object, error,
@@ -99,6 +104,16 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 		review := object.(*authenticationv1.TokenReview).DeepCopy()
 		review.Status.User = users[review.Spec.Token]
 		review.Status.Authenticated = review.Status.User.Username != ""
+		return true, review, nil
+	})
+	kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool,
+		runtime.Object, error,
+	) {
+		object := action.(clienttesting.CreateAction).GetObject()
+		review := object.(*authorizationv1.SubjectAccessReview).DeepCopy()
+		want := authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
+		review.Status.Allowed = slices.Contains(review.Spec.Groups, "readers") &&
+			*review.Spec.NonResourceAttributes == want
 		return true, review, nil
 	})
 	return kube
@@ -151,7 +166,10 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 			http.StatusUnauthorized,
 		},
 		"another user": {request{path: "/metrics", token: "other"}, http.StatusForbidden},
-		"Prometheus":   {request{path: "/metrics", token: "scraper"}, http.StatusOK},
+		"permitted user, on OpenShift": {
+			request{path: "/metrics", token: "reader"}, http.StatusForbidden,
+		},
+		"Prometheus": {request{path: "/metrics", token: "scraper"}, http.StatusOK},
 		"Prometheus writing": {
 			request{method: http.MethodPost, path: "/metrics", token: "scraper"},
 			http.StatusForbidden,
@@ -188,6 +206,34 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 				t.Errorf("got %d (%v), want %d", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestPermittedUsersReadMetricsOutsideOpenShift checks that RBAC decides who reads the metrics,
+// without a request for each scrape.
+func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
+	t.Parallel()
+	kube := cluster(t, newCA(t, "cluster"))
+	address := serving(t, Options{Name: "test", NotOpenShift: true}, configv1.ServingInfo{}, kube)
+	for token, want := range map[string]int{
+		"reader": http.StatusOK, "other": http.StatusForbidden, "scraper": http.StatusOK,
+		"admin": http.StatusOK, "nonsense": http.StatusUnauthorized,
+	} {
+		for range 2 {
+			got, err := request{path: "/metrics", token: token}.send(t.Context(), address)
+			if err != nil || got != want {
+				t.Errorf("token %s is answered with %d (%v), want %d", token, got, err, want)
+			}
+		}
+	}
+	n := 0
+	for _, action := range kube.Actions() {
+		if action.Matches("create", "subjectaccessreviews") {
+			n++
+		}
+	}
+	if n != 4 {
+		t.Errorf("four users cause %d SubjectAccessReviews, want 4", n)
 	}
 }
 
