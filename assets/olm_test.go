@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -228,6 +229,9 @@ func TestOLMCanInstallTheBundles(t *testing.T) {
 		spec, _, err := unstructured.NestedMap(version.Object, "spec")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, err := utilversion.ParseSemantic(fmt.Sprint(spec["version"])); err != nil {
+			t.Errorf("the version of the bundle: %v", err)
 		}
 		operator := i["Deployment"][0].GetName()
 		if want := fmt.Sprintf("%s.v%s", operator, spec["version"]); version.GetName() != want {

@@ -89,7 +89,7 @@ type place struct {
 }
 
 // newPlace copies the sources. The environment contains only the variables, the path of programs,
-// and the folders of Go.
+// and where Go finds modules and results.
 func newPlace(t *testing.T, variables ...string) place {
 	t.Helper()
 	p := place{dir: t.TempDir()}
@@ -112,8 +112,10 @@ func newPlace(t *testing.T, variables ...string) place {
 	if !testing.Short() {
 		cache = t.TempDir()
 	}
-	p.env = append(variables, "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOCACHE="+cache,
-		"GOMODCACHE="+goEnv(t, "GOMODCACHE"))
+	p.env = append(variables, "PATH="+os.Getenv("PATH"), "GOCACHE="+cache)
+	for _, name := range []string{"GOMODCACHE", "GOPROXY", "GOSUMDB"} {
+		p.env = append(p.env, name+"="+goEnv(t, name))
+	}
 	return p
 }
 
