@@ -9,4 +9,8 @@ if [ -z "${GOVULNDB:-}" ]; then
 	echo "No search for known vulnerabilities: set GOVULNDB, for example to https://vuln.go.dev"
 	exit 0
 fi
+if [ ! -x bin/tools/govulncheck ]; then
+	echo >&2 "bin/tools/govulncheck does not exist: run \`make verify-supply-chain\`, which builds it"
+	exit 1
+fi
 exec bin/tools/govulncheck -C "$1" -db "${GOVULNDB}" "${@:2}"
