@@ -30,12 +30,13 @@ func TestBuildsAreReproducible(t *testing.T) {
 		packages = append(packages, image.program)
 	}
 
+	// Both copies exist before the first build, so that nobody edits the sources in between.
 	first := newPlace(t, "HOME="+t.TempDir(), "USER=first", "LOGNAME=first", "TZ=UTC", "LANG=C")
-	first.run(t, "make", "build", "BUILDVCS=false", "PROGRAMS="+strings.Join(packages, " "))
-
 	second := newPlace(t, "HOME="+t.TempDir(), "USER=second", "LOGNAME=second", "TZ=Asia/Tokyo",
 		"LANG=C.UTF-8")
 	second.changeFiles(t)
+
+	first.run(t, "make", "build", "BUILDVCS=false", "PROGRAMS="+strings.Join(packages, " "))
 	for _, image := range images {
 		second.run(t, "bash", "-c", "umask 077; export "+image.variables+"; "+image.build)
 		built := filepath.Join("bin", filepath.Base(image.program))
