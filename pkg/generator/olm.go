@@ -47,8 +47,8 @@ func (i *installation) completeServiceVersion() error {
 		i.extract(deployment, "spec", target, "deployments", map[string]any{"name": i.part.Name}),
 	}
 	account := map[string]any{"serviceAccountName": podTemplate(deployment).Spec.ServiceAccountName}
+	lists := map[string]string{"ClusterRole": "clusterPermissions", "Role": "permissions"}
 	for _, role := range i.sorted() {
-		lists := map[string]string{"ClusterRole": "clusterPermissions", "Role": "permissions"}
 		if list := lists[role.kind()]; list != "" && i.inServiceVersion(role) {
 			errs = append(errs, i.extract(role, "rules", target, list, account))
 		}
