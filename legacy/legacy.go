@@ -16,8 +16,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// folders contains a folder for each generation: conditions.yaml, and objects/<flavour>/<side>/ with
-// one file for each object.
+// folders contains a folder for each generation: conditions.yaml, and objects/<flavour>/<side>/
+// with one file for each object.
 //
 //go:embed cinder-* manila-*
 var folders embed.FS
@@ -59,8 +59,8 @@ type description struct {
 }
 
 // Generations returns the earlier generations of the operator of a ClusterCSIDriver in a flavour,
-// the oldest first. namespace is the namespace of the driver's controllers. It returns an error if a
-// file is malformed.
+// the oldest first. namespace is the namespace of the driver's controllers. An error names the file
+// that is malformed.
 func Generations(driver string, f flavour.Flavour, namespace string) ([]Generation, error) {
 	entries, err := folders.ReadDir(".")
 	if err != nil {

@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
@@ -123,6 +126,26 @@ func TestObjectsHaveOnlyFieldsOfTheirKind(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", key, err)
 			}
+		}
+	})
+}
+
+// The operators create a CSIDriver again if the hash differs from that of their own spec.
+func TestCSIDriversHaveTheHashOfTheirSpec(t *testing.T) {
+	t.Parallel()
+	eachGeneration(t, func(t *testing.T, _ flavour.Flavour, g legacy.Generation) {
+		i := slices.IndexFunc(g.Objects, func(o legacy.Object) bool { return o.GetKind() == "CSIDriver" })
+		var typed storagev1.CSIDriver
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(g.Objects[i].Object, &typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := typed.DeepCopy()
+		if err := resourceapply.SetSpecHashAnnotation(&want.ObjectMeta, want.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Annotations, typed.Annotations); diff != "" {
+			t.Errorf("annotations (-want +got):\n%s", diff)
 		}
 	})
 }

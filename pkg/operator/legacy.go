@@ -20,7 +20,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// replacementPoll is the interval at which the controller checks whether the leftovers are replaced.
+// replacementPoll is the interval of checks whether the leftovers are replaced.
 const replacementPoll = time.Second
 
 // leftoverRemoval deletes RBAC objects of earlier releases that no operator owns any more. It sends

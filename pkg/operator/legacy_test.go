@@ -26,8 +26,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-const privilegedBinding, privilegedRole = "manila-controller-privileged-binding",
-	"manila-privileged-role"
+const (
+	privilegedBinding = "manila-controller-privileged-binding"
+	privilegedRole    = "manila-privileged-role"
+)
 
 // legacyRun is the controller in a cluster that contains everything that earlier releases left.
 type legacyRun struct {
@@ -184,7 +186,8 @@ func TestLegacyControllerKeepsChangedObjectsAndWhatTheyName(t *testing.T) {
 			privilegedBinding, "subjects", []any{}, []string{privilegedBinding, privilegedRole},
 		},
 		"a binding to another role": {
-			privilegedBinding, "roleRef", map[string]any{"kind": "ClusterRole", "name": "other"},
+			privilegedBinding, "roleRef",
+			map[string]any{"kind": "ClusterRole", "name": "other"},
 			[]string{privilegedBinding},
 		},
 	} {

@@ -190,9 +190,9 @@ type conditionWatch struct {
 	stop func()
 	done chan struct{}
 
-	mutex sync.Mutex
-	seen  []opv1.OperatorCondition
-	err   error
+	mutex    sync.Mutex
+	versions [][]opv1.OperatorCondition
+	err      error
 }
 
 // watchConditions records the conditions from the current version on.
@@ -206,7 +206,7 @@ func (e *env) watchConditions() *conditionWatch {
 	e.must(err)
 	w := &conditionWatch{
 		done: make(chan struct{}), stop: func() { cancel(); events.Stop() },
-		seen: driver.Status.Conditions,
+		versions: [][]opv1.OperatorCondition{driver.Status.Conditions},
 	}
 	e.t.Cleanup(w.stop)
 	go func() {
@@ -228,7 +228,7 @@ func (w *conditionWatch) add(event watch.Event) {
 		w.err = errors.Join(w.err, fmt.Errorf("watching the ClusterCSIDriver: %v", event.Object))
 		return
 	}
-	w.seen = append(w.seen, version.Status.Conditions...)
+	w.versions = append(w.versions, version.Status.Conditions)
 }
 
 // has returns nil if Conditions.Has did in any version.
@@ -237,7 +237,7 @@ func (w *conditionWatch) has(
 ) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	for _, c := range w.seen {
+	for _, c := range slices.Concat(w.versions...) {
 		version := readiness.Of([]opv1.OperatorCondition{c})
 		if version.Has(conditionType, status, reason, texts...) == nil {
 			return nil
@@ -247,16 +247,23 @@ func (w *conditionWatch) has(
 		texts)
 }
 
-// conditions stops the watch and returns all conditions of all versions.
-func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
+// end stops the watch and returns the conditions of each version.
+func (w *conditionWatch) end(s *scope) [][]opv1.OperatorCondition {
 	s.t.Helper()
 	w.stop()
 	<-w.done
 	s.must(w.err)
-	if len(w.seen) == 0 {
+	return w.versions
+}
+
+// conditions stops the watch and returns all conditions of all versions.
+func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
+	s.t.Helper()
+	seen := slices.Concat(w.end(s)...)
+	if len(seen) == 0 {
 		s.t.Fatal("the watch recorded no condition")
 	}
-	return w.seen
+	return seen
 }
 
 // volumeSources describes the keys of a volume: kind, name, "optional", key and file.

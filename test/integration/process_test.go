@@ -256,19 +256,28 @@ func TestRemovesStaleConditions(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommandRemovesConditions runs the command of docs/conditions.md that removes
-// another operator's conditions after a rollback, and checks that the operator writes its own
-// again.
-func TestDocumentedCommandRemovesConditions(t *testing.T) {
-	t.Parallel()
+// documentedCommand returns the arguments of the command of docs/conditions.md that removes all
+// conditions after a rollback: the ClusterCSIDriver and the patch.
+func documentedCommand(t *testing.T) (driver, patch string) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "conditions.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := `oc patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`
 	command := regexp.MustCompile(documented).FindStringSubmatch(string(text))
-	if command == nil || command[1] != driverName {
-		t.Fatalf("the documentation contains %q", command)
+	if command == nil {
+		t.Fatal("the documentation contains no command")
+	}
+	return command[1], command[2]
+}
+
+// TestDocumentedCommandRemovesConditions checks that the operator writes its conditions again.
+func TestDocumentedCommandRemovesConditions(t *testing.T) {
+	t.Parallel()
+	driver, patch := documentedCommand(t)
+	if driver != driverName {
+		t.Fatalf("the documented command is for %s", driver)
 	}
 	e := newEnv(t, options{})
 	e.awaitAvailable()
@@ -277,7 +286,7 @@ func TestDocumentedCommandRemovesConditions(t *testing.T) {
 	before, err := e.conditions()
 	e.must(err)
 	delete(before, foreign)
-	e.patch(opv1.GroupVersion.WithResource("clustercsidrivers"), "", command[1], command[2], "status")
+	e.patch(clusterCSIDrivers(), "", driver, patch, "status")
 	e.eventually(soon, func() error {
 		after, err := e.conditions()
 		if err != nil {

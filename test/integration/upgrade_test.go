@@ -1,0 +1,468 @@
+//go:build integration
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
+)
+
+// upgrade is an environment in which an earlier operator has installed the driver.
+type upgrade struct {
+	*env
+
+	earlier legacy.Generation
+	// before contains the objects of the earlier operator in the cluster, by description.
+	before map[string]*unstructured.Unstructured
+}
+
+// leftovers are some of the RBAC objects that a generation leaves: those that the operator deletes,
+// and a binding that the test changes, with what stays because of it.
+type leftovers struct {
+	deleted []string
+	changed string
+	kept    []string
+}
+
+func leftoversOf(generation string) leftovers {
+	return map[string]leftovers{
+		"manila-4.17": {
+			deleted: []string{
+				"manila-controller-privileged-binding", "manila-node-privileged-binding",
+				"manila-privileged-role",
+			},
+			changed: "manila-kube-rbac-proxy-binding", kept: []string{"manila-kube-rbac-proxy-role"},
+		},
+		"manila-4.21": {deleted: []string{"openstack-manila-csi-main-snapshotter-binding"}},
+		"cinder-4.17": {
+			deleted: []string{"openstack-cinder-controller-privileged-binding"},
+			changed: "openstack-cinder-csi-main-snapshotter-binding",
+		},
+		"cinder-4.21": {deleted: []string{"openstack-cinder-csi-main-snapshotter-binding"}},
+	}[generation]
+}
+
+// eachUpgrade runs a test for each earlier generation in each flavour. The operator does not run.
+func eachUpgrade(t *testing.T, test func(u *upgrade)) {
+	t.Helper()
+	for _, s := range subjects() {
+		for _, f := range flavour.All() {
+			namespace := s.OperandNamespace
+			if f == flavour.HyperShift {
+				namespace = hostedNamespace
+			}
+			generations, err := legacy.Generations(s.ClusterCSIDriver, f, namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range generations {
+				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
+					t.Parallel()
+					test(newUpgrade(t, s, f, g))
+				})
+			}
+		}
+	}
+}
+
+func newUpgrade(t *testing.T, s subject, f flavour.Flavour, g legacy.Generation) *upgrade {
+	t.Helper()
+	u := &upgrade{earlier: g, before: map[string]*unstructured.Unstructured{}}
+	u.env = newEnv(t, options{Subject: s, Flavour: f, Idle: true})
+	if f == flavour.HyperShift {
+		// With one replica the driver would be unavailable during a rollout.
+		u.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`)
+	}
+	u.install()
+	u.eventually(installed, u.isRolledOut)
+	u.writeConditions()
+	for _, o := range g.Objects {
+		live, err := u.get(o)
+		u.must(err)
+		u.before[describe(o)] = live
+	}
+	return u
+}
+
+func describe(o legacy.Object) string {
+	return fmt.Sprintf("%s %s %s/%s", o.Side, o.GetKind(), o.GetNamespace(), o.GetName())
+}
+
+// on returns the cluster and the collection of an object.
+func (u *upgrade) on(o legacy.Object) (*cluster, collection) {
+	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	side := u.guest
+	if o.Side == flavour.ControlPlane {
+		side = u.management
+	}
+	return side, collection{resource, o.GetNamespace()}
+}
+
+func (u *upgrade) get(o legacy.Object) (*unstructured.Unstructured, error) {
+	side, in := u.on(o)
+	return side.of(in).Get(u.ctx(), o.GetName(), metav1.GetOptions{})
+}
+
+// install writes the objects of the earlier generation, as its operator does.
+func (u *upgrade) install() {
+	u.t.Helper()
+	for _, o := range u.earlier.Objects {
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			live, err := u.get(o)
+			if apierrors.IsNotFound(err) {
+				side, in := u.on(o)
+				_, err = side.create(u.ctx(), in.resource, *o.Unstructured)
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			return u.overwrite(o, live)
+		})
+		if err != nil {
+			u.t.Fatalf("writing %s: %v", describe(o), err)
+		}
+	}
+}
+
+// overwrite replaces everything but metadata, to which it adds labels and annotations. library-go
+// creates objects of some kinds again if an immutable field differs.
+func (u *upgrade) overwrite(o legacy.Object, live *unstructured.Unstructured) error {
+	side, in := u.on(o)
+	wanted := live.DeepCopy()
+	for field, value := range o.Object {
+		if field != "metadata" {
+			wanted.Object[field] = value
+		}
+	}
+	wanted.SetLabels(merged(live.GetLabels(), o.GetLabels()))
+	wanted.SetAnnotations(merged(live.GetAnnotations(), o.GetAnnotations()))
+	_, err := side.of(in).Update(u.ctx(), wanted, metav1.UpdateOptions{FieldManager: "csi-operator"})
+	recreated := []string{"StorageClass", "CSIDriver", "ClusterRoleBinding", "RoleBinding"}
+	if apierrors.IsInvalid(err) && slices.Contains(recreated, o.GetKind()) {
+		if err := side.of(in).Delete(u.ctx(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		_, err = side.create(u.ctx(), in.resource, *o.Unstructured)
+	}
+	return err
+}
+
+func merged(all ...map[string]string) map[string]string {
+	ret := map[string]string{}
+	for _, each := range all {
+		maps.Copy(ret, each)
+	}
+	return ret
+}
+
+// writeConditions replaces all conditions by those of the earlier operator of a running driver. The
+// stale ones report problems.
+func (u *upgrade) writeConditions() {
+	u.t.Helper()
+	conditions := u.earlier.Conditions
+	u.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
+		status.Conditions = nil
+		for _, conditionType := range slices.Concat(conditions.Kept, conditions.Stale) {
+			if strings.HasSuffix(conditionType, "Disabled") {
+				continue // the driver runs
+			}
+			value := opv1.ConditionFalse
+			if strings.HasSuffix(conditionType, opv1.OperatorStatusTypeAvailable) ||
+				slices.Contains(conditions.Stale, conditionType) {
+				value = opv1.ConditionTrue
+			}
+			status.Conditions = append(status.Conditions, opv1.OperatorCondition{
+				Type: conditionType, Status: value, Reason: "Earlier", Message: "of an earlier release",
+				LastTransitionTime: metav1.Now(),
+			})
+		}
+	})
+}
+
+// isRolledOut returns nil if all pods of the driver are those of the present templates.
+func (u *upgrade) isRolledOut() error {
+	for _, name := range u.subject.Workloads {
+		w, err := u.rollout(name)
+		if err != nil {
+			return err
+		}
+		if w.observed != w.generation || w.updated != w.desired || w.available != w.desired ||
+			w.desired == 0 {
+			return fmt.Errorf("%s is not rolled out: %+v", name, w)
+		}
+	}
+	return nil
+}
+
+// rollout is the state of a workload.
+type rollout struct {
+	generation, observed        int64
+	desired, updated, available int32
+}
+
+func (u *upgrade) rollout(name string) (rollout, error) {
+	if name == u.subject.Workloads[0] {
+		d, err := u.deployment()
+		if err != nil {
+			return rollout{}, err
+		}
+		return rollout{
+			d.Generation, d.Status.ObservedGeneration,
+			ptr.Deref(d.Spec.Replicas, 1), d.Status.UpdatedReplicas, d.Status.AvailableReplicas,
+		}, nil
+	}
+	d, err := u.daemonSet(name)
+	if err != nil {
+		return rollout{}, err
+	}
+	return rollout{
+		d.Generation, d.Status.ObservedGeneration, d.Status.DesiredNumberScheduled,
+		d.Status.UpdatedNumberScheduled, d.Status.NumberAvailable,
+	}, nil
+}
+
+// templates returns how many pod templates each workload has had.
+func (u *upgrade) templates() map[string]int {
+	u.t.Helper()
+	count := map[string]int{}
+	replicaSets, err := u.management.kube.AppsV1().ReplicaSets(u.subject.controllerNamespace).
+		List(u.ctx(), metav1.ListOptions{})
+	u.must(err)
+	for _, r := range replicaSets.Items {
+		count[ownerOf(&r)]++
+	}
+	revisions, err := u.guest.kube.AppsV1().ControllerRevisions(u.subject.OperandNamespace).
+		List(u.ctx(), metav1.ListOptions{})
+	u.must(err)
+	for _, r := range revisions.Items {
+		count[ownerOf(&r)]++
+	}
+	maps.DeleteFunc(count, func(name string, _ int) bool {
+		return !slices.Contains(u.subject.Workloads, name)
+	})
+	return count
+}
+
+func ownerOf(object metav1.Object) string {
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return owner.Name
+	}
+	return ""
+}
+
+// TestUpgradeAndRollback replaces each earlier operator by ours, and ours by the earlier one.
+func TestUpgradeAndRollback(t *testing.T) {
+	t.Parallel()
+	eachUpgrade(t, func(u *upgrade) {
+		names := leftoversOf(u.earlier.Name)
+		u.changeBinding(names.changed)
+		watch := u.watchConditions()
+		u.startOperator()
+		u.awaitAvailable()
+		u.eventually(soon, func() error { return u.areGone(names.deleted) })
+		u.awaitNoWrites()
+		u.mustHaveUpdatedInPlace(names)
+		u.mustHaveOwnConditionsOnly()
+		u.mustHaveStayedAvailable(watch)
+		u.mustRollBack()
+		u.startOperator()
+		u.awaitAvailable()
+		u.eventually(soon, func() error { return u.areGone(names.deleted) })
+	})
+}
+
+// changeBinding adds a subject to a binding of the earlier operator.
+func (u *upgrade) changeBinding(name string) {
+	u.t.Helper()
+	for _, o := range u.earlier.Objects {
+		if o.GetName() != name {
+			continue
+		}
+		side, in := u.on(o)
+		u.must(side.patch(u.ctx(), in, name, `{"subjects":[{"kind":"ServiceAccount",`+
+			`"name":"default","namespace":"default"}]}`))
+	}
+}
+
+// areGone returns nil if no object of the earlier operator has one of the names, and there is an
+// event for each.
+func (u *upgrade) areGone(names []string) error {
+	for _, o := range u.earlier.Objects {
+		if !slices.Contains(names, o.GetName()) {
+			continue
+		}
+		if live, err := u.get(o); !apierrors.IsNotFound(err) {
+			return errors.Join(err, fmt.Errorf("%s is still there: %v", describe(o), live))
+		}
+		if err := u.hasEvent(o.GetKind()+"Deleted", o.GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mustHaveUpdatedInPlace checks that the operator created no object again except StorageClasses
+// with other immutable fields, deleted only RBAC objects, and replaced the pods of each workload
+// once.
+func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
+	u.t.Helper()
+	for _, o := range u.earlier.Objects {
+		before := u.before[describe(o)]
+		after, err := u.get(o)
+		if apierrors.IsNotFound(err) {
+			stays := append([]string{names.changed}, names.kept...)
+			if o.GroupVersionKind().Group != "rbac.authorization.k8s.io" ||
+				slices.Contains(stays, o.GetName()) {
+				u.t.Errorf("the operator deleted %s", describe(o))
+			}
+			continue
+		}
+		u.must(err)
+		if after.GetUID() != before.GetUID() && !mustBeRecreated(before, after) {
+			u.t.Errorf("the operator created %s again", describe(o))
+		}
+		if o.GetKind() == "Deployment" || o.GetKind() == "DaemonSet" {
+			was, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
+			is, _, _ := unstructured.NestedMap(after.Object, "spec", "selector")
+			if diff := cmp.Diff(was, is); diff != "" {
+				u.t.Errorf("the selector of %s changed (-before +after):\n%s", describe(o), diff)
+			}
+		}
+	}
+	want := map[string]int{}
+	for _, name := range u.subject.Workloads {
+		want[name] = 2 // the earlier operator's, and ours
+	}
+	if diff := cmp.Diff(want, u.templates()); diff != "" {
+		u.t.Errorf("pod templates of each workload (-want +got):\n%s", diff)
+	}
+}
+
+// mustBeRecreated returns true for StorageClasses that differ in a field that Kubernetes does not
+// update.
+func mustBeRecreated(before, after *unstructured.Unstructured) bool {
+	if before.GetKind() != "StorageClass" {
+		return false
+	}
+	return !slices.EqualFunc(immutable(before), immutable(after), func(a, b any) bool {
+		return cmp.Equal(a, b)
+	})
+}
+
+func immutable(class *unstructured.Unstructured) []any {
+	var values []any
+	for _, field := range []string{
+		"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode",
+	} {
+		values = append(values, class.Object[field])
+	}
+	return values
+}
+
+// mustHaveOwnConditionsOnly checks that the operator removed or updated every condition of the
+// earlier operator.
+func (u *upgrade) mustHaveOwnConditionsOnly() {
+	u.t.Helper()
+	all, err := u.conditions()
+	u.must(err)
+	for _, c := range all {
+		if c.Reason == "Earlier" {
+			u.t.Errorf("condition %s=%s of the earlier operator stays", c.Type, c.Status)
+		}
+	}
+	for _, conditionType := range u.earlier.Conditions.Kept {
+		if _, found := all[conditionType]; !found && !strings.HasSuffix(conditionType, "Disabled") {
+			u.t.Errorf("the operator does not write condition %s", conditionType)
+		}
+	}
+}
+
+// mustHaveStayedAvailable checks every version of the conditions.
+func (u *upgrade) mustHaveStayedAvailable(watch *conditionWatch) {
+	u.t.Helper()
+	for _, conditions := range watch.end(u.scope) {
+		if !readiness.Of(conditions).Summarize(u.subject.isManila()).Available {
+			u.t.Fatalf("storage was not available with the conditions %+v", conditions)
+		}
+	}
+}
+
+// mustRollBack replaces our operator by the earlier one, and our conditions as the documentation
+// says.
+func (u *upgrade) mustRollBack() {
+	u.t.Helper()
+	u.stopOperator()
+	u.install()
+	u.eventually(installed, u.isRolledOut)
+	_, patch := documentedCommand(u.t)
+	u.patch(clusterCSIDrivers(), "", u.subject.ClusterCSIDriver, patch, "status")
+	if left, err := u.conditions(); err != nil || len(left) > 0 {
+		u.t.Errorf("the conditions %v stay (%v)", left, err)
+	}
+	u.writeConditions()
+	for _, o := range u.earlier.Objects {
+		live, err := u.get(o)
+		u.must(err)
+		if workload := o.GroupVersionKind().Group == "apps"; workload &&
+			live.GetUID() != u.before[describe(o)].GetUID() {
+			u.t.Errorf("the rollback created %s again", describe(o))
+		}
+	}
+}
+
+// TestOneOfTwoOperatorsLeads starts the operator while an earlier one leads.
+func TestOneOfTwoOperatorsLeads(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects() {
+		t.Run(s.Program, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, options{Subject: s, Idle: true})
+			e.setConfig("leaderElection:\n  leaseDuration: 12s\n  renewDeadline: 10s\n  retryPeriod: 1s\n")
+			leases := e.management.kube.CoordinationV1().Leases(e.management.namespace)
+			lease := &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Name: e.subject.Component + "-lock"},
+				Spec: coordinationv1.LeaseSpec{
+					HolderIdentity: ptr.To("the-earlier-operator"), LeaseDurationSeconds: ptr.To[int32](600),
+					AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
+				},
+			}
+			_, err := leases.Create(e.ctx(), lease, metav1.CreateOptions{})
+			e.must(err)
+			e.startOperator()
+			e.eventually(installed, func() error {
+				if tries := e.requests(e.began, ofResource("leases")); len(tries) < 3 {
+					return fmt.Errorf("the operator tried %d times to lead, want 3", len(tries))
+				}
+				return nil
+			})
+			e.expectNone("the operator wrote although another one leads", e.writes(e.began))
+			// An operator releases its Lease when it ends.
+			_, err = leases.Patch(e.ctx(), lease.Name, types.MergePatchType,
+				[]byte(`{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`), metav1.PatchOptions{})
+			e.must(err)
+			e.eventually(soon, e.isLed)
+			e.awaitAvailable()
+		})
+	}
+}
