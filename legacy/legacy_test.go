@@ -219,10 +219,12 @@ func TestLeftoversAreTheRBACObjectsThatNoBundleContains(t *testing.T) {
 			"ClusterRoleBinding/manila-csi-main-snapshotter-binding",
 			"ClusterRoleBinding/manila-node-privileged-binding",
 			"ClusterRoleBinding/manila-csi-volumeattachment-reader-provisioner-binding",
+			"ClusterRoleBinding/openstack-manila-csi-main-resizer-binding",
 			"ClusterRoleBinding/openstack-manila-csi-main-snapshotter-binding",
 			"ClusterRole/manila-kube-rbac-proxy-role",
 			"ClusterRole/manila-privileged-role",
 		}, flavour.HyperShift: {
+			"ClusterRoleBinding/openstack-manila-csi-main-resizer-binding",
 			"ClusterRoleBinding/openstack-manila-csi-main-snapshotter-binding",
 		}},
 		cinderDriver: {flavour.Standalone: {

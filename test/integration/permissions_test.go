@@ -97,21 +97,16 @@ func neededBesidePods(s subject) map[string][]rbacv1.PolicyRule {
 	return needed
 }
 
-// superfluousPermissions returns what the controllers may do and do not need, because they share
-// ClusterRoles with other drivers of OpenShift. The operator could only create ClusterRoles of its
-// own with permissions that it has itself.
+// superfluousPermissions returns what the controllers may do and do not need: the ClusterRole of
+// OpenShift for provisioners serves drivers with topology, too. The operator could create one of its
+// own only with permissions that it has itself.
 func superfluousPermissions(s subject) map[string][]rbacv1.PolicyRule {
 	if !s.isManila() {
 		return nil
 	}
-	return map[string][]rbacv1.PolicyRule{
-		"openshift-csi-main-provisioner-role": { // for topology
-			allow("", "nodes", "get list watch"), allow(storageGroup, "csinodes", "get list watch"),
-		},
-		"openshift-csi-main-resizer-role": { // for --handle-volume-inuse-error
-			allow("", "pods", "get list watch"),
-		},
-	}
+	return map[string][]rbacv1.PolicyRule{"openshift-csi-main-provisioner-role": {
+		allow("", "nodes", "get list watch"), allow(storageGroup, "csinodes", "get list watch"),
+	}}
 }
 
 // flat returns one line for each verb, resource and name.
