@@ -21,7 +21,7 @@ const repository = "../.."
 // Dockerfiles build in another folder, as another user, at another time, from files of another age.
 //
 // With -short both builds share Go's build cache, so that the test compiles twice only the packages
-// that differ: those of this module. Otherwise each build starts with an empty cache.
+// that differ: those of this module. Otherwise the second build starts with an empty cache.
 func TestBuildsAreReproducible(t *testing.T) {
 	t.Parallel()
 	images := readDockerfiles(t)
@@ -35,6 +35,9 @@ func TestBuildsAreReproducible(t *testing.T) {
 	second := newPlace(t, "HOME="+t.TempDir(), "USER=second", "LOGNAME=second", "TZ=Asia/Tokyo",
 		"LANG=C.UTF-8")
 	second.changeFiles(t)
+	if !testing.Short() {
+		second.env = append(second.env, "GOCACHE="+t.TempDir())
+	}
 
 	first.run(t, "make", "build", "BUILDVCS=false", "PROGRAMS="+strings.Join(packages, " "))
 	for _, image := range images {
@@ -64,20 +67,17 @@ func readDockerfiles(t *testing.T) []dockerfile {
 	}
 	var images []dockerfile
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		variables := regexp.MustCompile(`(?m)^ENV (.*)$`).FindSubmatch(content)
-		build := regexp.MustCompile(`(?m)^RUN (go build .*) -o \S+ (\S+)$`).FindSubmatch(content)
+		content := readFile(t, filepath.Base(file))
+		variables := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(content)
+		build := regexp.MustCompile(`(?m)^RUN (go build .*) -o \S+ (\S+)$`).FindStringSubmatch(content)
 		if variables == nil || build == nil {
 			t.Fatalf("%s: there is no line `ENV ...` or `RUN go build ... -o FILE PACKAGE`", file)
 		}
 		images = append(images, dockerfile{
 			file:      filepath.Base(file),
-			variables: string(variables[1]),
-			build:     string(build[1]) + " -o program " + string(build[2]),
-			program:   string(build[2]),
+			variables: variables[1],
+			build:     build[1] + " -o program " + build[2],
+			program:   build[2],
 		})
 	}
 	return images
@@ -89,35 +89,38 @@ type place struct {
 	env []string
 }
 
-// newPlace copies the sources. The environment contains only the variables, the path of programs,
-// and where Go finds modules and results.
+// newPlace copies the Makefile, and the sources that .dockerignore lets into an image. The
+// environment contains only the variables, the path of programs, and where Go finds modules and
+// results.
 func newPlace(t *testing.T, variables ...string) place {
 	t.Helper()
 	p := place{dir: t.TempDir()}
-	for _, name := range []string{"assets", "cmd", "pkg"} {
-		err := os.CopyFS(filepath.Join(p.dir, name), os.DirFS(filepath.Join(repository, name)))
-		if err != nil {
-			t.Fatal(err)
+	args := []string{"-R", "-t", p.dir, "Makefile"}
+	for line := range strings.Lines(readFile(t, ".dockerignore")) {
+		if included, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			args = append(args, included)
 		}
 	}
-	for _, name := range []string{"Makefile", "go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(p.dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	cmd := exec.CommandContext(t.Context(), "cp", args...)
+	cmd.Dir = repository
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
-	cache := goEnv(t, "GOCACHE")
-	if !testing.Short() {
-		cache = t.TempDir()
-	}
-	p.env = append(variables, "PATH="+os.Getenv("PATH"), "GOCACHE="+cache)
-	for _, name := range []string{"GOMODCACHE", "GOPROXY", "GOSUMDB"} {
+	p.env = append(variables, "PATH="+os.Getenv("PATH"))
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB"} {
 		p.env = append(p.env, name+"="+goEnv(t, name))
 	}
 	return p
+}
+
+// readFile returns the content of a file of the repository.
+func readFile(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(repository, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }
 
 func goEnv(t *testing.T, variable string) string {
