@@ -190,7 +190,7 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 	for name, change := range map[string]func(*cinderEnv){
 		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
 		"operator's file": func(e *cinderEnv) {
-			e.must(paths.WriteFile(e.files.OpenStackClouds(),
+			e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name),
 				append(e.cloud.CloudsYAML(simulator.Clouds{}), "# new\n"...)))
 		},
 		"configuration": func(e *cinderEnv) {

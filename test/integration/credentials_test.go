@@ -114,14 +114,14 @@ func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.must(paths.WriteFile(e.files.OpenStackClouds(), []byte("clouds: [\n")))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), []byte("clouds: [\n")))
 	e.eventually(soon, func() error {
 		return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials")
 	})
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.available())
-	e.must(paths.WriteFile(e.files.OpenStackClouds(), e.cloud.CloudsYAML(simulator.Clouds{})))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), e.cloud.CloudsYAML(simulator.Clouds{})))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
@@ -174,7 +174,7 @@ func TestFindsPrivateCA(t *testing.T) {
 		"named by clouds.yaml": func(e *env) {
 			e.must(paths.WriteFile(path(e), e.ca))
 			clouds := e.cloud.CloudsYAML(simulator.Clouds{CACert: path(e)})
-			e.must(paths.WriteFile(e.files.OpenStackClouds(), clouds))
+			e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), clouds))
 		},
 	}
 	for name, put := range places {

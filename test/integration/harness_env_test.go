@@ -157,12 +157,13 @@ func (o options) withDefaults() options {
 // cluster writes.
 func (e *env) makeFolders() {
 	e.t.Helper()
-	for _, folder := range []string{e.files.OpenStack(), e.files.OpenStackCA()} {
+	operator := e.subject.Name
+	for _, folder := range []string{e.files.OpenStack(operator), e.files.OpenStackCA(operator)} {
 		e.must(os.MkdirAll(folder, 0o700))
 	}
 	for _, path := range []func(paths.Dir) string{
-		func(d paths.Dir) string { return d.Kubeconfig(e.subject.Name) },
-		func(d paths.Dir) string { return filepath.Dir(d.GuestKubeconfig()) },
+		func(d paths.Dir) string { return d.Kubeconfig(operator) },
+		func(d paths.Dir) string { return filepath.Dir(d.GuestKubeconfig(operator)) },
 	} {
 		e.must(os.Symlink(path(e.podDir), path(e.files)))
 	}
@@ -175,11 +176,11 @@ func (e *env) file(name string) string { return filepath.Join(string(e.files), n
 func (e *env) configPath() string { return e.files.OperatorConfig(e.subject.Name) }
 
 // caPath is the file with the CA beside clouds.yaml.
-func (e *env) caPath() string { return filepath.Join(e.files.OpenStack(), "ca.crt") }
+func (e *env) caPath() string { return filepath.Join(e.files.OpenStack(e.subject.Name), "ca.crt") }
 
 // caBundlePath is the file with the CA of the ConfigMap about the cloud.
 func (e *env) caBundlePath() string {
-	return filepath.Join(e.files.OpenStackCA(), "ca-bundle.pem")
+	return filepath.Join(e.files.OpenStackCA(e.subject.Name), "ca-bundle.pem")
 }
 
 // setConfig writes the operator's configuration file and appends more YAML to its section
@@ -195,7 +196,7 @@ func (e *env) setConfig(more string) {
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
 	data := map[string][]byte{"clouds.yaml": text}
-	e.must(paths.WriteFile(e.files.OpenStackClouds(), text))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), text))
 	if len(e.ca) > 0 && !e.options.NoCA && !e.options.CAInConfig {
 		e.must(paths.WriteFile(e.caPath(), e.ca))
 		data["cacert"] = e.ca
@@ -222,9 +223,9 @@ func (e *env) retryLogin(o outageCase) {
 	if o.reason != refusedReason {
 		return
 	}
-	text, err := os.ReadFile(e.files.OpenStackClouds())
+	text, err := os.ReadFile(e.files.OpenStackClouds(e.subject.Name))
 	e.must(err)
-	e.must(paths.WriteFile(e.files.OpenStackClouds(), append(text, "# touched\n"...)))
+	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), append(text, "# touched\n"...)))
 }
 
 // putSecret creates or replaces a Secret of the guest cluster.

@@ -74,7 +74,7 @@ func (e *env) awaitGuestKubeconfig() {
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(e.podDir.GuestKubeconfig())
+		content, err := os.ReadFile(e.podDir.GuestKubeconfig(e.subject.Name))
 		if err == nil && !bytes.Equal(content, secret.Data[kubeconfigKey]) {
 			err = errors.New("the file does not contain the Secret's kubeconfig yet")
 		}

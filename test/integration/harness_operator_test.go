@@ -31,7 +31,7 @@ func (e *env) runner() operator.Runner {
 	return operator.Runner{
 		Operator: e.subject.Operator, Guest: e.running.Environments()[0].Guest,
 		Bin: e.bin, Dir: e.files,
-		Env: append(e.subject.Env(), "OS_CLIENT_CONFIG_FILE="+e.files.OpenStackClouds()),
+		Env: append(e.subject.Env(), "OS_CLIENT_CONFIG_FILE="+e.files.OpenStackClouds(e.subject.Name)),
 	}
 }
 

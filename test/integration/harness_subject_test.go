@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"slices"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
@@ -55,7 +57,10 @@ func (s subject) in(c *testCluster) subject {
 	s.controllerNamespace = s.OperandNamespace
 	if c.isHosted() {
 		s.controllerNamespace = hostedNamespace
-		s.Operator = s.Hosted(guestName)
+		hosted := c.running.Environments()[0].Operators
+		s.Operator = hosted[slices.IndexFunc(hosted, func(o fixtures.Operator) bool {
+			return o.Driver == s.Driver
+		})]
 	}
 	return s
 }

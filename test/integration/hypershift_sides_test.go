@@ -42,7 +42,7 @@ func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
 	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
 		management, err := clientcmd.BuildConfigFromFlags("", e.podDir.Kubeconfig(e.subject.Name))
 		e.must(err)
-		guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig())
+		guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig(e.subject.Name))
 		e.must(err)
 		e.mustBeRefused(&rest.Config{
 			Host: guest.Host, BearerToken: management.BearerToken,

@@ -46,7 +46,7 @@ func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go",
 			"Dockerfile.%s",
 			"test/devcluster/fixtures/operators/%s.yaml",
-			"test/devcluster/fixtures/manifests/%s-csi-driver-operator/cluster/20-rbac.yaml",
+			"assets/drivers/%s/operator/operand_role.yaml",
 		} {
 			if file = fmt.Sprintf(file, name); !slices.Contains(strings.Fields(stdout), file) {
 				t.Errorf("%s does not exist", file)

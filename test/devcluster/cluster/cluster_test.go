@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -22,8 +23,7 @@ func planned(t *testing.T, guests int) *Cluster {
 	c := &Cluster{
 		opts: Options{Dir: "/d", Operators: operators, Guests: guests}, management: &controlPlane{},
 	}
-	c.planEnvironments()
-	if err := c.assignAddresses(t.Context()); err != nil {
+	if err := errors.Join(c.planEnvironments(), c.assignAddresses(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -28,7 +28,9 @@ const (
 
 // startEnvironments starts the guest clusters.
 func (c *Cluster) startEnvironments(ctx context.Context) error {
-	c.planEnvironments()
+	if err := c.planEnvironments(); err != nil {
+		return err
+	}
 	return c.everyEnvironment(func(s *Environment) error {
 		if !s.isHosted() {
 			s.target = c.management
@@ -44,21 +46,26 @@ func (c *Cluster) startEnvironments(ctx context.Context) error {
 }
 
 // planEnvironments assigns each operator to an environment.
-func (c *Cluster) planEnvironments() {
+func (c *Cluster) planEnvironments() error {
 	if c.opts.Guests == 0 {
 		c.environments = []*Environment{{
 			Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management,
 		}}
-		return
+		return nil
 	}
 	for i := range c.opts.Guests {
 		guest := "guest-" + strconv.Itoa(i+1)
 		environment := &Environment{Guest: guest, Dir: c.opts.Dir.Guest(guest), control: c.management}
 		for _, o := range c.opts.Operators {
-			environment.Operators = append(environment.Operators, o.Hosted(guest))
+			hosted, err := o.Hosted(guest)
+			if err != nil {
+				return err
+			}
+			environment.Operators = append(environment.Operators, hosted)
 		}
 		c.environments = append(c.environments, environment)
 	}
+	return nil
 }
 
 // assignAddresses runs after the start of all control planes, which might take a free address
@@ -134,7 +141,7 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 	}
 	var volumes []kubeletvolumes.Volume
 	for _, s := range c.environments {
-		volumes = append(volumes, s.volumes(c.cloud != nil)...)
+		volumes = append(volumes, s.volumes()...)
 	}
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return kubeletvolumes.Run(ctx, c.management.Client(), volumes, c.fail)

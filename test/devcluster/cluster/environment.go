@@ -2,9 +2,10 @@ package cluster
 
 import (
 	"context"
-	"path/filepath"
+	"errors"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
@@ -40,7 +41,7 @@ func (s *Environment) ControlConfig() *rest.Config { return s.control.Config() }
 
 // OperatorEnv returns the environment of an operator.
 func (s *Environment) OperatorEnv(o fixtures.Operator) []string {
-	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+s.Dir.OpenStackClouds())
+	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+s.Dir.OpenStackClouds(o.Name))
 }
 
 func (s *Environment) isHosted() bool { return s.Guest != "" }
@@ -109,35 +110,47 @@ func (s *Environment) writeFiles(ctx context.Context) error {
 	return nil
 }
 
-// volumes returns the volumes of the operators' Deployments. All mount the same credentials and the
-// same ConfigMap with the CA.
-func (s *Environment) volumes(withCloud bool) []kubeletvolumes.Volume {
-	var volumes []kubeletvolumes.Volume
+// volumes returns the volumes of the operators' Deployments.
+func (s *Environment) volumes() []kubeletvolumes.Volume {
+	var all []kubeletvolumes.Volume
 	for _, o := range s.Operators {
-		volumes = append(volumes, kubeletvolumes.Volume{
-			Resource: kubeletvolumes.ConfigMaps, Namespace: o.Namespace, Name: o.Name + "-config",
-			Files: map[string]string{"config.yaml": s.Dir.OperatorConfig(o.Name)},
-		})
+		for _, mount := range o.Container().VolumeMounts {
+			folder := s.Dir.Mounted(o.Name, mount.MountPath)
+			all = append(all, kubeletvolumes.Of(o.Namespace, o.Volume(mount.Name), folder)...)
+		}
 	}
-	namespace, caConfig := s.Operators[0].Namespace, "cloud-provider-config"
-	if s.isHosted() {
-		caConfig = "openstack-cloud-config"
-		volumes = append(volumes, kubeletvolumes.Volume{
-			Resource: kubeletvolumes.Secrets, Namespace: namespace, Name: "service-network-admin-kubeconfig",
-			Files: map[string]string{"kubeconfig": s.Dir.GuestKubeconfig()},
-		})
+	return all
+}
+
+// UseRolesOfOpenShift replaces the Roles of an operator by those of cluster-storage-operator.
+func (s *Environment) UseRolesOfOpenShift(ctx context.Context, o fixtures.Operator) error {
+	return s.replaceRoles(ctx, o, fixtures.Operator.Roles, fixtures.Operator.RolesOfOpenShift)
+}
+
+// RestoreRoles undoes UseRolesOfOpenShift.
+func (s *Environment) RestoreRoles(ctx context.Context, o fixtures.Operator) error {
+	return s.replaceRoles(ctx, o, fixtures.Operator.RolesOfOpenShift, fixtures.Operator.Roles)
+}
+
+type rolesOf func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error)
+
+func (s *Environment) replaceRoles(
+	ctx context.Context, o fixtures.Operator, old, replacement rolesOf,
+) error {
+	removed, err := old(o, s.isHosted())
+	if err != nil {
+		return err
 	}
-	if !withCloud {
-		return volumes
+	added, err := replacement(o, s.isHosted())
+	if err != nil {
+		return err
 	}
-	return append(volumes, kubeletvolumes.Volume{
-		Resource: kubeletvolumes.Secrets, Namespace: namespace, Name: "openstack-cloud-credentials",
-		Files: map[string]string{
-			"clouds.yaml": s.Dir.OpenStackClouds(),
-			"cacert":      filepath.Join(s.Dir.OpenStack(), "ca.crt"),
-		},
-	}, kubeletvolumes.Volume{
-		Resource: kubeletvolumes.ConfigMaps, Namespace: namespace, Name: caConfig,
-		Files: map[string]string{"ca-bundle.pem": filepath.Join(s.Dir.OpenStackCA(), "ca-bundle.pem")},
-	})
+	var errs []error
+	for _, object := range removed {
+		errs = append(errs, s.control.writer.Delete(ctx, object))
+	}
+	for _, object := range added {
+		errs = append(errs, s.control.writer.Write(ctx, object))
+	}
+	return errors.Join(errs...)
 }

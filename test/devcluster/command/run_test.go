@@ -232,13 +232,15 @@ func TestCommandsChangeHostedCluster(t *testing.T) {
 	d.must(d.err)
 }
 
+const manilaOperator = "manila-csi-driver-operator"
+
 // checkCredentials checks that the operators' files and both sides get new credentials.
 func (d *devcluster) checkCredentials(guest paths.Dir) {
 	d.t.Helper()
-	before := d.read(guest.OpenStackClouds())
+	before := d.read(guest.OpenStackClouds(manilaOperator))
 	d.execute("cloud rotate-credentials")
 	d.eventually("the operators have new credentials",
-		func() bool { return d.read(guest.OpenStackClouds()) != before })
+		func() bool { return d.read(guest.OpenStackClouds(manilaOperator)) != before })
 	for _, place := range [][]string{
 		{d.dir.AdminKubeconfig(), "clusters-guest-2", "openstack-cloud-credentials"},
 		{d.dir.AdminKubeconfig(), "clusters-guest-2", "manila-cloud-credentials"},
@@ -248,7 +250,7 @@ func (d *devcluster) checkCredentials(guest paths.Dir) {
 		secret, err := d.client(place[0]).CoreV1().Secrets(place[1]).
 			Get(d.t.Context(), place[2], metav1.GetOptions{})
 		d.must(err)
-		if string(secret.Data["clouds.yaml"]) != d.read(guest.OpenStackClouds()) ||
+		if string(secret.Data["clouds.yaml"]) != d.read(guest.OpenStackClouds(manilaOperator)) ||
 			len(secret.Data["cacert"]) == 0 {
 			d.t.Errorf("Secret %s/%s is not the new one", place[1], place[2])
 		}
@@ -258,11 +260,11 @@ func (d *devcluster) checkCredentials(guest paths.Dir) {
 // checkGuestKubeconfig checks that the operators' file gets a new certificate, which is valid.
 func (d *devcluster) checkGuestKubeconfig(guest paths.Dir) {
 	d.t.Helper()
-	before := d.read(guest.GuestKubeconfig())
+	before := d.read(guest.GuestKubeconfig(manilaOperator))
 	d.execute("guest rotate-kubeconfig --guest=guest-2")
 	d.eventually("the operators have a new kubeconfig",
-		func() bool { return d.read(guest.GuestKubeconfig()) != before })
-	_, err := d.client(guest.GuestKubeconfig()).Discovery().ServerVersion()
+		func() bool { return d.read(guest.GuestKubeconfig(manilaOperator)) != before })
+	_, err := d.client(guest.GuestKubeconfig(manilaOperator)).Discovery().ServerVersion()
 	d.must(err)
 	d.mustRefuse("guest rotate-kubeconfig --guest=guest-3", "there is no guest cluster")
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,42 @@ type Volume struct {
 	Resource, Namespace, Name string
 	// Files maps keys to paths. A key that the object does not contain has no file.
 	Files map[string]string
+	// Folder contains a file for each key, if Files is nil.
+	Folder string
+}
+
+// Of returns what a volume of a pod in a namespace copies to the folder at which it is mounted:
+// nothing if it is neither a Secret nor a ConfigMap, nor a projection of those.
+func Of(namespace string, source corev1.VolumeSource, folder string) []Volume {
+	volume := func(resource, name string, items []corev1.KeyToPath) Volume {
+		v := Volume{Resource: resource, Namespace: namespace, Name: name, Folder: folder}
+		for _, item := range items {
+			if v.Files == nil {
+				v.Files = map[string]string{}
+			}
+			v.Files[item.Key] = filepath.Join(folder, item.Path)
+		}
+		return v
+	}
+	var all []Volume
+	if s := source.Secret; s != nil {
+		all = append(all, volume(Secrets, s.SecretName, s.Items))
+	}
+	if c := source.ConfigMap; c != nil {
+		all = append(all, volume(ConfigMaps, c.Name, c.Items))
+	}
+	if source.Projected == nil {
+		return all
+	}
+	for _, p := range source.Projected.Sources {
+		if p.Secret != nil {
+			all = append(all, volume(Secrets, p.Secret.Name, p.Secret.Items))
+		}
+		if p.ConfigMap != nil {
+			all = append(all, volume(ConfigMaps, p.ConfigMap.Name, p.ConfigMap.Items))
+		}
+	}
+	return all
 }
 
 // Run updates the files until ctx ends. It returns once the objects that exist are on disk. Later
@@ -63,7 +100,7 @@ func Run(
 // handler keeps the files of a deleted object, as the kubelet does.
 func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
 	write := func(object any) {
-		for key, path := range v.Files {
+		for key, path := range v.files(object) {
 			if err := writeKey(object, key, path); err != nil {
 				failed(fmt.Errorf("copying key %q of %s %q: %w", key, v.Resource, v.Name, err))
 			}
@@ -73,6 +110,26 @@ func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
 		AddFunc:    write,
 		UpdateFunc: func(_, object any) { write(object) },
 	}
+}
+
+// files returns the path of each key that the volume copies.
+func (v Volume) files(object any) map[string]string {
+	if v.Files != nil {
+		return v.Files
+	}
+	files := map[string]string{}
+	add := func(key string) { files[key] = filepath.Join(v.Folder, key) }
+	switch o := object.(type) {
+	case *corev1.Secret:
+		for key := range o.Data {
+			add(key)
+		}
+	case *corev1.ConfigMap:
+		for key := range o.Data {
+			add(key)
+		}
+	}
+	return files
 }
 
 func writeKey(object any, key, path string) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -33,8 +34,11 @@ func TestFilesFollowObjects(t *testing.T) {
 	configMap := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"config.yaml": "third"}}
 	client := fake.NewClientset(secret)
 	err := Run(t.Context(), client, []Volume{
-		{Secrets, "ns", "one", map[string]string{"clouds.yaml": clouds, "cacert": ca}},
-		{ConfigMaps, "ns", "one", map[string]string{"config.yaml": config}},
+		{
+			Resource: Secrets, Namespace: "ns", Name: "one",
+			Files: map[string]string{"clouds.yaml": clouds, "cacert": ca},
+		},
+		{Resource: ConfigMaps, Namespace: "ns", Name: "one", Folder: dir},
 	}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
@@ -61,5 +65,35 @@ func TestFilesFollowObjects(t *testing.T) {
 		})
 	if err != nil {
 		t.Errorf("the files contain %q, want %q: %v", got, want, err)
+	}
+}
+
+func TestVolumesOfPodsAreSecretsAndConfigMaps(t *testing.T) {
+	t.Parallel()
+	items := []corev1.KeyToPath{{Key: "cacert", Path: "ca.crt"}}
+	name := corev1.LocalObjectReference{Name: "one"}
+	want := []Volume{
+		{Resource: Secrets, Namespace: "ns", Name: "one", Folder: "/f",
+			Files: map[string]string{"cacert": "/f/ca.crt"}},
+		{Resource: ConfigMaps, Namespace: "ns", Name: "one", Folder: "/f"},
+	}
+	for _, sources := range [][]corev1.VolumeSource{
+		{
+			{Secret: &corev1.SecretVolumeSource{SecretName: "one", Items: items}},
+			{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: name}},
+			{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		},
+		{{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{LocalObjectReference: name, Items: items}},
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name}},
+		}}}},
+	} {
+		var got []Volume
+		for _, source := range sources {
+			got = append(got, Of("ns", source, "/f")...)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("volumes (-want +got):\n%s", diff)
+		}
 	}
 }

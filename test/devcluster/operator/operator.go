@@ -8,7 +8,10 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -39,15 +42,19 @@ type Runner struct {
 	Progress io.Writer
 }
 
-// Args returns the arguments of the operator's Deployment, with files of this machine.
+// Args returns the arguments of the operator's Deployment, with files of this machine, and the
+// identity of its pod.
 func (r Runner) Args() []string {
-	args := []string{
-		"start", "-v=2",
-		"--config=" + r.Dir.OperatorConfig(r.Operator.Name),
-		"--terminate-on-files=" + r.Dir.OperatorConfig(r.Operator.Name),
-	}
-	if r.Guest != "" {
-		args = append(args, "--guest-kubeconfig="+r.Dir.GuestKubeconfig())
+	container := r.Operator.Container()
+	args := slices.Clone(container.Args)
+	for i, arg := range args {
+		flag, path, _ := strings.Cut(arg, "=")
+		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return strings.HasPrefix(path, m.MountPath+"/")
+		})
+		if mounted {
+			args[i] = flag + "=" + r.Dir.Mounted(r.Operator.Name, path)
+		}
 	}
 	return append(args,
 		"--kubeconfig="+r.Dir.Kubeconfig(r.Operator.Name),

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
@@ -24,9 +25,16 @@ func newRunner(t *testing.T, script string) (Runner, *strings.Builder) {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
+	const folder = "/etc/guest-kubeconfig"
 	return Runner{
-		Operator: fixtures.Operator{Name: "the-operator", Program: "the-operator", Namespace: "ns"},
-		Bin:      bin, Dir: paths.Dir(t.TempDir()), Env: []string{"GREETING=hello"}, Progress: &progress,
+		Operator: fixtures.Operator{
+			Name: "the-operator", Program: "the-operator", Namespace: "ns",
+			Pod: corev1.PodSpec{Containers: []corev1.Container{{
+				Args:         []string{"start", "-v=2", "--guest-kubeconfig=" + folder + "/kubeconfig"},
+				VolumeMounts: []corev1.VolumeMount{{MountPath: folder}},
+			}}},
+		},
+		Bin: bin, Dir: paths.Dir(t.TempDir()), Env: []string{"GREETING=hello"}, Progress: &progress,
 	}, &progress
 }
 
@@ -71,7 +79,7 @@ while :; do sleep 0.05; done`)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if want := "--guest-kubeconfig=" + r.Dir.GuestKubeconfig() + " "; !strings.Contains(starts, want) {
+	if want := "--guest-kubeconfig=" + r.Dir.GuestKubeconfig(r.Operator.Name) + " "; !strings.Contains(starts, want) {
 		t.Errorf("the arguments lack %s:\n%s", want, starts)
 	}
 	const again = "the-operator of guest-1 ended; starting it again in 1s\n"

@@ -39,22 +39,31 @@ func (d Dir) OperatorLog(program string) string { return d.in(program + ".log") 
 // OperatorEnv is a file of KEY=VALUE lines, the environment of an operator.
 func (d Dir) OperatorEnv(operator string) string { return d.in(operator + ".env") }
 
-// OperatorConfig is the mounted configuration file of an operator.
+// Mounted is a file or folder that an operator mounts at a path of its pod.
+func (d Dir) Mounted(operator, path string) string { return d.in(operator, path) }
+
+// OperatorConfig is the configuration file of an operator.
 func (d Dir) OperatorConfig(operator string) string {
-	return d.in(operator+"-config", "config.yaml")
+	return d.Mounted(operator, "/var/run/configmaps/config/config.yaml")
 }
 
-// OpenStack is the folder that operators mount at /etc/openstack. All operators have the same.
-func (d Dir) OpenStack() string { return d.in("openstack") }
+// OpenStack is the folder with the credentials of an operator.
+func (d Dir) OpenStack(operator string) string { return d.Mounted(operator, "/etc/openstack") }
 
-// OpenStackClouds is the clouds.yaml of the operators.
-func (d Dir) OpenStackClouds() string { return d.in("openstack", "clouds.yaml") }
+// OpenStackClouds is the clouds.yaml of an operator.
+func (d Dir) OpenStackClouds(operator string) string {
+	return d.Mounted(operator, "/etc/openstack/clouds.yaml")
+}
 
-// OpenStackCA is the folder at which operators mount ConfigMap cloud-provider-config.
-func (d Dir) OpenStackCA() string { return d.in("openstack-ca") }
+// OpenStackCA is the folder with the CA of the ConfigMap about the cloud.
+func (d Dir) OpenStackCA(operator string) string {
+	return d.Mounted(operator, "/etc/openstack-ca")
+}
 
-// GuestKubeconfig is the admin kubeconfig of the guest cluster, which its operators mount.
-func (d Dir) GuestKubeconfig() string { return d.in("guest-kubeconfig", "kubeconfig") }
+// GuestKubeconfig is the admin kubeconfig of the guest cluster for an operator.
+func (d Dir) GuestKubeconfig(operator string) string {
+	return d.Mounted(operator, "/etc/guest-kubeconfig/kubeconfig")
+}
 
 // Definitions contains CustomResourceDefinitions that are in no module.
 func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
@@ -65,7 +74,7 @@ func (d Dir) Clear() error {
 	var errs []error
 	for _, name := range []string{
 		"logs", "controlplane", "audit.log", "control.url", "admin.kubeconfig",
-		"*-operator.*", "*-operator-config", "openstack", "openstack-ca", "guest-kubeconfig",
+		"*-operator.*", "*-operator",
 	} {
 		for _, folder := range []string{"", "guests/*/"} {
 			files, err := fs.Glob(os.DirFS(string(d)), folder+name)

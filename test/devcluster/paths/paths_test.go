@@ -14,8 +14,9 @@ func TestClearKeepsFilesOfOthers(t *testing.T) {
 	dir := Dir(t.TempDir())
 	for _, d := range []Dir{dir, dir.Guest("guest-1")} {
 		for _, path := range []string{
-			d.AdminKubeconfig(), d.AuditLog(), d.Logs(), d.Definitions(), d.OpenStackClouds(),
-			d.OpenStackCA(), d.GuestKubeconfig(), d.Control(), d.Kubeconfig("a-operator"),
+			d.AdminKubeconfig(), d.AuditLog(), d.Logs(), d.Definitions(), d.Control(),
+			d.OpenStackClouds("a-operator"), d.OpenStackCA("a-operator"),
+			d.GuestKubeconfig("a-operator"), d.Kubeconfig("a-operator"),
 			d.OperatorConfig("a-operator"), d.OperatorEnv("a-operator"), d.OperatorLog("a-operator"),
 			d.in("my.kubeconfig"),
 		} {

@@ -1,0 +1,56 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// TestOperatorsRunUnderRolesOfOpenShift starts each operator with the Roles of
+// cluster-storage-operator in place of the Roles of its manifests: they contain neither `bind` nor,
+// for some kinds, `patch` and `list`. Like every test it fails if the API server refuses a request.
+func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		for _, s := range subjects() {
+			t.Run(s.Program+"/"+string(f), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, options{Subject: s, Flavour: f, Idle: true})
+				e.useRolesOfOpenShift()
+				e.startOperator()
+				e.awaitAvailable()
+				e.must(e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).
+					Delete(e.ctx(), e.subject.Workloads[0], metav1.DeleteOptions{}))
+				e.must(e.guest.kube.StorageV1().CSIDrivers().
+					Delete(e.ctx(), e.subject.ClusterCSIDriver, metav1.DeleteOptions{}))
+				e.eventually(prompt, func() error {
+					_, missing := e.deployment()
+					_, alsoMissing := e.guest.kube.StorageV1().CSIDrivers().
+						Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})
+					return errors.Join(missing, alsoMissing)
+				})
+				e.awaitAvailable()
+			})
+		}
+	}
+}
+
+// useRolesOfOpenShift replaces the Roles of the operator until the test ends.
+func (e *env) useRolesOfOpenShift() {
+	e.t.Helper()
+	environment, operator := e.running.Environments()[0], e.subject.Operator
+	e.t.Cleanup(func() {
+		e.stopOperator()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx()), 30*time.Second)
+		defer cancel()
+		e.must(environment.RestoreRoles(ctx, operator))
+	})
+	e.must(environment.UseRolesOfOpenShift(e.ctx(), operator))
+}
