@@ -3,6 +3,7 @@ package generator
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -70,7 +72,10 @@ func (p permission) rule(names []string) rbacv1.PolicyRule {
 // namespace without such a Role is an error. On HyperShift the operator has a kubeconfig of the
 // guest cluster, and needs no Role there.
 func (i *installation) addGrants() error {
-	needed := i.neededGrants()
+	needed, err := i.neededGrants()
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, asset := range i.assets {
 		if !asset.grants {
@@ -132,16 +137,52 @@ func (i *installation) hasGrants() bool {
 }
 
 // neededGrants returns the permissions by namespace.
-func (i *installation) neededGrants() map[string]*grants {
+func (i *installation) neededGrants() (map[string]*grants, error) {
 	needed := map[string]*grants{}
 	for _, a := range i.operands {
 		for _, asset := range a.assets {
-			if i.flavour == flavour.Standalone || asset.Side == flavour.ControlPlane {
+			if i.inOwnCluster(asset.Side) {
 				i.grantAsset(needed, asset)
 			}
 		}
 	}
-	return needed
+	return needed, i.grantLeftovers(needed)
+}
+
+// inOwnCluster reports whether the objects of a side are in the cluster of the operator's Roles.
+func (i *installation) inOwnCluster(side flavour.Side) bool {
+	return i.flavour == flavour.Standalone || side == flavour.ControlPlane
+}
+
+// grantLeftovers adds the permissions to remove what earlier releases left.
+func (i *installation) grantLeftovers(needed map[string]*grants) error {
+	driver := i.driver.content.Name
+	generations, err := legacy.Generations(driver, i.flavour, i.values[bundle.Namespace])
+	if err != nil {
+		return fmt.Errorf("reading what earlier releases of %s left: %w", driver, err)
+	}
+	for _, leftover := range legacy.Leftovers(generations, i.isOperand) {
+		if !i.inOwnCluster(leftover.Side) {
+			continue
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(leftover.GroupVersionKind())
+		in(needed, leftover.GetNamespace()).
+			name(permission{resource.Group, resource.Resource, "get delete"}, leftover.GetName())
+	}
+	return nil
+}
+
+// isOperand reports whether an object of a kind is among the operands.
+func (i *installation) isOperand(kind, name string) bool {
+	for _, a := range i.operands {
+		for _, asset := range a.assets {
+			object, err := meta.Accessor(asset.object)
+			if err == nil && asset.kind() == kind && object.GetName() == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (i *installation) grantAsset(needed map[string]*grants, asset *asset) {
@@ -198,13 +239,8 @@ func verbs(role bundle.Role) (named, all string) {
 // grantBind adds the permission to bind a Role that is not an operand. The operator has the rules
 // of its operands, and so may bind those.
 func (i *installation) grantBind(g *grants, role rbacv1.RoleRef) {
-	for _, a := range i.operands {
-		for _, asset := range a.assets {
-			object, err := meta.Accessor(asset.object)
-			if err == nil && asset.kind() == role.Kind && object.GetName() == role.Name {
-				return
-			}
-		}
+	if i.isOperand(role.Kind, role.Name) {
+		return
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{
 		Group: role.APIGroup, Version: "v1", Kind: role.Kind,
