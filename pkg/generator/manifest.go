@@ -28,6 +28,7 @@ const (
 	controllerPart = "controller"
 	nodePart       = "node"
 	installPart    = "operator"
+	kubernetesPart = "kubernetes"
 )
 
 // perPart contains a value for each part of a driver.
@@ -150,11 +151,16 @@ func (p patchEntry) file() string {
 type layer struct {
 	perPart[layerPart]
 	Operator layerPart `json:"operator"`
+	// Kubernetes contains, in the base, what the operator's manifests need beyond OpenShift.
+	Kubernetes layerPart `json:"kubernetes"`
 }
 
 func (l layer) part(name string) layerPart {
-	if name == installPart {
+	switch name {
+	case installPart:
 		return l.Operator
+	case kubernetesPart:
+		return l.Kubernetes
 	}
 	return l.perPart.part(name)
 }

@@ -172,7 +172,15 @@ func olmDockerfile(labels map[string]string) []byte {
 // kustomizationWithout returns a kustomization of the manifests that install the operator without
 // OLM, except some.
 func kustomizationWithout(omitted []*asset) (map[string]any, error) {
-	patches := make([]map[string]string, 0, len(omitted))
+	patches, err := deletions(omitted)
+	kustomization := newKustomization("../../" + installPart)
+	kustomization["patches"] = patches
+	return kustomization, err
+}
+
+// deletions returns the patches with which kustomize leaves out objects.
+func deletions(omitted []*asset) ([]map[string]any, error) {
+	patches := make([]map[string]any, 0, len(omitted))
 	for _, asset := range omitted {
 		object, err := meta.Accessor(asset.object)
 		if err != nil {
@@ -189,9 +197,7 @@ func kustomizationWithout(omitted []*asset) (map[string]any, error) {
 		if err != nil {
 			return nil, errorAt(asset.at, "encoding the patch of %q: %w", asset.Name, err)
 		}
-		patches = append(patches, map[string]string{"patch": string(text)})
+		patches = append(patches, map[string]any{"patch": string(text)})
 	}
-	kustomization := newKustomization("../../" + installPart)
-	kustomization["patches"] = patches
-	return kustomization, nil
+	return patches, nil
 }

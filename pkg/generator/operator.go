@@ -152,15 +152,16 @@ func (i *installation) sorted() []*asset {
 	return slices.SortedFunc(maps.Values(i.assets), applyOrder)
 }
 
-// manifests returns the files: one folder for each cluster, with a kustomization, and the OLM
-// bundle.
+// manifests returns the files: one folder for each cluster, with a kustomization, the OLM bundle,
+// and the kustomization for clusters that are not OpenShift.
 func (i *installation) manifests() (map[string][]byte, error) {
-	files, err := i.olmBundle()
-	if err != nil {
-		return nil, err
-	}
-	if files == nil {
-		files = map[string][]byte{}
+	files := map[string][]byte{}
+	for _, write := range []func() (map[string][]byte, error){i.olmBundle, i.kubernetesOverlay} {
+		made, err := write()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(files, made)
 	}
 	resources := map[string][]string{}
 	for _, asset := range i.sorted() {

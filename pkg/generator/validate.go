@@ -109,7 +109,7 @@ func (v *validator) driverPart(at *field.Path, p *driverPart) {
 }
 
 func (v *validator) layer(l layer) {
-	for _, part := range []string{controllerPart, nodePart, installPart} {
+	for _, part := range []string{controllerPart, nodePart, installPart, kubernetesPart} {
 		at, p := field.NewPath(part), l.part(part)
 		if part != installPart {
 			v.forbidGrants(at.Child("add"), p.Add)

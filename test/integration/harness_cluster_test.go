@@ -118,6 +118,15 @@ type cluster struct {
 }
 
 func (c *cluster) connect(ctx context.Context) error {
+	err := c.dial()
+	if err == nil {
+		c.baseline, err = c.recordBaseline(ctx)
+	}
+	return err
+}
+
+// dial creates the clients.
+func (c *cluster) dial() error {
 	c.config.QPS, c.config.UserAgent = -1, "integration-test"
 	var err error
 	if c.kube, err = kubernetes.NewForConfig(c.config); err != nil {
@@ -126,10 +135,7 @@ func (c *cluster) connect(ctx context.Context) error {
 	if c.openst, err = operatorclient.NewForConfig(c.config); err != nil {
 		return err
 	}
-	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
-		return err
-	}
-	c.baseline, err = c.recordBaseline(ctx)
+	c.dynamic, err = dynamic.NewForConfig(c.config)
 	return err
 }
 

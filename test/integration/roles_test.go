@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,11 +45,9 @@ func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
 func (e *env) useRolesOfOpenShift() {
 	e.t.Helper()
 	environment, operator := e.running.Environments()[0], e.subject.Operator
-	e.t.Cleanup(func() {
-		e.stopOperator()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx()), 30*time.Second)
-		defer cancel()
-		e.must(environment.RestoreRoles(ctx, operator))
+	e.afterwards(func(ctx context.Context) error {
+		e.stopOperator() // it would send requests that the other Roles do not allow
+		return environment.RestoreRoles(ctx, operator)
 	})
 	e.must(environment.UseRolesOfOpenShift(e.ctx(), operator))
 }
