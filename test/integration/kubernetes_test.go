@@ -38,30 +38,29 @@ const repository = "../.."
 // their requests, and they read no configuration of OpenShift.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
-	for driver, headings := range map[string][]string{
-		"manila": {"## Install the Manila operator"},
-		"cinder": {"## Cinder"},
+	k := startPlainKubernetes(t)
+	k.run("kubectl create serviceaccount reader")
+	k.run("kubectl create clusterrole metrics-reader --verb=get --non-resource-url=/metrics")
+	k.run("kubectl create clusterrolebinding metrics-reader --clusterrole=metrics-reader " +
+		"--serviceaccount=default:reader")
+	for _, section := range []struct{ driver, heading string }{
+		{"manila", "## Install the Manila operator"}, {"cinder", "## Cinder"},
 	} {
-		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
-			k := startPlainKubernetes(t, driver)
-			var commands []string
-			if driver == "cinder" { // its section refers to the section of Manila
-				commands = append(commands, "hack/install-crds.sh")
+		k.sub(section.driver, func(t *testing.T) {
+			commands := guideCommands(t, section.heading)
+			first := slices.IndexFunc(commands, func(command string) bool {
+				return strings.HasPrefix(command, "kubectl wait")
+			})
+			if first < 0 {
+				first = len(commands)
 			}
-			for _, heading := range headings {
-				commands = append(commands, guideCommands(t, heading)...)
-			}
-			waits := func(command string) bool { return strings.HasPrefix(command, "kubectl wait") }
-			for _, command := range slices.DeleteFunc(slices.Clone(commands), waits) {
+			for _, command := range commands[:first] {
 				k.run(command)
 			}
-			k.startOperator()
+			k.startOperator(section.driver)
 			k.awaitAvailable()
-			for _, command := range commands {
-				if waits(command) {
-					k.run(command)
-				}
+			for _, command := range commands[first:] {
+				k.run(command)
 			}
 			k.mustServeMetrics()
 			k.mustNotReadOpenShift()
@@ -94,19 +93,17 @@ func guideCommands(t *testing.T, heading string) []string {
 type plainKubernetes struct {
 	*scope
 
-	driver   string
-	dir      paths.Dir
-	cluster  *cluster
-	cloud    *simulator.Simulator
+	dir     paths.Dir
+	cluster *cluster
+	// operator is the operator that was started last, log the path of its log.
 	operator fixtures.Operator
-	log      string // the path of the operator's log
+	log      string
 }
 
-func startPlainKubernetes(t *testing.T, driver string) *plainKubernetes {
+func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	t.Helper()
 	k := &plainKubernetes{
-		scope: &scope{t: t}, driver: driver,
-		dir: paths.Dir(filepath.Join(shared.dir, "kubernetes-"+driver)),
+		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.dir, "kubernetes")),
 	}
 	plane, err := controlplane.Start(k.ctx(), controlplane.Options{
 		Binaries: shared.kubernetes, Dir: filepath.Join(k.dir.ControlPlanes(), "main"),
@@ -118,13 +115,13 @@ func startPlainKubernetes(t *testing.T, driver string) *plainKubernetes {
 	k.cluster = &cluster{name: "kubernetes", dir: k.dir, config: plane.Config()}
 	k.must(k.cluster.dial())
 	k.must(k.createNodes(plane.Config()))
-	k.cloud, err = simulator.New(simulator.Config{
+	cloud, err := simulator.New(simulator.Config{
 		ShareTypes: []simulator.ShareType{{Name: "default"}},
 	})
 	k.must(err)
-	k.must(k.cloud.Start(t.Context()))
-	t.Cleanup(func() { _ = k.cloud.Close() }) // its listener ends with this process anyway
-	k.must(paths.WriteFile(k.clouds(), k.cloud.CloudsYAML(simulator.Clouds{})))
+	k.must(cloud.Start(t.Context()))
+	t.Cleanup(func() { _ = cloud.Close() }) // its listener ends with this process anyway
+	k.must(paths.WriteFile(k.clouds(), cloud.CloudsYAML(simulator.Clouds{})))
 	return k
 }
 
@@ -157,9 +154,9 @@ func (k *plainKubernetes) run(command string) {
 }
 
 // startOperator runs the operator as its Deployment in the cluster says.
-func (k *plainKubernetes) startOperator() {
+func (k *plainKubernetes) startOperator(driver string) {
 	k.t.Helper()
-	operators, err := fixtures.Operators([]string{k.driver})
+	operators, err := fixtures.Operators([]string{driver})
 	k.must(err)
 	o := operators[0]
 	deployment, err := k.cluster.kube.AppsV1().Deployments(o.Namespace).
@@ -198,8 +195,14 @@ func (k *plainKubernetes) startOperator() {
 // awaitAvailable waits until all workloads are rolled out and no condition reports a failure.
 func (k *plainKubernetes) awaitAvailable() {
 	k.t.Helper()
+	k.eventually(func() error { return errors.Join(k.unavailable(), k.podsRun()) })
+}
+
+// eventually waits until check returns nil.
+func (k *plainKubernetes) eventually(check func() error) {
+	k.t.Helper()
 	for watch := startWatch(); ; pause(k.t) {
-		err := errors.Join(k.unavailable(), k.podsRun())
+		err := check()
 		if err == nil {
 			return
 		}
@@ -252,10 +255,6 @@ func (k *plainKubernetes) podsRun() error {
 // that it made itself, to a user whom RBAC permits to read them.
 func (k *plainKubernetes) mustServeMetrics() {
 	k.t.Helper()
-	k.run("kubectl create serviceaccount reader")
-	k.run("kubectl create clusterrole metrics-reader --verb=get --non-resource-url=/metrics")
-	k.run("kubectl create clusterrolebinding metrics-reader --clusterrole=metrics-reader " +
-		"--serviceaccount=default:reader")
 	log, err := os.ReadFile(k.log)
 	k.must(err)
 	_, rest, _ := strings.Cut(string(log), `"Serving health and metrics" address="`)
@@ -263,18 +262,24 @@ func (k *plainKubernetes) mustServeMetrics() {
 	token, err := k.cluster.kube.CoreV1().ServiceAccounts("default").
 		CreateToken(k.ctx(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	k.must(err)
-	request, err := http.NewRequestWithContext(k.ctx(), http.MethodGet,
-		"https://"+address+"/metrics", http.NoBody)
-	k.must(err)
-	request.Header.Set("Authorization", "Bearer "+token.Status.Token)
 	client := newOperatorClient()
 	defer client.CloseIdleConnections()
-	response, err := client.Do(request)
-	k.must(err)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		k.t.Errorf("the operator answers a permitted reader of metrics with %s", response.Status)
-	}
+	k.eventually(func() error {
+		request, err := http.NewRequestWithContext(k.ctx(), http.MethodGet,
+			"https://"+address+"/metrics", http.NoBody)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "Bearer "+token.Status.Token)
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			err = fmt.Errorf("the operator answers a permitted reader with %s", response.Status)
+		}
+		return errors.Join(err, response.Body.Close())
+	})
 }
 
 // mustNotReadOpenShift fails the test if the API server refused a request of the operator, or if
