@@ -98,8 +98,8 @@ func neededBesidePods(s subject) map[string][]rbacv1.PolicyRule {
 }
 
 // superfluousPermissions returns what the controllers may do and do not need: the ClusterRole of
-// OpenShift for provisioners serves drivers with topology, too. The operator could create one of its
-// own only with permissions that it has itself.
+// OpenShift for provisioners serves drivers with topology, too. The operator could create one of
+// its own only with permissions that it has itself.
 func superfluousPermissions(s subject) map[string][]rbacv1.PolicyRule {
 	if !s.isManila() {
 		return nil
