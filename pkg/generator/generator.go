@@ -85,8 +85,8 @@ func applyOrder(a, b *asset) int {
 func (a *asset) rank() int {
 	order := []string{
 		"Namespace", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding",
-		"ConfigMap", "Secret", "Service", "PodDisruptionBudget", "ServiceMonitor", "CSIDriver", "StorageClass",
-		"VolumeSnapshotClass",
+		"ConfigMap", "Secret", "Service", "PodDisruptionBudget", "ServiceMonitor", "CSIDriver",
+		"StorageClass", "VolumeSnapshotClass",
 	}
 	if i := slices.Index(order, a.kind()); i >= 0 {
 		return i

@@ -69,7 +69,12 @@ func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "proxy",
 			"NFS_DRIVER_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "nfs",
 		}},
-		"two missing": {except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"}},
+		// An empty variable counts as missing. The manifests contain both, but not those of
+		// cluster-storage-operator.
+		"two missing": {
+			more:   []string{"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=", "NFS_DRIVER_CONTROL_PLANE_IMAGE="},
+			except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,8 +73,10 @@ func TestVolumesOfPodsAreSecretsAndConfigMaps(t *testing.T) {
 	items := []corev1.KeyToPath{{Key: "cacert", Path: "ca.crt"}}
 	name := corev1.LocalObjectReference{Name: "one"}
 	want := []Volume{
-		{Resource: Secrets, Namespace: "ns", Name: "one", Folder: "/f",
-			Files: map[string]string{"cacert": "/f/ca.crt"}},
+		{
+			Resource: Secrets, Namespace: "ns", Name: "one", Folder: "/f",
+			Files: map[string]string{"cacert": "/f/ca.crt"},
+		},
 		{Resource: ConfigMaps, Namespace: "ns", Name: "one", Folder: "/f"},
 	}
 	for _, sources := range [][]corev1.VolumeSource{

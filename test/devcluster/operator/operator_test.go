@@ -79,7 +79,8 @@ while :; do sleep 0.05; done`)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if want := "--guest-kubeconfig=" + r.Dir.GuestKubeconfig(r.Operator.Name) + " "; !strings.Contains(starts, want) {
+	want := "--guest-kubeconfig=" + r.Dir.GuestKubeconfig(r.Operator.Name) + " "
+	if !strings.Contains(starts, want) {
 		t.Errorf("the arguments lack %s:\n%s", want, starts)
 	}
 	const again = "the-operator of guest-1 ended; starting it again in 1s\n"
