@@ -121,7 +121,8 @@ func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.available())
-	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), e.cloud.CloudsYAML(simulator.Clouds{})))
+	text := e.cloud.CloudsYAML(simulator.Clouds{})
+	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), text))
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 

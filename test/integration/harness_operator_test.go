@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,13 @@ func (e *env) operatorArgs() []string {
 }
 
 // operatorEnv returns the environment of the operator's Deployment and the variables that every
-// program needs. Later entries win.
+// program needs, with the changes of the test. Later entries win.
 func (e *env) operatorEnv() []string {
-	return append(e.runner().Environment(), e.options.Env...)
+	environment := slices.DeleteFunc(e.runner().Environment(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(e.options.WithoutEnv, name)
+	})
+	return append(environment, e.options.Env...)
 }
 
 // startOperator starts the operator. All processes of a test append to the same log.

@@ -78,7 +78,11 @@ func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachHosted(t, options{Env: append(releaseImages(), test.more...)},
+			var without []string
+			for _, image := range test.warned {
+				without = append(without, image+"_CONTROL_PLANE_IMAGE")
+			}
+			eachHosted(t, options{Env: append(releaseImages(), test.more...), WithoutEnv: without},
 				func(t *testing.T, e *hostedEnv) {
 					e.awaitAvailable()
 					for i, name := range e.subject.Workloads {

@@ -224,7 +224,8 @@ func TestOperatorLogContainsNoBodies(t *testing.T) {
 		"spec": {options{Before: func(e *env) {
 			e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = opv1.TraceAll })
 		}}, "OperatorLogLevelChange"},
-		"flag": {options{Args: []string{"-v=10"}}, "/namespaces/" + operandNamespace + "/secrets"},
+		// The operator reads its Lease before it changes the level to that of the ClusterCSIDriver.
+		"flag": {options{Args: []string{"-v=10"}}, "/namespaces/" + operatorNamespace + "/leases/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,14 +15,19 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// listsOnlyWithoutFault sets a fault, wants an error, and wants none without the fault.
-func listsOnlyWithoutFault(
+// effect is a fault and the error that it causes.
+type effect struct {
+	fault Fault
+	want  func(error) bool
+}
+
+// check lists share types with the fault, and again without it.
+func (e effect) check(
 	ctx context.Context, t *testing.T, cloud *Simulator, service *gophercloud.ServiceClient,
-	fault Fault, want func(error) bool,
 ) {
 	t.Helper()
-	set(t, cloud, fault)
-	if _, err := typeNames(ctx, service); err == nil || !want(err) {
+	set(t, cloud, e.fault)
+	if _, err := typeNames(ctx, service); err == nil || !e.want(err) {
 		t.Errorf("with the fault, listing share types gives %v", err)
 	}
 	must(t, cloud.ClearFaults())
@@ -41,10 +46,7 @@ func TestFaultsChangeResponses(t *testing.T) {
 		return errors.As(err, &bad) || errors.Is(err, io.ErrUnexpectedEOF) ||
 			strings.Contains(err.Error(), "unmarshal")
 	}
-	tests := map[string]struct {
-		fault Fault
-		want  func(error) bool
-	}{
+	tests := map[string]effect{
 		"401": {Fault{Mode: Status, Status: 401}, status(401)},
 		"403": {Fault{Mode: Status, Status: 403}, status(403)},
 		"404": {Fault{Mode: Status, Status: 404}, status(404)},
@@ -76,7 +78,7 @@ func TestFaultsChangeResponses(t *testing.T) {
 				service := manilaClient(ctx, t, cloud, Clouds{})
 				service.ReauthFunc = nil
 				test.fault.Service = Share
-				listsOnlyWithoutFault(ctx, t, cloud, service, test.fault, test.want)
+				test.check(ctx, t, cloud, service)
 				if _, _, err := login(ctx, t, cloud, Clouds{}); err != nil {
 					t.Errorf("identity had no fault: %v", err)
 				}
@@ -209,10 +211,7 @@ func TestServerErrorsNeverReadTheSame(t *testing.T) {
 
 func TestFaultsBreakConnections(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		fault Fault
-		want  func(error) bool
-	}{
+	tests := map[string]effect{
 		"reset-connect": {Fault{Mode: ResetConnect}, func(err error) bool {
 			return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		}},
@@ -236,7 +235,7 @@ func TestFaultsBreakConnections(t *testing.T) {
 			cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true})
 			service := manilaClient(ctx, t, cloud, Clouds{})
 			for range 2 { // the port must survive going away, and open connections must not hide the fault
-				listsOnlyWithoutFault(ctx, t, cloud, service, test.fault, test.want)
+				test.check(ctx, t, cloud, service)
 			}
 		})
 	}
