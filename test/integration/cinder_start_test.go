@@ -246,21 +246,6 @@ func TestCinderFollowsStorageClassState(t *testing.T) {
 	e.awaitAvailable()
 }
 
-func TestCinderRemovesConditionsOfEarlierReleases(t *testing.T) {
-	t.Parallel()
-	stale := []string{
-		"ConfigSyncDegraded", "StorageClassControllerDegraded", "VolumeSnapshotClassControllerDegraded",
-		"OpenStackCinderDriverControlPlaneStaticResourcesControllerDegraded",
-	}
-	e := newCinder(t, options{Before: func(e *env) {
-		e.addTrueConditions("Old", "old", stale...)
-	}})
-	e.awaitAvailable()
-	for _, name := range stale {
-		e.must(e.hasNoCondition(name))
-	}
-}
-
 // TestCinderPodsAreConfigured checks settings that were wrong in earlier releases.
 func TestCinderPodsAreConfigured(t *testing.T) {
 	t.Parallel()

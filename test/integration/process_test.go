@@ -19,11 +19,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/legacy"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // TestMissingImagesEndOperator checks that one line names all missing variables.
@@ -213,47 +208,6 @@ func (e *env) awaitPollTime(n int) {
 	}
 	// Cinder's operator probes only after changes.
 	e.expectNoWritesFor(time.Duration(n) * e.options.PollInterval)
-}
-
-// staleConditions returns the conditions that earlier operators of Manila left in a standalone
-// cluster.
-func staleConditions(t *testing.T) []string {
-	t.Helper()
-	generations, err := legacy.Generations(driverName, flavour.Standalone, operandNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return legacy.StaleConditions(generations)
-}
-
-// TestRemovesStaleConditions checks a running and a disabled driver.
-func TestRemovesStaleConditions(t *testing.T) {
-	t.Parallel()
-	stale := staleConditions(t)
-	for name, c := range map[string]struct {
-		types []string
-		ready func(*env) error
-	}{
-		"disabled": {noTypes(), func(e *env) error {
-			return e.hasCondition("ManilaControllerDisabled", opv1.ConditionTrue, "NoShareTypes")
-		}},
-		"running": {nil, (*env).available},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{Types: c.types, Before: func(e *env) {
-				e.addTrueConditions("Stale", "of an earlier release", stale...)
-			}})
-			e.eventually(installed, func() error { return c.ready(e) })
-			e.eventually(soon, func() error {
-				var errs []error
-				for _, conditionType := range stale {
-					errs = append(errs, e.hasNoCondition(conditionType))
-				}
-				return errors.Join(errs...)
-			})
-		})
-	}
 }
 
 // documentedCommand returns the arguments of the command of docs/conditions.md that removes all

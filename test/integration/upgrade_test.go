@@ -431,6 +431,36 @@ func (u *upgrade) mustRollBack() {
 	}
 }
 
+// TestDisabledOperatorRemovesLeftovers checks a cloud that no longer offers Manila, after somebody
+// deleted the workloads.
+func TestDisabledOperatorRemovesLeftovers(t *testing.T) {
+	t.Parallel()
+	generations, err := legacy.Generations(driverName, flavour.Standalone, operandNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upgrade{earlier: generations[0]}
+	u.earlier.Objects = slices.DeleteFunc(u.earlier.Objects, func(o legacy.Object) bool {
+		return o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
+	})
+	stale := legacy.StaleConditions(generations)
+	u.env = newEnv(t, options{Types: noTypes(), Idle: true})
+	u.install()
+	u.addTrueConditions("Earlier", "of an earlier release", stale...)
+	u.startOperator()
+	u.eventually(installed, func() error {
+		return u.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes")
+	})
+	u.eventually(soon, func() error {
+		errs := []error{u.areGone(leftoversOf(u.earlier.Name).deleted)}
+		for _, conditionType := range stale {
+			errs = append(errs, u.hasNoCondition(conditionType))
+		}
+		return errors.Join(errs...)
+	})
+	u.must(u.hasNoWorkloads())
+}
+
 // TestOneOfTwoOperatorsLeads starts the operator while an earlier one leads.
 func TestOneOfTwoOperatorsLeads(t *testing.T) {
 	t.Parallel()
