@@ -42,9 +42,8 @@ type options struct {
 	NoCredentials bool
 	// PollInterval defaults to 300 ms. If it is negative, the operator gets no --poll-interval.
 	PollInterval time.Duration
-	// Args and Env are added to those of the operator's Deployment. WithoutEnv contains the names of
-	// variables to remove before.
-	Args, Env, WithoutEnv []string
+	// Args and Env are added to those of the operator's Deployment.
+	Args, Env []string
 	// Faults are enabled before the operator starts.
 	Faults []simulator.Fault
 	// Before changes the cluster before the operator starts.

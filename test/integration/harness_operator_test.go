@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,13 +49,9 @@ func (e *env) operatorArgs() []string {
 }
 
 // operatorEnv returns the environment of the operator's Deployment and the variables that every
-// program needs, with the changes of the test. Later entries win.
+// program needs. Later entries win.
 func (e *env) operatorEnv() []string {
-	environment := slices.DeleteFunc(e.runner().Environment(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(e.options.WithoutEnv, name)
-	})
-	return append(environment, e.options.Env...)
+	return append(e.runner().Environment(), e.options.Env...)
 }
 
 // startOperator starts the operator. All processes of a test append to the same log.

@@ -78,11 +78,7 @@ func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var without []string
-			for _, image := range test.warned {
-				without = append(without, image+"_CONTROL_PLANE_IMAGE")
-			}
-			eachHosted(t, options{Env: append(releaseImages(), test.more...), WithoutEnv: without},
+			eachHosted(t, options{Env: append(releaseImages(), test.more...)},
 				func(t *testing.T, e *hostedEnv) {
 					e.awaitAvailable()
 					for i, name := range e.subject.Workloads {
