@@ -50,6 +50,7 @@ type clusterPools struct {
 	bin        string // contains the programs
 	kubernetes string // contains the Kubernetes binaries
 	pools      map[flavour.Flavour]pool
+	all        []*testCluster // of all pools
 	// operators are those that cluster-storage-operator deploys, by driver.
 	operators map[string]fixtures.Operator
 }
@@ -86,12 +87,28 @@ func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
 	c.killOnSignal()
 	code := run()
 	c.stop()
+	if code == 0 && ranWholeSuite() {
+		code = c.checkPermissions()
+	}
 	if code != 0 {
 		fmt.Fprintln(os.Stderr, "All logs are kept in", c.dir)
 		return code
 	}
 	_ = os.RemoveAll(c.dir)
 	return code
+}
+
+// checkPermissions returns 1 if the Roles of the operators contain a permission without use.
+func (c *clusterPools) checkPermissions() int {
+	unused, err := c.unusedPermissions()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "comparing the Roles with the audit logs:", err)
+		return 1
+	}
+	for _, permission := range unused {
+		fmt.Fprintln(os.Stderr, "no test uses a permission:", permission)
+	}
+	return min(len(unused), 1)
 }
 
 // killOnSignal kills all programs if the user ends the tests, for example with Ctrl-C.
@@ -147,9 +164,11 @@ func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {
 			if f == flavour.HyperShift {
 				options.Guests = 1
 			}
-			p.unused <- &testCluster{
+			one := &testCluster{
 				flavour: f, name: name, bin: c.bin, options: options, failed: make(chan error, 1),
 			}
+			c.all = append(c.all, one)
+			p.unused <- one
 		}
 		c.pools[f] = p
 	}

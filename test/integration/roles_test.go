@@ -5,8 +5,10 @@ package integration
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -50,4 +52,35 @@ func (e *env) useRolesOfOpenShift() {
 		return environment.RestoreRoles(ctx, operator)
 	})
 	e.must(environment.UseRolesOfOpenShift(e.ctx(), operator))
+}
+
+// TestUnusedPermissionsAreFound checks the comparison of Roles with audit logs, which runs after
+// the whole suite.
+func TestUnusedPermissionsAreFound(t *testing.T) {
+	t.Parallel()
+	requests := []request{
+		{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "a"},
+		{Verb: "watch", Resource: "secrets", Namespace: "ns", URI: "?fieldSelector=metadata.name%3Da"},
+		{Verb: "patch", Resource: "clustercsidrivers", Subresource: "status", Name: "a"},
+	}
+	drivers := []string{"clustercsidrivers"}
+	for want, rule := range map[string]rbacv1.PolicyRule{
+		"": {Resources: []string{"secrets"}, Verbs: []string{"get", "watch", "list"}},
+		"watch secrets [b]": {
+			Resources: []string{"secrets"}, Verbs: []string{"watch"}, ResourceNames: []string{"b"},
+		},
+		"delete secrets []": {
+			Resources: []string{"secrets"}, Verbs: []string{"watch", "delete"},
+		},
+		"patch clustercsidrivers []": {Resources: drivers, Verbs: []string{"patch"}},
+	} {
+		if got := strings.Join(unusedIn(rule, "ns", requests[:2]), " "); got != want {
+			t.Errorf("%v: got %q, want %q", rule, got, want)
+		}
+	}
+	status := []string{"clustercsidrivers/status"}
+	rule := rbacv1.PolicyRule{Resources: status, Verbs: []string{"patch"}}
+	if got := unusedIn(rule, "", requests); len(got) > 0 {
+		t.Errorf("a request for a subresource is not found: %q", got)
+	}
 }
