@@ -17,8 +17,7 @@ import (
 
 const manifestWithPlaceholders = `apiVersion: apps/v1
 kind: Deployment
-metadata:
-  name: d
+metadata: {name: d}
 spec:
   template:
     spec:

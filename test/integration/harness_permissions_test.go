@@ -27,7 +27,7 @@ func reasonsForUnused() map[string]string {
 	return map[string]string{
 		"* bind":                          authorizer,
 		"* use":                           authorizer,
-		"* list":                          "the API server does not stream a watch from its beginning",
+		"* list":                          "API servers that cannot stream the objects in a watch",
 		"* update":                        "repair of an object that somebody changed",
 		"clusterrolebindings delete":      leftovers,
 		"clusterroles delete":             leftovers,
