@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the CustomResourceDefinitions that the operators need in a cluster that is not OpenShift,
-# with kubectl. With --snapshots it also installs those of snapshots, unless they are there.
+# Installs, with kubectl, the CustomResourceDefinitions that the operators need in a cluster that is
+# not OpenShift. With --snapshots it also installs those of snapshots that the cluster does not
+# have.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -26,9 +26,9 @@ type Leftover struct {
 	contents []map[string]any
 }
 
-// Leftovers returns the RBAC objects of the generations that owned does not accept. A binding
-// precedes the role that it names. Objects of other kinds are never leftovers: volumes depend on
-// StorageClasses, Secrets and the CSIDriver.
+// Leftovers returns the RBAC objects of the generations for which owned returns false. Bindings
+// precede the roles to which they refer. Objects of other kinds are never leftovers: volumes depend
+// on StorageClasses, Secrets and the CSIDriver.
 func Leftovers(generations []Generation, owned func(kind, name string) bool) []Leftover {
 	var leftovers []Leftover
 	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role"} {
@@ -45,8 +45,8 @@ func Leftovers(generations []Generation, owned func(kind, name string) bool) []L
 	return leftovers
 }
 
-// add adds an object to leftovers of its kind, or its content to the leftover that is the same
-// object.
+// add adds an object to the leftovers of its kind. If the object is among them already, add adds
+// only its content.
 func add(leftovers []Leftover, o Object) []Leftover {
 	i := slices.IndexFunc(leftovers, func(l Leftover) bool {
 		return l.Side == o.Side && l.GetNamespace() == o.GetNamespace() && l.GetName() == o.GetName()
@@ -58,8 +58,8 @@ func add(leftovers []Leftover, o Object) []Leftover {
 	return leftovers
 }
 
-// Unchanged reports whether the object in the cluster has the content that a generation gave it.
-// Metadata does not count.
+// Unchanged reports whether the object in the cluster has the content that a generation gave it. It
+// does not compare metadata.
 func (l Leftover) Unchanged(live *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(l.contents, func(c map[string]any) bool {
 		return equality.Semantic.DeepEqual(c, content(live))

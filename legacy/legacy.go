@@ -1,6 +1,6 @@
-// Package legacy contains, as data, what the operators of earlier releases leave in a cluster: the
-// types of their conditions, and their objects. pkg/operator removes what no operator owns any
-// more. The tests of upgrades create the objects of a whole generation.
+// Package legacy contains the types of the conditions and the objects that operators of earlier
+// releases leave in a cluster. pkg/operator removes the conditions and RBAC objects that no
+// operator owns any more. The tests of upgrades create all objects of a generation.
 package legacy
 
 import (
@@ -26,8 +26,8 @@ var folders embed.FS
 // plane. All other namespaces are the same in each cluster.
 const controlPlaneNamespace = "${NAMESPACE}"
 
-// Generation is what an operator leaves in a cluster. Its releases from one change of these objects
-// to the next are one generation.
+// Generation describes what an earlier operator leaves in a cluster. Releases that leave the same
+// objects are one generation.
 type Generation struct {
 	// Name contains the driver and the last release, such as manila-4.17.
 	Name       string

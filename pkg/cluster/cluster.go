@@ -104,7 +104,7 @@ type Options struct {
 	Namespaces          flavour.Namespaces
 	// Driver is the name of the ClusterCSIDriver.
 	Driver string
-	// ClusterID is the ID of a cluster without the objects of OpenShift, else "".
+	// ClusterID is the ID of a cluster that is not OpenShift. On OpenShift it is "".
 	ClusterID string
 	Clock     clock.PassiveClock
 }

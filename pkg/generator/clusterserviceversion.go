@@ -9,7 +9,7 @@ import (
 )
 
 // clusterServiceVersion contains the fields of operators.coreos.com/v1alpha1 that layers use. It
-// replaces a dependency on the library of OLM; add a field to use it in a layer.
+// replaces a dependency on the library of OLM. If a layer needs another field, add it here.
 type clusterServiceVersion struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

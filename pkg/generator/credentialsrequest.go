@@ -7,8 +7,8 @@ import (
 )
 
 // credentialsRequest contains the fields of cloudcredential.openshift.io/v1 that layers use. It
-// replaces a dependency on the library of the cloud credential operator; add a field to use it in a
-// layer.
+// replaces a dependency on the library of the cloud credential operator. If a layer needs another
+// field, add it here.
 type credentialsRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

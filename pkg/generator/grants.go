@@ -149,7 +149,7 @@ func (i *installation) neededGrants() (map[string]*grants, error) {
 	return needed, i.grantLeftovers(needed)
 }
 
-// inOwnCluster reports whether the objects of a side are in the cluster of the operator's Roles.
+// inOwnCluster reports whether the objects of a side are in the cluster in which the operator runs.
 func (i *installation) inOwnCluster(side flavour.Side) bool {
 	return i.flavour == flavour.Standalone || side == flavour.ControlPlane
 }
@@ -221,9 +221,10 @@ func in(needed map[string]*grants, namespace string) *grants {
 	return needed[namespace]
 }
 
-// verbs returns the verbs that an operator sends for an asset of a role: those that name the
-// object, and those that do not. RBAC allows to list and watch a single object by its name. The
-// operator watches all StorageClasses, and has no informer for kinds whose CRD is optional.
+// verbs returns the verbs that an operator needs for an asset of a role: named for requests with
+// the name of the object, all for requests without a name. RBAC can restrict list and watch to one
+// name. The operator watches all StorageClasses. It has no informers for kinds whose CRD is
+// optional.
 func verbs(role bundle.Role) (named, all string) {
 	switch role {
 	case bundle.StorageClass:
@@ -236,8 +237,8 @@ func verbs(role bundle.Role) (named, all string) {
 	return "get list watch update", "create"
 }
 
-// grantBind adds the permission to bind a Role that is not an operand. The operator has the rules
-// of its operands, and so may bind those.
+// grantBind adds the permission to bind a Role that is not an operand. The operator needs no such
+// permission for Roles that are operands, because it has their rules.
 func (i *installation) grantBind(g *grants, role rbacv1.RoleRef) {
 	if i.isOperand(role.Kind, role.Name) {
 		return

@@ -19,8 +19,8 @@ import (
 const kubernetesFolder = "kubernetes"
 
 // kubernetesOverlay returns the files of the kustomization, or none if the base does not describe
-// it. It adds objects that OpenShift would contain, patches the operator's manifests, and leaves
-// out the CredentialsRequests.
+// it. The kustomization adds objects that OpenShift contains, patches the operator's manifests, and
+// leaves out the CredentialsRequests.
 func (i *installation) kubernetesOverlay() (map[string][]byte, error) {
 	layer := i.base.content.Kubernetes
 	if i.flavour != flavour.Standalone || len(layer.Add) == 0 {
@@ -83,8 +83,8 @@ func (i *installation) kubernetesKustomization(entries []patchEntry) (map[string
 	return kustomization, nil
 }
 
-// kustomizePatch returns a patch of one of the operator's manifests in the words of kustomize. It
-// reports a patch that has no effect.
+// kustomizePatch returns a patch of one of the operator's manifests in the format of kustomize. A
+// patch without an effect is an error.
 func (i *installation) kustomizePatch(from source, entry patchEntry) (map[string]any, error) {
 	target := i.assets[entry.Target]
 	if target == nil {

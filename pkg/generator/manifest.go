@@ -81,12 +81,12 @@ type changes struct {
 
 // operatorPart describes how a leading driver's operator is installed.
 type operatorPart struct {
-	Name      string `json:"name"`      // of its Deployment, its ServiceAccount and its RBAC
-	Component string `json:"component"` // its name in leader election; Name if not given
-	Image     string `json:"image"`     // of its container
+	Name      string `json:"name"`      // of the Deployment, the ServiceAccount and RBAC objects
+	Component string `json:"component"` // the name in leader election; Name if not given
+	Image     string `json:"image"`     // of the operator's container
 	// Namespace contains the operands of the guest side; flavour.DefaultNamespace if not given.
 	Namespace   string            `json:"namespace"`
-	Credentials string            `json:"credentials"` // the Secret with its clouds.yaml, beside it
+	Credentials string            `json:"credentials"` // Secret with the operator's clouds.yaml
 	Images      map[string]string `json:"images"`      // of the driver, by placeholder
 	changes
 }
@@ -128,8 +128,9 @@ type addition struct {
 	Side flavour.Side      `json:"side"`
 	Role bundle.Role       `json:"role"` // static if not given
 	Only []flavour.Flavour `json:"only"`
-	// Grants is for a Role or ClusterRole of the operator: the generator adds the permissions to
-	// maintain the operands in its namespace, or without a namespace.
+	// Grants is for a Role or ClusterRole of the operator. The generator adds the permissions to
+	// maintain operands: to a Role for its namespace, to a ClusterRole for objects without a
+	// namespace.
 	Grants bool `json:"grants"`
 }
 
@@ -151,7 +152,8 @@ func (p patchEntry) file() string {
 type layer struct {
 	perPart[layerPart]
 	Operator layerPart `json:"operator"`
-	// Kubernetes contains, in the base, what the operator's manifests need beyond OpenShift.
+	// Kubernetes changes the operator's manifests for clusters that are not OpenShift. Only the base
+	// contains it.
 	Kubernetes layerPart `json:"kubernetes"`
 }
 

@@ -56,8 +56,8 @@ func (i *installation) completeServiceVersion() error {
 	return errors.Join(errs...)
 }
 
-// extract adds a field of an object, and the other fields of its entry, to a list of the
-// ClusterServiceVersion.
+// extract appends an entry to a list of the ClusterServiceVersion: a field of an object, and the
+// fields in entry.
 func (i *installation) extract(
 	from *asset, field string, target *asset, list string, entry map[string]any,
 ) error {
@@ -70,7 +70,8 @@ func (i *installation) extract(
 	return i.appendTo(target, from.layers[0], "/spec/install/spec/"+list+"/-", entry)
 }
 
-// relatedImages returns the images of the operator and of its operands, for mirrors.
+// relatedImages returns the images of the operator and of its operands, for tools that copy them to
+// other registries.
 func relatedImages(deployment *asset) []any {
 	var images []any
 	for _, container := range podTemplate(deployment).Spec.Containers {

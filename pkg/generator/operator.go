@@ -69,8 +69,8 @@ func (i *installation) namespaces() flavour.Namespaces {
 	return i.flavour.Namespaces(operator, i.part.Namespace)
 }
 
-// addValues adds the values of the placeholders that only manifests of operators have, and of those
-// that the operator fills in operands.
+// addValues adds the values of two kinds of placeholders: those that only manifests of operators
+// contain, and those that the operator replaces in operands.
 func (i *installation) addValues() {
 	n := i.namespaces()
 	maps.Copy(i.values, map[string]string{
@@ -103,7 +103,7 @@ func (i *installation) addImages() error {
 	base := i.base.content.Operator.Images
 	used := map[string]bool{}
 	for _, variables := range bundle.AllImageVariables(i.flavour, bundles) {
-		// The last variable is the fallback of all: it has the name of the placeholder.
+		// The last variable is the fallback. It has the name of the placeholder.
 		name := variables[len(variables)-1]
 		used[name] = true
 		layer, image := i.driver.document, i.part.Images[name]

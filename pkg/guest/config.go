@@ -47,8 +47,8 @@ func NewConfig(client dynamic.Interface, suffix string) *Config {
 	}
 }
 
-// NewStaticConfig returns the Config of a Kubernetes cluster without the objects of OpenShift: only
-// an Infrastructure with the cluster ID and a control plane of unknown size. It sends no request.
+// NewStaticConfig returns the Config of a cluster that is not OpenShift. It contains only an
+// Infrastructure, with the cluster ID and the control plane topology External. It sends no request.
 func NewStaticConfig(clusterID string) (*Config, error) {
 	if len(clusterID) > maxClusterID || !isClusterID.MatchString(clusterID) {
 		return nil, fmt.Errorf("flag --cluster-id is %s: use %s", quote(clusterID), clusterIDRule)

@@ -14,8 +14,8 @@ import (
 )
 
 // OptionalCertificate removes the serving certificate of the metrics from the pods of a Deployment
-// while its Secret does not exist. kube-rbac-proxy then serves a certificate that it makes itself.
-// SecretHash for the same Secret triggers the rollout when the Secret is created.
+// while its Secret does not exist. kube-rbac-proxy then makes its own certificate. When the Secret
+// is created, the hook SecretHash for the same Secret triggers a rollout.
 func OptionalCertificate(c *cluster.Cluster, secret string) Workload {
 	const side = flavour.ControlPlane
 	object := c.Secret(side, c.Namespaces.On(side), secret)

@@ -83,7 +83,8 @@ func Proxy(variables []corev1.EnvVar) Workload {
 	}}
 }
 
-// ProxyOnAllNodes is Proxy for the DaemonSet too, in a cluster that is not OpenShift.
+// ProxyOnAllNodes is Proxy for clusters that are not OpenShift. It also sets the variables in the
+// containers of the DaemonSet.
 func ProxyOnAllNodes(variables []corev1.EnvVar) Workload {
 	w := Proxy(variables)
 	w.DaemonSet = func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {

@@ -44,19 +44,19 @@ const (
 	reviewTimeout           = 5 * time.Second
 )
 
-// The permission of readers of metrics, as of Kubernetes' own components.
+// The permission to read the metrics. Components of Kubernetes require the same permission.
 const metricsPath, metricsVerb = "/metrics", "get"
 
-// metricsReaders is a group that exists in this process only. It contains the users of tokens that
-// have the permission.
+// metricsReaders is a group that exists only in this process. It contains the users who have the
+// permission to read the metrics.
 const metricsReaders = "csi-operator:metrics-readers"
 
 // errBusy rejects a token without a TokenReview.
 var errBusy = errors.New("too many unknown tokens")
 
 // restricted passes requests of the cluster's Prometheus and of its administrators to next. It
-// authenticates them by client certificate or token. If the cluster is not OpenShift, every token
-// may read the metrics whose user may get /metrics.
+// authenticates them by client certificate or token. If the cluster is not OpenShift, it also
+// passes requests for /metrics with the token of a user who has the permission to get this path.
 func restricted(
 	ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler,
 ) (http.Handler, error) {
@@ -124,7 +124,7 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 type tokenReviewer struct {
 	limiter flowcontrol.PassiveRateLimiter
 	reviews authenticationclient.TokenReviewInterface
-	// access finds the users who may read the metrics; nil means that only guard knows them.
+	// access checks whether a user may read the metrics. It is nil on OpenShift.
 	access authorizationclient.SubjectAccessReviewInterface
 }
 
@@ -143,7 +143,7 @@ func (t tokenReviewer) AuthenticateToken(ctx context.Context,
 	}
 	who := review.Status.User
 	info := &user.DefaultInfo{Name: who.Username}
-	// guard needs no other groups.
+	// guard checks no other groups from the TokenReview.
 	if slices.Contains(who.Groups, user.SystemPrivilegedGroup) {
 		info.Groups = append(info.Groups, user.SystemPrivilegedGroup)
 	}

@@ -20,17 +20,17 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// replacementPoll is the interval of checks whether the leftovers are replaced.
+// replacementPoll is the interval at which the controller checks whether the operator has written
+// the objects that replace the leftovers.
 const replacementPoll = time.Second
 
-// leftoverRemoval deletes RBAC objects of earlier releases that no operator owns any more. It sends
-// requests only until it has checked each of them once: nothing creates them again while this
-// operator leads.
+// leftoverRemoval deletes RBAC objects of earlier releases that no operator owns any more. It
+// checks each object once: no other operator creates it again while this operator is the leader.
 type leftoverRemoval struct {
 	*driver
 	// pending are the objects that have not been checked.
 	pending []legacy.Leftover
-	// bound are the roles to which a changed binding stays.
+	// bound are the roles to which changed bindings refer.
 	bound map[objectName]bool
 }
 
@@ -68,7 +68,7 @@ func (d *driver) leftovers() ([]legacy.Leftover, error) {
 	}), nil
 }
 
-// sync ends at the first error, because the bindings precede the roles that they name.
+// sync ends at the first error: it must not delete a role before the bindings to this role.
 func (r *leftoverRemoval) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	wait, err := r.mustWait(ctx)
 	if err != nil {
@@ -86,8 +86,8 @@ func (r *leftoverRemoval) sync(ctx context.Context, syncCtx factory.SyncContext)
 	return nil
 }
 
-// mustWait returns true if the driver runs and needs the leftovers until the static resources
-// controllers have written the objects that replace them.
+// mustWait returns true while the driver is deployed and the operator has not yet written the
+// objects that replace the leftovers.
 func (r *leftoverRemoval) mustWait(ctx context.Context) (bool, error) {
 	if len(r.pending) == 0 || r.initialSyncs.done() {
 		return false, nil
@@ -95,7 +95,7 @@ func (r *leftoverRemoval) mustWait(ctx context.Context) (bool, error) {
 	return r.deployed(ctx)
 }
 
-// remove deletes an object, unless somebody changed it, or changed a binding that names it.
+// remove deletes an object, unless the object or a binding to it was changed.
 func (r *leftoverRemoval) remove(
 	ctx context.Context, recorder events.Recorder, leftover legacy.Leftover,
 ) error {
@@ -117,7 +117,7 @@ func (r *leftoverRemoval) remove(
 		return nil
 	}
 	err = client.Delete(ctx, name, metav1.DeleteOptions{
-		// Somebody may change the object now.
+		// The API server refuses the request if the object has changed since it was read.
 		Preconditions: &metav1.Preconditions{
 			UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion()),
 		},

@@ -227,7 +227,7 @@ func TestLegacyControllerDeletesBindingsBeforeTheirRoles(t *testing.T) {
 	}
 }
 
-// Somebody may change an object between the read and the deletion.
+// An administrator may change an object after the controller has read it.
 func TestLegacyControllerDeletesOnlyTheVersionThatItRead(t *testing.T) {
 	t.Parallel()
 	r := newLegacyRun(t)
@@ -264,7 +264,7 @@ func TestLegacyControllerWaitsUntilTheOperatorIsManaged(t *testing.T) {
 	}
 }
 
-// The pods of an earlier release use the leftovers.
+// The pods of an earlier release need the leftovers until they are replaced.
 func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, deployed := range map[string]bool{"deployed": true, "not deployed": false} {

@@ -66,8 +66,8 @@ type Settings struct {
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
-	// ClusterID is the ID of a cluster without the objects of OpenShift. "" means OpenShift, where the
-	// operator reads the ID.
+	// ClusterID is the ID of a cluster that is not OpenShift. On OpenShift it is "", and the operator
+	// reads the ID from Infrastructure.
 	ClusterID string
 	// Images contains the images by the first of the variables that Load received for each.
 	Images map[string]string

@@ -101,8 +101,8 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 		if !strings.Contains(line, from.user) && !strings.Contains(line, from.program) {
 			continue
 		}
-		// An API server that ends while it writes leaves part of an event, and the next one appends. A
-		// line without the start of an event began before the offset.
+		// If an API server ends while it writes an event, the next one appends to the incomplete line.
+		// If the offset is within an event, the line does not contain the start of one.
 		start := strings.LastIndex(line, `{"kind":"Event",`)
 		if start < 0 {
 			continue

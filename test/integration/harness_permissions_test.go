@@ -16,8 +16,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
-// reasonsForUnused contains the permissions, as resource and verb, that the Roles of the operators
-// contain and that perhaps no test uses. An asterisk stands for every resource or verb.
+// reasonsForUnused returns why the Roles of the operators contain permissions that tests need not
+// use. Keys are resource and verb. An asterisk stands for every resource or verb.
 func reasonsForUnused() map[string]string {
 	const (
 		sidecars   = "rules of Roles that the operator writes for its operands, which it must have itself"
@@ -47,7 +47,7 @@ func reasonsForUnused() map[string]string {
 	}
 }
 
-// ranWholeSuite reports whether no flag left out tests.
+// ranWholeSuite reports whether the tests ran without a flag that selects or skips tests.
 func ranWholeSuite() bool {
 	selecting := []string{"test.run", "test.skip", "test.list"}
 	return !slices.ContainsFunc(selecting, func(name string) bool {
@@ -144,8 +144,8 @@ func unusedIn(rule rbacv1.PolicyRule, namespace string, requests []request) []st
 	return unused
 }
 
-// uses reports whether a request needs a permission: in a namespace, unless that is empty, for one
-// of the names, if there are any. A list or watch of one object contains the name in its URI.
+// uses reports whether a request uses a permission. An empty namespace stands for all namespaces,
+// and an empty list of names for all names. A list or watch of one object has the name in its URI.
 func (r request) uses(resource, verb, namespace string, names []string) bool {
 	of := r.Resource
 	if r.Subresource != "" {

@@ -59,8 +59,8 @@ func (e *env) secretTexts(ctx context.Context) (secretTexts, error) {
 	return texts, nil
 }
 
-// base64Forms returns the parts of the base64 encodings of texts that contain the secret, which do
-// not depend on the other parts of the texts.
+// base64Forms returns the parts that are common to the base64 encodings of all texts that contain
+// the secret. There are three, because the encoding depends on the position of the secret.
 func base64Forms(secret string) []string {
 	var forms []string
 	for before := range 3 {
@@ -136,8 +136,8 @@ func (e *env) mustContainNoSecrets(what, text string, secrets secretTexts) {
 	}
 }
 
-// checkSecrets searches everything that the test has produced for secrets: the operator's log and
-// metrics, the audit logs, and all objects except Secrets.
+// checkSecrets searches for secrets in the operator's log and metrics, the audit logs, and the
+// objects of readableResources.
 func (e *env) checkSecrets(ctx context.Context, metrics string) {
 	e.t.Helper()
 	secrets, err := e.secretTexts(ctx)

@@ -43,8 +43,8 @@ func allow(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
 	}
 }
 
-// neededPermissions returns what the containers of the controllers need, according to the RBAC
-// manifests that the projects of the sidecars publish. Keys are the containers.
+// neededPermissions returns the permissions that the containers of the controllers need, according
+// to the RBAC manifests that the projects of the sidecars publish. Keys are the containers.
 func neededPermissions(s subject) map[string][]rbacv1.PolicyRule {
 	needed := map[string][]rbacv1.PolicyRule{
 		"csi-provisioner": {
@@ -85,8 +85,8 @@ func neededPermissions(s subject) map[string][]rbacv1.PolicyRule {
 	return needed
 }
 
-// neededBesidePods returns what the containers of the controllers need in the namespace of the node
-// plugins.
+// neededBesidePods returns the permissions that the containers of the controllers need in the
+// namespace of the node plugins.
 func neededBesidePods(s subject) map[string][]rbacv1.PolicyRule {
 	needed := map[string][]rbacv1.PolicyRule{
 		"leader election": {allow("coordination.k8s.io", "leases", "get create update")},
@@ -97,9 +97,9 @@ func neededBesidePods(s subject) map[string][]rbacv1.PolicyRule {
 	return needed
 }
 
-// superfluousPermissions returns what the controllers may do and do not need: the ClusterRole of
-// OpenShift for provisioners serves drivers with topology, too. The operator could create one of
-// its own only with permissions that it has itself.
+// superfluousPermissions returns the permissions that the controllers have and do not need. The
+// ClusterRole of OpenShift for provisioners contains them for drivers with topology. To create a
+// narrower ClusterRole, the operator would need all permissions in it.
 func superfluousPermissions(s subject) map[string][]rbacv1.PolicyRule {
 	if !s.isManila() {
 		return nil
@@ -190,7 +190,7 @@ func (a account) hasPermissions(e *env, namespace string, want []string) error {
 	return checkEqual(want, slices.Sorted(maps.Keys(got)))
 }
 
-// may returns nil if the API server answers a SubjectAccessReview for the ServiceAccount as wanted.
+// may returns nil if SubjectAccessReviews for the ServiceAccount have the wanted result.
 func (a account) may(e *env, want bool, namespace string, rule rbacv1.PolicyRule) error {
 	for _, resource := range rule.Resources {
 		base, subresource, _ := strings.Cut(resource, "/")

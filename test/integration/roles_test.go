@@ -15,8 +15,9 @@ import (
 )
 
 // TestOperatorsRunUnderRolesOfOpenShift starts each operator with the Roles of
-// cluster-storage-operator in place of the Roles of its manifests: they contain neither `bind` nor,
-// for some kinds, `patch` and `list`. Like every test it fails if the API server refuses a request.
+// cluster-storage-operator in place of the Roles of its manifests. The former do not contain
+// `bind`, and for some kinds neither `patch` nor `list`. The test fails if the API server refuses a
+// request.
 func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {

@@ -36,8 +36,8 @@ type upgrade struct {
 	before map[string]*unstructured.Unstructured
 }
 
-// leftovers are some of the RBAC objects that a generation leaves: those that the operator deletes,
-// and a binding that the test changes, with what stays because of it.
+// leftovers are the names of some of the RBAC objects that a generation leaves: objects that the
+// operator deletes, a binding that the test changes, and roles that stay because of this change.
 type leftovers struct {
 	deleted []string
 	changed string
@@ -108,7 +108,7 @@ func describe(o legacy.Object) string {
 	return fmt.Sprintf("%s %s %s/%s", o.Side, o.GetKind(), o.GetNamespace(), o.GetName())
 }
 
-// on returns the cluster and the collection of an object.
+// on returns the cluster and the collection that contain an object.
 func (u *upgrade) on(o legacy.Object) (*cluster, collection) {
 	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	side := u.guest
@@ -123,7 +123,7 @@ func (u *upgrade) get(o legacy.Object) (*unstructured.Unstructured, error) {
 	return side.of(in).Get(u.ctx(), o.GetName(), metav1.GetOptions{})
 }
 
-// install writes the objects of the earlier generation, as its operator does.
+// install writes the objects of the earlier generation in the same way as its operator.
 func (u *upgrade) install() {
 	u.t.Helper()
 	for _, o := range u.earlier.Objects {
@@ -145,8 +145,8 @@ func (u *upgrade) install() {
 	}
 }
 
-// overwrite replaces everything but metadata, to which it adds labels and annotations. library-go
-// creates objects of some kinds again if an immutable field differs.
+// overwrite replaces all fields except metadata, and adds labels and annotations. Like library-go,
+// it creates objects of some kinds again if an immutable field differs.
 func (u *upgrade) overwrite(o legacy.Object, live *unstructured.Unstructured) error {
 	side, in := u.on(o)
 	wanted := live.DeepCopy()
@@ -176,8 +176,8 @@ func merged(all ...map[string]string) map[string]string {
 	return ret
 }
 
-// writeConditions replaces all conditions by those of the earlier operator of a running driver. The
-// stale ones report problems.
+// writeConditions replaces all conditions by the conditions that the earlier operator writes while
+// the driver runs. Stale conditions have the status True.
 func (u *upgrade) writeConditions() {
 	u.t.Helper()
 	conditions := u.earlier.Conditions
@@ -200,7 +200,7 @@ func (u *upgrade) writeConditions() {
 	})
 }
 
-// isRolledOut returns nil if all pods of the driver are those of the present templates.
+// isRolledOut returns nil if all pods of the driver have the current templates and are available.
 func (u *upgrade) isRolledOut() error {
 	for _, name := range u.subject.Workloads {
 		w, err := u.rollout(name)
@@ -242,7 +242,7 @@ func (u *upgrade) rollout(name string) (rollout, error) {
 	}, nil
 }
 
-// templates returns how many pod templates each workload has had.
+// templates returns how many different pod templates each workload has had.
 func (u *upgrade) templates() map[string]int {
 	u.t.Helper()
 	count := map[string]int{}
@@ -408,8 +408,8 @@ func (u *upgrade) mustHaveStayedAvailable(watch *conditionWatch) {
 	}
 }
 
-// mustRollBack replaces our operator by the earlier one, and our conditions as the documentation
-// says.
+// mustRollBack replaces our operator by the earlier one, and removes our conditions with the
+// documented command.
 func (u *upgrade) mustRollBack() {
 	u.t.Helper()
 	u.stopOperator()
@@ -431,8 +431,8 @@ func (u *upgrade) mustRollBack() {
 	}
 }
 
-// TestDisabledOperatorRemovesLeftovers checks a cloud that no longer offers Manila, after somebody
-// deleted the workloads.
+// TestDisabledOperatorRemovesLeftovers starts the operator in a cluster without workloads, with a
+// cloud that does not offer Manila.
 func TestDisabledOperatorRemovesLeftovers(t *testing.T) {
 	t.Parallel()
 	generations, err := legacy.Generations(driverName, flavour.Standalone, operandNamespace)
@@ -461,7 +461,7 @@ func TestDisabledOperatorRemovesLeftovers(t *testing.T) {
 	u.must(u.hasNoWorkloads())
 }
 
-// TestOneOfTwoOperatorsLeads starts the operator while an earlier one leads.
+// TestOneOfTwoOperatorsLeads starts the operator while an earlier one holds the Lease.
 func TestOneOfTwoOperatorsLeads(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {
