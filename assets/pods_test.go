@@ -111,23 +111,26 @@ func TestDriversDoNotUseTheDeprecatedNodeID(t *testing.T) {
 	}
 }
 
-// nodePrivileges lists what the containers of the DaemonSets may do, by driver and container. The
-// others of a pod have none of these privileges.
-func nodePrivileges() map[string]map[string]string {
+// nodePrivileges lists what the containers of the DaemonSet of a driver may do. The others of a pod
+// have none of these privileges.
+func nodePrivileges(driver string) map[string]string {
 	const (
 		mounts     = "privileged: it mounts file systems in the mount namespace of the node"
 		identifies = "privileged: it mounts the config drive to read the ID of the node"
 		sockets    = "spc_t: it uses sockets in folders of the kubelet"
 	)
-	return map[string]map[string]string{
-		"cinder": {
-			"csi-driver": mounts, "csi-liveness-probe": sockets, "csi-node-driver-registrar": sockets,
-		},
-		"manila": {
+	switch driver {
+	case "manila":
+		return map[string]string{
 			"csi-driver": identifies, "csi-liveness-probe": sockets,
 			"csi-node-driver-registrar": sockets, "wait-for-nfs-plugin": sockets,
-		},
-		"nfs": {"csi-driver": mounts, "csi-liveness-probe": sockets},
+		}
+	case "nfs":
+		return map[string]string{"csi-driver": mounts, "csi-liveness-probe": sockets}
+	default:
+		return map[string]string{
+			"csi-driver": mounts, "csi-liveness-probe": sockets, "csi-node-driver-registrar": sockets,
+		}
 	}
 }
 
@@ -138,7 +141,7 @@ func TestNodeContainersHaveOnlyListedPrivileges(t *testing.T) {
 		if pod.HostPID || pod.HostIPC {
 			t.Error("the pod uses the process or IPC namespace of the node")
 		}
-		listed := nodePrivileges()[driver]
+		listed := nodePrivileges(driver)
 		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			privilege, _, _ := strings.Cut(listed[container.Name], ":")
 			if got := nodePrivilege(container); got != privilege {

@@ -28,7 +28,8 @@ crds=(clustercsidrivers.operator.openshift.io)
 if [ "${1:-}" = --snapshots ]; then
 	for name in volumesnapshotclasses volumesnapshotcontents volumesnapshots; do
 		crd=${name}.snapshot.storage.k8s.io
-		if ! kubectl get crd "${crd}" >/dev/null 2>&1; then
+		found=$(kubectl get crd "${crd}" --ignore-not-found -o name)
+		if [ -z "${found}" ]; then
 			apply github.com/kubernetes-csi/external-snapshotter/client/v8 \
 				"config/crd/snapshot.storage.k8s.io_${name}.yaml"
 		fi

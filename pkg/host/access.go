@@ -71,22 +71,26 @@ func restricted(
 	go clientCA.Run(ctx, 1)
 	limiter := flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst)
 	reviewer := tokenReviewer{limiter: limiter, reviews: kube.AuthenticationV1().TokenReviews()}
-	if o.NotOpenShift {
+	var prometheus authorizer.Authorizer
+	if o.NotOpenShift { // anybody may own the namespace of OpenShift's Prometheus
 		reviewer.access = kube.AuthorizationV1().SubjectAccessReviews()
+	} else {
+		prometheus = hardcodedauthorizer.NewHardCodedMetricsAuthorizer()
 	}
 	tokens := cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL)
 	certificates := x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)
 	return &guard{
 		authenticator: union.New(certificates, bearertoken.New(tokens)),
-		authorizer:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
+		prometheus:    prometheus,
 		next:          next,
 	}, nil
 }
 
 type guard struct {
 	authenticator authenticator.Request
-	authorizer    authorizer.Authorizer
-	next          http.Handler
+	// prometheus allows the Prometheus of OpenShift; nil if there is none.
+	prometheus authorizer.Authorizer
+	next       http.Handler
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -114,8 +118,11 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 		slices.Contains(who.GetGroups(), metricsReaders) && r.URL.Path == metricsPath {
 		return true
 	}
+	if g.prometheus == nil {
+		return false
+	}
 	attributes := authorizer.AttributesRecord{User: who, Verb: metricsVerb, Path: r.URL.Path}
-	decision, _, err := g.authorizer.Authorize(r.Context(), attributes)
+	decision, _, err := g.prometheus.Authorize(r.Context(), attributes)
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
@@ -163,8 +170,12 @@ func (t tokenReviewer) mayReadMetrics(
 	if t.access == nil {
 		return false, nil
 	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range who.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: who.Username, UID: who.UID, Groups: who.Groups,
+		User: who.Username, UID: who.UID, Groups: who.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{
 			Path: metricsPath, Verb: metricsVerb,
 		},

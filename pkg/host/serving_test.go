@@ -95,6 +95,7 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 		"other":   {Username: "system:serviceaccount:ns:other"},
 		"reader": {
 			Username: "system:serviceaccount:ns:reader", Groups: []string{"readers", metricsReaders},
+			Extra: map[string]authenticationv1.ExtraValue{"scope": {"a"}},
 		},
 	}
 	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool,
@@ -113,7 +114,7 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 		review := object.(*authorizationv1.SubjectAccessReview).DeepCopy()
 		want := authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
 		review.Status.Allowed = slices.Contains(review.Spec.Groups, "readers") &&
-			*review.Spec.NonResourceAttributes == want
+			review.Spec.Extra["scope"] != nil && *review.Spec.NonResourceAttributes == want
 		return true, review, nil
 	})
 	return kube
@@ -216,7 +217,7 @@ func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
 	kube := cluster(t, newCA(t, "cluster"))
 	address := serving(t, Options{Name: "test", NotOpenShift: true}, configv1.ServingInfo{}, kube)
 	for token, want := range map[string]int{
-		"reader": http.StatusOK, "other": http.StatusForbidden, "scraper": http.StatusOK,
+		"reader": http.StatusOK, "other": http.StatusForbidden, "scraper": http.StatusForbidden,
 		"admin": http.StatusOK, "nonsense": http.StatusUnauthorized,
 	} {
 		for range 2 {

@@ -52,7 +52,11 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
 		}
 	}
-	return []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
+	hooks := []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
+	if d.settings.ClusterID != "" { // no SCC assigns a user
+		hooks = append(hooks, hook.RunAsUser(d.settings.RunAsUser))
+	}
+	return hooks
 }
 
 // proxyHook returns the hook for the proxy of the cluster. If the cluster is not OpenShift, pods

@@ -21,8 +21,13 @@ func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
 			e := newEnv(t, options{
 				Subject: s,
 				Args:    []string{"--cluster-id=my-cluster"},
-				Env:     []string{"HTTPS_PROXY=http://proxy.example.com:3128", "NO_PROXY=*"},
+				Env: []string{
+					"HTTPS_PROXY=http://proxy.example.com:3128", "NO_PROXY=*", "RUN_AS_USER=1001",
+				},
 			})
+			// The end of the test reads the metrics. Only the manifests for clusters that are not OpenShift
+			// contain the permission.
+			e.allowed = func(r request) bool { return r.Resource == "subjectaccessreviews" }
 			e.awaitAvailable()
 			e.expectNone("the operator reads objects of OpenShift", e.requests(e.began,
 				func(r request) bool { return strings.Contains(r.URI, "/apis/config.openshift.io/") }))
@@ -30,6 +35,11 @@ func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
 			e.must(err)
 			if selector := deployment.Spec.Template.Spec.NodeSelector; len(selector) > 0 {
 				t.Errorf("the node selector is %v, want none", selector)
+			}
+			controllers, err := e.workload(e.subject.Workloads[0])
+			e.must(err)
+			if user := podUser(controllers); user != 1001 {
+				t.Errorf("the controllers run as user %d, want 1001", user)
 			}
 			e.must(e.usesClusterID(deployment.Spec.Template.Spec, "my-cluster"))
 			e.must(e.eachContainer(func(_ workload, c corev1.Container) error {
