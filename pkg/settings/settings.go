@@ -74,7 +74,7 @@ type Settings struct {
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
 	ReleaseVersion string
 	Proxy          []corev1.EnvVar
-	// RunAsUser is the user ID of pods, for management clusters that assign none; nil sets none.
+	// RunAsUser is the user ID of the controllers' pods, for clusters that assign none; nil sets none.
 	RunAsUser *int64
 	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
