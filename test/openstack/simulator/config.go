@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"net/http"
 	"time"
 )
 
@@ -48,6 +49,9 @@ type Config struct {
 	TokenTTL time.Duration
 	// Now replaces the clock of the log and of the expiry of tokens.
 	Now func() time.Time
+	// Upstream answers the requests in place of the simulated services, if set. Listeners, TLS, faults
+	// and log stay. URL paths are those of the simulator, such as /share/v2/types.
+	Upstream http.Handler
 }
 
 // withDefaults returns the configuration with every empty field set.

@@ -3,9 +3,11 @@ package simulator
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +96,21 @@ func set(t *testing.T, cloud *Simulator, fault Fault) Fault {
 	added, err := cloud.SetFault(fault)
 	must(t, err)
 	return added
+}
+
+// post sends a request with a body.
+func post(
+	ctx context.Context, t *testing.T, url, content string,
+) (status int, header http.Header, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(content))
+	must(t, err)
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response.StatusCode, response.Header, string(read)
 }
 
 // must fails the test on an error.

@@ -16,6 +16,9 @@ import (
 // maximumBody is the size of the longest request body that is read.
 const maximumBody = 1 << 20
 
+// requestID is the header with the ID that the answering service gave to a request.
+const requestID = "X-Openstack-Request-Id"
+
 // call is a request to an OpenStack service, read to its end: only then does the server notice a
 // client that leaves.
 type call struct {
@@ -28,6 +31,7 @@ type call struct {
 	header     http.Header
 	body       []byte
 	connection *connection
+	request    *http.Request // its body is read already
 
 	emptyCatalog bool
 }
@@ -61,7 +65,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	for name, values := range answer.header {
 		w.Header()[name] = values
 	}
-	w.Header().Set("X-Openstack-Request-Id", c.id)
+	if w.Header().Get(requestID) == "" {
+		w.Header().Set(requestID, c.id)
+	}
 	if answer.foreign != nil {
 		// Such answers make clients leave.
 		_ = answer.foreign.send(r.Context(), s.closed.Done(), w)
@@ -79,6 +85,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Simulator) read(r *http.Request) *call {
 	c := &call{
 		id: "req-" + string(uuid.NewUUID()), method: r.Method, urlPath: r.URL.Path, header: r.Header,
+		request: r,
 	}
 	c.connection, _ = r.Context().Value(connectionKey{}).(*connection)
 	c.region, c.service, c.path = s.locate(r.URL.Path)
@@ -106,12 +113,12 @@ func (s *Simulator) answer(ctx context.Context, c *call, request *Request) reply
 		case Foreign:
 			return reply{status: cmp.Or(fault.Answer.Status, http.StatusOK), foreign: fault.Answer}
 		case Truncated:
-			whole := s.route(c)
+			whole := s.respond(c)
 			whole.truncate = true
 			return whole
 		}
 	}
-	return s.route(c)
+	return s.respond(c)
 }
 
 // wait returns true when a fault is over, false when the client or the simulator is gone.

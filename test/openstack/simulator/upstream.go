@@ -1,0 +1,35 @@
+package simulator
+
+import (
+	"bytes"
+	"io"
+	"net/http/httptest"
+	"slices"
+)
+
+// respond returns the answer of the services: those of Config.Upstream if set, otherwise the
+// simulated ones.
+func (s *Simulator) respond(c *call) reply {
+	if s.config.Upstream == nil {
+		return s.route(c)
+	}
+	forwarded := c.request.Clone(c.request.Context())
+	forwarded.Body = io.NopCloser(bytes.NewReader(c.body))
+	forwarded.ContentLength = int64(len(c.body))
+	recorder := httptest.NewRecorder()
+	s.config.Upstream.ServeHTTP(recorder, forwarded)
+	if token := recorder.Header().Get("X-Subject-Token"); c.login() && token != "" {
+		s.record(token)
+	}
+	return reply{status: recorder.Code, header: recorder.Header(), body: recorder.Body.Bytes()}
+}
+
+// record keeps a token that the upstream has issued.
+func (s *Simulator) record(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal.loggedIn()
+	if !slices.Contains(s.issued, token) {
+		s.issued = append(s.issued, token)
+	}
+}
