@@ -14,9 +14,13 @@ import (
 // Reservation is a socket that is bound but does not listen: the kernel refuses connections, and no
 // other process gets the port by chance. A listener can bind beside it. The zero value reserves
 // nothing.
-type Reservation struct{ socket *int }
+type Reservation struct {
+	socket *int
+	port   int
+}
 
-// Reserve reserves an IPv4 address and port. Connections of an earlier server may still exist.
+// Reserve reserves an IPv4 address and port; port 0 reserves a free one. Connections of an earlier
+// server may still exist.
 func Reserve(address string) (Reservation, error) {
 	parsed, err := netip.ParseAddrPort(address)
 	if err == nil && !parsed.Addr().Is4() {
@@ -35,12 +39,19 @@ func Reserve(address string) (Reservation, error) {
 			Port: int(parsed.Port()), Addr: parsed.Addr().As4(),
 		})
 	}
+	var bound syscall.Sockaddr
+	if err == nil {
+		bound, err = syscall.Getsockname(socket)
+	}
 	if err != nil {
 		err = fmt.Errorf("reserving %s: %w", address, err)
 		return Reservation{}, errors.Join(err, syscall.Close(socket))
 	}
-	return Reservation{socket: &socket}, nil
+	return Reservation{socket: &socket, port: bound.(*syscall.SockaddrInet4).Port}, nil
 }
+
+// Port returns the reserved port.
+func (r *Reservation) Port() int { return r.port }
 
 // Release frees the port. It does nothing if the port is free already.
 func (r *Reservation) Release() error {

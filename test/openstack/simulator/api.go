@@ -29,43 +29,6 @@ func (s *Simulator) CloudsYAML(options Clouds) []byte {
 	return options.render(s.info, s.Credentials())
 }
 
-// ShareTypes returns all share types, in the order in which they were added.
-func (s *Simulator) ShareTypes() []ShareType {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.types)
-}
-
-// AddShareType creates a share type. It fails if there is one with the same name.
-func (s *Simulator) AddShareType(added ShareType) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.types, func(t ShareType) bool { return t.Name == added.Name }) {
-		return fmt.Errorf("share type %q exists already", added.Name)
-	}
-	s.types = append(s.types, added)
-	return nil
-}
-
-// RemoveShareType deletes the share type of that name.
-func (s *Simulator) RemoveShareType(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.types, func(t ShareType) bool { return t.Name == name })
-	if i < 0 {
-		return fmt.Errorf("share type %q does not exist", name)
-	}
-	s.types = slices.Delete(s.types, i, i+1)
-	return nil
-}
-
-// SetShareTypeOrder changes the order in which share types are listed.
-func (s *Simulator) SetShareTypeOrder(order Order) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.order = order
-}
-
 // Zones returns the availability zones of Compute or Volume.
 func (s *Simulator) Zones(service Service) []Zone {
 	s.mu.Lock()
@@ -120,6 +83,9 @@ func (s *Simulator) RotateCredentials(rotation Rotation) {
 	s.credentials = rotated.withDefaults()
 	if !rotation.KeepTokens {
 		clear(s.tokens)
+	}
+	if err := s.remember(); err != nil {
+		s.config.Report(err)
 	}
 }
 

@@ -31,12 +31,8 @@ type keyring struct {
 	certificates map[Certificate]*tls.Certificate
 }
 
-// newKeyring creates a CA and the certificates for the hosts, which are names or IP addresses.
-func newKeyring(hosts []string) (*keyring, error) {
-	trusted, err := newCA()
-	if err != nil {
-		return nil, err
-	}
+// newKeyring creates certificates of the CA for the hosts, which are names or IP addresses.
+func newKeyring(trusted *crypto.CA, hosts []string) (*keyring, error) {
 	stranger, err := newCA()
 	if err != nil {
 		return nil, err

@@ -25,8 +25,10 @@ func Services() []Service { return []Service{Identity, Share, Compute, Volume} }
 const DefaultRegion = "RegionOne"
 
 // Config describes a cloud. The zero value is a good one: plain HTTP, region RegionOne, one
-// availability zone "nova", no share type, and random secrets.
+// availability zone "nova", no share type, no state on disk, and random secrets.
 type Config struct {
+	// Host is the IPv4 address to listen on, 127.0.0.1 if empty.
+	Host string
 	// SeparatePorts gives each service a listener of its own, so that faults about connections affect
 	// that service alone.
 	SeparatePorts bool
@@ -38,8 +40,25 @@ type Config struct {
 	// Regions of the catalog; the first is the default one. The paths of services of further regions
 	// start with the name of the region, and Request.Region contains the region of a request.
 	Regions []string
-	// ShareTypes that exist from the start.
+	// ShareTypes that exist from the start; the first is the default one.
 	ShareTypes []ShareType
+	// VolumeTypes exist all the time; the first is the default one. If there is none, there is one
+	// called __DEFAULT__.
+	VolumeTypes []VolumeType
+	// VolumeQuota and ShareQuota are the quotas of the project; zero fields are no limit.
+	VolumeQuota VolumeQuota
+	ShareQuota  ShareQuota
+	// ShareHost is the host in export locations, which are HOST:/shares/ID; Host if empty.
+	ShareHost string
+	// State is the folder that keeps the cloud when the simulator ends: credentials, ports and CA,
+	// volumes, shares and their data. Without it, volumes and shares have no data.
+	State string
+	// OperationTime is how long each operation takes that a service performs after its answer, such as
+	// the creation of a volume.
+	OperationTime time.Duration
+	// Report is called with errors of such operations, from several goroutines. The status of the
+	// volume or the share shows them too.
+	Report func(error)
 	// ComputeZones and VolumeZones are the availability zones of Nova and Cinder; one called nova if
 	// empty.
 	ComputeZones, VolumeZones []Zone
@@ -56,6 +75,11 @@ type Config struct {
 
 // withDefaults returns the configuration with every empty field set.
 func (c Config) withDefaults() Config {
+	c.Host = cmp.Or(c.Host, "127.0.0.1")
+	c.ShareHost = cmp.Or(c.ShareHost, c.Host)
+	if c.Report == nil {
+		c.Report = func(error) {}
+	}
 	c.TokenTTL = cmp.Or(c.TokenTTL, time.Hour)
 	c.Credentials = c.Credentials.withDefaults()
 	if len(c.Regions) == 0 {

@@ -35,6 +35,16 @@ const (
 	Foreign Mode = "foreign"
 )
 
+// The modes of faults about operations, such as the creation of a volume, which a service performs
+// after its answer. They affect requests other than GET; the answer is the usual one.
+const (
+	// Fail makes the operation fail: a volume or share gets the error status of that operation, an
+	// attachment is not made or not removed.
+	Fail Mode = "fail"
+	// Stall begins the operation when the fault is cleared.
+	Stall Mode = "stall"
+)
+
 // The modes of faults about connections. They hit all services behind a listener, and open
 // connections are dropped when one is set.
 const (
@@ -49,8 +59,8 @@ const (
 
 func modes() []Mode {
 	return []Mode{
-		Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, ResetConnect, Unreachable,
-		BadCertificate,
+		Hang, Slow, Reset, Status, Garbage, Truncated, EmptyCatalog, Foreign, Fail, Stall, ResetConnect,
+		Unreachable, BadCertificate,
 	}
 }
 
@@ -84,8 +94,13 @@ func (f Fault) onConnections() bool {
 	return f.Mode == ResetConnect || f.Mode == Unreachable || f.Mode == BadCertificate
 }
 
+// onOperations returns whether the fault affects what a service does after its answer.
+func (f Fault) onOperations() bool { return f.Mode == Fail || f.Mode == Stall }
+
 // decides returns whether no later fault has an effect after this one.
-func (f Fault) decides() bool { return f.Mode != Slow && f.Mode != Hang && f.Mode != EmptyCatalog }
+func (f Fault) decides() bool {
+	return f.Mode != Slow && f.Mode != Hang && f.Mode != EmptyCatalog && !f.onOperations()
+}
 
 // affects returns whether the fault is for one of the services.
 func (f Fault) affects(services ...Service) bool {
@@ -183,7 +198,8 @@ func (s *faultSet) hit(c *call) []*activeFault {
 	for _, fault := range s.active {
 		if fault.onConnections() || !fault.affects(c.service) || fault.isOver() ||
 			!strings.HasPrefix(c.urlPath, fault.PathPrefix) ||
-			(fault.Method != "" && fault.Method != c.method) {
+			(fault.Method != "" && fault.Method != c.method) ||
+			(fault.onOperations() && c.method == http.MethodGet) {
 			continue
 		}
 		fault.hits++

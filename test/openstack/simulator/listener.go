@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type frontend struct {
 	simulator *Simulator
 	services  []Service
 	server    *http.Server
+
+	port string // to listen on at first; "0" is any
 
 	switching   sync.Mutex // serialises open and shut
 	address     *net.TCPAddr
@@ -56,7 +59,7 @@ type connectionKey struct{}
 // newFrontend returns a frontend that does not listen yet.
 func newFrontend(s *Simulator, services []Service) *frontend {
 	return &frontend{
-		simulator: s, services: services, connections: map[*connection]struct{}{},
+		simulator: s, services: services, port: "0", connections: map[*connection]struct{}{},
 		server: &http.Server{
 			Handler:           http.HandlerFunc(s.serve),
 			ReadHeaderTimeout: time.Minute,
@@ -94,22 +97,25 @@ func (f *frontend) adjust(drop bool) error {
 	return err
 }
 
-// open listens on the same port each time, beside the reservation if there is one. Connections wait
-// until serve is called. After the start, callers of open, serve and shut hold the switching lock.
-func (f *frontend) open() error {
-	address := "127.0.0.1:0"
-	if f.address != nil {
-		address = f.address.String()
+// open listens on the same port each time, beside a reservation that exists until close. Connections
+// wait until serve is called. After the start, callers of open, serve and shut hold the switching
+// lock.
+func (f *frontend) open() (err error) {
+	host := f.simulator.config.Host
+	if f.reservation.Port() == 0 {
+		if f.reservation, err = port.Reserve(net.JoinHostPort(host, f.port)); err != nil {
+			return fmt.Errorf("listening for %s: %w", f.services, err)
+		}
 	}
-	listener, err := (&net.ListenConfig{}).Listen(f.simulator.closed, "tcp4", address)
+	address := net.JoinHostPort(host, strconv.Itoa(f.reservation.Port()))
+	f.listener, err = (&net.ListenConfig{}).Listen(f.simulator.closed, "tcp4", address)
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w", f.services, err)
 	}
-	f.listener = listener
 	if f.address == nil {
-		f.address = listener.Addr().(*net.TCPAddr)
+		f.address = f.listener.Addr().(*net.TCPAddr)
 	}
-	return f.reservation.Release()
+	return nil
 }
 
 // serve serves until the listener is closed.
@@ -127,9 +133,7 @@ func (f *frontend) shut() error {
 		return fmt.Errorf("closing the listener for %s: %w", f.services, err)
 	}
 	f.listener = nil
-	var err error
-	f.reservation, err = port.Reserve(f.address.String())
-	return err
+	return nil
 }
 
 // drop resets all connections.

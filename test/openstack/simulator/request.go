@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
 // maximumBody is the size of the longest request body that is read.
@@ -34,6 +38,7 @@ type call struct {
 	request    *http.Request // its body is read already
 
 	emptyCatalog bool
+	outcome      state.Outcome
 }
 
 // login returns whether the call requests a token.
@@ -104,6 +109,10 @@ func (s *Simulator) answer(ctx context.Context, c *call, request *Request) reply
 			}
 		case EmptyCatalog:
 			c.emptyCatalog = true
+		case Fail:
+			c.outcome.Fail = true
+		case Stall:
+			c.outcome.Held = append(c.outcome.Held, fault.cleared)
 		case Reset:
 			return reply{reset: true}
 		case Status:
@@ -140,31 +149,61 @@ func (s *Simulator) wait(ctx context.Context, fault *activeFault) bool {
 
 // route hands the call to its service.
 func (s *Simulator) route(c *call) reply {
+	switch {
+	case c.service == Identity:
+		return s.routeIdentity(c)
+	case c.service == "":
+		return s.export(c)
+	}
+	version, path, _ := strings.Cut(strings.TrimPrefix(c.path, "/"), "/")
+	if document := s.versions(c.service, version); path == "" && document != nil {
+		return document(c)
+	}
+	s.mu.Lock()
+	authorized, owner := s.authorized(c), s.credentials
+	s.mu.Unlock()
+	switch {
+	case "/"+version != versionPath(c.service):
+		return failure(c, http.StatusNotFound, "The resource could not be found.")
+	case !authorized:
+		return failure(c, http.StatusUnauthorized, errorAuthentication)
+	}
+	return s.routeResource(c, path, owner)
+}
+
+// routeResource hands a call to the API of a service. Paths may contain the project.
+func (s *Simulator) routeResource(c *call, path string, owner Credentials) reply {
+	endpoint := s.endpoint(c.service, c.region)
+	if first, rest, _ := strings.Cut(path, "/"); first == owner.ProjectID {
+		endpoint, path = endpoint+"/"+first, rest
+	}
+	answer := s.apis[c.service].Serve(&rest.Request{
+		Request: &http.Request{
+			Method: c.method, URL: &url.URL{Path: "/" + path, RawQuery: c.request.URL.RawQuery}, Header: c.header,
+		},
+		Content: c.body, Endpoint: endpoint, UserID: owner.UserID, ProjectID: owner.ProjectID,
+		Outcome: c.outcome,
+	})
+	return reply{status: answer.Code, header: answer.Header(), body: answer.Body.Bytes()}
+}
+
+// routeIdentity answers calls to Keystone.
+func (s *Simulator) routeIdentity(c *call) reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.login() {
 		return s.login(c)
 	}
-	var respond func(*call) reply
-	switch resource := string(c.service) + c.path; resource {
-	case "identity/v3/auth/catalog":
-		respond = s.catalogResponse
-	case "share/v2/types":
-		respond = s.shareTypes
-	case "compute/v2.1/os-availability-zone", "volume/v3/os-availability-zone":
-		respond = s.zoneList
-	default:
-		if strings.HasPrefix(resource, "identity/v3/users/") {
-			respond = s.applicationCredential
-		}
-	}
+	catalog := c.path == "/v3/auth/catalog"
 	switch {
-	case respond == nil || c.method != http.MethodGet:
+	case c.method != http.MethodGet || !catalog && !strings.HasPrefix(c.path, "/v3/users/"):
 		return failure(c, http.StatusNotFound, "The resource could not be found.")
 	case !s.authorized(c):
 		return failure(c, http.StatusUnauthorized, errorAuthentication)
+	case catalog:
+		return s.catalogResponse(c)
 	}
-	return respond(c)
+	return s.applicationCredential(c)
 }
 
 // garbage is what a captive portal or a broken balancer sends.

@@ -8,13 +8,23 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/openshift/library-go/pkg/crypto"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
+	"github.com/openstack-csi/csi-operator/test/openstack/compute"
+	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/sharedfilesystems"
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
 // Simulator is one simulated cloud. New creates it, Start makes it listen, Close stops it.
 type Simulator struct {
 	config    Config
-	keyring   *keyring // nil without TLS
+	ca        *crypto.CA // nil without TLS
+	keyring   *keyring   // nil without TLS
 	frontends []*frontend
 	info      Info
 	closed    context.Context
@@ -22,13 +32,21 @@ type Simulator struct {
 	faults    faultSet
 	journal   *journal
 
+	folder  state.Folder
+	memory  *state.Table[memory]
+	worker  *state.Worker
+	volumes *blockstorage.Service
+	servers *compute.Service
+	shares  *sharedfilesystems.Service
+	apis    map[Service]*rest.Service
+
+	closedFolder atomic.Bool
+
 	mu          sync.Mutex // protects the fields below
 	credentials Credentials
 	tokens      map[string]time.Time // expiry by ID
 	issued      []string             // IDs of all tokens, revoked ones included
 	removed     map[string]bool      // service types that the catalog omits
-	types       []ShareType
-	order       Order
 	zones       map[Service][]Zone
 }
 
@@ -44,27 +62,17 @@ type Info struct {
 	TLS bool
 }
 
-// New returns a simulator that does not listen yet.
-func New(config Config) (*Simulator, error) {
+// New returns a simulator that does not listen yet. It reads and locks the state on disk, until
+// Close is called.
+func New(config Config) (_ *Simulator, err error) {
 	config = config.withDefaults()
 	s := &Simulator{
 		config: config, journal: newJournal(config.Now), credentials: config.Credentials,
 		tokens: map[string]time.Time{}, removed: map[string]bool{},
-		types: slices.Clone(config.ShareTypes),
 		zones: map[Service][]Zone{Compute: config.ComputeZones, Volume: config.VolumeZones},
 	}
 	// Close ends it, whatever context Start gets.
 	s.closed, s.closing = context.WithCancel(context.Background())
-	if config.TLS {
-		hosts := []string{"localhost", "127.0.0.1"}
-		if config.AdvertisedHost != "" {
-			hosts = append(hosts, config.AdvertisedHost)
-		}
-		var err error
-		if s.keyring, err = newKeyring(hosts); err != nil {
-			return nil, fmt.Errorf("creating the certificates of the OpenStack simulator: %w", err)
-		}
-	}
 	groups := [][]Service{Services()}
 	if config.SeparatePorts {
 		groups = [][]Service{{Identity}, {Share}, {Compute}, {Volume}}
@@ -72,7 +80,47 @@ func New(config Config) (*Simulator, error) {
 	for _, services := range groups {
 		s.frontends = append(s.frontends, newFrontend(s, services))
 	}
+	s.worker = state.NewWorker(config.OperationTime, config.Report)
+	if s.folder, err = state.Open(config.State); err == nil {
+		err = errors.Join(s.recall(), s.addServices())
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
+}
+
+// addServices creates the services other than Keystone.
+func (s *Simulator) addServices() (err error) {
+	names := func(service Service) func() []string {
+		return func() []string { return s.zoneNames(service) }
+	}
+	s.volumes, err = blockstorage.New(blockstorage.Config{
+		Folder: s.folder, Worker: s.worker, Now: s.config.Now, Zones: names(Volume),
+		Types: s.config.VolumeTypes, Quota: s.config.VolumeQuota,
+	})
+	if err != nil {
+		return err
+	}
+	s.servers = compute.New(compute.Config{
+		Volumes: s.volumes, Worker: s.worker, Now: s.config.Now,
+		UserID:    func() string { return s.Credentials().UserID },
+		ProjectID: func() string { return s.Credentials().ProjectID },
+	})
+	s.shares, err = sharedfilesystems.New(sharedfilesystems.Config{
+		Folder: s.folder, Worker: s.worker, Now: s.config.Now, Zones: names(Compute),
+		Types: s.config.ShareTypes, Quota: s.config.ShareQuota, Host: s.config.ShareHost,
+	})
+	if err != nil {
+		return err
+	}
+	s.apis = map[Service]*rest.Service{
+		Volume: s.volumes.API(), Compute: s.servers.API(), Share: s.shares.API(),
+	}
+	for _, service := range []Service{Compute, Volume} {
+		s.apis[service].Handle("GET /os-availability-zone", s.zoneList(service))
+	}
+	return nil
 }
 
 // Start listens and serves until Close is called or the context ends. A simulator starts once.
@@ -87,6 +135,11 @@ func (s *Simulator) Start(ctx context.Context) error {
 		s.info.Endpoints[service] = s.endpoint(service, s.config.Regions[0])
 	}
 	s.info.AuthURL = s.info.Endpoints[Identity]
+	if err := s.rememberNow(); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	s.volumes.Resume()
+	s.shares.Resume()
 	for _, f := range s.frontends {
 		f.serve()
 	}
@@ -94,13 +147,17 @@ func (s *Simulator) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close stops listening, releases the requests that hang and closes all connections. It may be
-// called again.
+// Close stops listening, releases the requests that hang, closes all connections and ends the
+// operations of services, which a simulator with the same state continues. It may be called again.
 func (s *Simulator) Close() error {
 	s.closing()
 	var errs []error
 	for _, f := range s.frontends {
 		errs = append(errs, f.close())
+	}
+	s.worker.Close()
+	if s.closedFolder.CompareAndSwap(false, true) {
+		errs = append(errs, s.folder.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -118,8 +175,13 @@ func (s *Simulator) endpoint(service Service, region string) string {
 	if region != s.config.Regions[0] {
 		base += "/" + region
 	}
-	version := map[Service]string{Identity: "/v3", Share: "/v2", Compute: "/v2.1", Volume: "/v3"}
-	return base + "/" + string(service) + version[service]
+	return base + "/" + string(service) + versionPath(service)
+}
+
+// versionPath returns the part of the path of a service that contains the version of its API.
+func versionPath(service Service) string {
+	paths := map[Service]string{Identity: "/v3", Share: "/v2", Compute: "/v2.1", Volume: "/v3"}
+	return paths[service]
 }
 
 // authority returns the host and port of a service in URLs.

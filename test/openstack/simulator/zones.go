@@ -1,21 +1,41 @@
 package simulator
 
-import "net/http"
+import (
+	"slices"
 
-// Zone is an availability zone of Nova or Cinder. The zero state is available.
+	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+)
+
+// Zone is an availability zone of Nova or Cinder. The zero state is available. Shares are in the
+// zones of Nova.
 type Zone struct {
 	Name string
 	// Unavailable zones are listed as not available.
 	Unavailable bool
 }
 
-// zoneList answers a request for the availability zones.
-func (s *Simulator) zoneList(c *call) reply {
-	list := []any{}
-	for _, zone := range s.zones[c.service] {
-		list = append(list, map[string]any{
-			"zoneName": zone.Name, "zoneState": map[string]bool{"available": !zone.Unavailable},
-		})
+// zoneList answers requests for the availability zones.
+func (s *Simulator) zoneList(service Service) rest.Handler {
+	return func(*rest.Request) (rest.Answer, error) {
+		list := []any{}
+		for _, zone := range s.Zones(service) {
+			description := map[string]any{
+				"zoneName": zone.Name, "zoneState": map[string]bool{"available": !zone.Unavailable},
+			}
+			if service == Compute {
+				description["hosts"] = nil
+			}
+			list = append(list, description)
+		}
+		return rest.Answer{Content: map[string]any{"availabilityZoneInfo": list}}, nil
 	}
-	return document(http.StatusOK, map[string]any{"availabilityZoneInfo": list})
+}
+
+// zoneNames returns the names of the available zones of a service.
+func (s *Simulator) zoneNames(service Service) []string {
+	var names []string
+	for _, zone := range slices.DeleteFunc(s.Zones(service), func(z Zone) bool { return z.Unavailable }) {
+		names = append(names, zone.Name)
+	}
+	return names
 }

@@ -1,0 +1,371 @@
+//go:build linux
+
+package blockstorage
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
+)
+
+// The states of volumes, snapshots and backups that the simulator uses.
+const (
+	creating       = "creating"
+	available      = "available"
+	deleting       = "deleting"
+	failed         = "error"
+	errorDeleting  = "error_deleting"
+	extending      = "extending"
+	errorExtending = "error_extending"
+	reserved       = "reserved"
+	inUse          = "in-use"
+	detaching      = "detaching"
+	backingUp      = "backing-up"
+)
+
+// Volume is the record of a volume.
+type Volume struct {
+	ID, Name, Description string
+	Status                string
+	// Size is in GiB, and NewSize while it is extended.
+	Size, NewSize int
+	// Previous is the status to which an extension or a backup returns.
+	Previous                       string
+	Zone, Type                     string
+	Multiattach                    bool
+	SnapshotID, SourceID, BackupID string
+	Metadata                       map[string]string
+	UserID, ProjectID              string
+	Created, Updated               time.Time
+	Attachments                    []Attachment
+}
+
+// volumeRequest is the body of a request for a volume; API reference: Create a volume.
+type volumeRequest struct {
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	Size        *int              `json:"size"`
+	Zone        string            `json:"availability_zone"`
+	Type        string            `json:"volume_type"`
+	Metadata    map[string]string `json:"metadata"`
+	SnapshotID  string            `json:"snapshot_id"`
+	SourceID    string            `json:"source_volid"`
+	BackupID    string            `json:"backup_id"`
+}
+
+func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
+	var wanted volumeRequest
+	if err := r.Decode("volume", &wanted); err != nil {
+		return rest.Answer{}, err
+	}
+	if !r.Version.AtLeast(47) {
+		wanted.BackupID = ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	volume := Volume{
+		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
+		SnapshotID: wanted.SnapshotID, SourceID: wanted.SourceID, BackupID: wanted.BackupID,
+		Metadata: wanted.Metadata, UserID: r.UserID, ProjectID: r.ProjectID, Zone: wanted.Zone,
+	}
+	if err := s.fill(&volume, wanted); err != nil {
+		return rest.Answer{}, err
+	}
+	if err := s.checkQuota(quotaRequest{volumes: 1, gigabytes: volume.Size}); err != nil {
+		return rest.Answer{}, err
+	}
+	volume.Created = s.config.Now()
+	if err := s.volumes.Put(volume.ID, volume); err != nil {
+		return rest.Answer{}, err
+	}
+	s.continueVolume(volume, r.Outcome)
+	content := map[string]any{"volume": s.describe(r, volume)}
+	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
+}
+
+// fill sets size, zone and type of a new volume from the request and from the source.
+func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
+	volumeType, err := s.findType(wanted.Type)
+	if err != nil {
+		return err
+	}
+	volume.Type, volume.Multiattach = volumeType.Name, volumeType.Multiattach
+	source, err := s.findSource(wanted)
+	if err != nil {
+		return err
+	}
+	volume.Size = source.size
+	if wanted.Size != nil {
+		volume.Size = *wanted.Size
+	}
+	if volume.Size <= 0 {
+		return rest.BadRequest("Invalid input received: Volume size '%d' must be an integer and greater "+
+			"than 0", volume.Size)
+	}
+	if volume.Size < source.size {
+		return source.tooSmall(volume.Size)
+	}
+	zones := s.config.Zones()
+	if volume.Zone == "" {
+		volume.Zone = source.zone
+	}
+	if volume.Zone == "" && len(zones) > 0 {
+		volume.Zone = zones[0]
+	}
+	if !slices.Contains(zones, volume.Zone) {
+		return rest.BadRequest("Availability zone '%s' is invalid.", volume.Zone)
+	}
+	if source.zone != "" && volume.Zone != source.zone {
+		return rest.BadRequest("Invalid input received: Volume must be in the same availability zone as "+
+			"the %s", source.kind)
+	}
+	return nil
+}
+
+// source is what a volume is created from.
+type source struct {
+	kind, zone string
+	size       int
+}
+
+func (s source) tooSmall(size int) error {
+	switch s.kind {
+	case "snapshot":
+		return rest.BadRequest("Invalid input received: Volume size '%d'GB cannot be smaller than the "+
+			"snapshot size %dGB. They must be >= original snapshot size.", size, s.size)
+	case "backup":
+		return rest.BadRequest("Invalid input received: Volume size %dGB cannot be smaller than the "+
+			"backup size %dGB. It must be >= backup size.", size, s.size)
+	}
+	return rest.BadRequest("Invalid input received: Volume size '%d'GB cannot be smaller than original "+
+		"volume size  %dGB. They must be >= original volume size.", size, s.size)
+}
+
+// findSource returns what a volume is created from, the zero value if nothing.
+func (s *Service) findSource(wanted volumeRequest) (source, error) {
+	switch {
+	case wanted.SnapshotID != "":
+		snapshot, err := s.snapshot(wanted.SnapshotID)
+		if err != nil {
+			return source{}, err
+		}
+		if snapshot.Status != available {
+			return source{}, rest.BadRequest("Invalid snapshot: Originating snapshot status must be one " +
+				"of 'available' values")
+		}
+		volume, err := s.volume(snapshot.VolumeID)
+		return source{kind: "snapshot", size: snapshot.Size, zone: volume.Zone}, err
+	case wanted.SourceID != "":
+		volume, err := s.volume(wanted.SourceID)
+		if err != nil {
+			return source{}, err
+		}
+		if volume.Status != available && volume.Status != inUse {
+			return source{}, rest.BadRequest("Invalid volume: Originating source volume status must be " +
+				"one of 'available, in-use' values")
+		}
+		return source{kind: "source volume", size: volume.Size, zone: volume.Zone}, nil
+	case wanted.BackupID != "":
+		backup, err := s.backup(wanted.BackupID)
+		if err != nil {
+			return source{}, err
+		}
+		if backup.Status != available {
+			return source{}, rest.BadRequest("Invalid backup: Originating backup status must be one of " +
+				"'available' values")
+		}
+		return source{kind: "backup", size: backup.Size}, nil
+	}
+	return source{}, nil
+}
+
+// continueVolume starts the operation that the status of a volume asks for.
+func (s *Service) continueVolume(volume Volume, outcome state.Outcome) {
+	switch volume.Status {
+	case creating:
+		source := cmp.Or(volume.SnapshotID, volume.SourceID, volume.BackupID)
+		s.copies[source] = append(s.copies[source], s.config.Worker.Start(outcome,
+			func(ctx context.Context) error { return s.makeVolume(ctx, volume) },
+			s.completion(volume.ID, func(v *Volume, err error) {
+				v.Status = available
+				if err != nil {
+					v.Status = failed
+				}
+			})))
+	case deleting:
+		s.config.Worker.Start(s.afterCopies(volume.ID, outcome),
+			func(context.Context) error { return s.volumeData.Remove(volume.ID) },
+			func(err error) error {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if err == nil {
+					return s.volumes.Delete(volume.ID)
+				}
+				return s.changeVolume(volume.ID, func(v *Volume) { v.Status = errorDeleting })
+			})
+	case extending:
+		s.config.Worker.Start(outcome,
+			func(ctx context.Context) error { return s.extend(ctx, volume) },
+			s.completion(volume.ID, func(v *Volume, err error) {
+				if v.Status = errorExtending; err == nil {
+					v.Status, v.Size = v.Previous, v.NewSize
+				}
+				v.NewSize, v.Previous = 0, ""
+			}))
+	}
+}
+
+// makeVolume creates the file of a volume.
+func (s *Service) makeVolume(ctx context.Context, volume Volume) error {
+	var err error
+	switch {
+	case volume.SnapshotID != "":
+		err = s.volumeData.CopyFrom(ctx, s.snapshotData, volume.SnapshotID, volume.ID)
+	case volume.SourceID != "":
+		err = s.volumeData.CopyFrom(ctx, s.volumeData, volume.SourceID, volume.ID)
+	case volume.BackupID != "":
+		err = s.volumeData.CopyFrom(ctx, s.backupData, volume.BackupID, volume.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return s.volumeData.MakeFile(volume.ID, int64(volume.Size)*gibibyte)
+}
+
+// completion returns a function that changes the record of a volume after an operation.
+func (s *Service) completion(id string, change func(*Volume, error)) func(error) error {
+	return func(err error) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.changeVolume(id, func(v *Volume) { change(v, err) })
+	}
+}
+
+// changeVolume changes a record; a volume that does not exist any more is no error.
+func (s *Service) changeVolume(id string, change func(*Volume)) error {
+	volume, found := s.volumes.Get(id)
+	if !found {
+		return nil
+	}
+	volume.Attachments = slices.Clone(volume.Attachments)
+	change(&volume)
+	volume.Updated = s.config.Now()
+	return s.volumes.Put(id, volume)
+}
+
+// volume returns a record, or the error 404.
+func (s *Service) volume(id string) (Volume, error) {
+	volume, found := s.volumes.Get(id)
+	if !found {
+		return Volume{}, rest.NotFound("Volume %s could not be found.", id)
+	}
+	return volume, nil
+}
+
+func (s *Service) showVolume(r *rest.Request) (rest.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	volume, err := s.volume(r.PathValue("id"))
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	return rest.Answer{Content: map[string]any{"volume": s.describe(r, volume)}}, nil
+}
+
+func (s *Service) updateVolume(r *rest.Request) (rest.Answer, error) {
+	var wanted struct {
+		Name        *string           `json:"name"`
+		Description *string           `json:"description"`
+		Metadata    map[string]string `json:"metadata"`
+	}
+	if err := r.Decode("volume", &wanted); err != nil {
+		return rest.Answer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.volume(r.PathValue("id")); err != nil {
+		return rest.Answer{}, err
+	}
+	err := s.changeVolume(r.PathValue("id"), func(v *Volume) {
+		if wanted.Name != nil {
+			v.Name = *wanted.Name
+		}
+		if wanted.Description != nil {
+			v.Description = *wanted.Description
+		}
+		if wanted.Metadata != nil {
+			v.Metadata = wanted.Metadata
+		}
+	})
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	volume, err := s.volume(r.PathValue("id"))
+	return rest.Answer{Content: map[string]any{"volume": s.describe(r, volume)}}, err
+}
+
+func (s *Service) deleteVolume(r *rest.Request) (rest.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	volume, err := s.volume(r.PathValue("id"))
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	deletable := []string{available, failed, "error_restoring", errorExtending, "error_managing"}
+	snapshots := slices.ContainsFunc(s.snapshots.List(),
+		func(snapshot Snapshot) bool { return snapshot.VolumeID == volume.ID })
+	if !slices.Contains(deletable, volume.Status) || len(volume.Attachments) > 0 || snapshots {
+		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume status must be available or error " +
+			"or error_restoring or error_extending or error_managing and must not be migrating, " +
+			"attached, belong to a group, have snapshots, awaiting a transfer, or be disassociated from " +
+			"snapshots after volume transfer.")
+	}
+	err = s.changeVolume(volume.ID, func(v *Volume) { v.Status, volume.Status = deleting, deleting })
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	s.continueVolume(volume, r.Outcome)
+	return rest.Answer{Status: http.StatusAccepted}, nil
+}
+
+func (s *Service) showMetadata(r *rest.Request) (rest.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	volume, err := s.volume(r.PathValue("id"))
+	return rest.Answer{Content: map[string]any{"metadata": notNil(volume.Metadata)}}, err
+}
+
+// updateMetadata adds metadata (POST) or replaces them (PUT).
+func (s *Service) updateMetadata(r *rest.Request) (rest.Answer, error) {
+	var wanted map[string]string
+	if err := r.Decode("metadata", &wanted); err != nil {
+		return rest.Answer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	volume, err := s.volume(r.PathValue("id"))
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	metadata := map[string]string{}
+	if r.Method == http.MethodPost {
+		maps.Copy(metadata, volume.Metadata)
+	}
+	maps.Copy(metadata, wanted)
+	err = s.changeVolume(volume.ID, func(v *Volume) { v.Metadata = metadata })
+	return rest.Answer{Content: map[string]any{"metadata": metadata}}, err
+}
+
+// notNil returns an empty map in place of nil, which JSON would show as null.
+func notNil(metadata map[string]string) map[string]string {
+	if metadata == nil {
+		return map[string]string{}
+	}
+	return metadata
+}

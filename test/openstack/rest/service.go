@@ -1,0 +1,137 @@
+// Package rest contains what the REST APIs of the simulated OpenStack services share: requests and
+// answers, errors, microversions, version documents and lists. The packages of the services use it.
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
+)
+
+// Service is the API of one service. NewService creates it.
+type Service struct {
+	versions Versions
+	mux      *http.ServeMux
+}
+
+// Request is a request of an authenticated user to a service.
+type Request struct {
+	// Request has the path below the version and the project, such as /volumes/ID.
+	*http.Request
+	// Content is the body.
+	Content []byte
+	// Endpoint is the URL of the service with version and project, as the client uses it.
+	Endpoint string
+	// Version is the microversion that the client asks for.
+	Version Version
+	// UserID and ProjectID are those of the token.
+	UserID, ProjectID string
+	// Outcome is what faults do to the operation that the request starts.
+	Outcome state.Outcome
+}
+
+// Answer is a successful answer.
+type Answer struct {
+	// Status is 200 if zero.
+	Status int
+	// Content is encoded as JSON; there is no body if it is nil.
+	Content any
+}
+
+// Handler answers requests. Its errors become answers: an *Error as it is, others as status 500.
+type Handler func(*Request) (Answer, error)
+
+type requestKey struct{}
+
+// NewService returns a service without resources.
+func NewService(versions Versions) *Service {
+	s := &Service{versions: versions, mux: http.NewServeMux()}
+	s.Handle("/", func(*Request) (Answer, error) { return Answer{}, NotFound("") })
+	return s
+}
+
+// Handle adds a resource. The pattern is one of http.ServeMux, such as "GET /volumes/{id}".
+func (s *Service) Handle(pattern string, handler Handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		request := *r.Context().Value(requestKey{}).(*Request)
+		request.Request = r
+		answer, err := handler(&request)
+		write(w, answer, err)
+	})
+}
+
+// Serve answers a request with the header, status and body of the response. It sets the version of
+// the request.
+func (s *Service) Serve(r *Request) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	version, err := s.versions.requested(r.Header)
+	if err != nil {
+		write(recorder, Answer{}, err)
+		return recorder
+	}
+	r.Version = version
+	s.versions.announce(recorder.Header(), version)
+	ctx := context.WithValue(r.Context(), requestKey{}, r)
+	s.mux.ServeHTTP(recorder, r.Request.WithContext(ctx))
+	return recorder
+}
+
+// Decode parses the body of the request, which is a JSON object with the given key.
+func (r *Request) Decode(key string, content any) error {
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(r.Content, &body); err != nil {
+		return BadRequest("Malformed request body: %s", err)
+	}
+	if body[key] == nil {
+		return BadRequest("Invalid input for field/attribute %s. '%s' is a required property", key, key)
+	}
+	if err := json.Unmarshal(body[key], content); err != nil {
+		return BadRequest("Invalid input for field/attribute %s. %s", key, err)
+	}
+	return nil
+}
+
+// Action returns the name of the action in the body, which is the only key of a JSON object.
+func (r *Request) Action() (string, error) {
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(r.Content, &body); err != nil || len(body) != 1 {
+		return "", BadRequest("Malformed request body")
+	}
+	for name := range body {
+		return name, nil
+	}
+	return "", nil
+}
+
+func write(w http.ResponseWriter, answer Answer, err error) {
+	if err != nil {
+		var known *Error
+		if !errors.As(err, &known) {
+			known = &Error{Status: http.StatusInternalServerError, Message: err.Error()}
+		}
+		known.write(w)
+		return
+	}
+	writeJSON(w, answer.Status, answer.Content)
+}
+
+func writeJSON(w http.ResponseWriter, status int, content any) {
+	if status == 0 {
+		status = http.StatusOK
+	}
+	if content == nil {
+		w.WriteHeader(status)
+		return
+	}
+	body, err := json.Marshal(content)
+	if err != nil {
+		status, body = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a recorder never fails
+}

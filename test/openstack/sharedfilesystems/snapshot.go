@@ -1,0 +1,187 @@
+//go:build linux
+
+package sharedfilesystems
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
+)
+
+// Snapshot is the record of a snapshot of a share.
+type Snapshot struct {
+	ID, Name, Description, Status string
+	ShareID, Protocol             string
+	// Size is in GiB.
+	Size              int
+	UserID, ProjectID string
+	Created           time.Time
+}
+
+func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
+	var wanted struct {
+		ShareID     string `json:"share_id"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	if err := r.Decode("snapshot", &wanted); err != nil {
+		return rest.Answer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share, err := s.share(wanted.ShareID)
+	switch {
+	case err != nil:
+		return rest.Answer{}, err
+	case !share.Snapshots:
+		return rest.Answer{}, &rest.Error{
+			Status: http.StatusUnprocessableEntity,
+			Message: "Snapshots cannot be created for share '" + share.ID +
+				"' since it does not have that capability.",
+		}
+	case share.Status != available:
+		return rest.Answer{}, rest.BadRequest(
+			"Invalid share: Source share status must be available.")
+	}
+	err = s.checkQuota(quotaRequest{snapshots: 1, snapshotGigabytes: share.Size})
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	snapshot := Snapshot{
+		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
+		ShareID: share.ID, Protocol: share.Protocol, Size: share.Size, UserID: r.UserID,
+		ProjectID: r.ProjectID, Created: s.config.Now(),
+	}
+	if err := s.snapshots.Put(snapshot.ID, snapshot); err != nil {
+		return rest.Answer{}, err
+	}
+	s.continueSnapshot(snapshot, r.Outcome)
+	content := map[string]any{"snapshot": describeSnapshot(r, snapshot)}
+	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
+}
+
+// continueSnapshot starts the operation that the status of a snapshot asks for.
+func (s *Service) continueSnapshot(snapshot Snapshot, outcome state.Outcome) {
+	switch snapshot.Status {
+	case creating:
+		s.config.Worker.Start(outcome,
+			func(ctx context.Context) error {
+				return s.snapshotData.CopyFrom(ctx, s.shareData, snapshot.ShareID, snapshot.ID)
+			},
+			func(err error) error { return s.completeSnapshot(snapshot, available, failed, err) })
+	case deleting:
+		outcome.Held = append(outcome.Held, s.copies[snapshot.ID]...)
+		delete(s.copies, snapshot.ID)
+		s.config.Worker.Start(outcome,
+			func(context.Context) error { return s.snapshotData.Remove(snapshot.ID) },
+			func(err error) error {
+				if err == nil {
+					return s.snapshots.Delete(snapshot.ID)
+				}
+				return s.completeSnapshot(snapshot, "", errorDeleting, err)
+			})
+	}
+}
+
+// completeSnapshot sets the status after an operation, and adds a message if it failed.
+func (s *Service) completeSnapshot(
+	snapshot Snapshot, success, failure string, err error,
+) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := snapshot.Status
+	if snapshot.Status = success; err != nil {
+		snapshot.Status = failure
+	}
+	if err := s.snapshots.Put(snapshot.ID, snapshot); err != nil {
+		return err
+	}
+	if err == nil {
+		return nil
+	}
+	return s.addMessage(snapshot.ProjectID, "SHARE_SNAPSHOT", snapshot.ID, before, err)
+}
+
+func (s *Service) showSnapshot(r *rest.Request) (rest.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snapshot, found := s.snapshots.Get(r.PathValue("id"))
+	if !found {
+		return rest.Answer{}, rest.NotFound("")
+	}
+	return rest.Answer{Content: map[string]any{"snapshot": describeSnapshot(r, snapshot)}}, nil
+}
+
+func (s *Service) deleteSnapshot(r *rest.Request) (rest.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snapshot, found := s.snapshots.Get(r.PathValue("id"))
+	if !found {
+		return rest.Answer{}, rest.NotFound("")
+	}
+	if snapshot.Status != available && snapshot.Status != failed {
+		return rest.Answer{}, rest.BadRequest("Invalid share snapshot: Share Snapshot status must be one " +
+			"of ('available', 'error')..")
+	}
+	snapshot.Status = deleting
+	if err := s.snapshots.Put(snapshot.ID, snapshot); err != nil {
+		return rest.Answer{}, err
+	}
+	s.continueSnapshot(snapshot, r.Outcome)
+	return rest.Answer{Status: http.StatusAccepted}, nil
+}
+
+// describeSnapshot returns a snapshot with the fields of the microversion; API reference: Show share
+// snapshot details.
+func describeSnapshot(r *rest.Request, snapshot Snapshot) map[string]any {
+	description := map[string]any{
+		"id": snapshot.ID, "share_id": snapshot.ShareID, "share_size": snapshot.Size,
+		"created_at": rest.Time(snapshot.Created), "status": snapshot.Status,
+		"name": rest.Optional(snapshot.Name), "description": rest.Optional(snapshot.Description),
+		"size": snapshot.Size, "share_proto": snapshot.Protocol,
+		"links": r.Links("snapshots", snapshot.ID),
+	}
+	if r.Version.AtLeast(17) {
+		description["user_id"], description["project_id"] = snapshot.UserID, snapshot.ProjectID
+	}
+	if r.Version.AtLeast(73) {
+		description["metadata"] = map[string]string{}
+	}
+	return description
+}
+
+func (s *Service) listSnapshots(r *rest.Request) (rest.Answer, error) {
+	query := r.URL.Query()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snapshots := filter(s.snapshots.List(), func(snapshot Snapshot) bool {
+		return matches(query, "name", snapshot.Name) && matches(query, "status", snapshot.Status) &&
+			matches(query, "share_id", snapshot.ShareID)
+	})
+	id := func(snapshot Snapshot) string { return snapshot.ID }
+	rest.Newest(snapshots, func(snapshot Snapshot) time.Time { return snapshot.Created }, id)
+	page, err := rest.Paged(r, snapshots, id, func(string) error { return rest.NotFound("") })
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	list := []any{}
+	for _, snapshot := range page.Items {
+		if strings.HasSuffix(r.URL.Path, "/detail") {
+			list = append(list, describeSnapshot(r, snapshot))
+		} else {
+			list = append(list, map[string]any{
+				"id": snapshot.ID, "name": rest.Optional(snapshot.Name),
+				"links": r.Links("snapshots", snapshot.ID),
+			})
+		}
+	}
+	content := map[string]any{"snapshots": list}
+	if page.Next != nil {
+		content["share_snapshots_links"] = page.NextLink(r, "/snapshots")
+	}
+	return rest.Answer{Content: content}, nil
+}

@@ -1,0 +1,484 @@
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/messages"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharenetworks"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/snapshots"
+)
+
+// manila logs in and returns a client of Manila with a microversion.
+func manila(
+	ctx context.Context, t *testing.T, cloud *Simulator, version string,
+) *gophercloud.ServiceClient {
+	t.Helper()
+	return clientOf(ctx, t, cloud, openstack.NewSharedFileSystemV2, version)
+}
+
+// shareStatus returns a function that gets the status of a share, "" if it does not exist.
+func shareStatus(
+	ctx context.Context, client *gophercloud.ServiceClient, id string,
+) func() (string, error) {
+	return func() (string, error) {
+		share, err := shares.Get(ctx, client, id).Extract()
+		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return share.Status, nil
+	}
+}
+
+// newShare creates a share and waits until it is available.
+func newShare(
+	ctx context.Context, t *testing.T, client *gophercloud.ServiceClient, opts shares.CreateOpts,
+) *shares.Share {
+	t.Helper()
+	opts.ShareProto = "NFS"
+	created, err := shares.Create(ctx, client, opts).Extract()
+	must(t, err)
+	if created.Status != "creating" {
+		t.Errorf("a new share has the status %s", created.Status)
+	}
+	eventually(ctx, t, "available", shareStatus(ctx, client, created.ID))
+	share, err := shares.Get(ctx, client, created.ID).Extract()
+	must(t, err)
+	return share
+}
+
+// grant adds an access rule of type ip.
+func grant(
+	ctx context.Context, client *gophercloud.ServiceClient, share, to, level string,
+) (*shares.AccessRight, error) {
+	return shares.GrantAccess(ctx, client, share, shares.GrantAccessOpts{
+		AccessType: "ip", AccessTo: to, AccessLevel: level,
+	}).Extract()
+}
+
+func TestShareHasTheFieldsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{
+		ShareTypes:   []ShareType{{Name: "default"}, {Name: "plain", Specs: noSnapshots()}},
+		ComputeZones: []Zone{{Name: "north"}}, ShareHost: "10.0.0.1",
+	})
+	client := manila(ctx, t, cloud, "2.37")
+	pages, err := sharetypes.List(client, nil).AllPages(ctx)
+	must(t, err)
+	types, err := sharetypes.ExtractShareTypes(pages)
+	must(t, err)
+	got := newShare(ctx, t, client, shares.CreateOpts{
+		Size: 2, Name: "data", Description: "text", ShareType: "plain",
+		Metadata: map[string]string{"key": "value"},
+	})
+	want := &shares.Share{
+		Status: "available", Size: 2, Name: "data", Description: "text", AvailabilityZone: "north",
+		ShareType: types[1].ID, ShareTypeName: "plain", VolumeType: "plain", ShareProto: "NFS",
+		Metadata: map[string]string{"key": "value"}, ProjectID: cloud.Credentials().ProjectID,
+	}
+	ignored := cmpopts.IgnoreFields(shares.Share{}, "ID", "CreatedAt", "Links")
+	if diff := cmp.Diff(want, got, ignored); diff != "" {
+		t.Errorf("share (-want +got):\n%s", diff)
+	}
+	locations, err := shares.ListExportLocations(ctx, client, got.ID).Extract()
+	must(t, err)
+	if len(locations) != 1 || locations[0].Path != "10.0.0.1:/shares/"+got.ID {
+		t.Errorf("export locations: %+v", locations)
+	}
+	byDefault := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
+	if !byDefault.SnapshotSupport || !byDefault.CreateShareFromSnapshotSupport {
+		t.Errorf("the default share type has no snapshots: %+v", byDefault)
+	}
+	wantFields := map[string][]string{
+		"2.0": {
+			"availability_zone", "created_at", "description", "export_location", "export_locations", "id",
+			"is_public", "links", "metadata", "name", "project_id", "share_network_id", "share_proto",
+			"share_type", "size", "snapshot_id", "status", "volume_type",
+		},
+		"2.37": {
+			"access_rules_status", "availability_zone", "create_share_from_snapshot_support",
+			"created_at", "description", "has_replicas", "id", "is_public", "links", "metadata",
+			"mount_snapshot_support", "name", "project_id", "replication_type",
+			"revert_to_snapshot_support", "share_group_id", "share_network_id", "share_proto",
+			"share_type", "share_type_name", "size", "snapshot_id", "snapshot_support",
+			"source_share_group_snapshot_member_id", "status", "task_state", "user_id", "volume_type",
+		},
+	}
+	for version, want := range wantFields {
+		client.Microversion = version
+		_, body := raw(ctx, t, client, http.MethodGet, "shares/"+got.ID)
+		if diff := cmp.Diff(want, fields(t, body, "share")); diff != "" {
+			t.Errorf("fields of version %s (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+// noSnapshots are the extra specs of a share type without snapshots.
+func noSnapshots() map[string]string {
+	return map[string]string{
+		"snapshot_support": "False", "create_share_from_snapshot_support": "False",
+	}
+}
+
+func TestAccessRulesDecideWhoMayMountAShare(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: t.TempDir()})
+	client := manila(ctx, t, cloud, "2.37")
+	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
+	access := func(client string) Access {
+		level, _ := cloud.ShareAccess(share.ID, netip.MustParseAddr(client))
+		return level
+	}
+	if level := access("10.0.0.5"); level != "" {
+		t.Errorf("without a rule the access is %q", level)
+	}
+	stall := set(t, cloud, Fault{Mode: Stall, Service: Share, Times: 1})
+	readers, err := grant(ctx, client, share.ID, "10.0.0.0/24", "ro")
+	must(t, err)
+	if readers.State != "queued_to_apply" || readers.ShareID != share.ID {
+		t.Errorf("a new rule: %+v", readers)
+	}
+	if level := access("10.0.0.5"); level != "" {
+		t.Errorf("before a rule is applied the access is %q", level)
+	}
+	must(t, cloud.ClearFaults(stall.ID))
+	_, err = grant(ctx, client, share.ID, "10.0.0.7", "rw")
+	must(t, err)
+	for address, want := range map[string]Access{
+		"10.0.0.5": "ro", "10.0.0.7": "rw", "10.0.1.5": "", "::ffff:10.0.0.7": "rw",
+	} {
+		eventually(ctx, t, want, func() (Access, error) { return access(address), nil })
+	}
+	rules, err := shares.ListAccessRights(ctx, client, share.ID).Extract()
+	must(t, err)
+	want := []shares.AccessRight{
+		{AccessType: "ip", AccessTo: "10.0.0.0/24", AccessLevel: "ro", State: "active"},
+		{AccessType: "ip", AccessTo: "10.0.0.7", AccessLevel: "rw", State: "active"},
+	}
+	if diff := cmp.Diff(want, rules, cmpopts.IgnoreFields(shares.AccessRight{}, "ID")); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	must(t, shares.RevokeAccess(ctx, client, share.ID,
+		shares.RevokeAccessOpts{AccessID: readers.ID}).ExtractErr())
+	eventually(ctx, t, "", func() (Access, error) { return access("10.0.0.5"), nil })
+
+	client.Microversion = "2.45"
+	newer, err := shareaccessrules.List(ctx, client, share.ID).Extract()
+	must(t, err)
+	if len(newer) != 1 || newer[0].AccessTo != "10.0.0.7" {
+		t.Errorf("rules since 2.45: %+v", newer)
+	}
+}
+
+func TestExportsAnswerWithoutToken(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: folder})
+	client := manila(ctx, t, cloud, "2.37")
+	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
+	_, err := grant(ctx, client, share.ID, "0.0.0.0/0", "rw")
+	must(t, err)
+	base := client.Endpoint[:len(client.Endpoint)-len("share/v2/")]
+	type answer struct{ Level, Folder string }
+	want := answer{Level: "rw", Folder: filepath.Join(folder, "shares", share.ID)}
+	eventually(ctx, t, want, func() (got answer, err error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			base+"exports/"+share.ID+"?client=10.1.2.3", nil)
+		if err != nil {
+			return answer{}, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return answer{}, err
+		}
+		defer func() { must(t, response.Body.Close()) }()
+		return got, json.NewDecoder(response.Body).Decode(&got)
+	})
+}
+
+func TestShareFromSnapshotContainsItsData(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: folder})
+	client := manila(ctx, t, cloud, "2.37")
+	source := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
+	file := func(share string) string { return filepath.Join(folder, "shares", share, "sub", "file") }
+	must(t, os.Mkdir(filepath.Dir(file(source.ID)), 0o700))
+	must(t, os.WriteFile(file(source.ID), []byte("data"), 0o640))
+	created, err := snapshots.Create(ctx, client, snapshots.CreateOpts{
+		ShareID: source.ID, Name: "s", Description: "text",
+	}).Extract()
+	must(t, err)
+	eventually(ctx, t, "available", func() (string, error) {
+		snapshot, err := snapshots.Get(ctx, client, created.ID).Extract()
+		if err != nil {
+			return "", err
+		}
+		return snapshot.Status, nil
+	})
+	must(t, os.WriteFile(file(source.ID), []byte("later"), 0o640))
+	pages, err := snapshots.ListDetail(client, snapshots.ListOpts{Name: "s"}).AllPages(ctx)
+	must(t, err)
+	list, err := snapshots.ExtractSnapshots(pages)
+	must(t, err)
+	want := []snapshots.Snapshot{{
+		ID: created.ID, Name: "s", Description: "text", ShareID: source.ID, ShareProto: "NFS",
+		ShareSize: 1, Size: 1, Status: "available", ProjectID: cloud.Credentials().ProjectID,
+	}}
+	ignored := cmpopts.IgnoreFields(snapshots.Snapshot{}, "CreatedAt", "Links")
+	if diff := cmp.Diff(want, list, ignored); diff != "" {
+		t.Errorf("snapshots (-want +got):\n%s", diff)
+	}
+	restored := newShare(ctx, t, client, shares.CreateOpts{Size: 2, SnapshotID: created.ID})
+	content, err := os.ReadFile(file(restored.ID))
+	must(t, err)
+	info, err := os.Stat(file(restored.ID))
+	must(t, err)
+	if string(content) != "data" || info.Mode().Perm() != 0o640 {
+		t.Errorf("the restored file contains %q and has the mode %s", content, info.Mode())
+	}
+	err = shares.Delete(ctx, client, source.ID).ExtractErr()
+	refused(t, err, 403, "Invalid share: Share still has 1 dependent snapshots..")
+	must(t, snapshots.Delete(ctx, client, created.ID).ExtractErr())
+	eventually(ctx, t, true, func() (bool, error) {
+		_, err := snapshots.Get(ctx, client, created.ID).Extract()
+		return gophercloud.ResponseCodeIs(err, http.StatusNotFound), nil
+	})
+	must(t, shares.Delete(ctx, client, source.ID).ExtractErr())
+	eventually(ctx, t, "", shareStatus(ctx, client, source.ID))
+	if _, err := os.Stat(filepath.Join(folder, "shares", source.ID)); !os.IsNotExist(err) {
+		t.Errorf("the folder of the deleted share: %v", err)
+	}
+}
+
+func TestShareIsExtendedAndShrunk(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: folder})
+	client := manila(ctx, t, cloud, "2.37")
+	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
+	size := func() (int, error) {
+		share, err := shares.Get(ctx, client, share.ID).Extract()
+		if err != nil {
+			return 0, err
+		}
+		return share.Size, nil
+	}
+	must(t, shares.Extend(ctx, client, share.ID, shares.ExtendOpts{NewSize: 3}).ExtractErr())
+	eventually(ctx, t, 3, size)
+	must(t, shares.Shrink(ctx, client, share.ID, shares.ShrinkOpts{NewSize: 2}).ExtractErr())
+	eventually(ctx, t, 2, size)
+	err := shares.Extend(ctx, client, share.ID, shares.ExtendOpts{NewSize: 2}).ExtractErr()
+	refused(t, err, 400, "Invalid input received: New size for extend must be greater than current "+
+		"size. (current: 2, extended: 2)..")
+
+	full, err := os.Create(filepath.Join(folder, "shares", share.ID, "full"))
+	must(t, err)
+	must(t, full.Truncate(1<<30+1))
+	must(t, full.Close())
+	must(t, shares.Shrink(ctx, client, share.ID, shares.ShrinkOpts{NewSize: 1}).ExtractErr())
+	eventually(ctx, t, "shrinking_possible_data_loss_error", shareStatus(ctx, client, share.ID))
+}
+
+func TestShareRequestsAreRefusedAsManilaDoes(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{ShareTypes: []ShareType{
+		{Name: "plain", Specs: noSnapshots()},
+		{Name: "servers", Specs: map[string]string{"driver_handles_share_servers": "True"}},
+	}})
+	client := manila(ctx, t, cloud, "2.37")
+	share := newShare(ctx, t, client, shares.CreateOpts{Size: 2})
+	for name, test := range map[string]struct {
+		opts    shares.CreateOpts
+		status  int
+		message string
+	}{
+		"unknown type": {
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareType: "x"}, 404, "Share type not found.",
+		},
+		"unknown zone": {
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", AvailabilityZone: "x"}, 404,
+			"Availability zone x could not be found.",
+		},
+		"unknown snapshot": {
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", SnapshotID: "x"}, 404,
+			"Snapshot x could not be found.",
+		},
+		"unknown network": {
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareNetworkID: "x"}, 404,
+			"Share network x could not be found.",
+		},
+		"no network": {
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareType: "servers"}, 400,
+			"Share network must be set when the driver_handles_share_servers is true.",
+		},
+		"unknown protocol": {
+			shares.CreateOpts{Size: 1, ShareProto: "FTP"}, 400,
+			"Invalid input received: Invalid share protocol provided: FTP. It is either disabled or " +
+				"unsupported. Available protocols: ['NFS', 'CIFS'].",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := shares.Create(ctx, client, test.opts).Extract()
+			refused(t, err, test.status, test.message)
+		})
+	}
+	_, err := snapshots.Create(ctx, client, snapshots.CreateOpts{ShareID: share.ID}).Extract()
+	refused(t, err, 422, "Snapshots cannot be created for share '"+share.ID+
+		"' since it does not have that capability.")
+	for to, message := range map[string]string{
+		"10.0.0.1/24": "10.0.0.1/24 has host bits set", "fd00::/64": "Expected 4 octets in 'fd00::/64'",
+	} {
+		_, err = grant(ctx, client, share.ID, to, "rw")
+		refused(t, err, 400, message)
+	}
+	_, err = grant(ctx, client, share.ID, "10.0.0.1", "rx")
+	refused(t, err, 400, "Invalid access rule: Invalid share access level: rx.")
+	_, err = grant(ctx, client, share.ID, "10.0.0.1", "rw")
+	must(t, err)
+	_, err = grant(ctx, client, share.ID, "10.0.0.1", "ro")
+	refused(t, err, 400, "Share access ip:10.0.0.1 exists.")
+}
+
+func TestShareQuotaRefusesWithTheStatusOfManila(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{
+		ShareTypes: named("default"), ShareQuota: ShareQuota{Gigabytes: 3, Snapshots: 1},
+	})
+	client := manila(ctx, t, cloud, "2.37")
+	share := newShare(ctx, t, client, shares.CreateOpts{Size: 2})
+	_, err := shares.Create(ctx, client, shares.CreateOpts{ShareProto: "NFS", Size: 2}).Extract()
+	const tooMuch = "Requested share exceeds allowed project/user or share type gigabytes quota."
+	refused(t, err, 413, tooMuch)
+	err = shares.Extend(ctx, client, share.ID, shares.ExtendOpts{NewSize: 4}).ExtractErr()
+	refused(t, err, 403, tooMuch)
+	cloud.SetShareQuota(ShareQuota{Shares: 1, Snapshots: 1})
+	_, err = shares.Create(ctx, client, shares.CreateOpts{ShareProto: "NFS", Size: 1}).Extract()
+	refused(t, err, 413, "Maximum number of shares allowed (1) either per project/user or share type "+
+		"quota is exceeded.")
+	_, err = snapshots.Create(ctx, client, snapshots.CreateOpts{ShareID: share.ID}).Extract()
+	must(t, err)
+	_, err = snapshots.Create(ctx, client, snapshots.CreateOpts{ShareID: share.ID}).Extract()
+	refused(t, err, 413, "Maximum number of snapshots allowed (1) either per project/user or share "+
+		"type quota is exceeded.")
+}
+
+func TestShareNetworksBelongToShares(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{ShareTypes: []ShareType{
+		{Name: "servers", Specs: map[string]string{"driver_handles_share_servers": "True"}},
+		{Name: "default"},
+	}})
+	client := manila(ctx, t, cloud, "2.37")
+	network, err := sharenetworks.Create(ctx, client, sharenetworks.CreateOpts{
+		Name: "net", Description: "text", NeutronNetID: "n", NeutronSubnetID: "s",
+	}).Extract()
+	must(t, err)
+	got, err := sharenetworks.Get(ctx, client, network.ID).Extract()
+	must(t, err)
+	want := &sharenetworks.ShareNetwork{
+		ID: network.ID, Name: "net", Description: "text", NeutronNetID: "n", NeutronSubnetID: "s",
+		ProjectID: cloud.Credentials().ProjectID,
+	}
+	ignored := cmpopts.IgnoreFields(sharenetworks.ShareNetwork{}, "CreatedAt")
+	if diff := cmp.Diff(want, got, ignored); diff != "" {
+		t.Errorf("share network (-want +got):\n%s", diff)
+	}
+	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1, ShareNetworkID: network.ID})
+	if share.ShareNetworkID != network.ID {
+		t.Errorf("the share has the network %s", share.ShareNetworkID)
+	}
+	err = sharenetworks.Delete(ctx, client, network.ID).ExtractErr()
+	refused(t, err, 409, "Can not delete share network "+network.ID+", it has 1 share(s).")
+
+	misplaced, err := shares.Create(ctx, client, shares.CreateOpts{
+		ShareProto: "NFS", Size: 1, ShareType: "default", ShareNetworkID: network.ID,
+	}).Extract()
+	must(t, err)
+	eventually(ctx, t, "error", shareStatus(ctx, client, misplaced.ID))
+	eventually(ctx, t, "003", func() (string, error) {
+		return lastDetail(ctx, client, misplaced.ID)
+	})
+}
+
+// lastDetail returns the ID of the detail of the newest message about a resource, "" without one.
+func lastDetail(
+	ctx context.Context, client *gophercloud.ServiceClient, resource string,
+) (string, error) {
+	pages, err := messages.List(client, messages.ListOpts{
+		ResourceID: resource, MessageLevel: "ERROR", Limit: 1, SortDir: "desc", SortKey: "created_at",
+	}).AllPages(ctx)
+	if err != nil {
+		return "", err
+	}
+	found, err := messages.ExtractMessages(pages)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].DetailID, nil
+}
+
+func TestShareListsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{ShareTypes: named("default")})
+	client := manila(ctx, t, cloud, "2.37")
+	for _, name := range []string{"a", "b", "c"} {
+		newShare(ctx, t, client, shares.CreateOpts{Size: 1, Name: name})
+	}
+	for name, test := range map[string]struct {
+		opts shares.ListOpts
+		want []string
+	}{
+		"all":   {shares.ListOpts{}, []string{"c", "b", "a"}},
+		"pages": {shares.ListOpts{Limit: 2}, []string{"c", "b", "a"}},
+		"name":  {shares.ListOpts{Name: "b"}, []string{"b"}},
+		"none":  {shares.ListOpts{Status: "error"}, nil},
+	} {
+		pages, err := shares.ListDetail(client, test.opts).AllPages(ctx)
+		must(t, err)
+		found, err := shares.ExtractShares(pages)
+		must(t, err)
+		var names []string
+		for _, share := range found {
+			names = append(names, share.Name)
+		}
+		if diff := cmp.Diff(test.want, names); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestShareTypesHaveExtraSpecs(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{ShareTypes: named("default")})
+	client := manila(ctx, t, cloud, "2.37")
+	pages, err := sharetypes.List(client, nil).AllPages(ctx)
+	must(t, err)
+	types, err := sharetypes.ExtractShareTypes(pages)
+	must(t, err)
+	specs, err := sharetypes.GetExtraSpecs(ctx, client, types[0].ID).Extract()
+	must(t, err)
+	want := sharetypes.ExtraSpecs{
+		"driver_handles_share_servers": "False", "snapshot_support": "True",
+		"create_share_from_snapshot_support": "True",
+	}
+	if diff := cmp.Diff(want, specs); diff != "" {
+		t.Errorf("extra specs (-want +got):\n%s", diff)
+	}
+}
