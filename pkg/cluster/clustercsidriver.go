@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +23,7 @@ func (c *Cluster) addOperatorClient(o Options) error {
 	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
 		o.Clock, o.Guest, resource, opv1.GroupVersion.WithKind("ClusterCSIDriver"), o.Driver,
-		extractSpec, extractStatus)
+		extractSpec, newStatusExtractor().extract)
 	if err != nil {
 		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
 	}
@@ -107,6 +108,45 @@ func extractSpec(
 		return nil, err
 	}
 	return &applied.Spec.OperatorSpecApplyConfiguration, nil
+}
+
+// statusExtractor extracts applied status. It keeps the last result of each field manager:
+// controllers apply the same status to an unchanged object at each sync, and every extraction
+// decodes the whole object and compares it with its schema.
+type statusExtractor struct {
+	mutex   sync.Mutex
+	results map[string]extractedStatus // by field manager
+}
+
+// extractedStatus is the result for one version of an object.
+type extractedStatus struct {
+	resourceVersion string
+	status          *applyopv1.OperatorStatusApplyConfiguration
+}
+
+func newStatusExtractor() *statusExtractor {
+	return &statusExtractor{results: map[string]extractedStatus{}}
+}
+
+// extract returns the part of the status that fieldManager has applied, nil if there is none. The
+// caller must not change it.
+func (e *statusExtractor) extract(
+	obj *unstructured.Unstructured, fieldManager string,
+) (*applyopv1.OperatorStatusApplyConfiguration, error) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	version := obj.GetResourceVersion()
+	if last, found := e.results[fieldManager]; found && last.resourceVersion == version {
+		return last.status, nil
+	}
+	status, err := extractStatus(obj, fieldManager)
+	if err != nil {
+		return nil, err
+	}
+	// The operator client sorts what it gets. Sorted lists stay as they are, also for other readers.
+	v1helpers.CanonicalizeOperatorStatus(status)
+	e.results[fieldManager] = extractedStatus{version, status}
+	return status, nil
 }
 
 // extractStatus returns the part of the status that fieldManager has applied, nil if there is none.

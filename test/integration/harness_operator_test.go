@@ -51,7 +51,7 @@ func (e *env) operatorArgs() []string {
 // operatorEnv returns the environment of the operator's Deployment and the variables that every
 // program needs. Later entries win.
 func (e *env) operatorEnv() []string {
-	return append(e.runner().Environment(), e.options.Env...)
+	return append(e.runner().Environment("GOGC"), e.options.Env...)
 }
 
 // startOperator starts the operator. All processes of a test append to the same log.
