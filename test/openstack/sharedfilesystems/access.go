@@ -39,25 +39,19 @@ const (
 )
 
 // Access returns what a client with that address may do with a share, by the active access rules of
-// type ip, and the folder of the share.
-func (s *Service) Access(shareID string, client netip.Addr) (level Level, folder string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// type ip, and whether the share exists.
+func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
 	share, found := s.shares.Get(shareID)
-	if !found {
-		return NoAccess, ""
-	}
 	for _, rule := range share.Rules {
 		allowed, err := network(rule.To)
 		if rule.Type != "ip" || rule.State != active || err != nil || !allowed.Contains(client.Unmap()) {
 			continue
 		}
-		if Level(rule.Level) == ReadWrite {
-			return ReadWrite, s.shareData.Path(shareID)
+		if level = Level(rule.Level); level == ReadWrite {
+			break
 		}
-		level, folder = ReadOnly, s.shareData.Path(shareID)
 	}
-	return level, folder
+	return level, found
 }
 
 // network parses an address or a network without host bits.

@@ -149,11 +149,11 @@ func (s *Simulator) wait(ctx context.Context, fault *activeFault) bool {
 
 // route hands the call to its service.
 func (s *Simulator) route(c *call) reply {
-	switch {
-	case c.service == Identity:
+	switch c.service {
+	case Identity:
 		return s.routeIdentity(c)
-	case c.service == "":
-		return s.export(c)
+	case "":
+		return failure(c, http.StatusNotFound, "The resource could not be found.")
 	}
 	version, path, _ := strings.Cut(strings.TrimPrefix(c.path, "/"), "/")
 	if document := s.versions(c.service, version); path == "" && document != nil {

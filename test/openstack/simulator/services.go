@@ -2,10 +2,10 @@ package simulator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
-	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
 	"github.com/openstack-csi/csi-operator/test/openstack/compute"
@@ -79,23 +79,33 @@ func (s *Simulator) RemoveShareType(name string) error { return s.shares.RemoveT
 // SetShareTypeOrder changes the order in which share types are listed.
 func (s *Simulator) SetShareTypeOrder(order Order) { s.shares.SetTypeOrder(order) }
 
-// ShareAccess returns what a client with that address may do with a share, and the folder of the
-// share. The folder is empty without access or without Config.State.
-func (s *Simulator) ShareAccess(shareID string, client netip.Addr) (level Access, folder string) {
+// ShareAccess returns what a client with that address may do with a share, and whether the share
+// exists.
+func (s *Simulator) ShareAccess(shareID string, client netip.Addr) (level Access, found bool) {
 	return s.shares.Access(shareID, client)
 }
 
-// export answers GET /exports/ID?client=ADDRESS with what a client may do with a share, for
-// stand-ins of NFS servers in other processes. It is no API of OpenStack, and needs no token.
-func (s *Simulator) export(c *call) reply {
-	id, found := strings.CutPrefix(c.urlPath, "/exports/")
-	if !found || c.method != http.MethodGet {
-		return failure(c, http.StatusNotFound, "The resource could not be found.")
-	}
-	client, err := netip.ParseAddr(c.request.URL.Query().Get("client"))
-	if err != nil {
-		return failure(c, http.StatusBadRequest, "The query must be client=ADDRESS: "+err.Error())
-	}
-	level, folder := s.ShareAccess(id, client)
-	return document(http.StatusOK, map[string]any{"level": level, "folder": folder})
+// Exports answers GET /shares/ID with what the client may do with a share: {"access": "rw"} or "ro",
+// status 403 if no access rule admits the client, 404 if there is no such share. As in NFS, the
+// address of the connection is the client. It is for stand-ins of NFS servers, and no API of
+// OpenStack.
+func (s *Simulator) Exports() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /shares/{id}", func(w http.ResponseWriter, r *http.Request) {
+		client, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		switch level, found := s.ShareAccess(r.PathValue("id"), client.Addr()); {
+		case !found:
+			http.Error(w, "the share does not exist", http.StatusNotFound)
+		case level == sharedfilesystems.NoAccess:
+			http.Error(w, "no access rule admits "+client.Addr().String(), http.StatusForbidden)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]Access{"access": level}) // the client may be gone
+		}
+	})
+	return mux
 }

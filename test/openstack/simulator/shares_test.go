@@ -2,11 +2,13 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -185,30 +187,40 @@ func TestAccessRulesDecideWhoMayMountAShare(t *testing.T) {
 	}
 }
 
-func TestExportsAnswerWithoutToken(t *testing.T) {
+func TestExportsAdmitClientsByTheAddressOfTheConnection(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: folder})
+	cloud, ctx := run(t, Config{ShareTypes: named("default")})
 	client := manila(ctx, t, cloud, "2.37")
 	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
-	_, err := grant(ctx, client, share.ID, "0.0.0.0/0", "rw")
+	server := httptest.NewServer(cloud.Exports())
+	t.Cleanup(server.Close)
+	type answer struct {
+		status int
+		body   string
+	}
+	ask := func(id string) func() (answer, error) {
+		return func() (answer, error) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/shares/"+id, nil)
+			if err != nil {
+				return answer{}, err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return answer{}, err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			return answer{response.StatusCode, strings.TrimSpace(string(body))}, err
+		}
+	}
+	eventually(ctx, t, answer{404, "the share does not exist"}, ask("x"))
+	eventually(ctx, t, answer{403, "no access rule admits 127.0.0.1"}, ask(share.ID))
+	_, err := grant(ctx, client, share.ID, "127.0.0.0/8", "ro")
 	must(t, err)
-	base := client.Endpoint[:len(client.Endpoint)-len("share/v2/")]
-	type answer struct{ Level, Folder string }
-	want := answer{Level: "rw", Folder: filepath.Join(folder, "shares", share.ID)}
-	eventually(ctx, t, want, func() (got answer, err error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-			base+"exports/"+share.ID+"?client=10.1.2.3", nil)
-		if err != nil {
-			return answer{}, err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return answer{}, err
-		}
-		defer func() { must(t, response.Body.Close()) }()
-		return got, json.NewDecoder(response.Body).Decode(&got)
-	})
+	eventually(ctx, t, answer{200, `{"access":"ro"}`}, ask(share.ID))
+	_, err = grant(ctx, client, share.ID, "127.0.0.1", "rw")
+	must(t, err)
+	eventually(ctx, t, answer{200, `{"access":"rw"}`}, ask(share.ID))
 }
 
 func TestShareFromSnapshotContainsItsData(t *testing.T) {
