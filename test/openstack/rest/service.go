@@ -50,8 +50,17 @@ type requestKey struct{}
 // NewService returns a service without resources.
 func NewService(versions Versions) *Service {
 	s := &Service{versions: versions, mux: http.NewServeMux()}
-	s.Handle("/", func(*Request) (Answer, error) { return Answer{}, NotFound("") })
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { WriteUnknownPath(w) })
 	return s
+}
+
+// WriteUnknownPath answers a request for a path that a service does not have. Nova, Cinder and
+// Manila take this text from their web framework.
+func WriteUnknownPath(w http.ResponseWriter) {
+	writeJSON(w, http.StatusNotFound, map[string]any{
+		"message": "The resource could not be found.<br /><br />\n\n\n", "code": "404 Not Found",
+		"title": "Not Found",
+	})
 }
 
 // Handle adds a resource. The pattern is one of http.ServeMux, such as "GET /volumes/{id}".

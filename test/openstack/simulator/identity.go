@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"path"
 	"slices"
+	"strings"
 )
 
 // Errors of Keystone.
@@ -85,22 +87,30 @@ func (s *Simulator) authorized(c *call) bool {
 func (s *Simulator) applicationCredential(c *call) reply {
 	owner := s.credentials
 	if c.path != "/v3/users/"+owner.UserID+"/application_credentials/"+owner.ApplicationCredentialID {
-		return failure(c, http.StatusNotFound, "Could not find Application Credential.")
+		return failure(c, http.StatusNotFound, "Could not find Application Credential: "+path.Base(c.path)+".")
 	}
 	var expires any
 	if expiry := owner.ApplicationCredentialExpiry; !expiry.IsZero() {
 		expires = expiry.UTC().Format("2006-01-02T15:04:05.000000")
 	}
+	role := memberRole()
 	return document(http.StatusOK, map[string]any{"application_credential": map[string]any{
 		"id": owner.ApplicationCredentialID, "name": owner.ApplicationCredentialName,
-		"project_id": owner.ProjectID, "expires_at": expires, "unrestricted": false,
-		"roles": []any{memberRole()},
+		"project_id": owner.ProjectID, "user_id": owner.UserID, "description": nil, "system": nil,
+		"expires_at": expires, "unrestricted": false,
+		"roles": []any{map[string]any{
+			"id": role["id"], "name": role["name"], "description": nil, "domain_id": nil,
+			"options": map[string]bool{"immutable": true},
+		}},
+		"links": map[string]string{"self": s.info.AuthURL + strings.TrimPrefix(c.path, "/v3")},
 	}})
 }
 
 // catalogResponse returns the catalog to the holder of a token.
 func (s *Simulator) catalogResponse(c *call) reply {
-	return document(http.StatusOK, map[string]any{"catalog": s.catalog(c)})
+	return document(http.StatusOK, map[string]any{
+		"catalog": s.catalog(c), "links": map[string]string{"self": s.info.AuthURL + "/auth/catalog"},
+	})
 }
 
 // catalog lists the services with their endpoints. The types are what real clouds register;
@@ -109,6 +119,9 @@ func (s *Simulator) catalog(c *call) []any {
 	catalog := []any{}
 	types := map[Service]string{
 		Identity: "identity", Share: "sharev2", Compute: "compute", Volume: "volumev3",
+	}
+	names := map[Service]string{
+		Identity: "keystone", Share: "manilav2", Compute: "nova", Volume: "cinderv3",
 	}
 	for _, service := range Services() {
 		if c.emptyCatalog || s.removed[types[service]] {
@@ -124,7 +137,7 @@ func (s *Simulator) catalog(c *call) []any {
 			}
 		}
 		catalog = append(catalog, map[string]any{
-			"id": newID(), "type": types[service], "name": string(service), "endpoints": endpoints,
+			"id": newID(), "type": types[service], "name": names[service], "endpoints": endpoints,
 		})
 	}
 	return catalog

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -72,6 +73,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if w.Header().Get(requestID) == "" {
 		w.Header().Set(requestID, c.id)
+		s.announce(w.Header(), c, answer.status)
 	}
 	if answer.foreign != nil {
 		// Such answers make clients leave.
@@ -84,6 +86,19 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 		answer.body = answer.body[:len(answer.body)/2] // the server closes a connection that falls short
 	}
 	_, _ = w.Write(answer.body)
+}
+
+// announce sets the headers that the services add to all answers of a kind.
+func (s *Simulator) announce(header http.Header, c *call, status int) {
+	switch c.service {
+	case Identity:
+		header.Add("Vary", "X-Auth-Token")
+	case Share, Compute, Volume:
+		header.Set("X-Compute-Request-Id", c.id)
+	}
+	if status == http.StatusUnauthorized {
+		header.Set("Www-Authenticate", `Keystone uri="`+s.info.AuthURL+`"`)
+	}
 }
 
 // read takes a request apart. The service reports a body that is incomplete.
@@ -164,7 +179,9 @@ func (s *Simulator) route(c *call) reply {
 	s.mu.Unlock()
 	switch {
 	case "/"+version != versionPath(c.service):
-		return failure(c, http.StatusNotFound, "The resource could not be found.")
+		answer := httptest.NewRecorder()
+		rest.WriteUnknownPath(answer)
+		return replyOf(answer)
 	case !authorized:
 		return failure(c, http.StatusUnauthorized, errorAuthentication)
 	}
@@ -184,6 +201,10 @@ func (s *Simulator) routeResource(c *call, path string, owner Credentials) reply
 		Content: c.body, Endpoint: endpoint, UserID: owner.UserID, ProjectID: owner.ProjectID,
 		Outcome: c.outcome,
 	})
+	return replyOf(answer)
+}
+
+func replyOf(answer *httptest.ResponseRecorder) reply {
 	return reply{status: answer.Code, header: answer.Header(), body: answer.Body.Bytes()}
 }
 

@@ -21,7 +21,7 @@ func (s *Simulator) respond(c *call) reply {
 	if token := recorder.Header().Get("X-Subject-Token"); c.login() && token != "" {
 		s.record(token)
 	}
-	return reply{status: recorder.Code, header: recorder.Header(), body: recorder.Body.Bytes()}
+	return replyOf(recorder)
 }
 
 // record keeps a token that the upstream has issued.
