@@ -127,8 +127,8 @@ func (s *Service) BeginDetaching(volumeID, serverID string) error {
 		return err
 	}
 	if volume.Status != inUse {
-		return rest.BadRequest("Invalid volume: Unable to detach volume. Volume status must be 'in-use' " +
-			"and attach_status must be 'attached' to detach.")
+		return rest.BadRequest("Invalid volume: Unable to detach volume. Volume status must be " +
+			"'in-use' and attach_status must be 'attached' to detach.")
 	}
 	return s.changeAttachment(volumeID, serverID, func(a *Attachment) { a.Status = detaching })
 }

@@ -37,7 +37,9 @@ func (s *Service) use() Quota {
 // checkQuota returns the error 413 if a request exceeds the quota. Cinder names the gigabytes if a
 // request exceeds both, the gigabytes and the number.
 func (s *Service) checkQuota(wanted quotaRequest) error {
-	exceeds := func(limit, used, added int) bool { return limit > 0 && added > 0 && used+added > limit }
+	exceeds := func(limit, used, added int) bool {
+		return limit > 0 && added > 0 && used+added > limit
+	}
 	quota, used := s.quota, s.use()
 	size := max(wanted.volumeSize, wanted.gigabytes)
 	switch {

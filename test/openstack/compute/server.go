@@ -91,7 +91,8 @@ func (s *Service) describe(r *rest.Request, server record) map[string]any {
 		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": server.Zone, "config_drive": "",
 		"key_name": nil, "OS-SRV-USG:launched_at": rest.Time(server.created),
 		"OS-SRV-USG:terminated_at": nil, "OS-EXT-STS:task_state": nil,
-		"OS-EXT-STS:vm_state": vmState(server.Status), "OS-EXT-STS:power_state": powerState(server.Status),
+		"OS-EXT-STS:vm_state":                  vmState(server.Status),
+		"OS-EXT-STS:power_state":               powerState(server.Status),
 		"os-extended-volumes:volumes_attached": volumes,
 	}
 	if server.Status == "ACTIVE" {

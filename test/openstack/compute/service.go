@@ -97,7 +97,8 @@ func New(config Config) *Service {
 func (s *Service) API() *rest.Service { return s.api }
 
 // Add adds a server, or replaces the one with the same ID. Volumes that the state on disk attaches
-// to it are attached to its Machine before Add returns; attachments that were not complete continue.
+// to it are attached to its Machine before Add returns; attachments that were not complete
+// continue.
 func (s *Service) Add(ctx context.Context, server Server) error {
 	if server.ID == "" || server.Name == "" {
 		return errors.New("a server needs an ID and a name")
@@ -176,12 +177,16 @@ func (s *Service) server(id string) (record, error) {
 // resize tells the machine of a server that a volume was extended.
 func (s *Service) resize(ctx context.Context, serverID, volumeID string) error {
 	s.mu.Lock()
-	server, err := s.server(serverID)
-	s.mu.Unlock()
-	if err != nil || server.Machine == nil {
-		return nil // a server that does not exist finds the size when it is added
+	i := slices.IndexFunc(s.servers, func(r record) bool { return r.ID == serverID })
+	var machine Machine
+	if i >= 0 {
+		machine = s.servers[i].Machine
 	}
-	return server.Machine.Resize(ctx, volumeID)
+	s.mu.Unlock()
+	if machine == nil {
+		return nil // a server that is not there finds the size when it is added
+	}
+	return machine.Resize(ctx, volumeID)
 }
 
 // vmState returns the name of a status in error messages.

@@ -58,8 +58,8 @@ type Page[T any] struct {
 }
 
 // Paged returns the part of a list that the query asks for: limit items (no limit if it is zero)
-// after the item with the ID marker, and after offset more. If the marker does not exist, it returns
-// the error that missing returns.
+// after the item with the ID marker, and after offset more. If the marker does not exist, it
+// returns the error that missing returns.
 func Paged[T any](
 	r *Request, items []T, id func(T) string, missing func(string) error,
 ) (Page[T], error) {

@@ -152,8 +152,8 @@ func canAllow(r *rest.Request, share Share, rule Rule) error {
 		return rest.BadRequest("Share access %s:%s exists.", rule.Type, rule.To)
 	case share.Status == failed || share.Status == creating || share.Status == deleting ||
 		share.Status == creatingFromSnapshot || share.Status == errorDeleting:
-		return rest.BadRequest("New access rules cannot be applied while the share or any of its replicas " +
-			"or migration copies lacks a valid host or is in an invalid state.")
+		return rest.BadRequest("New access rules cannot be applied while the share or any of its " +
+			"replicas or migration copies lacks a valid host or is in an invalid state.")
 	}
 	return nil
 }

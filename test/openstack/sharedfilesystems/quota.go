@@ -28,7 +28,9 @@ func (s *Service) use() Quota {
 
 // checkQuota returns the error 413 if a request exceeds the quota.
 func (s *Service) checkQuota(wanted quotaRequest) error {
-	exceeds := func(limit, used, added int) bool { return limit > 0 && added > 0 && used+added > limit }
+	exceeds := func(limit, used, added int) bool {
+		return limit > 0 && added > 0 && used+added > limit
+	}
 	quota, used := s.quota, s.use()
 	size := max(wanted.shareSize, wanted.gigabytes)
 	switch {
@@ -45,8 +47,8 @@ func (s *Service) checkQuota(wanted quotaRequest) error {
 		return rest.OverQuota(
 			"Requested snapshot exceeds allowed project/user or share type gigabytes quota.")
 	case exceeds(quota.Snapshots, used.Snapshots, wanted.snapshots):
-		return rest.OverQuota("Maximum number of snapshots allowed (%d) either per project/user or share "+
-			"type quota is exceeded.", quota.Snapshots)
+		return rest.OverQuota("Maximum number of snapshots allowed (%d) either per project/user or "+
+			"share type quota is exceeded.", quota.Snapshots)
 	}
 	return nil
 }

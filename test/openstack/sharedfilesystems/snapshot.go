@@ -124,8 +124,8 @@ func (s *Service) deleteSnapshot(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.NotFound("")
 	}
 	if snapshot.Status != available && snapshot.Status != failed {
-		return rest.Answer{}, rest.BadRequest("Invalid share snapshot: Share Snapshot status must be one " +
-			"of ('available', 'error')..")
+		return rest.Answer{}, rest.BadRequest("Invalid share snapshot: Share Snapshot status must be " +
+			"one of ('available', 'error')..")
 	}
 	snapshot.Status = deleting
 	if err := s.snapshots.Put(snapshot.ID, snapshot); err != nil {
@@ -135,8 +135,8 @@ func (s *Service) deleteSnapshot(r *rest.Request) (rest.Answer, error) {
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
-// describeSnapshot returns a snapshot with the fields of the microversion; API reference: Show share
-// snapshot details.
+// describeSnapshot returns a snapshot with the fields of the microversion; API reference: Show
+// share snapshot details.
 func describeSnapshot(r *rest.Request, snapshot Snapshot) map[string]any {
 	description := map[string]any{
 		"id": snapshot.ID, "share_id": snapshot.ShareID, "share_size": snapshot.Size,

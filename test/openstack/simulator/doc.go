@@ -1,6 +1,6 @@
-// Package simulator is a small OpenStack cloud for tests and for local runs: one process, with state
-// on disk if Config.State names a folder. Integration tests, tests of packages and the devcluster
-// call it, in their own process.
+// Package simulator is a small OpenStack cloud for tests and for local runs: one process, with
+// state on disk if Config.State names a folder. Integration tests, tests of packages and the
+// devcluster call it, in their own process.
 //
 // # What is simulated
 //
@@ -13,9 +13,9 @@
 //     backups; volume types; limits and quota sets; lists with filters and pages.
 //   - Compute (Nova v2.1, 2.1 to 2.93, package compute): servers and volume attachments, and the
 //     metadata service. A server can have a Machine, which makes devices of volumes.
-//   - Shared file systems (Manila v2, 2.0 to 2.73, package sharedfilesystems): shares, empty or from
-//     a snapshot; access rules; export locations; extension and shrinking; metadata; snapshots; share
-//     types with extra specs; share networks; user messages; limits.
+//   - Shared file systems (Manila v2, 2.0 to 2.73, package sharedfilesystems): shares, empty or
+//     from a snapshot; access rules; export locations; extension and shrinking; metadata;
+//     snapshots; share types with extra specs; share networks; user messages; limits.
 //   - The availability zones of Nova and Cinder. Shares are in the zones of Nova.
 //   - Operations after the answer: a new volume is "creating" until its file exists, and so on for
 //     every status of volumes, snapshots, backups, attachments, shares and access rules.
@@ -40,14 +40,15 @@
 // There are no roles and no policy, one project, and the same resources in all regions. Zones and
 // share types change only through the methods of Simulator. Lists have one order, the newest first.
 // Nothing limits how much a share contains. Backups are never incremental, share networks have one
-// subnet, and share groups, replicas, transfers, encryption and images do not exist. Access rules of
-// the types user and cert are accepted but give access to nobody.
+// subnet, and share groups, replicas, transfers, encryption and images do not exist. Access rules
+// of the types user and cert are accepted but give access to nobody.
 //
 // # Sources
 //
 // Paths, fields and status codes come from the OpenStack API references "Identity API v3", "Shared
 // File Systems API", "Compute API" and "Block Storage API V3" (docs.openstack.org/api-ref), and
 // from what gophercloud v2 parses. Microversions, statuses and messages of errors are those of
-// Cinder, Manila and Nova in the release Zed, the one in Debian 12. What the drivers call comes from
-// the source of cinder-csi-plugin and manila-csi-plugin 1.36 (k8s.io/cloud-provider-openstack).
+// Cinder, Manila and Nova in the release Zed, the one in Debian 12. What the drivers call comes
+// from the source of cinder-csi-plugin and manila-csi-plugin 1.36
+// (k8s.io/cloud-provider-openstack).
 package simulator

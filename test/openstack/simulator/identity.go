@@ -87,7 +87,8 @@ func (s *Simulator) authorized(c *call) bool {
 func (s *Simulator) applicationCredential(c *call) reply {
 	owner := s.credentials
 	if c.path != "/v3/users/"+owner.UserID+"/application_credentials/"+owner.ApplicationCredentialID {
-		return failure(c, http.StatusNotFound, "Could not find Application Credential: "+path.Base(c.path)+".")
+		return failure(c, http.StatusNotFound,
+			"Could not find Application Credential: "+path.Base(c.path)+".")
 	}
 	var expires any
 	if expiry := owner.ApplicationCredentialExpiry; !expiry.IsZero() {

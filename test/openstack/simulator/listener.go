@@ -97,9 +97,9 @@ func (f *frontend) adjust(drop bool) error {
 	return err
 }
 
-// open listens on the same port each time, beside a reservation that exists until close. Connections
-// wait until serve is called. After the start, callers of open, serve and shut hold the switching
-// lock.
+// open listens on the same port each time, beside a reservation that exists until close.
+// Connections wait until serve is called. After the start, callers of open, serve and shut hold the
+// switching lock.
 func (f *frontend) open() (err error) {
 	host := f.simulator.config.Host
 	if f.reservation.Port() == 0 {

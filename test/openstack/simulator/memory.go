@@ -10,8 +10,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
-// memory is what clients of a cloud know: it is the same when a simulator starts again with the same
-// state on disk.
+// memory is what clients of a cloud know: it is the same when a simulator starts again with the
+// same state on disk.
 type memory struct {
 	Credentials Credentials
 	// Ports of the listeners.

@@ -196,7 +196,8 @@ func (s *Simulator) routeResource(c *call, path string, owner Credentials) reply
 	}
 	answer := s.apis[c.service].Serve(&rest.Request{
 		Request: &http.Request{
-			Method: c.method, URL: &url.URL{Path: "/" + path, RawQuery: c.request.URL.RawQuery}, Header: c.header,
+			Method: c.method, Header: c.header,
+			URL: &url.URL{Path: "/" + path, RawQuery: c.request.URL.RawQuery},
 		},
 		Content: c.body, Endpoint: endpoint, UserID: owner.UserID, ProjectID: owner.ProjectID,
 		Outcome: c.outcome,

@@ -73,7 +73,8 @@ func nova(
 func attach(
 	ctx context.Context, client *gophercloud.ServiceClient, server, volume string,
 ) (*volumeattach.VolumeAttachment, error) {
-	return volumeattach.Create(ctx, client, server, volumeattach.CreateOpts{VolumeID: volume}).Extract()
+	opts := volumeattach.CreateOpts{VolumeID: volume}
+	return volumeattach.Create(ctx, client, server, opts).Extract()
 }
 
 func TestServerHasTheFieldsOfTheAPI(t *testing.T) {
@@ -244,7 +245,7 @@ func TestMetadataServiceDescribesTheServer(t *testing.T) {
 		must(t, err)
 		response, err := http.DefaultClient.Do(request)
 		must(t, err)
-		defer func() { must(t, response.Body.Close()) }()
+		defer response.Body.Close()
 		body := map[string]any{}
 		if response.StatusCode == http.StatusOK {
 			must(t, json.NewDecoder(response.Body).Decode(&body))

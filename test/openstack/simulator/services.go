@@ -40,8 +40,8 @@ const (
 )
 
 // AddServer adds a server, or replaces the one with the same ID. Servers are not state on disk, but
-// attachments are: volumes that were attached to the server are attached to its Machine again before
-// AddServer returns. A Machine needs Config.State, because volumes have no data without it.
+// attachments are: volumes that were attached to the server are attached to its Machine again
+// before AddServer returns. A Machine needs Config.State, because volumes have no data without it.
 func (s *Simulator) AddServer(ctx context.Context, server Server) error {
 	if server.Machine != nil && !s.folder.OnDisk() {
 		return errors.New("a server with a Machine needs a simulator with a state folder")
@@ -55,7 +55,9 @@ func (s *Simulator) RemoveServer(ctx context.Context, id string) error {
 }
 
 // SetServerStatus changes the status of a server, such as ACTIVE, BUILD, ERROR or SHUTOFF.
-func (s *Simulator) SetServerStatus(id, status string) error { return s.servers.SetStatus(id, status) }
+func (s *Simulator) SetServerStatus(id, status string) error {
+	return s.servers.SetStatus(id, status)
+}
 
 // Metadata returns the metadata service of a server, which the server finds at
 // http://169.254.169.254. It answers 404 while there is no server with that ID.
@@ -85,9 +87,9 @@ func (s *Simulator) ShareAccess(shareID string, client netip.Addr) (level Access
 	return s.shares.Access(shareID, client)
 }
 
-// Exports answers GET /shares/ID with what the client may do with a share: {"access": "rw"} or "ro",
-// status 403 if no access rule admits the client, 404 if there is no such share. As in NFS, the
-// address of the connection is the client. It is for stand-ins of NFS servers, and no API of
+// Exports answers GET /shares/ID with what the client may do with a share: {"access": "rw"} or
+// "ro", status 403 if no access rule admits the client, 404 if there is no such share. As in NFS,
+// the address of the connection is the client. It is for stand-ins of NFS servers, and no API of
 // OpenStack.
 func (s *Simulator) Exports() http.Handler {
 	mux := http.NewServeMux()

@@ -24,12 +24,12 @@ type newClient func(
 
 // clientOf logs in and returns a client of a service with a microversion.
 func clientOf(
-	ctx context.Context, t *testing.T, cloud *Simulator, make newClient, version string,
+	ctx context.Context, t *testing.T, cloud *Simulator, create newClient, version string,
 ) *gophercloud.ServiceClient {
 	t.Helper()
 	provider, endpoint, err := login(ctx, t, cloud, Clouds{})
 	must(t, err)
-	client, err := make(provider, endpoint)
+	client, err := create(provider, endpoint)
 	must(t, err)
 	client.Microversion = version
 	return client
@@ -71,16 +71,16 @@ func refused(t *testing.T, err error, status int, message string) {
 	}
 }
 
-// raw sends a request with the client's token and microversion, and returns status and body.
+// raw sends a GET with the client's token and microversion, and returns status and body.
 func raw(
-	ctx context.Context, t *testing.T, client *gophercloud.ServiceClient, method, path string,
+	ctx context.Context, t *testing.T, client *gophercloud.ServiceClient, path string,
 ) (int, map[string]any) {
 	t.Helper()
-	response, err := client.Request(ctx, method, client.ServiceURL(path), &gophercloud.RequestOpts{
+	response, err := client.Request(ctx, http.MethodGet, client.ServiceURL(path), &gophercloud.RequestOpts{
 		OkCodes: []int{200, 202, 300, 404, 406}, KeepResponseBody: true,
 	})
 	must(t, err)
-	defer func() { must(t, response.Body.Close()) }()
+	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	must(t, err)
 	var body map[string]any
@@ -112,7 +112,7 @@ func TestVersionDocumentsNameMicroversions(t *testing.T) {
 	for service, test := range tests {
 		t.Run(string(service), func(t *testing.T) {
 			t.Parallel()
-			status, body := raw(ctx, t, clientOf(ctx, t, cloud, test.make, ""), http.MethodGet, "")
+			status, body := raw(ctx, t, clientOf(ctx, t, cloud, test.make, ""), "")
 			if status != http.StatusOK {
 				t.Errorf("got status %d", status)
 			}
@@ -154,7 +154,7 @@ func TestMicroversionsOutsideTheRangeAreRefused(t *testing.T) {
 		t.Run(string(service), func(t *testing.T) {
 			t.Parallel()
 			client := clientOf(ctx, t, cloud, test.make, test.version)
-			status, body := raw(ctx, t, client, http.MethodGet, test.path)
+			status, body := raw(ctx, t, client, test.path)
 			want := map[string]any{
 				"computeFault": map[string]any{"code": 406.0, "message": test.message},
 			}

@@ -23,12 +23,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/snapshots"
 )
 
-// manila logs in and returns a client of Manila with a microversion.
-func manila(
-	ctx context.Context, t *testing.T, cloud *Simulator, version string,
-) *gophercloud.ServiceClient {
+// manila logs in and returns a client of Manila with the microversion of manila-csi-plugin.
+func manila(ctx context.Context, t *testing.T, cloud *Simulator) *gophercloud.ServiceClient {
 	t.Helper()
-	return clientOf(ctx, t, cloud, openstack.NewSharedFileSystemV2, version)
+	return clientOf(ctx, t, cloud, openstack.NewSharedFileSystemV2, "2.37")
 }
 
 // shareStatus returns a function that gets the status of a share, "" if it does not exist.
@@ -79,7 +77,7 @@ func TestShareHasTheFieldsOfTheAPI(t *testing.T) {
 		ShareTypes:   []ShareType{{Name: "default"}, {Name: "plain", Specs: noSnapshots()}},
 		ComputeZones: []Zone{{Name: "north"}}, ShareHost: "10.0.0.1",
 	})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	pages, err := sharetypes.List(client, nil).AllPages(ctx)
 	must(t, err)
 	types, err := sharetypes.ExtractShareTypes(pages)
@@ -123,7 +121,7 @@ func TestShareHasTheFieldsOfTheAPI(t *testing.T) {
 	}
 	for version, want := range wantFields {
 		client.Microversion = version
-		_, body := raw(ctx, t, client, http.MethodGet, "shares/"+got.ID)
+		_, body := raw(ctx, t, client, "shares/"+got.ID)
 		if diff := cmp.Diff(want, fields(t, body, "share")); diff != "" {
 			t.Errorf("fields of version %s (-want +got):\n%s", version, diff)
 		}
@@ -140,7 +138,7 @@ func noSnapshots() map[string]string {
 func TestAccessRulesDecideWhoMayMountAShare(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: t.TempDir()})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
 	access := func(client string) Access {
 		level, _ := cloud.ShareAccess(share.ID, netip.MustParseAddr(client))
@@ -190,7 +188,7 @@ func TestAccessRulesDecideWhoMayMountAShare(t *testing.T) {
 func TestExportsAdmitClientsByTheAddressOfTheConnection(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("default")})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
 	server := httptest.NewServer(cloud.Exports())
 	t.Cleanup(server.Close)
@@ -227,7 +225,7 @@ func TestShareFromSnapshotContainsItsData(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: folder})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	source := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
 	file := func(share string) string { return filepath.Join(folder, "shares", share, "sub", "file") }
 	must(t, os.Mkdir(filepath.Dir(file(source.ID)), 0o700))
@@ -282,7 +280,7 @@ func TestShareIsExtendedAndShrunk(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	cloud, ctx := run(t, Config{ShareTypes: named("default"), State: folder})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	share := newShare(ctx, t, client, shares.CreateOpts{Size: 1})
 	size := func() (int, error) {
 		share, err := shares.Get(ctx, client, share.ID).Extract()
@@ -313,7 +311,7 @@ func TestShareRequestsAreRefusedAsManilaDoes(t *testing.T) {
 		{Name: "plain", Specs: noSnapshots()},
 		{Name: "servers", Specs: map[string]string{"driver_handles_share_servers": "True"}},
 	}})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	share := newShare(ctx, t, client, shares.CreateOpts{Size: 2})
 	for name, test := range map[string]struct {
 		opts    shares.CreateOpts
@@ -373,7 +371,7 @@ func TestShareQuotaRefusesWithTheStatusOfManila(t *testing.T) {
 	cloud, ctx := run(t, Config{
 		ShareTypes: named("default"), ShareQuota: ShareQuota{Gigabytes: 3, Snapshots: 1},
 	})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	share := newShare(ctx, t, client, shares.CreateOpts{Size: 2})
 	_, err := shares.Create(ctx, client, shares.CreateOpts{ShareProto: "NFS", Size: 2}).Extract()
 	const tooMuch = "Requested share exceeds allowed project/user or share type gigabytes quota."
@@ -397,7 +395,7 @@ func TestShareNetworksBelongToShares(t *testing.T) {
 		{Name: "servers", Specs: map[string]string{"driver_handles_share_servers": "True"}},
 		{Name: "default"},
 	}})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	network, err := sharenetworks.Create(ctx, client, sharenetworks.CreateOpts{
 		Name: "net", Description: "text", NeutronNetID: "n", NeutronSubnetID: "s",
 	}).Extract()
@@ -449,7 +447,7 @@ func lastDetail(
 func TestShareListsAreFilteredAndPaged(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("default")})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	for _, name := range []string{"a", "b", "c"} {
 		newShare(ctx, t, client, shares.CreateOpts{Size: 1, Name: name})
 	}
@@ -479,7 +477,7 @@ func TestShareListsAreFilteredAndPaged(t *testing.T) {
 func TestShareTypesHaveExtraSpecs(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("default")})
-	client := manila(ctx, t, cloud, "2.37")
+	client := manila(ctx, t, cloud)
 	pages, err := sharetypes.List(client, nil).AllPages(ctx)
 	must(t, err)
 	types, err := sharetypes.ExtractShareTypes(pages)

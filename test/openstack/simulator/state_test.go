@@ -18,7 +18,7 @@ func TestCloudSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	config := Config{State: t.TempDir(), ShareTypes: named("default"), TLS: true}
 	first, ctx := run(t, config)
-	block, files := cinder(ctx, t, first, "3.42"), manila(ctx, t, first, "2.37")
+	block, files := cinder(ctx, t, first, "3.42"), manila(ctx, t, first)
 	machine := &recorder{}
 	must(t, first.AddServer(ctx, Server{ID: firstServer, Name: "node-0", Machine: machine}))
 	volume := newVolume(ctx, t, block, volumes.CreateOpts{Size: 1, Name: "v"})
@@ -47,7 +47,7 @@ func TestCloudSurvivesARestart(t *testing.T) {
 	if diff := cmp.Diff(string(first.CA()), string(second.CA())); diff != "" {
 		t.Error("the CA is not the same")
 	}
-	block, files = cinder(ctx, t, second, "3.42"), manila(ctx, t, second, "2.37")
+	block, files = cinder(ctx, t, second, "3.42"), manila(ctx, t, second)
 	after, err := volumes.Get(ctx, block, volume.ID).Extract()
 	must(t, err)
 	if diff := cmp.Diff(before, after); diff != "" {
@@ -74,7 +74,7 @@ func TestOperationsContinueAfterARestart(t *testing.T) {
 	config := Config{State: t.TempDir(), ShareTypes: named("default")}
 	first, ctx := run(t, config)
 	block, compute := cinder(ctx, t, first, "3.42"), nova(ctx, t, first, "")
-	files := manila(ctx, t, first, "2.37")
+	files := manila(ctx, t, first)
 	must(t, first.AddServer(ctx, Server{ID: firstServer, Name: "node-0"}))
 	create := func() string {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestOperationsContinueAfterARestart(t *testing.T) {
 	must(t, first.Close())
 
 	second, ctx := run(t, config)
-	block, files = cinder(ctx, t, second, "3.42"), manila(ctx, t, second, "2.37")
+	block, files = cinder(ctx, t, second, "3.42"), manila(ctx, t, second)
 	must(t, second.AddServer(ctx, Server{ID: firstServer, Name: "node-0"}))
 	for id, status := range map[string]string{
 		deleted: "", extended: "available", attached: "in-use", detached: "available",
@@ -152,7 +152,7 @@ func TestFailedOperationsEndInErrorStates(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("default")})
 	block, compute := cinder(ctx, t, cloud, "3.42"), nova(ctx, t, cloud, "")
-	files := manila(ctx, t, cloud, "2.37")
+	files := manila(ctx, t, cloud)
 	must(t, cloud.AddServer(ctx, Server{ID: firstServer, Name: "node-0"}))
 	volume := newVolume(ctx, t, block, volumes.CreateOpts{Size: 1})
 	other := newVolume(ctx, t, block, volumes.CreateOpts{Size: 1})

@@ -118,7 +118,7 @@ func TestVolumeHasTheFieldsOfTheAPI(t *testing.T) {
 	slices.Sort(later)
 	for version, want := range map[string][]string{"3.0": base, "3.70": later} {
 		client.Microversion = version
-		_, body := raw(ctx, t, client, http.MethodGet, "volumes/"+got.ID)
+		_, body := raw(ctx, t, client, "volumes/"+got.ID)
 		if diff := cmp.Diff(want, fields(t, body, "volume")); diff != "" {
 			t.Errorf("fields of version %s (-want +got):\n%s", version, diff)
 		}
@@ -357,8 +357,8 @@ func TestVolumeQuotaRefusesWithStatus413(t *testing.T) {
 	}})
 	client := cinder(ctx, t, cloud, "")
 	volume := newVolume(ctx, t, client, volumes.CreateOpts{Size: 4})
-	tooMuch := "Requested volume or snapshot exceeds allowed gigabytes quota. Requested 5G, quota is " +
-		"8G and 4G has been consumed."
+	tooMuch := "Requested volume or snapshot exceeds allowed gigabytes quota. Requested 5G, quota " +
+		"is 8G and 4G has been consumed."
 	cloud.SetVolumeQuota(VolumeQuota{Volumes: 2, Gigabytes: 8, Snapshots: 1, VolumeGigabytes: 6})
 	_, err := volumes.Create(ctx, client, volumes.CreateOpts{Size: 5}, nil).Extract()
 	refused(t, err, 413, tooMuch)
@@ -366,8 +366,8 @@ func TestVolumeQuotaRefusesWithStatus413(t *testing.T) {
 	refused(t, err, 413, "Requested volume size 7G is larger than maximum allowed limit 6G.")
 	newSnapshot(ctx, t, client, snapshots.CreateOpts{VolumeID: volume.ID})
 	_, err = snapshots.Create(ctx, client, snapshots.CreateOpts{VolumeID: volume.ID}).Extract()
-	refused(t, err, 413, "Requested volume or snapshot exceeds allowed gigabytes quota. Requested 4G, "+
-		"quota is 8G and 8G has been consumed.")
+	refused(t, err, 413, "Requested volume or snapshot exceeds allowed gigabytes quota. Requested "+
+		"4G, quota is 8G and 8G has been consumed.")
 	cloud.SetVolumeQuota(VolumeQuota{Volumes: 1, Snapshots: 1})
 	_, err = snapshots.Create(ctx, client, snapshots.CreateOpts{VolumeID: volume.ID}).Extract()
 	refused(t, err, 413, "Maximum number of snapshots allowed (1) exceeded")

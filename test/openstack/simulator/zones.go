@@ -1,10 +1,6 @@
 package simulator
 
-import (
-	"slices"
-
-	"github.com/openstack-csi/csi-operator/test/openstack/rest"
-)
+import "github.com/openstack-csi/csi-operator/test/openstack/rest"
 
 // Zone is an availability zone of Nova or Cinder. The zero state is available. Shares are in the
 // zones of Nova.
@@ -34,8 +30,10 @@ func (s *Simulator) zoneList(service Service) rest.Handler {
 // zoneNames returns the names of the available zones of a service.
 func (s *Simulator) zoneNames(service Service) []string {
 	var names []string
-	for _, zone := range slices.DeleteFunc(s.Zones(service), func(z Zone) bool { return z.Unavailable }) {
-		names = append(names, zone.Name)
+	for _, zone := range s.Zones(service) {
+		if !zone.Unavailable {
+			names = append(names, zone.Name)
+		}
 	}
 	return names
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// NamedID returns a UUID that depends on the kind and the name only, so that a resource has the same
-// ID in each run.
+// NamedID returns a UUID that depends on the kind and the name only, so that a resource has the
+// same ID in each run.
 func NamedID(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "\n" + name))
 	sum[6] = sum[6]&0x0f | 0x50 // version 5: made of a name
