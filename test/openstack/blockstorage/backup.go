@@ -163,7 +163,9 @@ func (s *Service) completeBackup(backup Backup, failure error) error {
 		err = s.setSnapshotStatus(backup.SnapshotID, available)
 	} else {
 		err = s.changeVolume(backup.VolumeID, func(v *Volume) {
-			v.Status, v.Previous = v.Previous, ""
+			if v.Status == backingUp { // a crash may have prevented this status
+				v.Status, v.Previous = v.Previous, ""
+			}
 		})
 	}
 	if err != nil {
