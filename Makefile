@@ -16,6 +16,11 @@ NAME ?=
 # Deployment of the operator.
 CONTAINER_TOOL ?= podman
 IMAGE ?=
+# For `make images`: registry and path to push to, such as quay.io/you; version, by default what git
+# describes; platforms, by default linux/amd64,linux/arm64.
+PUSH ?=
+VERSION ?=
+PLATFORMS ?=
 
 # One set of flags for everything that is compiled here, so that tests, linter and programs share
 # Go's build cache. The flags forbid changes of go.mod and go.sum.
@@ -129,6 +134,11 @@ image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL
 image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
 	$(CONTAINER_TOOL) build -f Dockerfile.cinder \
 		-t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
+
+.PHONY: images
+images: ## Build the images of all operators into bin/images, and push them to PUSH
+	go run ./hack/images --output=bin/images $(if $(PUSH),--push='$(PUSH)') \
+		$(if $(VERSION),--version='$(VERSION)') $(if $(PLATFORMS),--platforms='$(PLATFORMS)')
 
 .PHONY: clean
 clean: ## Remove all that make built; stop `make run` before

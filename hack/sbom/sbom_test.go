@@ -1,72 +1,11 @@
 package main
 
 import (
-	"crypto/sha256"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-const operators = "github.com/openstack-csi/csi-operator"
-
-func TestSBOMContainsWhatIsLinked(t *testing.T) {
-	t.Parallel()
-	info := &debug.BuildInfo{
-		GoVersion: "go1.26.8 X:strictfipsruntime",
-		Path:      operators + "/cmd/manila-operator",
-		Main:      debug.Module{Path: operators, Version: "v1.2.0+dirty"},
-		Deps: []*debug.Module{
-			{Path: "github.com/NYTimes/gziphandler", Version: "v1.1.1", Sum: "h1:a="},
-			{Path: "github.com/old/name", Version: "v1.0.0", Replace: &debug.Module{
-				Path: "github.com/new/name", Version: "v2.0.0+incompatible", Sum: "h1:b=",
-			}},
-		},
-		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
-	}
-	bom, err := describe(info, sha256.Sum256(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := []string{bom.Metadata.Component.PackageURL}
-	for _, library := range *bom.Components {
-		got = append(got, library.PackageURL)
-	}
-	want := []string{
-		"pkg:golang/" + operators + "@v1.2.0%2Bdirty#cmd/manila-operator",
-		"pkg:golang/stdlib@1.26.8",
-		"pkg:golang/github.com/nytimes/gziphandler@v1.1.1",
-		"pkg:golang/github.com/new/name@v2.0.0%2Bincompatible",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("package URLs (-want +got):\n%s", diff)
-	}
-	if name := bom.Metadata.Component.Name; name != "manila-operator" {
-		t.Errorf("the name of the program is %q", name)
-	}
-}
-
-func TestPackageURLOmitsUnknownVersion(t *testing.T) {
-	t.Parallel()
-	for _, version := range []string{"", "(devel)"} {
-		if got, want := packageURL(operators, version), "pkg:golang/"+operators; got != want {
-			t.Errorf("version %q: %q, want %q", version, got, want)
-		}
-	}
-}
-
-func TestSBOMRefusesModulesOfUnknownVersion(t *testing.T) {
-	t.Parallel()
-	_, err := describe(&debug.BuildInfo{Deps: []*debug.Module{{
-		Path: "example.com/fork", Version: "v1.0.0", Replace: &debug.Module{Path: "../fork"},
-	}}}, sha256.Sum256(nil))
-	if err == nil || !strings.Contains(err.Error(), "../fork") {
-		t.Errorf("error %v does not name the folder", err)
-	}
-}
 
 func TestRunExplainsWhatIsWrong(t *testing.T) {
 	t.Parallel()

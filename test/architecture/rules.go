@@ -41,6 +41,7 @@ func Repository() Rules {
 			{0, "pkg/version"},
 			{0, "pkg/host"},
 			{0, "pkg/storageclass"},
+			{0, "hack/sbom/bill"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
@@ -67,7 +68,7 @@ func Repository() Rules {
 		Programs: []Program{
 			{"cmd/*-operator", []string{
 				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./test",
-				"testing", "net/http/httptest",
+				"testing", "net/http/httptest", "github.com/google/go-containerregistry",
 			}},
 			{"cmd/asset-generator", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",

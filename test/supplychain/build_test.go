@@ -5,14 +5,16 @@ package supplychain
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
 )
 
 const repository = "../.."
@@ -27,7 +29,7 @@ func TestBuildsAreReproducible(t *testing.T) {
 	images := readDockerfiles(t)
 	var packages []string
 	for _, image := range images {
-		packages = append(packages, image.program)
+		packages = append(packages, image.Package)
 	}
 
 	// Both copies exist before the first build, so that nobody edits the sources in between.
@@ -40,45 +42,29 @@ func TestBuildsAreReproducible(t *testing.T) {
 	}
 
 	first.run(t, "make", "build", "BUILDVCS=false", "PROGRAMS="+strings.Join(packages, " "))
-	for _, image := range images {
-		second.run(t, "bash", "-c", "umask 077; export "+image.variables+"; "+image.build)
-		built := filepath.Join("bin", filepath.Base(image.program))
+	for file, image := range images {
+		second.run(t, "bash", "-c", fmt.Sprintf("umask 077; export %s; %s", image.Variables,
+			strings.Replace(image.Build, "go build", "go build -o program", 1)))
+		built := filepath.Join("bin", filepath.Base(image.Package))
 		if first.digest(t, built) != second.digest(t, "program") {
 			t.Errorf("%s does not build the program that `make build` builds: compare the flags "+
-				"of Go in both", image.file)
+				"of Go in both", file)
 		}
 	}
 }
 
-// dockerfile contains how an image builds its program.
-type dockerfile struct {
-	file      string
-	variables string // NAME=VALUE ...
-	build     string // the command
-	program   string // the package that the command builds
-}
-
-// readDockerfiles reads the Dockerfiles of all operators. Their commands write the file program.
-func readDockerfiles(t *testing.T) []dockerfile {
+// readDockerfiles reads the Dockerfiles of all operators, by their names.
+func readDockerfiles(t *testing.T) map[string]dockerfile.Dockerfile {
 	t.Helper()
 	files, err := filepath.Glob(repository + "/Dockerfile.*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found Dockerfiles %q: %v", files, err)
 	}
-	var images []dockerfile
+	images := map[string]dockerfile.Dockerfile{}
 	for _, file := range files {
-		content := readFile(t, filepath.Base(file))
-		variables := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(content)
-		build := regexp.MustCompile(`(?m)^RUN (go build .*) -o \S+ (\S+)$`).FindStringSubmatch(content)
-		if variables == nil || build == nil {
-			t.Fatalf("%s: there is no line `ENV ...` or `RUN go build ... -o FILE PACKAGE`", file)
+		if images[filepath.Base(file)], err = dockerfile.Read(file); err != nil {
+			t.Fatal(err)
 		}
-		images = append(images, dockerfile{
-			file:      filepath.Base(file),
-			variables: variables[1],
-			build:     build[1] + " -o program " + build[2],
-			program:   build[2],
-		})
 	}
 	return images
 }

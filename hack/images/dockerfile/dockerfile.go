@@ -1,0 +1,102 @@
+// Package dockerfile reads what the Dockerfiles of the operators say about their images, so that
+// images that other programs build are the same. Its callers are hack/images and the tests of
+// builds.
+package dockerfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Dockerfile contains how an image builds its program, and how the program runs.
+type Dockerfile struct {
+	// Variables is the environment of the build, as arguments of the shell's export: NAME=VALUE ...
+	Variables string
+	// Build is the command for the shell that builds the program, without the path of the result.
+	Build string
+	// Package is the last argument of the command: the folder of the program in the repository.
+	Package string
+	// User is the numeric ID of the user who runs the program.
+	User string
+	// Entrypoint is the path of the program in the image.
+	Entrypoint []string
+	// Labels are the labels of the image.
+	Labels map[string]string
+}
+
+// Read reads a Dockerfile with two stages: the first builds one program by `go build ... -o FILE
+// PACKAGE`, the second contains the program. It fails if the second stage contains an instruction
+// that Dockerfile has no field for.
+func Read(file string) (Dockerfile, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return Dockerfile{}, err
+	}
+	continued := regexp.MustCompile(`\\\n\s*`)
+	var d Dockerfile
+	stages := 0
+	for line := range strings.Lines(continued.ReplaceAllString(string(content), "")) {
+		line = strings.TrimSpace(line)
+		instruction, rest, _ := strings.Cut(line, " ")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case instruction == "FROM":
+			stages++
+		case stages < 2:
+			d.addToBuild(instruction, rest)
+		default:
+			if err := d.addToImage(instruction, rest); err != nil {
+				return Dockerfile{}, fmt.Errorf("%s: %s: %w", file, line, err)
+			}
+		}
+	}
+	return d, d.validate(file)
+}
+
+func (d *Dockerfile) addToBuild(instruction, rest string) {
+	build := regexp.MustCompile(`^(go build .*) -o \S+ (\S+)$`)
+	switch instruction {
+	case "ENV":
+		d.Variables = rest
+	case "RUN":
+		if found := build.FindStringSubmatch(rest); found != nil {
+			d.Build, d.Package = found[1]+" "+found[2], found[2]
+		}
+	}
+}
+
+func (d *Dockerfile) addToImage(instruction, rest string) error {
+	switch instruction {
+	case "COPY": // the program, whose path is the entrypoint
+	case "USER":
+		d.User = rest
+	case "ENTRYPOINT":
+		return json.Unmarshal([]byte(rest), &d.Entrypoint)
+	case "LABEL":
+		d.Labels = map[string]string{}
+		assignment := regexp.MustCompile(`([\w.-]+)="([^"]*)"`)
+		for _, label := range assignment.FindAllStringSubmatch(rest, -1) {
+			d.Labels[label[1]] = label[2]
+		}
+	default:
+		return fmt.Errorf("the instruction %s is not supported", instruction)
+	}
+	return nil
+}
+
+func (d *Dockerfile) validate(file string) error {
+	switch {
+	case d.Build == "" || d.Variables == "":
+		return fmt.Errorf("%s: add lines `ENV NAME=VALUE` and `RUN go build ... -o FILE PACKAGE`", file)
+	case len(d.Entrypoint) != 1:
+		return fmt.Errorf("%s: add a line `ENTRYPOINT [\"/path/of/program\"]`", file)
+	case d.User == "" || d.User == "0" || d.User == "root":
+		return fmt.Errorf("%s: add a line `USER ID` with the numeric ID of a user who is not root", file)
+	case d.Labels["name"] == "":
+		return fmt.Errorf("%s: add a line `LABEL name=\"...\"`", file)
+	}
+	return nil
+}

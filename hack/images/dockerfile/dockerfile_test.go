@@ -1,0 +1,72 @@
+package dockerfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
+)
+
+const complete = `# A comment.
+ARG BASE=scratch
+FROM golang AS builder
+ENV CGO_ENABLED=0
+RUN go mod download
+RUN go build -ldflags="-s -w" -o /out/demo ./cmd/demo
+
+FROM ${BASE}
+COPY --from=builder /out/demo /usr/bin/
+USER 1001
+ENTRYPOINT ["/usr/bin/demo"]
+LABEL name="demo" \
+      summary="Does two things: a, b."
+`
+
+func TestReadReturnsHowTheImageIsBuilt(t *testing.T) {
+	t.Parallel()
+	got, err := read(t, complete)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := dockerfile.Dockerfile{
+		Variables: "CGO_ENABLED=0", Build: `go build -ldflags="-s -w" ./cmd/demo`, Package: "./cmd/demo",
+		User: "1001", Entrypoint: []string{"/usr/bin/demo"},
+		Labels: map[string]string{"name": "demo", "summary": "Does two things: a, b."},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReadRefusesWhatItCannotReproduce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ from, to, want string }{
+		{"USER 1001", "USER root", "add a line `USER ID`"},
+		{"USER 1001\n", "", "add a line `USER ID`"},
+		{`ENTRYPOINT ["/usr/bin/demo"]`, `ENTRYPOINT /usr/bin/demo`, "ENTRYPOINT /usr/bin/demo"},
+		{`LABEL name="demo"`, `LABEL title="demo"`, "add a line `LABEL name="},
+		{"RUN go build", "RUN make", "RUN go build"},
+		{"USER 1001", "USER 1001\nRUN ln -s a b", "RUN is not supported"},
+	} {
+		t.Run(test.to, func(t *testing.T) {
+			t.Parallel()
+			_, err := read(t, strings.Replace(complete, test.from, test.to, 1))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func read(t *testing.T, content string) (dockerfile.Dockerfile, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "Dockerfile.demo")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dockerfile.Read(file)
+}

@@ -1,0 +1,10 @@
+// Command images builds the images of the operators without a container engine, as OCI layouts, and
+// pushes them to a registry. The Dockerfiles contain how the programs are built and run. `make
+// images` calls it.
+package main
+
+import "os"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}

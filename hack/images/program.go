@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/openstack-csi/csi-operator/hack/images/image"
+	"github.com/openstack-csi/csi-operator/hack/sbom/bill"
+)
+
+// compile builds the program for a platform with the command of the Dockerfile.
+func (r release) compile(ctx context.Context, platform v1.Platform, program string) error {
+	cmd := exec.CommandContext(ctx, "bash", "-c",
+		fmt.Sprintf("export %s; %s", r.Variables,
+			strings.Replace(r.Build, "go build ", `go build -o "$PROGRAM" `, 1)))
+	cmd.Dir = r.root
+	cmd.Env = append(cmd.Environ(), "PROGRAM="+program, "GOOS="+platform.OS,
+		"GOARCH="+platform.Architecture, "GOARM64=", "GOAMD64=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", r.Build, err, out)
+	}
+	return nil
+}
+
+// image returns the image with the program. In place of a base image it contains the certificate
+// authorities that Mozilla trusts.
+func (r release) image(platform v1.Platform, program string) (v1.Image, error) {
+	authorities, err := image.Layer([]image.File{{
+		Path: "/etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Content: certificateAuthorities(),
+	}}, r.created)
+	if err != nil {
+		return nil, err
+	}
+	binary, err := image.Layer([]image.File{{
+		Path: r.Entrypoint[0], Mode: 0o755, Source: program,
+	}}, r.created)
+	if err != nil {
+		return nil, err
+	}
+	config := v1.Config{User: r.User, Entrypoint: r.Entrypoint, Labels: r.labels(), WorkingDir: "/"}
+	return image.New(platform, config, r.created, authorities, binary)
+}
+
+// labels returns the labels of the Dockerfile and those of the release.
+func (r release) labels() map[string]string {
+	labels := maps.Clone(r.Labels)
+	labels["version"] = r.version
+	labels["org.opencontainers.image.title"] = r.name()
+	labels["org.opencontainers.image.description"] = r.Labels["description"]
+	labels["org.opencontainers.image.version"] = r.version
+	if r.revision != "" {
+		labels["org.opencontainers.image.revision"] = r.revision
+	}
+	return labels
+}
+
+// certificateAuthorities returns the certificates of the authorities that Mozilla trusts without
+// constraints, because the file cannot express constraints.
+func certificateAuthorities() []byte {
+	var content []byte
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			block := &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}
+			content = append(content, pem.EncodeToMemory(block)...)
+		}
+	}
+	return content
+}
+
+// attachment is an SBOM that belongs to an image.
+type attachment struct {
+	content []byte
+	subject v1.Descriptor
+}
+
+// bill writes the SBOM of the program for a platform beside the layout.
+func (r release) bill(platform v1.Platform, program string, img v1.Image) (attachment, error) {
+	content, err := bill.OfProgram(program)
+	if err != nil {
+		return attachment{}, err
+	}
+	file := fmt.Sprintf("%s-%s-%s.cdx.json", r.name(), platform.OS, platform.Architecture)
+	if err := os.WriteFile(filepath.Join(r.output, file), content, 0o644); err != nil {
+		return attachment{}, err
+	}
+	subject, err := partial.Descriptor(img)
+	if err != nil {
+		return attachment{}, err
+	}
+	return attachment{content, *subject}, nil
+}
+
+// repository returns the name of the image in the registry.
+func (r release) repository() string {
+	return path.Join(r.push, r.name())
+}

@@ -1,0 +1,129 @@
+//go:build integration
+
+package supplychain
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// maxImage is the largest image of an operator, uncompressed, in bytes.
+const maxImage = 60 * 1000 * 1000
+
+func TestImagesOfOperatorsAreReproducibleAndSmall(t *testing.T) {
+	t.Parallel()
+	first, second := newPlace(t), newPlace(t)
+	second.changeFiles(t)
+	built, again := buildImages(t, first), buildImages(t, second)
+	for file, d := range readDockerfiles(t) {
+		name := d.Labels["name"]
+		img := readImage(t, filepath.Join(built, name))
+		if a, b := digestOf(t, img), digestOf(t, readImage(t, filepath.Join(again, name))); a != b {
+			t.Errorf("%s: the digest is %s in one folder and %s in another", name, a, b)
+		}
+		if size := sizeOf(t, img); size > maxImage {
+			t.Errorf("%s has %d bytes; at most %d are allowed", name, size, maxImage)
+		}
+		config, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := map[string]string{}
+		for label := range d.Labels {
+			labels[label] = config.Config.Labels[label]
+		}
+		got := []any{config.Config.User, config.Config.Entrypoint, labels}
+		if diff := cmp.Diff([]any{d.User, d.Entrypoint, d.Labels}, got); diff != "" {
+			t.Errorf("user, entrypoint and labels (-%s +image):\n%s", file, diff)
+		}
+	}
+}
+
+// buildImages builds the images of all operators from the sources in a place, and returns the
+// folder with the layouts.
+func buildImages(t *testing.T, p place) string {
+	t.Helper()
+	for file := range readDockerfiles(t) {
+		content := []byte(readFile(t, file))
+		if err := os.WriteFile(filepath.Join(p.dir, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/images", "--root="+p.dir,
+		"--output="+output, "--platforms=linux/amd64")
+	cmd.Dir = repository
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return output
+}
+
+// readImage returns the image for the only platform in an OCI layout.
+func readImage(t *testing.T, folder string) v1.Image {
+	t.Helper()
+	list, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	platforms, err := list.ImageIndex(onlyDigest(t, list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := platforms.Image(onlyDigest(t, platforms))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// onlyDigest returns the digest of the only entry of an index.
+func onlyDigest(t *testing.T, index v1.ImageIndex) v1.Hash {
+	t.Helper()
+	manifest, err := index.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 {
+		t.Fatalf("the index %+v does not have one entry: %v", manifest, err)
+	}
+	return manifest.Manifests[0].Digest
+}
+
+func digestOf(t *testing.T, img v1.Image) string {
+	t.Helper()
+	digest, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest.String()
+}
+
+// sizeOf returns the uncompressed size of the layers in bytes.
+func sizeOf(t *testing.T, img v1.Image) int64 {
+	t.Helper()
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, layer := range layers {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := io.Copy(io.Discard, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := content.Close(); err != nil {
+			t.Fatal(err)
+		}
+		size += written
+	}
+	return size
+}
