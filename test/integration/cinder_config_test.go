@@ -17,11 +17,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-func TestCinderRepairsConfig(t *testing.T) {
-	t.Parallel()
-	newCinder(t, options{}).mustRepairConf()
-}
-
 // mustRepairConf changes and deletes cloud-conf in each cluster and checks that the operator
 // repairs it.
 func (e *cinderEnv) mustRepairConf() {
@@ -139,11 +134,13 @@ func installedConfigSteps() []configStep {
 	}
 }
 
-// TestCinderCopiesOnlyBlockStorageSettings checks both ConfigMaps that an administrator may use.
-// Earlier releases copied other sections, too.
-func TestCinderCopiesOnlyBlockStorageSettings(t *testing.T) {
+// TestCinderRepairsConfigAndCopiesOnlyBlockStorageSettings checks both ConfigMaps that an
+// administrator may use. Earlier releases copied other sections, too.
+func TestCinderRepairsConfigAndCopiesOnlyBlockStorageSettings(t *testing.T) {
 	t.Parallel()
-	newCinder(t, options{}).mustApply(append(userConfigSteps(), installedConfigSteps()...))
+	e := newCinder(t, options{})
+	e.mustRepairConf()
+	e.mustApply(append(userConfigSteps(), installedConfigSteps()...))
 }
 
 func (e *cinderEnv) mustApply(steps []configStep) {
@@ -261,10 +258,18 @@ func TestCinderStartsAfterInvalidConfigIsFixed(t *testing.T) {
 	e.must(e.hasConf(""))
 }
 
-// TestCinderDoesNotRollOutBrokenCA checks that a condition names Secret and key.
-func TestCinderDoesNotRollOutBrokenCA(t *testing.T) {
+// TestCinderUsesCAOfCredentialsBeforeCloudConfig checks cloud-conf, the path in cloud.conf, that
+// operator and driver use the CA, and that a broken CA does not roll out.
+func TestCinderUsesCAOfCredentialsBeforeCloudConfig(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}})
+	e.mustNotRollOutBrokenCA()
+	e.mustUseCA()
+}
+
+// mustNotRollOutBrokenCA checks that a condition names Secret and key.
+func (e *cinderEnv) mustNotRollOutBrokenCA() {
+	e.t.Helper()
 	before := e.awaitIdle()
 	for name, ca := range map[string]string{"no PEM": "leaked", "not UTF-8": string(e.ca) + "\xfc"} {
 		e.sub(name, func(*testing.T) {
@@ -284,13 +289,6 @@ func TestCinderDoesNotRollOutBrokenCA(t *testing.T) {
 			e.awaitAvailable()
 		})
 	}
-}
-
-// TestCinderUsesCAOfCredentialsBeforeCloudConfig checks cloud-conf, the path in cloud.conf, and
-// that operator and driver use the CA.
-func TestCinderUsesCAOfCredentialsBeforeCloudConfig(t *testing.T) {
-	t.Parallel()
-	newCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustUseCA()
 }
 
 func (e *cinderEnv) mustUseCA() {

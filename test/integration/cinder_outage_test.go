@@ -104,9 +104,7 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 	}
 }
 
-func TestCinderHangDoesNotBlockOperator(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Args: shortGrace()})
+func (e *cinderEnv) survivesHang(_ *testing.T) {
 	before := e.awaitIdle()
 	e.fault(simulator.Fault{Mode: simulator.Hang})
 	e.triggerZoneProbe()
@@ -117,10 +115,17 @@ func TestCinderHangDoesNotBlockOperator(t *testing.T) {
 	e.mustStopPromptly()
 }
 
-// TestCinderDegradesAfterGracePeriod checks that the message does not change during the outage.
 func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Args: shortGrace()})
+	e.parts(
+		part{"DegradesAfterGracePeriod", e.degradesAfterGracePeriod},
+		part{"SurvivesHang", e.survivesHang},
+	)
+}
+
+// degradesAfterGracePeriod checks that the message does not change during the outage.
+func (e *cinderEnv) degradesAfterGracePeriod(t *testing.T) {
 	before := e.awaitIdle()
 	began := time.Now()
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))

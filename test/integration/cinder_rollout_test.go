@@ -115,19 +115,15 @@ func (e *env) allListedInputs() map[string]map[string]string {
 	return all
 }
 
-// TestCinderChangedInputRollsOutOnce checks that only the workloads that read the input roll out,
-// within two seconds, and that an event and an annotation explain why.
-func TestCinderChangedInputRollsOutOnce(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+// rollsOutOncePerInput checks that only the workloads that read the input roll out, within two
+// seconds, and that an event and an annotation explain why.
+func (e *cinderEnv) rollsOutOncePerInput(_ *testing.T) {
 	e.eachInput(cinderInputs(), func(in input) { e.mustExplainRollout(in, "another content") })
 }
 
-// TestCinderMissingInputsAreOptional checks that a missing input is listed as absent and that its
-// creation rolls out once.
-func TestCinderMissingInputsAreOptional(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+// rollsOutMissingInputs checks that a missing input is listed as absent and that its creation rolls
+// out once.
+func (e *cinderEnv) rollsOutMissingInputs(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	for name, inputs := range e.allListedInputs() {
@@ -151,11 +147,20 @@ func TestCinderMountsTrustedCA(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestCinderKeepsRunningWithoutCredentials checks that neither the deletion nor the creation of the
-// Secret rolls out.
-func TestCinderKeepsRunningWithoutCredentials(t *testing.T) {
+func TestCinderRollsOutChangedInputs(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
+	e.parts(
+		part{"KeepsRunningWithoutCredentials", e.keepsRunningWithoutCredentials},
+		part{"KeepsRunningWithRefusedCredentials", e.keepsRunningWithRefusedCredentials},
+		part{"RollsOutMissingInputs", e.rollsOutMissingInputs},
+		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
+	)
+}
+
+// keepsRunningWithoutCredentials checks that neither the deletion nor the creation of the Secret
+// rolls out.
+func (e *cinderEnv) keepsRunningWithoutCredentials(_ *testing.T) {
 	before := e.awaitIdle()
 	e.delete(secrets(), operatorNamespace, cinderCredentials)
 	e.eventually(soon, func() error {
@@ -181,9 +186,7 @@ func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
 	e.awaitAvailable()
 }
 
-func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+func (e *cinderEnv) keepsRunningWithRefusedCredentials(t *testing.T) {
 	before := e.awaitIdle()
 	const wrong = "leaked-password-that-is-wrong"
 	e.secrets = append(e.secrets, wrong)
@@ -208,9 +211,7 @@ func TestCinderKeepsRunningWithRefusedCredentials(t *testing.T) {
 	e.awaitAvailable()
 }
 
-func TestManilaRolloutIsExplained(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) explainsRollout(_ *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.mustExplainRollout(inputs()["credentials"], "another content")

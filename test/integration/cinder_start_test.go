@@ -97,10 +97,23 @@ func (o cinderObject) get(e *env) (*unstructured.Unstructured, error) {
 		Get(e.ctx(), o.name, metav1.GetOptions{})
 }
 
-// TestCinderStarts checks the objects that upgrades, documentation and other operators rely on.
 func TestCinderStarts(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
+	e.parts(
+		part{"CreatesObjects", e.createsObjects},
+		part{"CreatesConfigBeforeWorkloads", e.createsConfigBeforeWorkloads},
+		part{"ConfiguresPods", e.configuresPods},
+		part{"MakesClassDefault", e.makesClassDefault},
+		part{"Settles", e.settles},
+		part{"KeepsChosenDefaultClass", e.keepsChosenDefaultClass},
+		part{"FollowsStorageClassState", e.followsStorageClassState},
+		part{"WritesNothingWhileUnmanaged", e.writesNothingWhileUnmanaged},
+	)
+}
+
+// createsObjects checks the objects that upgrades, documentation and other operators rely on.
+func (e *cinderEnv) createsObjects(t *testing.T) {
 	e.awaitAvailable()
 	for _, o := range append(cinderObjects(), cinderRBAC()...) {
 		object, err := o.get(e.env)
@@ -135,9 +148,7 @@ func TestCinderStarts(t *testing.T) {
 	}
 }
 
-func TestCinderConfigPrecedesWorkloads(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+func (e *cinderEnv) createsConfigBeforeWorkloads(t *testing.T) {
 	e.awaitAvailable()
 	created := func(resource, name string) time.Time {
 		t.Helper()
@@ -158,11 +169,8 @@ func TestCinderConfigPrecedesWorkloads(t *testing.T) {
 	}
 }
 
-// TestCinderSettles checks that the idle operator writes nothing and does not probe the cloud again
-// soon.
-func TestCinderSettles(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+// settles checks that the idle operator writes nothing and does not probe the cloud again soon.
+func (e *cinderEnv) settles(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.cloud.ResetLog()
@@ -187,9 +195,7 @@ func standardStorageClass(isDefault string) storagev1.StorageClass {
 	}
 }
 
-func TestCinderClassIsDefault(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+func (e *cinderEnv) makesClassDefault(_ *testing.T) {
 	e.awaitAvailable()
 	e.must(e.isClass(standardStorageClass("true")))
 }
@@ -205,11 +211,9 @@ func TestCinderClassIsNotSecondDefault(t *testing.T) {
 	e.must(e.isClass(standardStorageClass("false")))
 }
 
-// TestCinderKeepsChosenDefaultClass checks that the operator does not revert the annotation, even
-// after a restart.
-func TestCinderKeepsChosenDefaultClass(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+// keepsChosenDefaultClass checks that the operator does not revert the annotation, even after a
+// restart.
+func (e *cinderEnv) keepsChosenDefaultClass(_ *testing.T) {
 	e.awaitAvailable()
 	for _, isDefault := range []string{"false", "true", "false"} {
 		e.awaitNoWrites()
@@ -223,9 +227,7 @@ func TestCinderKeepsChosenDefaultClass(t *testing.T) {
 	e.must(e.isClass(standardStorageClass("false")))
 }
 
-func TestCinderFollowsStorageClassState(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+func (e *cinderEnv) followsStorageClassState(_ *testing.T) {
 	e.awaitAvailable()
 	e.deleteClass(standardClass)
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
@@ -246,10 +248,8 @@ func TestCinderFollowsStorageClassState(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestCinderPodsAreConfigured checks settings that were wrong in earlier releases.
-func TestCinderPodsAreConfigured(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+// configuresPods checks settings that were wrong in earlier releases.
+func (e *cinderEnv) configuresPods(t *testing.T) {
 	e.awaitAvailable()
 	for name, services := range map[string][2]string{
 		cinderController: {"true", "false"},
@@ -321,9 +321,7 @@ func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
 	}
 }
 
-func TestCinderUnmanagedWritesNothing(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
+func (e *cinderEnv) writesNothingWhileUnmanaged(_ *testing.T) {
 	e.awaitAvailable()
 	e.setManagementState(opv1.Unmanaged)
 	e.awaitNoWrites()

@@ -71,16 +71,20 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 
 // TestStorageClassIsComplete checks that the operator sets every field that the API server would
 // default, so that it writes the class once. The name is lower-case, the parameter is the exact
-// name of the share type.
+// name of the share type. A private share type has no class.
 func TestStorageClassIsComplete(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{Types: []string{"CephFS_Gold"}})
+	e := newEnv(t, options{
+		Types: []string{"CephFS_Gold"},
+		Cloud: simulator.Config{ShareTypes: []simulator.ShareType{{Name: "private", Private: true}}},
+	})
 	e.eventually(installed, func() error {
 		return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold"))
 	})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
+	e.must(e.hasClasses("csi-manila-cephfs-gold"))
 	if writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite); len(writes) != 1 {
 		t.Errorf("the class was written %d times, want once:\n%s", len(writes), list(writes))
 	}
@@ -106,16 +110,6 @@ func TestStorageClassesFollowNewShareTypes(t *testing.T) {
 	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
 	e.expectNone("the operator wrote StorageClasses",
 		e.requests(since, ofResource("storageclasses"), request.isWrite))
-}
-
-func TestPrivateShareTypesHaveNoClass(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Cloud: simulator.Config{ShareTypes: []simulator.ShareType{
-		{Name: "public"},
-		{Name: "private", Private: true},
-	}}})
-	e.awaitAvailable()
-	e.must(e.hasClasses("csi-manila-public"))
 }
 
 // unusualTypes returns share types whose names collide or are invalid in Kubernetes.
@@ -229,9 +223,7 @@ func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 	}
 }
 
-func TestFollowsStorageClassState(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) followsStorageClassState(_ *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasClasses("csi-manila-default"))
 
@@ -279,11 +271,17 @@ func (e *env) deleteClass(name string) {
 	e.delete(resource("storage.k8s.io", "storageclasses"), "", name)
 }
 
-// TestStorageClassKeepsAdministratorsSettings checks annotations, such as the default class, and
-// mount options.
-func TestStorageClassKeepsAdministratorsSettings(t *testing.T) {
+func TestStorageClassIsRepaired(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Types: []string{"default", "gold"}})
+	e.parts(
+		part{"KeepsAdministratorsSettings", e.keepsAdministratorsSettings},
+		part{"RepairsClasses", e.repairsClasses},
+	)
+}
+
+// keepsAdministratorsSettings checks annotations, such as the default class, and mount options.
+func (e *env) keepsAdministratorsSettings(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
@@ -307,11 +305,9 @@ func TestStorageClassKeepsAdministratorsSettings(t *testing.T) {
 		e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
-// TestStorageClassIsRepaired checks that a deleted class is created again and that one with other
-// parameters is replaced, with the administrator's settings.
-func TestStorageClassIsRepaired(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Types: []string{"default", "gold"}})
+// repairsClasses checks that a deleted class is created again and that one with other parameters is
+// replaced, with the administrator's settings.
+func (e *env) repairsClasses(_ *testing.T) {
 	e.awaitAvailable()
 	e.deleteClass("csi-manila-default")
 	e.eventually(soon, func() error { return e.isClass(wantedClass("csi-manila-default", "default")) })
@@ -330,12 +326,19 @@ func TestStorageClassIsRepaired(t *testing.T) {
 	e.must(e.notDegraded())
 }
 
-// TestRefusedRepairKeepsStorageClass checks that an outdated class stays, and a condition says why,
-// while a policy refuses the repaired one.
-func TestRefusedRepairKeepsStorageClass(t *testing.T) {
+func TestStorageClassIsMaintained(t *testing.T) {
 	t.Parallel()
-	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
 	e := newEnv(t, options{})
+	e.parts(
+		part{"KeepsClassOfRefusedRepair", e.keepsClassOfRefusedRepair},
+		part{"FollowsStorageClassState", e.followsStorageClassState},
+	)
+}
+
+// keepsClassOfRefusedRepair checks that an outdated class stays, and a condition says why, while a
+// policy refuses the repaired one.
+func (e *env) keepsClassOfRefusedRepair(t *testing.T) {
+	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
 	e.awaitAvailable()
 	e.setStorageClassState(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()

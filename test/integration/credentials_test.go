@@ -22,11 +22,9 @@ func (e *env) rotate(rotation simulator.Rotation) {
 	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
 }
 
-// TestRotatedCredentialsAreUsed checks that the operator uses new credentials even after the cloud
-// refused the old ones.
-func TestRotatedCredentialsAreUsed(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// usesRotatedCredentials checks that the operator uses new credentials even after the cloud refused
+// the old ones.
+func (e *env) usesRotatedCredentials(_ *testing.T) {
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{})
 	e.eventually(soon, func() error {
@@ -110,9 +108,7 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	e.mustStillRun(p)
 }
 
-func TestInvalidCloudsYAMLKeepsDriver(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) keepsDriverForInvalidCloudsYAML(_ *testing.T) {
 	e.awaitAvailable()
 	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), []byte("clouds: [\n")))
 	e.eventually(soon, func() error {

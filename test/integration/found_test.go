@@ -40,31 +40,19 @@ func TestProbesAtStartAndThenEachMinute(t *testing.T) {
 	}
 }
 
-func TestRefusesInvalidPollInterval(t *testing.T) {
-	t.Parallel()
-	for _, interval := range []string{"61s", "0s", "-1s"} {
-		t.Run(interval, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{
-				Idle: true, PollInterval: -1,
-				Args: []string{"--poll-interval=" + interval},
-			})
-			code, output := runOperator(t, installed, e.operatorEnv(), e.operatorArgs()...)
-			if code == 0 {
-				t.Errorf("the operator accepts a poll interval of %s", interval)
-			}
-			if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 ||
-				!strings.Contains(output, "--poll-interval") {
-				t.Errorf("the output is\n%s\nwant one line that names --poll-interval", output)
-			}
-		})
-	}
-}
-
-// TestProbeIsOneRequest checks that the operator logs in once while its token is valid.
-func TestProbeIsOneRequest(t *testing.T) {
+func TestLogsInOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
+	e.parts(
+		part{"ProbesWithOneRequest", e.probesWithOneRequest},
+		part{"LogsInOnceForRevokedToken", e.logsInOnceForRevokedToken},
+		part{"KeepsDriverForInvalidCloudsYAML", e.keepsDriverForInvalidCloudsYAML},
+		part{"UsesRotatedCredentials", e.usesRotatedCredentials},
+	)
+}
+
+// probesWithOneRequest checks that the operator logs in once while its token is valid.
+func (e *env) probesWithOneRequest(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(5)
@@ -87,10 +75,8 @@ func TestProbeIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestRevokedTokenCausesOneLogin checks that the operator reports nothing.
-func TestRevokedTokenCausesOneLogin(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// logsInOnceForRevokedToken checks that the operator reports nothing.
+func (e *env) logsInOnceForRevokedToken(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()

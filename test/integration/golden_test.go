@@ -57,7 +57,8 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 	})
 }
 
-// eachGolden compares the workloads of each operator when every hook has changed them.
+// eachGolden compares the workloads of each operator when every hook has changed them, and checks
+// what their pods may do.
 func eachGolden(t *testing.T, o options) {
 	t.Helper()
 	for _, s := range subjects() {
@@ -84,6 +85,7 @@ func eachGolden(t *testing.T, o options) {
 				e.mustBeGolden(name)
 			}
 			e.mustBeRestricted()
+			e.mustHaveOnlyNeededPermissions()
 		})
 	}
 }

@@ -33,6 +33,20 @@ func (s *scope) sub(name string, part func(t *testing.T)) {
 	})
 }
 
+// part is a part of a test that has an environment for several. It leaves the driver available.
+type part struct {
+	name string
+	run  func(t *testing.T)
+}
+
+// parts runs subtests in the environment of the test, in this order. Tests share an environment in
+// this way because a new one takes seconds.
+func (s *scope) parts(all ...part) {
+	for _, p := range all {
+		s.sub(p.name, p.run)
+	}
+}
+
 // afterwards calls restore when the test ends, with a context that is not cancelled by then.
 func (s *scope) afterwards(restore func(context.Context) error) {
 	ctx := context.WithoutCancel(s.ctx())

@@ -119,35 +119,45 @@ func (e *env) createdOn(s *cluster) []string {
 	return created
 }
 
-// TestHyperShiftPutsObjectsOnTheirSide checks all objects of both clusters, and that the operator
-// writes to no others. Prometheus' Role is in the guest cluster.
-func TestHyperShiftPutsObjectsOnTheirSide(t *testing.T) {
+// TestHyperShiftUsesBothClusters checks a new driver, and then changes to its objects.
+func TestHyperShiftUsesBothClusters(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		want := objectsOf(e.subject)
-		for s, objects := range map[*cluster][]string{
-			e.management: want.management,
-			e.guest:      want.guest,
-		} {
-			if diff := cmp.Diff(objects, e.createdOn(s)); diff != "" {
-				t.Errorf("objects in the %s cluster differ (-want +got):\n%s", s.name, diff)
-			}
-			others := notOfResource("events", "clustercsidrivers")
-			for _, r := range e.requests(e.began, onCluster(s), request.isWrite, others) {
-				if object := r.Resource + " " + r.Namespace + "/" + r.Name; !slices.Contains(objects, object) {
-					t.Errorf("the operator wrote to an object of others: %s", r)
-				}
+	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
+		e.parts(
+			part{"PutsObjectsOnTheirSide", e.putsObjectsOnTheirSide},
+			part{"EmitsEventsInGuestCluster", e.emitsEventsInGuestCluster},
+			part{"Settles", func(*testing.T) { e.mustSettle() }},
+			part{"UsesRightClusterAndRBAC", e.usesRightClusterAndRBAC},
+		)
+	})
+}
+
+// putsObjectsOnTheirSide checks all objects of both clusters, and that the operator writes to no
+// others. Prometheus' Role is in the guest cluster.
+func (e *hostedEnv) putsObjectsOnTheirSide(t *testing.T) {
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	want := objectsOf(e.subject)
+	for s, objects := range map[*cluster][]string{
+		e.management: want.management,
+		e.guest:      want.guest,
+	} {
+		if diff := cmp.Diff(objects, e.createdOn(s)); diff != "" {
+			t.Errorf("objects in the %s cluster differ (-want +got):\n%s", s.name, diff)
+		}
+		others := notOfResource("events", "clustercsidrivers")
+		for _, r := range e.requests(e.began, onCluster(s), request.isWrite, others) {
+			if object := r.Resource + " " + r.Namespace + "/" + r.Name; !slices.Contains(objects, object) {
+				t.Errorf("the operator wrote to an object of others: %s", r)
 			}
 		}
-		e.mustPullImages()
-		e.mustSelectController()
-		e.expectNone("the operator read other namespaces of the management cluster",
-			e.requests(e.began, onCluster(e.management), func(r request) bool {
-				return r.Namespace != hostedNamespace
-			}))
-	})
+	}
+	e.mustPullImages()
+	e.mustSelectController()
+	e.expectNone("the operator read other namespaces of the management cluster",
+		e.requests(e.began, onCluster(e.management), func(r request) bool {
+			return r.Namespace != hostedNamespace
+		}))
 }
 
 // mustPullImages checks that the controllers' ServiceAccount has the pull secret of the release
@@ -189,32 +199,24 @@ func (e *env) mustSelectController() {
 	}
 }
 
-// TestHyperShiftEmitsEventsInGuestCluster checks that only events about leader election are in the
-// management cluster.
-func TestHyperShiftEmitsEventsInGuestCluster(t *testing.T) {
-	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		e.must(e.hasEvent("DeploymentCreated"))
-		for _, s := range e.clusters() {
-			written := e.requests(e.began, onCluster(s), ofResource("events"), request.isWrite)
-			if len(written) == 0 {
-				t.Errorf("there are no events in the %s cluster", s.name)
-			}
-			for _, r := range written {
-				lease := strings.HasPrefix(r.Name, e.subject.Component+"-lock.")
-				if r.Namespace != s.namespace || lease != (s == e.management) {
-					t.Errorf("unexpected event: %s", r)
-				}
+// emitsEventsInGuestCluster checks that only events about leader election are in the management
+// cluster.
+func (e *hostedEnv) emitsEventsInGuestCluster(t *testing.T) {
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(e.hasEvent("DeploymentCreated"))
+	for _, s := range e.clusters() {
+		written := e.requests(e.began, onCluster(s), ofResource("events"), request.isWrite)
+		if len(written) == 0 {
+			t.Errorf("there are no events in the %s cluster", s.name)
+		}
+		for _, r := range written {
+			lease := strings.HasPrefix(r.Name, e.subject.Component+"-lock.")
+			if r.Namespace != s.namespace || lease != (s == e.management) {
+				t.Errorf("unexpected event: %s", r)
 			}
 		}
-	})
-}
-
-func TestHyperShiftSettles(t *testing.T) {
-	t.Parallel()
-	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) { e.mustSettle() })
+	}
 }
 
 // hasReplicas returns nil if the Deployment's replicas are as wanted.

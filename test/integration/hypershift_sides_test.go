@@ -34,58 +34,55 @@ func hostedPermissions(s subject) map[string][]string {
 	return verbs
 }
 
-// TestHyperShiftUsesRightClusterAndRBAC checks that neither cluster accepts the credentials of the
-// other, and that no request of the operator is refused: while it starts, when objects change, and
-// after a restart.
-func TestHyperShiftUsesRightClusterAndRBAC(t *testing.T) {
-	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
-		management, err := clientcmd.BuildConfigFromFlags("", e.podDir.Kubeconfig(e.subject.Name))
-		e.must(err)
-		guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig(e.subject.Name))
-		e.must(err)
-		e.mustBeRefused(&rest.Config{
-			Host: guest.Host, BearerToken: management.BearerToken,
-			BearerTokenFile: management.BearerTokenFile,
-			TLSClientConfig: rest.TLSClientConfig{CAData: guest.CAData},
-		})
-		e.mustBeRefused(&rest.Config{Host: management.Host, TLSClientConfig: rest.TLSClientConfig{
-			CAData: management.CAData, CertData: guest.CertData, KeyData: guest.KeyData,
-		}})
-
-		e.awaitAvailable()
-		e.patchControlPlane(`{"labels":{"team":"storage"},` +
-			`"controllerAvailabilityPolicy":"HighlyAvailable"}`)
-		e.patchBesideController(secrets(), e.subject.Credentials[0].Name,
-			`{"stringData":{"another":"key"}}`)
-		for _, object := range objectsOf(e.subject).guest {
-			e.deleteIfRecreated(object)
-		}
-		e.awaitNoWrites()
-		e.restartOperator()
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		all := e.requests(e.began)
-		if len(all) < 200 {
-			t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
-		}
-		verbs := hostedPermissions(e.subject)
-		foreign := ofSubject(e.subject, cinderCredentials, credentialsSecret)
-		for _, r := range all {
-			switch {
-			case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
-				t.Errorf("the API server refused a request: %s", r)
-			case r.Cluster == e.management &&
-				(r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
-				t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
-			case r.Cluster == e.guest &&
-				(r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
-				t.Errorf("the operator sent this request to the wrong cluster: %s", r)
-			case r.Resource == "secrets" && r.Name == foreign:
-				t.Errorf("the operator reads the credentials of another driver: %s", r)
-			}
-		}
+// usesRightClusterAndRBAC checks that neither cluster accepts the credentials of the other, and
+// that no request of the operator is refused: while it starts, when objects change, and after a
+// restart.
+func (e *hostedEnv) usesRightClusterAndRBAC(t *testing.T) {
+	management, err := clientcmd.BuildConfigFromFlags("", e.podDir.Kubeconfig(e.subject.Name))
+	e.must(err)
+	guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig(e.subject.Name))
+	e.must(err)
+	e.mustBeRefused(&rest.Config{
+		Host: guest.Host, BearerToken: management.BearerToken,
+		BearerTokenFile: management.BearerTokenFile,
+		TLSClientConfig: rest.TLSClientConfig{CAData: guest.CAData},
 	})
+	e.mustBeRefused(&rest.Config{Host: management.Host, TLSClientConfig: rest.TLSClientConfig{
+		CAData: management.CAData, CertData: guest.CertData, KeyData: guest.KeyData,
+	}})
+
+	e.awaitAvailable()
+	e.patchControlPlane(`{"labels":{"team":"storage"},` +
+		`"controllerAvailabilityPolicy":"HighlyAvailable"}`)
+	e.patchBesideController(secrets(), e.subject.Credentials[0].Name,
+		`{"stringData":{"another":"key"}}`)
+	for _, object := range objectsOf(e.subject).guest {
+		e.deleteIfRecreated(object)
+	}
+	e.awaitNoWrites()
+	e.restartOperator()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	all := e.requests(e.began)
+	if len(all) < 200 {
+		t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
+	}
+	verbs := hostedPermissions(e.subject)
+	foreign := ofSubject(e.subject, cinderCredentials, credentialsSecret)
+	for _, r := range all {
+		switch {
+		case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
+			t.Errorf("the API server refused a request: %s", r)
+		case r.Cluster == e.management &&
+			(r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
+			t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
+		case r.Cluster == e.guest &&
+			(r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
+			t.Errorf("the operator sent this request to the wrong cluster: %s", r)
+		case r.Resource == "secrets" && r.Name == foreign:
+			t.Errorf("the operator reads the credentials of another driver: %s", r)
+		}
+	}
 }
 
 // managementResources returns resources of the management cluster that the operator must not look

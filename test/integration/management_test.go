@@ -29,10 +29,8 @@ func (e *env) setManagementState(state opv1.ManagementState) {
 	e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.ManagementState = state })
 }
 
-// TestUnmanagedWritesNothing checks that Managed reverts all changes.
-func TestUnmanagedWritesNothing(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// writesNothingWhileUnmanaged checks that Managed reverts all changes.
+func (e *env) writesNothingWhileUnmanaged(_ *testing.T) {
 	e.awaitAvailable()
 	want := e.passwordTranslation()
 	e.setManagementState(opv1.Unmanaged)
@@ -74,10 +72,8 @@ func TestUnmanagedWritesNothing(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestRemovedIsRefused checks that a condition says so and that nothing is deleted.
-func TestRemovedIsRefused(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// refusesRemoved checks that a condition says so and that nothing is deleted.
+func (e *env) refusesRemoved(_ *testing.T) {
 	e.awaitAvailable()
 	since, before := e.awaitNoWrites(), e.workloads()
 	e.setManagementState(opv1.Removed)
@@ -121,9 +117,7 @@ func (e *env) repairedObjects() map[string]repairedObject {
 	}
 }
 
-func TestStaticObjectsAreRepaired(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) repairsStaticObjects(_ *testing.T) {
 	e.awaitAvailable()
 	for kind, o := range e.repairedObjects() {
 		objects := resource(o.group, o.resource)
@@ -194,9 +188,19 @@ func (e *env) hasDisruptionBudget() error {
 	return nil
 }
 
-func TestRBACPrecedesWorkloads(t *testing.T) {
+func TestObjectsAreMaintained(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
+	e.parts(
+		part{"CreatesRBACBeforeWorkloads", e.createsRBACBeforeWorkloads},
+		part{"RecreatesOptionalObjects", e.recreatesOptionalObjects},
+		part{"RepairsStaticObjects", e.repairsStaticObjects},
+		part{"RefusesRemoved", e.refusesRemoved},
+		part{"WritesNothingWhileUnmanaged", e.writesNothingWhileUnmanaged},
+	)
+}
+
+func (e *env) createsRBACBeforeWorkloads(t *testing.T) {
 	e.awaitAvailable()
 	created := func(resources ...string) []request {
 		return e.requests(e.began, ofVerb("create"), successful, func(r request) bool {
@@ -218,11 +222,18 @@ func TestRBACPrecedesWorkloads(t *testing.T) {
 	}
 }
 
-// TestCSIDriverHasOneWriter checks that the CSIDriver is created with the policy of
-// CSI_FSGROUP_POLICY and not written again.
-func TestCSIDriverHasOneWriter(t *testing.T) {
+func TestCSIDriverIsMaintained(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
+	e.parts(
+		part{"WritesCSIDriverOnce", e.writesCSIDriverOnce},
+		part{"RepairsCSIDriver", e.repairsCSIDriver},
+	)
+}
+
+// writesCSIDriverOnce checks that the CSIDriver is created with the policy of CSI_FSGROUP_POLICY
+// and not written again.
+func (e *env) writesCSIDriverOnce(t *testing.T) {
 	e.awaitAvailable()
 	created, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
@@ -249,9 +260,7 @@ func hasPolicy(driver *storagev1.CSIDriver) error {
 	return nil
 }
 
-func TestCSIDriverIsRepaired(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
+func (e *env) repairsCSIDriver(_ *testing.T) {
 	e.awaitAvailable()
 	csiDrivers := resource("storage.k8s.io", "csidrivers")
 	for name, change := range map[string]func(){

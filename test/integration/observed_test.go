@@ -55,11 +55,9 @@ func hasVariables(c corev1.Container, want map[string]string) error {
 	return nil
 }
 
-// TestDriversGetProxyOfCluster checks that only containers that may connect to the cloud get the
-// variables, each once, and that the operator removes them.
-func TestDriversGetProxyOfCluster(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// followsProxy checks that only containers that may connect to the cloud get the variables, each
+// once, and that the operator removes them.
+func (e *env) followsProxy(_ *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasProxy(map[string]string{}))
 
@@ -136,11 +134,9 @@ func (e *env) hasCompleteArguments() error {
 	})
 }
 
-// TestMetricsFollowTLSProfile checks that settings that a profile omits become defaults, never
-// empty arguments or placeholders.
-func TestMetricsFollowTLSProfile(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// followsTLSProfile checks that settings that a profile omits become defaults, never empty
+// arguments or placeholders.
+func (e *env) followsTLSProfile(_ *testing.T) {
 	e.awaitAvailable()
 	e.must(e.hasTLSSettings("VersionTLS12", ""))
 	for _, profile := range []struct{ name, text, version, ciphers string }{
@@ -178,11 +174,18 @@ func TestMetricsFollowTLSProfile(t *testing.T) {
 	e.eventually(soon, e.notDegraded)
 }
 
-// TestContainersFollowLogLevel checks every container with a verbosity. TraceAll has the effect of
-// Trace.
-func TestContainersFollowLogLevel(t *testing.T) {
+func TestContainersFollowConfigOfCluster(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
+	e.parts(
+		part{"FollowsLogLevel", e.followsLogLevel},
+		part{"FollowsProxy", e.followsProxy},
+		part{"FollowsTLSProfile", e.followsTLSProfile},
+	)
+}
+
+// followsLogLevel checks every container with a verbosity. TraceAll has the effect of Trace.
+func (e *env) followsLogLevel(_ *testing.T) {
 	e.awaitAvailable()
 	for level, want := range map[opv1.LogLevel]string{
 		opv1.Debug: "4", opv1.Trace: "6",

@@ -124,9 +124,7 @@ func TestOptionalObjectsFollowCRD(t *testing.T) {
 	}
 }
 
-func TestOptionalObjectIsRecreated(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) recreatesOptionalObjects(t *testing.T) {
 	e.awaitAvailable()
 	for name, o := range optionals() {
 		e.sub(name, func(t *testing.T) {

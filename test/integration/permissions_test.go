@@ -22,8 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // controllerAccount is the ServiceAccount of Manila's controllers.
@@ -215,35 +213,26 @@ func (a account) may(e *env, want bool, namespace string, rule rbacv1.PolicyRule
 	return nil
 }
 
-// TestControllersHaveOnlyNeededPermissions compares the ServiceAccounts of the controllers and of
-// the nodes with the tables above. In a hosted control plane the sidecars use the kubeconfig of the
-// guest cluster, so their ServiceAccount has no permission.
-func TestControllersHaveOnlyNeededPermissions(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		for _, s := range subjects() {
-			t.Run(string(f)+" "+s.Program, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, options{Flavour: f, Subject: s})
-				e.awaitAvailable()
-				namespace := e.subject.OperandNamespace
-				node := account{e.guest, namespace, ofSubject(s, nodeAccount, cinderNode+"-sa")}
-				scc := allow("security.openshift.io", "securitycontextconstraints", "use", "privileged")
-				e.eventually(soon, func() error {
-					return node.hasPermissions(e, namespace, flat(map[string][]rbacv1.PolicyRule{"": {scc}}))
-				})
-				controller := account{
-					e.management, e.subject.controllerNamespace,
-					ofSubject(s, controllerAccount, cinderController+"-sa"),
-				}
-				if e.management != e.guest {
-					e.must(controller.hasPermissions(e, controller.namespace, nil))
-					return
-				}
-				e.mustHaveNeededPermissions(controller)
-			})
-		}
+// mustHaveOnlyNeededPermissions compares the ServiceAccounts of the controllers and of the nodes
+// with the tables above. In a hosted control plane the sidecars use the kubeconfig of the guest
+// cluster, so their ServiceAccount has no permission.
+func (e *env) mustHaveOnlyNeededPermissions() {
+	e.t.Helper()
+	namespace := e.subject.OperandNamespace
+	node := account{e.guest, namespace, ofSubject(e.subject, nodeAccount, cinderNode+"-sa")}
+	scc := allow("security.openshift.io", "securitycontextconstraints", "use", "privileged")
+	e.eventually(soon, func() error {
+		return node.hasPermissions(e, namespace, flat(map[string][]rbacv1.PolicyRule{"": {scc}}))
+	})
+	controller := account{
+		e.management, e.subject.controllerNamespace,
+		ofSubject(e.subject, controllerAccount, cinderController+"-sa"),
 	}
+	if e.isHosted() {
+		e.must(controller.hasPermissions(e, controller.namespace, nil))
+		return
+	}
+	e.mustHaveNeededPermissions(controller)
 }
 
 func (e *env) mustHaveNeededPermissions(controller account) {

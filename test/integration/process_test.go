@@ -21,25 +21,39 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestMissingImagesEndOperator checks that one line names all missing variables.
-func TestMissingImagesEndOperator(t *testing.T) {
+// TestInvalidSettingsEndOperator checks that one line names every invalid setting.
+func TestInvalidSettingsEndOperator(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{Idle: true})
-	missing := []string{"DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"}
-	environment := slices.DeleteFunc(e.operatorEnv(), func(variable string) bool {
+	e := newEnv(t, options{Idle: true, PollInterval: -1})
+	images := []string{"DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"}
+	withoutImages := slices.DeleteFunc(e.operatorEnv(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return slices.Contains(missing, name)
+		return slices.Contains(images, name)
 	})
-	code, output := runOperator(t, installed, environment, e.operatorArgs()...)
+	e.sub("missing images", func(*testing.T) {
+		e.mustEndWithLine(withoutImages, nil,
+			" DRIVER_IMAGE is missing", " NFS_DRIVER_IMAGE is missing", " KUBE_RBAC_PROXY_IMAGE is missing")
+	})
+	for _, interval := range []string{"61s", "0s", "-1s"} {
+		e.sub("poll interval "+interval, func(*testing.T) {
+			e.mustEndWithLine(e.operatorEnv(), []string{"--poll-interval=" + interval}, "--poll-interval")
+		})
+	}
+}
+
+// mustEndWithLine checks that the operator fails and writes one line that contains all texts.
+func (e *env) mustEndWithLine(environment, moreArgs []string, texts ...string) {
+	e.t.Helper()
+	code, output := runOperator(e.t, installed, environment, append(e.operatorArgs(), moreArgs...)...)
 	if code == 0 {
-		t.Error("the operator ended with code 0")
+		e.t.Error("the operator ended with code 0")
 	}
 	if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 1 {
-		t.Errorf("the operator wrote %d lines, want one:\n%s", len(lines), output)
+		e.t.Errorf("the operator wrote %d lines, want one:\n%s", len(lines), output)
 	}
-	for _, name := range missing {
-		if !strings.Contains(output, " "+name+" is missing") {
-			t.Errorf("the operator did not say that %s is missing:\n%s", name, output)
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			e.t.Errorf("the output does not contain %q:\n%s", text, output)
 		}
 	}
 }
@@ -70,10 +84,8 @@ func (e *env) isNotLed() error {
 	return err
 }
 
-// TestOperatorReleasesLeaseAtEnd checks that the next operator becomes the leader without waiting.
-func TestOperatorReleasesLeaseAtEnd(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// releasesLeaseAtEnd checks that the next operator becomes the leader without waiting.
+func (e *env) releasesLeaseAtEnd(t *testing.T) {
 	e.awaitAvailable()
 	e.must(e.isLed())
 	first, err := e.leaseHolder()
@@ -89,10 +101,8 @@ func TestOperatorReleasesLeaseAtEnd(t *testing.T) {
 	}
 }
 
-// TestChangedConfigEndsOperator checks that the next process uses the new TLS settings.
-func TestChangedConfigEndsOperator(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// endsForChangedConfig checks that the next process uses the new TLS settings.
+func (e *env) endsForChangedConfig(_ *testing.T) {
 	e.awaitAvailable()
 	e.setConfig("  minTLSVersion: VersionTLS13\n")
 	e.awaitEnd(installed)
@@ -226,14 +236,22 @@ func documentedCommand(t *testing.T) (driver, patch string) {
 	return command[1], command[2]
 }
 
-// TestDocumentedCommandRemovesConditions checks that the operator writes its conditions again.
-func TestDocumentedCommandRemovesConditions(t *testing.T) {
+func TestOperatorRunsAndEnds(t *testing.T) {
 	t.Parallel()
+	e := newEnv(t, options{})
+	e.parts(
+		part{"WritesConditionsAfterDocumentedCommand", e.writesConditionsAfterDocumentedCommand},
+		part{"ReleasesLeaseAtEnd", e.releasesLeaseAtEnd},
+		part{"EndsForChangedConfig", e.endsForChangedConfig},
+	)
+}
+
+// writesConditionsAfterDocumentedCommand checks that the operator writes its conditions again.
+func (e *env) writesConditionsAfterDocumentedCommand(t *testing.T) {
 	driver, patch := documentedCommand(t)
 	if driver != driverName {
 		t.Fatalf("the documented command is for %s", driver)
 	}
-	e := newEnv(t, options{})
 	e.awaitAvailable()
 	const foreign = "OfAnotherOperatorDegraded"
 	e.addTrueConditions("Left", "of another operator", foreign)

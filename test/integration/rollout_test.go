@@ -168,10 +168,8 @@ func (e *env) hasNewPods(names []string) error {
 	return nil
 }
 
-// TestChangedInputRollsOutOnce checks that only the workloads that read the input roll out.
-func TestChangedInputRollsOutOnce(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// rollsOutOncePerInput checks that only the workloads that read the input roll out.
+func (e *env) rollsOutOncePerInput(_ *testing.T) {
 	e.eachInput(inputs(), func(in input) { e.mustRollOut(in, "another content") })
 }
 
@@ -232,9 +230,18 @@ func TestMissingInputsAreOptional(t *testing.T) {
 	}
 }
 
-func TestUnrelatedObjectsDoNotRollOut(t *testing.T) {
+func TestChangedInputRollsOutOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
+	e.parts(
+		part{"IgnoresUnrelatedObjects", e.ignoresUnrelatedObjects},
+		part{"MountsTrustedCA", e.mountsTrustedCA},
+		part{"ExplainsRollout", e.explainsRollout},
+		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
+	)
+}
+
+func (e *env) ignoresUnrelatedObjects(_ *testing.T) {
 	e.awaitAvailable()
 	since := e.awaitNoWrites()
 	before := e.workloads()
@@ -249,11 +256,9 @@ func TestUnrelatedObjectsDoNotRollOut(t *testing.T) {
 	e.expectNone("the operator wrote", e.writes(since))
 }
 
-// TestMountsTrustedCA checks that csi-driver mounts the bundle as soon as the ConfigMap has
-// content, and not before.
-func TestMountsTrustedCA(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// mountsTrustedCA checks that csi-driver mounts the bundle as soon as the ConfigMap has content,
+// and not before.
+func (e *env) mountsTrustedCA(t *testing.T) {
 	e.awaitAvailable()
 	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
 		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})

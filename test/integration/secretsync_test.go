@@ -50,20 +50,28 @@ func (e *env) passwordTranslation() map[string]string {
 	}
 }
 
-func TestTranslatesPassword(t *testing.T) {
+func TestCredentialsAreTranslated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
+	e.parts(
+		part{"TranslatesPassword", e.translatesPassword},
+		part{"RepairsTranslation", e.repairsTranslation},
+		part{"KeepsTranslationOfInvalidCloudsYAML", e.keepsTranslationOfInvalidCloudsYAML},
+		part{"TranslatesRotatedCredentials", e.translatesRotatedCredentials},
+		part{"TranslatesApplicationCredential", e.translatesApplicationCredential},
+	)
+}
+
+func (e *env) translatesPassword(_ *testing.T) {
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.eventually(soon, func() error {
 		return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "")
 	})
 }
 
-// TestTranslatesApplicationCredential checks that a change from password leaves none of the old
-// keys, which the driver does not accept together with the new ones.
-func TestTranslatesApplicationCredential(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// translatesApplicationCredential checks that a change from password leaves none of the old keys,
+// which the driver does not accept together with the new ones.
+func (e *env) translatesApplicationCredential(_ *testing.T) {
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	info := e.cloud.Info()
 	c := e.cloud.Credentials()
@@ -77,9 +85,7 @@ func TestTranslatesApplicationCredential(t *testing.T) {
 	})
 }
 
-func TestTranslationIsRepaired(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) repairsTranslation(_ *testing.T) {
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
 	for name, change := range map[string]func(){
@@ -103,9 +109,7 @@ func TestTranslationIsRepaired(t *testing.T) {
 	}
 }
 
-func TestRotatedCredentialsAreTranslated(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) translatesRotatedCredentials(_ *testing.T) {
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.cloud.RotateCredentials(simulator.Rotation{Password: "leaked-rotated-password-77aa"})
 	e.secrets = append(e.secrets, "leaked-rotated-password-77aa")
@@ -114,12 +118,10 @@ func TestRotatedCredentialsAreTranslated(t *testing.T) {
 	e.within(translationPromptly, func() error { return e.hasTranslation(want) })
 }
 
-// TestInvalidCloudsYAMLKeepsTranslation checks that a condition names Secret and key, and that a
+// keepsTranslationOfInvalidCloudsYAML checks that a condition names Secret and key, and that a
 // fixed file is translated.
-func TestInvalidCloudsYAMLKeepsTranslation(t *testing.T) {
-	t.Parallel()
+func (e *env) keepsTranslationOfInvalidCloudsYAML(t *testing.T) {
 	const malformed = "leaked-in-malformed-33ef"
-	e := newEnv(t, options{})
 	e.secrets = append(e.secrets, malformed)
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
@@ -169,11 +171,15 @@ func TestReportsMissingCredentialsSecret(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestTranslatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
-// clouds.yaml, which belongs to the installer's host, is ignored.
-func TestTranslatesCA(t *testing.T) {
+func TestCAIsTranslatedAndCopied(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
+	e.parts(part{"CopiesCA", e.copiesCA}, part{"TranslatesCA", e.translatesCA})
+}
+
+// translatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
+// clouds.yaml, which belongs to the installer's host, is ignored.
+func (e *env) translatesCA(t *testing.T) {
 	aCA, anotherCA := string(e.ca), string(e.ca)+"# another\n"
 	plain := e.passwordTranslation()
 	withCA := func(ca string) map[string]string {
@@ -219,11 +225,9 @@ func (e *env) hasCopiedCA(ca string) error {
 	return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: ca})
 }
 
-// TestCopiesCA checks that the copy follows the installer's ConfigMap, and that controllers and
-// nodes mount it where the driver expects it.
-func TestCopiesCA(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
+// copiesCA checks that the copy follows the installer's ConfigMap, and that controllers and nodes
+// mount it where the driver expects it.
+func (e *env) copiesCA(t *testing.T) {
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasCopiedCA(string(e.ca)) })
 	for _, name := range []string{controllerName, nodeName} {

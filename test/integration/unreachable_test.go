@@ -191,11 +191,19 @@ func (e *env) mustStopPromptly() {
 	}
 }
 
-// TestOutageKeepsDriver checks that a neutral condition, an event and a metric report an outage of
-// a running driver, and that the operator writes no object of the driver.
 func TestOutageKeepsDriver(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
+	e.parts(
+		part{"KeepsDriverDuringOutages", e.keepsDriverDuringOutages},
+		part{"WritesOutageOnce", e.writesOutageOnce},
+		part{"ReconcilesAfterRestartDuringOutage", e.reconcilesAfterRestartDuringOutage},
+	)
+}
+
+// keepsDriverDuringOutages checks that a neutral condition, an event and a metric report an outage
+// of a running driver, and that the operator writes no object of the driver.
+func (e *env) keepsDriverDuringOutages(_ *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
@@ -223,13 +231,11 @@ func (e *env) isMetric(name string, want float64) error {
 	return err
 }
 
-func TestOutageIsOneWrite(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) writesOutageOnce(t *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
-	e.fault(statusFault("", http.StatusBadGateway))
+	end := e.fault(statusFault("", http.StatusBadGateway))
 	e.eventually(soon, func() error {
 		return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason)
 	})
@@ -239,11 +245,11 @@ func TestOutageIsOneWrite(t *testing.T) {
 			list(writes))
 	}
 	e.expectNoWritesDuring(5)
+	end()
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
-func TestRestartDuringOutageKeepsReconciling(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+func (e *env) reconcilesAfterRestartDuringOutage(_ *testing.T) {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.stopOperator()
