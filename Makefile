@@ -101,6 +101,11 @@ verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBO
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short $(TESTFLAGS) \
 		./test/supplychain
 
+.PHONY: test-dockerfiles
+test-dockerfiles: ## Build the Dockerfiles with buildah, and run the images (root, 5 minutes)
+	go test -tags integration,buildah -count 1 -timeout 60m -v -run Dockerfiles $(TESTFLAGS) \
+		./test/supplychain
+
 .PHONY: verify-reproducible
 verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
 	go test -tags integration -count 1 -timeout 60m -v -run Reproducible ./test/supplychain
@@ -139,6 +144,10 @@ image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
 images: ## Build the images of all operators into bin/images, and push them to PUSH
 	go run ./hack/images --output=bin/images $(if $(PUSH),--push='$(PUSH)') \
 		$(if $(VERSION),--version='$(VERSION)') $(if $(PLATFORMS),--platforms='$(PLATFORMS)')
+
+.PHONY: node-images
+node-images: ## Build the images of all pods of a real node into bin/node/images
+	go run ./test/node/images/cmd/node-images
 
 .PHONY: clean
 clean: ## Remove all that make built; stop `make run` before

@@ -1,0 +1,200 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/openstack-csi/csi-operator/hack/images/image"
+)
+
+// builder builds images below a folder.
+type builder struct {
+	root     string // of the repository
+	folder   string // for the programs and everything else that images are made of
+	progress io.Writer
+}
+
+// Build builds the images that List lists for the platform of this machine. It skips an image if
+// its parts are those of the last build, and writes a line for each step that takes longer.
+func Build(ctx context.Context, root string, progress io.Writer) error {
+	all, err := recipesIn(root)
+	if err != nil {
+		return err
+	}
+	b := builder{root, filepath.Join(root, filepath.Dir(Folder), "parts"), progress}
+	if err := b.buildOperators(ctx); err != nil {
+		return err
+	}
+	for i, r := range all {
+		if err := b.build(ctx, r, fmt.Sprintf("%d of %d", i+1, len(all))); err != nil {
+			return fmt.Errorf("building the image %s: %w", r.image, err)
+		}
+	}
+	return nil
+}
+
+// build builds one image, if it is missing or outdated.
+func (b builder) build(ctx context.Context, r recipe, position string) error {
+	parts, err := b.parts(ctx, r)
+	if err != nil {
+		return err
+	}
+	return b.write(r, parts, position)
+}
+
+// write writes the tar file of an image, unless it exists and was made of the same parts.
+func (b builder) write(r recipe, parts []string, position string) error {
+	file := filepath.Join(b.root, Folder, r.name+".tar")
+	current, key, err := isCurrent(file, r, parts)
+	if err != nil || current {
+		return err
+	}
+	fmt.Fprintf(b.progress, "Building the image %s (%s)\n", r.image, position)
+	img, err := b.image(r, parts)
+	if err != nil {
+		return err
+	}
+	if err := writeTar(file, r.image, img); err != nil {
+		return err
+	}
+	return os.WriteFile(keyOf(file), []byte(key), 0o644)
+}
+
+// parts returns the files on this machine that an image is made of, and builds them if necessary:
+// the tar file of its base, if it has one, and then its program. For an operator it returns the
+// index of its OCI layout.
+func (b builder) parts(ctx context.Context, r recipe) ([]string, error) {
+	var parts []string
+	if r.base != scratch {
+		part, err := b.debian(ctx, r.base)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	switch {
+	case r.module != "":
+		program, err := b.compile(ctx, filepath.Join(b.root, "test/node/images/programs"), r.module)
+		return append(parts, program), err
+	case r.standin != "":
+		program, err := b.compile(ctx, b.root, "./test/node/standin/"+r.standin)
+		return append(parts, program), err
+	case r.base == scratch:
+		return []string{filepath.Join(b.layout(r), "index.json")}, nil
+	}
+	return parts, nil
+}
+
+// image returns an image made of parts.
+func (b builder) image(r recipe, parts []string) (v1.Image, error) {
+	if r.path == "" && r.base == scratch {
+		return onlyImage(b.layout(r))
+	}
+	var layers []v1.Layer
+	config := v1.Config{
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+	}
+	if r.base != scratch {
+		layer, err := image.TarLayer(parts[0])
+		if err != nil {
+			return nil, err
+		}
+		layers, config.Cmd = append(layers, layer), []string{"/bin/sh"}
+	}
+	if r.path != "" {
+		files := []image.File{{Path: r.path, Mode: 0o755, Source: parts[len(parts)-1]}}
+		layer, err := image.Layer(files, time.Unix(0, 0))
+		if err != nil {
+			return nil, err
+		}
+		layers, config.Cmd = append(layers, layer), nil
+		if r.command {
+			config.Cmd = []string{r.path}
+		} else {
+			config.Entrypoint = []string{r.path}
+		}
+	}
+	platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	return image.New(platform, config, time.Unix(0, 0), layers...)
+}
+
+// buildOperators builds OCI layouts of all operators, as `make images` does.
+func (b builder) buildOperators(ctx context.Context) error {
+	fmt.Fprintln(b.progress, "Building the images of the operators")
+	return b.run(ctx, b.root, "go", "run", "./hack/images", "--output="+b.folder,
+		"--platforms=linux/"+runtime.GOARCH)
+}
+
+// layout returns the folder with the OCI layout of an operator.
+func (b builder) layout(r recipe) string {
+	return filepath.Join(b.folder, r.name)
+}
+
+// compile builds a program in a module. Go compiles only what changed.
+func (b builder) compile(ctx context.Context, module, program string) (string, error) {
+	file := filepath.Join(b.folder, "programs", path.Base(program))
+	if _, err := os.Stat(file); err != nil {
+		fmt.Fprintf(b.progress, "Building %s (some minutes the first time)\n", path.Base(program))
+	}
+	return file, b.run(ctx, module, "go", "build", "-ldflags=-s -w", "-o="+file, program)
+}
+
+// run runs a program with the flags of the Makefile for Go.
+func (b builder) run(ctx context.Context, folder, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = folder
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=off",
+		"GOFLAGS=-mod=readonly -trimpath -buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return nil
+}
+
+// onlyImage returns the image for the only platform in an OCI layout.
+func onlyImage(folder string) (v1.Image, error) {
+	index, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	if index, err = index.ImageIndex(manifest.Manifests[0].Digest); err != nil {
+		return nil, err
+	}
+	if manifest, err = index.IndexManifest(); err != nil {
+		return nil, err
+	}
+	return index.Image(manifest.Manifests[0].Digest)
+}
+
+// writeTar writes an image to a tar file. The file is complete or does not change.
+func writeTar(file, image string, img v1.Image) error {
+	tag, err := name.NewTag(image)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	unfinished := file + ".new"
+	if err := tarball.WriteToFile(unfinished, tag, img); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, file)
+}

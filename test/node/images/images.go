@@ -1,0 +1,121 @@
+// Package images builds the images of everything that runs in the pods of a real node, from this
+// repository, Go modules and Debian packages, and lists them. Its callers are the command
+// node-images and the node.
+package images
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Folder contains the images, below the root of the repository.
+const Folder = "bin/node/images"
+
+// Image is an image in a tar file that `ctr images import` reads.
+type Image struct {
+	// Name is the name with registry and tag, as pods use it.
+	Name string
+	// File is the path of the tar file.
+	File string
+}
+
+// List returns the images that the operators and their operands use, and those that a node and
+// tests need, in the order of their names. The manifests in the folder root define the names of the
+// first. Build writes the files.
+func List(root string) ([]Image, error) {
+	all, err := recipesIn(root)
+	if err != nil {
+		return nil, err
+	}
+	var images []Image
+	for _, r := range all {
+		images = append(images, Image{r.image, filepath.Join(root, Folder, r.name+".tar")})
+	}
+	return images, nil
+}
+
+// recipesIn returns the recipes of all images, each with the full name of its image.
+func recipesIn(root string) ([]recipe, error) {
+	names, err := namesInManifests(root)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]recipe{}
+	for _, r := range recipes() {
+		byName[r.name] = r
+	}
+	var all []recipe
+	for _, image := range names {
+		r, ok := byName[baseName(image)]
+		if !ok {
+			return nil, fmt.Errorf("a manifest uses the image %s: add a recipe for it", image)
+		}
+		r.image = image
+		all = append(all, r)
+	}
+	for _, r := range recipes() {
+		if r.image != "" {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b recipe) int { return strings.Compare(a.image, b.image) })
+	return all, nil
+}
+
+// namesInManifests returns the full names of the images in the Deployments of all operators: their
+// own, and those in the variables that end in _IMAGE.
+func namesInManifests(root string) ([]string, error) {
+	files, err := filepath.Glob(
+		filepath.Join(root, "assets/drivers/*/generated/standalone/operator/deployment.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s contains no manifests of operators", root)
+	}
+	var names []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var deployment appsv1.Deployment
+		if err := yaml.Unmarshal(content, &deployment); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			names = append(names, fullName(container.Image))
+			for _, variable := range container.Env {
+				if strings.HasSuffix(variable.Name, "_IMAGE") {
+					names = append(names, fullName(variable.Value))
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// fullName returns the name under which kubelet looks for an image.
+func fullName(image string) string {
+	if !strings.Contains(image, "/") {
+		image = "docker.io/library/" + image
+	}
+	if !strings.Contains(path.Base(image), ":") {
+		image += ":latest"
+	}
+	return image
+}
+
+// baseName returns the last part of the name of an image, without the tag.
+func baseName(image string) string {
+	name, _, _ := strings.Cut(path.Base(image), ":")
+	return name
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"strconv"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+
+	"github.com/openstack-csi/csi-operator/test/node/standin"
+)
+
+const (
+	// exports contains the folders of the shares. A node binds the folder of the simulated Manila
+	// there, below the folder of the socket, because the pod has no other folder of the node.
+	exports = "/plugin/exports"
+	// nfsPort is the port at which a server says who has access to a share.
+	nfsPort = "2049"
+)
+
+// nfsPlugin serves the identity and the node service of CSI.
+type nfsPlugin struct {
+	endpoint, nodeID, mountPermissions string
+}
+
+func (p *nfsPlugin) AddFlags(flags *flag.FlagSet) {
+	flags.StringVar(&p.endpoint, "endpoint", "unix://tmp/csi.sock", "Socket of the driver.")
+	flags.StringVar(&p.nodeID, "nodeid", "", "Name of the node.")
+	flags.StringVar(&p.mountPermissions, "mount-permissions", "0",
+		"Permissions of the root folder of a mounted share, in octal; 0 leaves them unchanged.")
+}
+
+func (p *nfsPlugin) Run(ctx context.Context) error {
+	permissions, err := strconv.ParseUint(p.mountPermissions, 8, 32)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, identity{})
+	csi.RegisterNodeServer(server, &node{
+		id: p.nodeID, permissions: permissions, exports: exports, port: nfsPort,
+		client: http.DefaultClient, mounts: kernel{},
+	})
+	return standin.Serve(ctx, server, standin.Socket(p.endpoint))
+}
+
+// identity is the identity service.
+type identity struct {
+	csi.UnimplementedIdentityServer
+}
+
+func (identity) GetPluginInfo(
+	context.Context, *csi.GetPluginInfoRequest,
+) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: "nfs.csi.k8s.io", VendorVersion: "stand-in"}, nil
+}
+
+func (identity) GetPluginCapabilities(
+	context.Context, *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
+	return &csi.GetPluginCapabilitiesResponse{}, nil
+}
+
+func (identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{}, nil
+}

@@ -1,0 +1,254 @@
+//go:build integration && buildah
+
+package supplychain
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
+)
+
+// TestDockerfilesBuildImagesThatRun builds the image of each Dockerfile with buildah, on base images
+// that it makes itself: Debian with Go, and an empty one. Each image contains the program of `make
+// images`, and runs as the user of the Dockerfile with a read-only file system.
+func TestDockerfilesBuildImagesThatRun(t *testing.T) {
+	t.Parallel()
+	requireTools(t)
+	b := newBuildah(t)
+	b.makeBuilder(t)
+	layouts := buildImages(t, newPlace(t))
+	for file, d := range readDockerfiles(t) {
+		folder := b.build(t, file, d)
+		program := filepath.Join(folder, d.Entrypoint[0])
+		built, err := os.ReadFile(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fileOf(t, readImage(t, filepath.Join(layouts, d.Labels["name"])), d.Entrypoint[0])
+		if sha256.Sum256(built) != sha256.Sum256(want) {
+			t.Errorf("%s and `make images` build different programs", file)
+		}
+		testHealth(t, folder, d)
+	}
+}
+
+// requireTools fails with what is missing on this machine.
+func requireTools(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("the test needs root: it creates file systems with their owners")
+	}
+	for _, tool := range []string{"buildah", "mmdebstrap", "unshare"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Fatalf("%s is missing: run `apt-get install buildah mmdebstrap util-linux`", tool)
+		}
+	}
+}
+
+// buildah runs buildah with a storage of its own, which is deleted when the test ends.
+type buildah struct{ folder string }
+
+func newBuildah(t *testing.T) buildah {
+	t.Helper()
+	return buildah{t.TempDir()}
+}
+
+// run returns the output of a command of buildah.
+func (b buildah) run(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "buildah", append([]string{
+		"--root=" + filepath.Join(b.folder, "storage"), "--runroot=" + filepath.Join(b.folder, "run"),
+	}, args...)...)
+	cmd.Env = append(cmd.Environ(), "STORAGE_DRIVER=vfs", "BUILDAH_ISOLATION=chroot")
+	cmd.Dir = repository
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	start := time.Now()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", cmd, err, out, stderr.String())
+	}
+	t.Logf("buildah %s took %v", args[0], time.Since(start).Round(time.Second))
+	return strings.TrimSpace(string(out))
+}
+
+// builderImage is the name of the image in which the Dockerfiles build the programs.
+const builderImage = "localhost/golang"
+
+// makeBuilder makes an image with Debian and the Go toolchain of this machine.
+func (b buildah) makeBuilder(t *testing.T) {
+	t.Helper()
+	debian := filepath.Join(b.folder, "debian.tar")
+	cmd := exec.CommandContext(t.Context(), "mmdebstrap", "--variant=essential",
+		"--include=ca-certificates", "bookworm", debian)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	container := b.run(t, "from", "scratch")
+	b.run(t, "add", "--quiet", container, debian, "/")
+	b.run(t, "add", "--quiet", container, goEnv(t, "GOROOT"), "/usr/local/go")
+	b.run(t, "config", "--env=PATH=/usr/local/go/bin:/usr/bin:/bin:/usr/sbin:/sbin", container)
+	b.run(t, "commit", "--quiet", "--rm", container, builderImage)
+}
+
+// build builds the image of a Dockerfile and returns the folder with its content. The build uses
+// the caches of Go on this machine.
+func (b buildah) build(t *testing.T, file string, d dockerfile.Dockerfile) string {
+	t.Helper()
+	image := "localhost/" + d.Labels["name"]
+	b.run(t, "build", "--quiet", "--pull-never", "--file="+file, "--tag="+image,
+		"--build-arg=BUILDER="+builderImage, "--build-arg=BASE=scratch",
+		"--volume="+goEnv(t, "GOMODCACHE")+":/root/go/pkg/mod",
+		"--volume="+goEnv(t, "GOCACHE")+":/root/.cache/go-build", ".")
+	const format = "{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}"
+	got := b.run(t, "inspect", "--type=image", "--format="+format, image)
+	want := fmt.Sprintf("%s [%s]", d.User, d.Entrypoint[0])
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("user and entrypoint of %s (-want +got):\n%s", file, diff)
+	}
+	return b.run(t, "mount", b.run(t, "from", "--pull-never", image))
+}
+
+// fileOf returns a file of an image.
+func fileOf(t *testing.T, img v1.Image, path string) []byte {
+	t.Helper()
+	content := mutate.Extract(img)
+	defer content.Close()
+	reader := tar.NewReader(content)
+	for {
+		header, err := reader.Next()
+		if err != nil {
+			t.Fatalf("searching %s: %v", path, err)
+		}
+		if "/"+header.Name == path {
+			file, err := io.ReadAll(reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return file
+		}
+	}
+}
+
+// testHealth runs the program of an image as the user of the Dockerfile, with the folder as
+// read-only file system, until /healthz answers.
+func testHealth(t *testing.T, folder string, d dockerfile.Dockerfile) {
+	t.Helper()
+	const kubeconfig = `{apiVersion: v1, kind: Config, current-context: none,
+contexts: [{name: none, context: {cluster: none, user: none}}], users: [{name: none}],
+clusters: [{name: none, cluster: {server: 'https://127.0.0.1:1'}}]}`
+	if err := os.WriteFile(filepath.Join(folder, "kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(folder, "kubeconfig"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	// The namespaces end, and with them the program and the mount, when unshare ends.
+	const script = `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift &&
+exec chroot --userspec="$USERSPEC" "$FOLDER" "$@"`
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
+		"sh", "-c", script, "sh", folder, d.Entrypoint[0], "start", "--kubeconfig=/kubeconfig",
+		"--namespace=openshift-cluster-csi-drivers", "--listen="+address)
+	cmd.Env = append(variablesOf(t, d), "PATH="+os.Getenv("PATH"), "FOLDER="+folder,
+		"USERSPEC="+d.User+":0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if err := awaitHealth(t.Context(), address, ended); err != nil {
+		t.Errorf("%s: %v\n%s", d.Entrypoint[0], err, output.String())
+		return
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
+// awaitHealth waits until /healthz answers, at most two minutes and until the program ends.
+func awaitHealth(ctx context.Context, address string, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the operator makes the certificate
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/healthz",
+		http.NoBody)
+	if err != nil {
+		return err
+	}
+	for ticker := time.NewTicker(100 * time.Millisecond); ; {
+		response, err := client.Do(request)
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("/healthz returned HTTP %d", response.StatusCode)
+		}
+		select {
+		case end := <-ended:
+			return errors.Join(errors.New("the program ended"), end)
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
+}
+
+// variablesOf returns the variables of the Deployment of an operator that have a value.
+func variablesOf(t *testing.T, d dockerfile.Dockerfile) []string {
+	t.Helper()
+	driver := strings.TrimSuffix(filepath.Base(d.Package), "-operator")
+	content := readFile(t, filepath.Join("assets/drivers", driver,
+		"generated/standalone/operator/deployment.yaml"))
+	var deployment appsv1.Deployment
+	if err := yaml.Unmarshal([]byte(content), &deployment); err != nil {
+		t.Fatal(err)
+	}
+	var variables []string
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if variable.ValueFrom == nil {
+			variables = append(variables, variable.Name+"="+variable.Value)
+		}
+	}
+	return variables
+}
+
+// freeAddress returns an address of this machine that no process listens to.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
