@@ -5,6 +5,9 @@
 # Tests read the variable too.
 K8S_BIN_DIR ?= bin/k8s
 override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
+# The folder of the programs of real nodes. Building them takes minutes, too.
+NODE_BIN_DIR ?= bin/node
+override export NODE_BIN_DIR := $(abspath $(NODE_BIN_DIR))
 # Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run
 # ARGS=--flavour=hypershift`. `bin/devcluster run --help` lists them.
 ARGS ?=
@@ -33,7 +36,9 @@ BUILDVCS := $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 && echo 
 BUILD := build -buildvcs=$(BUILDVCS) -ldflags '-s -w'
 BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
-PROGRAMS := ./cmd/... ./test/devcluster/cmd/...
+PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/...
+# The folders of the go.mod files of other programs.
+MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni)
 LINTER := bin/tools/golangci-lint
 GOVULNCHECK := bin/tools/govulncheck
 
@@ -54,6 +59,10 @@ sbom: build ## Write the software bill of materials of each operator, bin/PROGRA
 .PHONY: k8s
 k8s: ## Build the Kubernetes binaries of the devcluster if they are missing or outdated
 	hack/k8s.sh '$(K8S_BIN_DIR)'
+
+.PHONY: node
+node: ## Build the programs of real nodes if they are missing or outdated
+	hack/node.sh '$(NODE_BIN_DIR)'
 
 .PHONY: run
 run: build k8s ## Run operators on a local control plane with a simulated OpenStack
@@ -77,7 +86,7 @@ verify: ## Fail if generated files or go.mod are outdated, or prose is wider tha
 	hack/columns.sh
 	hack/verify.sh
 	go mod tidy -diff
-	go -C test/devcluster/kubernetes mod tidy -diff
+	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod tidy -diff); done
 
 .PHONY: test
 test: ## Run all that CI runs: every stage below, the fastest first
@@ -95,7 +104,7 @@ $(LINTER) $(GOVULNCHECK) &: hack/tools/go.mod hack/tools/go.sum
 .PHONY: verify-supply-chain
 verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBOM and builds
 	go mod verify
-	go -C test/devcluster/kubernetes mod verify
+	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod verify); done
 	go -C hack/tools mod verify
 	hack/vulnerabilities.sh . ./cmd/...
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short $(TESTFLAGS) \
@@ -117,6 +126,11 @@ test-unit: ## Run the tests that need no cluster
 .PHONY: test-devcluster
 test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driver in it
 	go test -tags integration -timeout 30m $(TESTFLAGS) ./test/devcluster/...
+
+.PHONY: test-node
+test-node: build k8s node ## Test real nodes, as root
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m -parallel 6 -v \
+		$(TESTFLAGS) ./test/node/...
 
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
@@ -83,7 +84,7 @@ func (s *Environment) renewCredentials(ctx context.Context, openstack *fixtures.
 
 // renewGuestKubeconfig issues a new certificate for the kubeconfig in the control plane namespace.
 func (s *Environment) renewGuestKubeconfig(ctx context.Context) error {
-	content, err := s.target.Issue(userOfOperators)
+	content, err := s.target.Issue(userOfOperators, user.SystemPrivilegedGroup)
 	if err != nil {
 		return err
 	}

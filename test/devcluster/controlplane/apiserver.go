@@ -19,7 +19,7 @@ const (
 	clientBurst = 400
 )
 
-func (c *ControlPlane) startAPIServer(context.Context) error {
+func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	etcdLog, err := process.OpenLog(c.opts.log("etcd"))
 	if err != nil {
 		return err
@@ -45,6 +45,11 @@ func (c *ControlPlane) startAPIServer(context.Context) error {
 	}
 	plane.Etcd.Configure().Set("log-level", "warn")
 	c.configureAPIServer(plane.APIServer)
+	if c.opts.Address != "" {
+		if err := c.serveNodes(ctx, plane.APIServer); err != nil {
+			return err
+		}
+	}
 	if err := plane.Start(); err != nil {
 		return c.startError(err)
 	}
@@ -66,7 +71,7 @@ func (c *ControlPlane) configureAPIServer(s *envtest.APIServer) {
 	s.Configure().
 		Disable("disable-admission-plugins"). // envtest would switch off ServiceAccount
 		Set("service-account-issuer", "https://kubernetes.default.svc").
-		Set("service-cluster-ip-range", "172.30.0.0/16").
+		Set("service-cluster-ip-range", serviceNetwork).
 		Set("audit-policy-file", c.opts.auditPolicy()).
 		Set("audit-log-path", c.opts.AuditLog).
 		Set("requestheader-client-ca-file", c.opts.frontProxyCA()).

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
@@ -20,8 +18,8 @@ const (
 	nodeGrace = "5m"
 )
 
-// controllers are those of kube-controller-manager, without some that would only cost time: pods
-// have no network, so nothing reads endpoints.
+// controllers are those of kube-controller-manager with kwok, without some that would only cost
+// time: pods have no network, so nothing reads endpoints.
 const controllers = "*,-endpoints-controller,-endpointslice-controller," +
 	"-endpointslice-mirroring-controller"
 
@@ -33,15 +31,22 @@ type component struct {
 	args   []string
 }
 
+func (c *ControlPlane) controllers() string {
+	if c.opts.Address != "" {
+		return "*"
+	}
+	return controllers
+}
+
 func (c *ControlPlane) components() []component {
 	leader := "--leader-elect=false"
 	noPort := "--secure-port=0"
-	return []component{
+	all := []component{
 		{
 			name: "kube-controller-manager",
 			user: "system:kube-controller-manager",
 			args: []string{
-				leader, noPort, "--profiling=false", "--controllers=" + controllers,
+				leader, noPort, "--profiling=false", "--controllers=" + c.controllers(),
 				"--use-service-account-credentials=true",
 				"--node-monitor-grace-period=" + nodeGrace,
 				"--root-ca-file=" + c.opts.servingCA(),
@@ -53,18 +58,21 @@ func (c *ControlPlane) components() []component {
 			user: "system:kube-scheduler",
 			args: []string{leader, noPort, "--profiling=false"},
 		},
-		{
-			// kwok acts for all kubelets, so it needs the permissions of all nodes.
-			name:   "kwok",
-			user:   "kwok",
-			groups: []string{"system:masters"},
-			args: []string{
-				"--config=" + c.opts.kwokConfig(), "--manage-all-nodes=true",
-				"--cidr=10.128.0.0/14", "--node-ip=10.0.0.10", "--v=warn",
-				"--node-lease-duration-seconds=" + nodeLease,
-			},
-		},
 	}
+	if c.opts.Address != "" {
+		return all
+	}
+	return append(all, component{
+		// kwok acts for all kubelets, so it needs the permissions of all nodes.
+		name:   "kwok",
+		user:   "kwok",
+		groups: []string{"system:masters"},
+		args: []string{
+			"--config=" + c.opts.kwokConfig(), "--manage-all-nodes=true",
+			"--cidr=10.128.0.0/14", "--node-ip=10.0.0.10", "--v=warn",
+			"--node-lease-duration-seconds=" + nodeLease,
+		},
+	})
 }
 
 // startWatched starts the components, and reports those that end.
@@ -97,7 +105,7 @@ func (c *ControlPlane) stopComponents() {
 }
 
 func (c *ControlPlane) startComponent(watch context.Context, what component) error {
-	kubeconfig, err := c.addUser(what)
+	kubeconfig, err := c.writeKubeconfig(what)
 	if err != nil {
 		return err
 	}
@@ -120,14 +128,10 @@ func (c *ControlPlane) startComponent(watch context.Context, what component) err
 	return nil
 }
 
-func (c *ControlPlane) addUser(what component) (string, error) {
-	user, err := c.plane.AddUser(envtest.User{Name: what.user, Groups: what.groups}, nil)
+func (c *ControlPlane) writeKubeconfig(what component) (string, error) {
+	content, err := c.Issue(what.user, what.groups...)
 	if err != nil {
-		return "", fmt.Errorf("adding user %q: %w", what.user, err)
-	}
-	content, err := user.KubeConfig()
-	if err != nil {
-		return "", fmt.Errorf("making the kubeconfig of %q: %w", what.user, err)
+		return "", err
 	}
 	path := c.opts.kubeconfig(what.name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {

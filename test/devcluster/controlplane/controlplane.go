@@ -12,8 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/openshift/library-go/pkg/crypto"
-
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
@@ -32,6 +30,8 @@ type ControlPlane struct {
 	admin  *envtest.AuthenticatedUser
 	client kubernetes.Interface
 	failed chan error
+	// kubeletCA is the CA of the API server as a client of real kubelets.
+	kubeletCA []byte
 
 	mu       sync.Mutex // guards the fields below, which change with an outage
 	children []*process.Process
@@ -69,9 +69,9 @@ func (c *ControlPlane) Client() kubernetes.Interface { return c.client }
 // Failed delivers the first unexpected end of a component.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
-// Issue returns a kubeconfig of a member of system:masters, with a new certificate each time.
-func (c *ControlPlane) Issue(user string) ([]byte, error) {
-	issued, err := c.plane.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
+// Issue returns a kubeconfig of a member of the groups, with a new certificate each time.
+func (c *ControlPlane) Issue(user string, groups ...string) ([]byte, error) {
+	issued, err := c.plane.AddUser(envtest.User{Name: user, Groups: groups}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("adding user %q: %w", user, err)
 	}
@@ -109,12 +109,7 @@ func (c *ControlPlane) writeFiles(context.Context) error {
 // writeFrontProxyCA makes the API server publish a request header CA, which servers with delegated
 // authentication require. Its key is not kept, because nothing is aggregated.
 func (c *ControlPlane) writeFrontProxyCA() error {
-	ca, err := crypto.NewSigningCertificate("front-proxy-ca",
-		crypto.ECDSAKeyPairGenerator{Curve: crypto.P256})
-	var encoded []byte
-	if err == nil {
-		encoded, err = crypto.EncodeCertificates(ca.Certs...)
-	}
+	_, encoded, err := newCA("front-proxy-ca")
 	if err == nil {
 		err = os.WriteFile(c.opts.frontProxyCA(), encoded, 0o600)
 	}

@@ -1,6 +1,6 @@
-// Package controlplane runs a Kubernetes control plane on loopback: etcd and kube-apiserver through
-// envtest, and kube-controller-manager, kube-scheduler and kwok as further processes. Package
-// cluster calls it, once for each cluster.
+// Package controlplane runs a Kubernetes control plane on this machine: etcd and kube-apiserver
+// through envtest, and kube-controller-manager, kube-scheduler and kwok as further processes.
+// Package cluster calls it, once for each cluster.
 package controlplane
 
 import "path/filepath"
@@ -21,6 +21,9 @@ type Options struct {
 	Stages string
 	// CRDs are folders of CustomResourceDefinitions to install.
 	CRDs []string
+	// Address is an address of this machine at which real nodes reach the API server. Without it the
+	// API server listens on loopback, and kwok simulates nodes.
+	Address string
 	// DriverNames are names of ClusterCSIDrivers that the CRD does not list.
 	DriverNames []string
 }
@@ -35,7 +38,14 @@ func (o Options) frontProxyCA() string {
 }
 func (o Options) serviceAccountKey() string { return filepath.Join(o.certs(), "sa-signer.key") }
 func (o Options) servingCA() string         { return filepath.Join(o.certs(), "serving-ca.crt") }
-func (o Options) kwokConfig() string        { return filepath.Join(o.Dir, "kwok.yaml") }
+func (o Options) serviceAccountCert() string {
+	return filepath.Join(o.certs(), "sa-signer.crt")
+}
+func (o Options) servingCert() string { return filepath.Join(o.certs(), "apiserver.crt") }
+func (o Options) servingKey() string  { return filepath.Join(o.certs(), "apiserver.key") }
+func (o Options) kubeletCert() string { return filepath.Join(o.certs(), "kubelet-client.crt") }
+func (o Options) kubeletKey() string  { return filepath.Join(o.certs(), "kubelet-client.key") }
+func (o Options) kwokConfig() string  { return filepath.Join(o.Dir, "kwok.yaml") }
 
 func (o Options) kubeconfig(name string) string {
 	return filepath.Join(o.Dir, name+".kubeconfig")

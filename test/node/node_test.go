@@ -1,0 +1,226 @@
+//go:build integration
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/node/supervisor"
+)
+
+func TestPodsReachEachOtherAndServices(t *testing.T) {
+	t.Parallel()
+	server := shared.run(t, shared.pod("server", shared.nodes[0], "serve", "hello"))
+	_, err := shared.client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "server"},
+		Spec: corev1.ServiceSpec{
+			Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: portOfPod()}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := shared.client.CoreV1().Services(namespace).
+		Get(t.Context(), "server", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, node := range shared.nodes {
+		client := shared.run(t, shared.pod(fmt.Sprint("client-", i), node, "pause"))
+		for _, url := range []string{
+			"http://" + server.Status.PodIP + ":8080",
+			"http://" + service.Spec.ClusterIP,
+		} {
+			shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", url)
+		}
+	}
+	// The server is its own client, which needs a Service that returns to its own pod.
+	shared.mustEventually(t, "exec", server.Name, "--", podProgram, "get",
+		"http://"+service.Spec.ClusterIP)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+server.Status.PodIP+":8080", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatalf("the machine does not reach the pod: %v", err)
+	}
+	_ = response.Body.Close()
+}
+
+func TestPodsReachTheAPIServerWithTheirTokens(t *testing.T) {
+	t.Parallel()
+	pod := shared.run(t, shared.pod("api-client", shared.nodes[1], "pause"))
+	shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "who-am-i")
+	out, err := shared.kubectl(t, "exec", pod.Name, "--", podProgram, "who-am-i")
+	if err != nil || strings.TrimSpace(out) != "system:serviceaccount:default:default" {
+		t.Errorf("the API server sees user %q of the pod: %v", out, err)
+	}
+}
+
+func TestLogsOfPodsAreReadable(t *testing.T) {
+	t.Parallel()
+	pod := shared.run(t, shared.pod("logger", shared.nodes[0], "serve", "hello"))
+	out := shared.mustEventually(t, "logs", pod.Name)
+	if out != "serving hello\n" {
+		t.Errorf("the log of the pod is %q", out)
+	}
+}
+
+// Kubernetes calls this propagation Bidirectional: node plugins of CSI drivers need it.
+func TestMountsOfPodsReachOtherPodsAndNotTheMachine(t *testing.T) {
+	t.Parallel()
+	const folder = "/var/lib/kubelet/mounts"
+	mounter := shared.pod("mounter", shared.nodes[0], "pause")
+	share(mounter, folder, corev1.MountPropagationBidirectional)
+	mounter.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ref(true)}
+	reader := shared.pod("reader", shared.nodes[0], "pause")
+	share(reader, folder, corev1.MountPropagationHostToContainer)
+	shared.run(t, mounter)
+	shared.run(t, reader)
+	shared.mustEventually(t, "exec", mounter.Name, "--", podProgram, "mount", folder+"/volume")
+	shared.mustEventually(t, "exec", reader.Name, "--", podProgram, "stat", folder+"/volume/mounted")
+	if _, err := os.Stat(shared.nodes[0].path(folder + "/volume/mounted")); err != nil {
+		t.Errorf("the mount did not reach the node: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), shared.dir) {
+		t.Errorf("mounts of a node reached the machine:\n%s", mounts)
+	}
+}
+
+func TestVolumesHaveNamesInTheirNodeOnly(t *testing.T) {
+	t.Parallel()
+	const id = "0b1b7a2e-6d2a-4c34-9d0b-f2a1c3d4e5f6"
+	node, other := shared.nodes[0], shared.nodes[1]
+	file := filepath.Join(shared.dir, "volumes", id)
+	truncate(t, file, 16<<20)
+	device, err := node.Attach(t.Context(), id, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "/dev/disk/by-id/virtio-" + id[:20]
+	if target, err := os.Readlink(node.path(name)); err != nil || target != device {
+		t.Errorf("the name of the volume leads to %q: %v, want %s", target, err, device)
+	}
+	for place, path := range map[string]string{"the machine": name, "node 2": other.path(name)} {
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s has the name of the volume: %v", place, err)
+		}
+	}
+	truncate(t, file, 32<<20)
+	if err := node.Resize(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	size, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/size")
+	if err != nil || strings.TrimSpace(string(size)) != fmt.Sprint(32<<20/512) {
+		t.Errorf("the device has %q sectors: %v", size, err)
+	}
+	if again, err := node.Attach(t.Context(), id, file); err != nil || again != device {
+		t.Errorf("the volume was attached again as %q: %v", again, err)
+	}
+	for range 2 { // the second does nothing
+		if err := node.Detach(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(node.path(name)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the name of the volume remains: %v", err)
+	}
+	mustPoll(t, func(context.Context) error { return noLoopDevice(file) })
+}
+
+func TestNodesServeAtTheMetadataAddress(t *testing.T) {
+	t.Parallel()
+	for i, node := range shared.nodes {
+		listener, err := node.Listen(t.Context(), Metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{
+			ReadHeaderTimeout: timeout,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(node.Name()))
+			}),
+		}
+		go func() { _ = server.Serve(listener) }() // it returns when the server is closed
+		t.Cleanup(func() { _ = server.Close() })
+		pod := shared.run(t, shared.pod(fmt.Sprint("metadata-", i), node, "pause"))
+		out := shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "get",
+			"http://"+Metadata+"/")
+		if out != node.Name() {
+			t.Errorf("the pod on %s reads %q", node.Name(), out)
+		}
+	}
+}
+
+func TestPodsSurviveTheRestartOfServices(t *testing.T) {
+	t.Parallel()
+	node := shared.nodes[1]
+	pod := shared.run(t, shared.pod("survivor", node, "serve", "hello"))
+	started := startOf(t, pod.Name)
+	for _, service := range []string{supervisor.Kubelet, supervisor.Containerd, supervisor.KubeProxy} {
+		before, err := node.process(service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := node.Restart(service); err != nil {
+			t.Fatal(err)
+		}
+		mustPoll(t, func(context.Context) error {
+			after, err := node.process(service)
+			if err == nil && after == before {
+				err = errors.New("the service was not started again")
+			}
+			return err
+		})
+		shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "stat", podProgram)
+		if got := startOf(t, pod.Name); got != started {
+			t.Errorf("the pod started at %s, and after the restart of %s at %s", started, service, got)
+		}
+	}
+}
+
+// startOf returns the time at which the container of a pod started, and how often it did.
+func startOf(t *testing.T, name string) string {
+	t.Helper()
+	pod, err := shared.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := pod.Status.ContainerStatuses[0]
+	return fmt.Sprint(status.State.Running, status.RestartCount)
+}
+
+func TestKernelSettingsOfTheMachineStay(t *testing.T) {
+	t.Parallel()
+	for name := range map[string]string{"vm/overcommit_memory": "", "kernel/panic": ""} {
+		ours, err := os.ReadFile("/proc/sys/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var machine, node syscall.Stat_t
+		if err := errors.Join(syscall.Stat("/proc/sys/"+name, &machine),
+			syscall.Stat(shared.nodes[0].path("/proc/sys/"+name), &node)); err != nil {
+			t.Fatal(err)
+		}
+		if machine.Dev == node.Dev {
+			t.Errorf("node 1 writes %s of the machine, which is %s", name, ours)
+		}
+	}
+}
