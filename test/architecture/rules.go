@@ -58,6 +58,8 @@ func Repository() Rules {
 			{3, "hack/new-driver/scaffold"},
 			{6, "hack/*"},
 			{7, "test/openstack"},
+			{6, "test/devcluster/process"},
+			{7, "test/node"},
 			{8, "test/*"},
 		},
 		Apart: 5,
