@@ -41,6 +41,8 @@ PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/...
 MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni)
 LINTER := bin/tools/golangci-lint
 GOVULNCHECK := bin/tools/govulncheck
+# What hack/code.sh runs.
+CODE_GENERATORS := $(addprefix bin/tools/,controller-gen protoc-gen-go protoc-gen-go-grpc)
 
 .PHONY: help
 help: ## List the targets
@@ -69,8 +71,9 @@ run: build k8s ## Run operators on a local control plane with a simulated OpenSt
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 
 .PHONY: update
-update: ## Regenerate the checked-in assets
+update: $(CODE_GENERATORS) ## Regenerate the checked-in assets and code
 	hack/update.sh
+	hack/code.sh
 
 .PHONY: bundle
 bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
@@ -82,9 +85,10 @@ new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
 	hack/update.sh
 
 .PHONY: verify
-verify: ## Fail if generated files or go.mod are outdated, or prose is wider than 100 columns
+verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or prose is too wide
 	hack/columns.sh
 	hack/verify.sh
+	hack/verify-code.sh
 	go mod tidy -diff
 	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod tidy -diff); done
 
@@ -96,10 +100,10 @@ test: ## Run all that CI runs: every stage below, the fastest first
 lint: $(LINTER) ## Run the linter
 	$(LINTER) run --allow-parallel-runners ./...
 
-$(LINTER) $(GOVULNCHECK) &: hack/tools/go.mod hack/tools/go.sum
-	@echo 'Building the linter and govulncheck (about two minutes, once)'
+$(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS) &: hack/tools/go.mod hack/tools/go.sum
+	@echo 'Building the linter, govulncheck and generators (about two minutes, once)'
 	go -C hack/tools build -ldflags '-s -w' -o $(BIN_DIR)/tools/ tool
-	@touch $(LINTER) $(GOVULNCHECK)
+	@touch $(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS)
 
 .PHONY: verify-supply-chain
 verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBOM and builds

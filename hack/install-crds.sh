@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs, with kubectl, the CustomResourceDefinitions that the operators need in a cluster that is
 # not OpenShift. With --snapshots it also installs those of snapshots that the cluster does not
-# have.
+# have. With --csi-addons it installs only those of CSI-Addons, except those that somebody else or a
+# later release installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,10 +15,49 @@ apply() {
 	done
 }
 
+# get CRD TEMPLATE prints a field of a CRD, or nothing without the CRD.
+get() { kubectl get crd "$1" --ignore-not-found -o jsonpath="$2"; }
+
+# The annotation with the revision of our CRDs of CSI-Addons.
+revision='csi-addons.openstack.org/revision'
+
+# apply_csi_addons CRD FILE installs a CRD, unless the cluster has one of somebody else or of a
+# later release. Server-side apply fails if another program has changed our CRD.
+apply_csi_addons() {
+	local name found ours
+	ours=$(sed -n "s|^ *${revision}: \"\(.*\)\"$|\1|p" "$2")
+	name=$(get "$1" '{.metadata.name}')
+	found=$(get "$1" "{.metadata.annotations.${revision//./\\.}}")
+	if [ -n "${name}" ] && [ -z "${found}" ]; then
+		echo "$1 stays: another program has installed it"
+	elif [ "${found:-0}" -gt "${ours}" ]; then
+		echo "$1 stays: a later release has installed it (revision ${found}, not ${ours})"
+	else
+		kubectl apply --server-side --field-manager=csi-addons-openstack -f "$2"
+	fi
+	case " $(get "$1" '{.spec.versions[?(@.served==true)].name}') " in
+	*' v1alpha1 '*) ;;
+	*)
+		echo >&2 "$1 does not serve the version v1alpha1, which the programs of CSI-Addons use"
+		exit 1
+		;;
+	esac
+}
+
+crds=()
 case "${1:-}" in
 '' | --snapshots) ;;
+--csi-addons)
+	for file in assets/csi-addons/crd/generated/csiaddons.openshift.io_*.yaml; do
+		crd=${file##*/csiaddons.openshift.io_}
+		crds+=("${crd%.yaml}.csiaddons.openshift.io")
+		apply_csi_addons "${crds[-1]}" "${file}"
+	done
+	kubectl wait --for=condition=Established --timeout=60s "${crds[@]/#/crd/}"
+	exit
+	;;
 *)
-	echo >&2 "usage: $0 [--snapshots]"
+	echo >&2 "usage: $0 [--snapshots | --csi-addons]"
 	exit 2
 	;;
 esac

@@ -118,6 +118,7 @@ func outputMistakes() map[string]mistake {
 				{"sidecars/provisioner/stray.yaml", "", "a: b"},
 				{"drivers/two/README.md", "", "is allowed"},
 				{"drivers/two/generated/standalone/stray.yaml", "", "is output"},
+				{"csi-addons/crd/crd.yaml", "", "is no layer"},
 			},
 			want: "base/stray.yaml:1: no manifest uses this file\n" +
 				"drivers/one/patches/stray.yaml:1: no manifest uses this file\n" +

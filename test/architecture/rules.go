@@ -42,6 +42,8 @@ func Repository() Rules {
 			{0, "pkg/host"},
 			{0, "pkg/storageclass"},
 			{0, "hack/sbom/bill"},
+			{0, "pkg/csiaddons/api"},
+			{0, "pkg/csiaddons/wire"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
@@ -69,8 +71,8 @@ func Repository() Rules {
 		},
 		Programs: []Program{
 			{"cmd/*-operator", []string{
-				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./test",
-				"testing", "net/http/httptest", "github.com/google/go-containerregistry",
+				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
+				"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
 			}},
 			{"cmd/asset-generator", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",

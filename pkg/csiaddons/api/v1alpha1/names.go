@@ -1,0 +1,62 @@
+package v1alpha1
+
+// Finalizers that the controller sets.
+const (
+	// CSIAddonsNodeFinalizer lets the controller close its connection before the object is gone.
+	CSIAddonsNodeFinalizer = Group + "/csiaddonsnode"
+	NetworkFenceFinalizer  = Group + "/network-fence"
+)
+
+// Annotations of CSIAddonsNodes.
+const (
+	// CreatedByPodUIDAnnotation contains the UID of the pod whose sidecar wrote the object last.
+	CreatedByPodUIDAnnotation = "sidecar." + Group + "/createdByPodUID"
+	// LastUpdatedAtAnnotation contains the time, in the format of RFC 3339, at which a sidecar wrote
+	// the object last.
+	LastUpdatedAtAnnotation = "sidecar." + Group + "/lastUpdatedAt"
+	// CertificatePinAnnotation contains the pin of the sidecar's certificate; see package wire.
+	CertificatePinAnnotation = "sidecar." + Group + "/certificatePin"
+	// NetworkFenceClassNamesAnnotation contains the names of the NetworkFenceClasses of the driver as
+	// a JSON array. The controller writes it.
+	NetworkFenceClassNamesAnnotation = Group + "/networkfenceclass-names"
+)
+
+// Annotations of PersistentVolumeClaims, Namespaces and StorageClasses that schedule the
+// reclaiming of space.
+const (
+	// ReclaimSpaceScheduleAnnotation contains a schedule in the format of cron.
+	ReclaimSpaceScheduleAnnotation = "reclaimspace." + Group + "/schedule"
+	// ReclaimSpaceEnableAnnotation prevents a schedule if its value is "false".
+	ReclaimSpaceEnableAnnotation = "reclaimspace." + Group + "/enable"
+	// ReclaimSpaceCronJobAnnotation contains, on a PersistentVolumeClaim, the name of its
+	// ReclaimSpaceCronJob.
+	ReclaimSpaceCronJobAnnotation = "reclaimspace." + Group + "/cronjob"
+	// ReclaimSpaceDriversAnnotation contains, on a Namespace, the drivers whose volumes are scheduled,
+	// separated by commas.
+	ReclaimSpaceDriversAnnotation = "reclaimspace." + Group + "/drivers"
+)
+
+// Annotations of ReclaimSpaceCronJobs and ReclaimSpaceJobs.
+const (
+	// StateAnnotation contains, on a ReclaimSpaceCronJob, ManagedState or UnmanagedState.
+	StateAnnotation = Group + "/state"
+	// ManagedState says that the controller may change or delete the object.
+	ManagedState = "managed"
+	// UnmanagedState says that the object belongs to a user.
+	UnmanagedState = "unmanaged"
+	// ScheduledAtAnnotation contains, on a ReclaimSpaceJob of a ReclaimSpaceCronJob, the time of the
+	// schedule in the format of RFC 3339.
+	ScheduledAtAnnotation = Group + "/scheduled-at"
+)
+
+// Keys of the parameters of a NetworkFenceClass that name the Secret of its driver. The driver gets
+// all other parameters. A key with ReservedParameterPrefix that is not one of these is an error.
+const (
+	ReservedParameterPrefix              = Group + "/"
+	NetworkFenceSecretNameParameter      = ReservedParameterPrefix + "networkfence-secret-name"
+	NetworkFenceSecretNamespaceParameter = ReservedParameterPrefix + "networkfence-secret-namespace"
+)
+
+// RevisionAnnotation contains, on a CustomResourceDefinition of this project, a number that
+// increases with each change of its schema. hack/install-crds.sh reads it.
+const RevisionAnnotation = "csi-addons.openstack.org/revision"

@@ -1,0 +1,58 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+func TestEndpointNamesPodNamespaceAndPort(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]wire.Endpoint{
+		"pod://node-x7k2p.csi:9070":  {Pod: "node-x7k2p", Namespace: "csi", Port: 9070},
+		"pod://etcd-a.example.csi:1": {Pod: "etcd-a.example", Namespace: "csi", Port: 1},
+	} {
+		got, err := wire.ParseEndpoint(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+		if got.String() != text {
+			t.Errorf("%s is written as %s", text, got)
+		}
+	}
+}
+
+func TestEndpointOfAnotherFormIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "10.0.0.1:9070", "pod://", "pod://node.csi", "pod://node:9070", "pod://node.csi:0",
+		"pod://node.csi:65536", "pod://node.csi:9070/path", "pod://user@node.csi:9070",
+		"pod://node.csi:9070?a=b", "pod://node.csi:9070#a", "https://node.csi:9070",
+		"pod://node..csi:9070", "pod://.csi:9070", "pod://NODE.csi:9070", "pod://[::1]:9070",
+		"pod://node.csi:9070\n",
+	} {
+		if got, err := wire.ParseEndpoint(text); err == nil {
+			t.Errorf("endpoint %q is accepted as %+v", text, got)
+		}
+	}
+}
+
+// The controller of the existing system finds the leader by this name.
+func TestLeaseNameIsThatOfTheExistingSystem(t *testing.T) {
+	t.Parallel()
+	for driver, want := range map[string]string{
+		"cinder.csi.openstack.org": "cinder-csi-openstack-org-csi-addons",
+		"nfs.manila_csi":           "nfs-manila-csi-csi-addons",
+		"driver.":                  "driver-X-csi-addons",
+		"driver-":                  "driver-X-csi-addons",
+	} {
+		if got := wire.LeaseName(driver); got != want {
+			t.Errorf("the Lease of %s is %s, want %s", driver, got, want)
+		}
+	}
+}

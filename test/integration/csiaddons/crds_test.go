@@ -1,0 +1,228 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	typed "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+// crdFolder contains the CRDs of this repository.
+const crdFolder = "../../../assets/csi-addons/crd/generated/" + v1alpha1.Group + "_"
+
+// soon bounds what the API server does in seconds, on a busy machine.
+const soon = 2 * time.Minute
+
+// addedStatus are the fields that the CRDs of the existing system do not contain.
+func addedStatus() map[string][]string {
+	return map[string][]string{
+		"reclaimspacejobs":     {"reason", "step", "node"},
+		"reclaimspacecronjobs": {"reason", "message", "nextScheduleTime"},
+		"networkfences":        {"reason"},
+	}
+}
+
+// TestCRDs checks what the API server accepts with the CRDs of the existing system and with ours,
+// and that the installation leaves those of others alone.
+func TestCRDs(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	crds := c.crds()
+	ours := c.ownCRDs()
+
+	foreign := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for name, crd := range ours {
+		foreign[name] = c.create(crds, existing(crd))
+	}
+	c.installCRDs(len(ours), "another program has installed it")
+	for name, before := range foreign {
+		after, err := crds.Get(t.Context(), before.Name, metav1.GetOptions{})
+		c.must(err)
+		if before.Generation != after.Generation || len(after.Annotations) > 0 {
+			t.Errorf("the installation has changed %s of another program", name)
+		}
+	}
+	c.checkObjects()
+	if got := c.storedReason(); got != "" {
+		t.Errorf("a CRD without the field stores the reason %q", got)
+	}
+	for _, crd := range foreign {
+		c.remove(crds, crd.Name)
+	}
+
+	c.installCRDs(0, "")
+	c.checkObjects()
+	if got := c.storedReason(); got != "Tested" {
+		t.Errorf("our CRD stores the reason %q, want Tested", got)
+	}
+
+	c.setRevision(crds, "networkfences", "99")
+	c.setRevision(crds, "reclaimspacejobs", "0")
+	c.installCRDs(1, "a later release has installed it (revision 99, not 1)")
+	for name, want := range map[string]string{"networkfences": "99", "reclaimspacejobs": "1"} {
+		got, err := crds.Get(t.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
+		c.must(err)
+		if revision := got.Annotations[v1alpha1.RevisionAnnotation]; revision != want {
+			t.Errorf("%s has the revision %s, want %s", name, revision, want)
+		}
+	}
+}
+
+// TestInstallationRefusesCRDsWithoutTheVersion checks the one CRD of others that cannot be used.
+func TestInstallationRefusesCRDsWithoutTheVersion(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	crd := existing(c.ownCRDs()["networkfences"])
+	crd.Spec.Versions[0].Name = "v2"
+	c.create(c.crds(), crd)
+	output, err := c.script("install-crds.sh", "--csi-addons")
+	if err == nil || !strings.Contains(output, "does not serve the version v1alpha1") {
+		t.Errorf("the script ended with %v:\n%s", err, output)
+	}
+}
+
+func (c *cluster) crds() typed.CustomResourceDefinitionInterface {
+	c.Helper()
+	client, err := typed.NewForConfig(c.config)
+	c.must(err)
+	return client.CustomResourceDefinitions()
+}
+
+// ownCRDs returns the CRDs of this repository by the plural of their kind.
+func (c *cluster) ownCRDs() map[string]*apiextensionsv1.CustomResourceDefinition {
+	c.Helper()
+	files, err := filepath.Glob(crdFolder + "*.yaml")
+	c.must(err)
+	crds := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		c.must(err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		c.must(yaml.UnmarshalStrict(text, crd))
+		crds[crd.Spec.Names.Plural] = crd
+	}
+	if len(crds) != 5 {
+		c.Fatalf("found %d CRDs, want 5", len(crds))
+	}
+	return crds
+}
+
+// existing returns the CRD as the existing system has it, with a field that ours does not contain.
+func existing(
+	own *apiextensionsv1.CustomResourceDefinition,
+) *apiextensionsv1.CustomResourceDefinition {
+	crd := own.DeepCopy()
+	crd.Annotations = nil
+	version := &crd.Spec.Versions[0]
+	version.AdditionalPrinterColumns = nil
+	status := version.Schema.OpenAPIV3Schema.Properties["status"]
+	for _, field := range addedStatus()[crd.Spec.Names.Plural] {
+		delete(status.Properties, field)
+	}
+	if status.Properties == nil {
+		status.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
+	}
+	status.Properties["fieldOfALaterRelease"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	version.Schema.OpenAPIV3Schema.Properties["status"] = status
+	return crd
+}
+
+// create creates a CRD and waits until the API server serves it.
+func (c *cluster) create(client typed.CustomResourceDefinitionInterface,
+	crd *apiextensionsv1.CustomResourceDefinition,
+) *apiextensionsv1.CustomResourceDefinition {
+	c.Helper()
+	_, err := client.Create(c.Context(), crd, metav1.CreateOptions{})
+	c.must(err)
+	var created *apiextensionsv1.CustomResourceDefinition
+	c.eventually(func(ctx context.Context) (bool, error) {
+		created, err = client.Get(ctx, crd.Name, metav1.GetOptions{})
+		return err == nil && slices.ContainsFunc(created.Status.Conditions,
+			func(condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
+				return condition.Type == apiextensionsv1.Established &&
+					condition.Status == apiextensionsv1.ConditionTrue
+			}), err
+	})
+	return created
+}
+
+func (c *cluster) remove(client typed.CustomResourceDefinitionInterface, name string) {
+	c.Helper()
+	c.must(client.Delete(c.Context(), name, metav1.DeleteOptions{}))
+	c.eventually(func(ctx context.Context) (bool, error) {
+		_, err := client.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// setRevision installs our CRD with another revision, as another release does.
+func (c *cluster) setRevision(client typed.CustomResourceDefinitionInterface,
+	plural, revision string,
+) {
+	c.Helper()
+	text, err := os.ReadFile(crdFolder + plural + ".yaml")
+	c.must(err)
+	annotation := v1alpha1.RevisionAnnotation + ": "
+	other := strings.Replace(string(text), annotation+`"1"`, annotation+`"`+revision+`"`, 1)
+	_, err = client.Patch(c.Context(), plural+"."+v1alpha1.Group, types.ApplyPatchType,
+		[]byte(other), metav1.PatchOptions{FieldManager: "csi-addons-openstack"})
+	c.must(err)
+}
+
+// installCRDs runs the script, which must print a reason so many times.
+func (c *cluster) installCRDs(times int, reason string) {
+	c.Helper()
+	output, err := c.script("install-crds.sh", "--csi-addons")
+	if err != nil || reason != "" && strings.Count(output, "stays: "+reason) != times {
+		c.Fatalf("the script ended with %v, and not with %d CRDs that stay because %q:\n%s",
+			err, times, reason, output)
+	}
+}
+
+func (c *cluster) eventually(condition wait.ConditionWithContextFunc) {
+	c.Helper()
+	c.must(wait.PollUntilContextTimeout(c.Context(), 100*time.Millisecond, soon, true, condition))
+}
+
+// storedReason writes a status with a field that only our CRD contains, and returns what is stored.
+func (c *cluster) storedReason() string {
+	c.Helper()
+	jobs := c.dynamic.Resource(v1alpha1.GroupVersion().WithResource("reclaimspacejobs")).
+		Namespace("default")
+	job := c.object("kind: ReclaimSpaceJob\nspec: {target: {persistentVolumeClaim: data}}")
+	created, err := jobs.Create(c.Context(), job, metav1.CreateOptions{})
+	c.must(err)
+	c.must(unstructured.SetNestedField(created.Object, "Failed", "status", "result"))
+	c.must(unstructured.SetNestedField(created.Object, "Tested", "status", "reason"))
+	updated, err := jobs.UpdateStatus(c.Context(), created, metav1.UpdateOptions{})
+	c.must(err)
+	result, _, err := unstructured.NestedString(updated.Object, "status", "result")
+	c.must(err)
+	if diff := cmp.Diff("Failed", result); diff != "" {
+		c.Errorf("result (-want +got):\n%s", diff)
+	}
+	reason, _, err := unstructured.NestedString(updated.Object, "status", "reason")
+	c.must(err)
+	c.must(jobs.Delete(c.Context(), created.GetName(), metav1.DeleteOptions{}))
+	return reason
+}
