@@ -187,17 +187,19 @@ func TestCinderStartsWithoutCloudIfTopologyIsSet(t *testing.T) {
 
 func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*cinderEnv){
-		"credentials Secret": func(e *cinderEnv) { e.triggerZoneProbe() },
-		"operator's file": func(e *cinderEnv) {
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	for name, change := range map[string]func(){
+		"credentials Secret": func() { e.triggerZoneProbe() },
+		"operator's file": func() {
 			e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name),
 				append(e.cloud.CloudsYAML(simulator.Clouds{}), "# new\n"...)))
 		},
-		"configuration": func(e *cinderEnv) {
+		"configuration": func() {
 			e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
 		},
-		"restart": func(e *cinderEnv) { e.restartOperator() },
-		"after a failure": func(e *cinderEnv) {
+		"restart": func() { e.restartOperator() },
+		"after a failure": func() {
 			end := e.fault(statusFault(simulator.Volume, http.StatusServiceUnavailable))
 			e.triggerZoneProbe()
 			e.awaitReachable(opv1.ConditionFalse)
@@ -205,16 +207,17 @@ func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
 			end()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newCinder(t, options{})
-			e.awaitAvailable()
+		e.sub(name, func(*testing.T) {
 			e.awaitNoWrites()
 			e.setMismatchedZones()
 			e.expectNoWritesFor(1500 * time.Millisecond) // a poll alone does not probe
 			e.must(e.hasTopology("true"))
-			change(e)
+			change()
 			e.within(prompt, func() error { return e.hasTopology("false") })
+			e.awaitAvailable()
+			e.setZones(simulator.Compute, "nova")
+			e.triggerZoneProbe()
+			e.within(prompt, func() error { return e.hasTopology("true") })
 			e.awaitAvailable()
 		})
 	}

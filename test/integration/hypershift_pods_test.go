@@ -56,56 +56,54 @@ func imagesFrom(w workload, registry string, except func(container string) bool)
 // and logs it.
 func TestHyperShiftUsesImagesOfEachRelease(t *testing.T) {
 	t.Parallel()
-	fallsBack := func(container string) bool {
-		return container == "csi-driver-nfs" || strings.Contains(container, "kube-rbac-proxy")
-	}
 	const warning = "_CONTROL_PLANE_IMAGE is missing"
-	for name, test := range map[string]struct {
-		more   []string
-		except func(string) bool
-		warned []string
-	}{
-		"all passed": {more: []string{
-			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "proxy",
-			"NFS_DRIVER_CONTROL_PLANE_IMAGE=" + controlPlaneRegistry + "nfs",
-		}},
+	eachHosted(t, options{Env: append(releaseImages(),
+		"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE="+controlPlaneRegistry+"proxy",
+		"NFS_DRIVER_CONTROL_PLANE_IMAGE="+controlPlaneRegistry+"nfs",
+	)}, func(t *testing.T, e *hostedEnv) {
+		e.awaitAvailable()
+		e.must(e.hasImages(nil))
+		if strings.Contains(e.log(), warning) {
+			t.Error("the log contains a warning, although no image is missing")
+		}
 		// An empty variable counts as missing. The manifests contain both, but not those of
 		// cluster-storage-operator.
-		"two missing": {
-			more:   []string{"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=", "NFS_DRIVER_CONTROL_PLANE_IMAGE="},
-			except: fallsBack, warned: []string{"KUBE_RBAC_PROXY", "NFS_DRIVER"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eachHosted(t, options{Env: append(releaseImages(), test.more...)},
-				func(t *testing.T, e *hostedEnv) {
-					e.awaitAvailable()
-					for i, name := range e.subject.Workloads {
-						w, err := e.workload(name)
-						e.must(err)
-						registry, except := guestRegistry, func(string) bool { return false }
-						if i == 0 && test.except != nil {
-							registry, except = controlPlaneRegistry, test.except
-						} else if i == 0 {
-							registry = controlPlaneRegistry
-						}
-						if err := imagesFrom(w, registry, except); err != nil {
-							t.Error(err)
-						}
-					}
-					for _, image := range test.warned {
-						wanted := e.subject.isManila() || image != "NFS_DRIVER"
-						if found := strings.Contains(e.log(), image+warning); found != wanted {
-							t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
-						}
-					}
-					if len(test.warned) == 0 && strings.Contains(e.log(), warning) {
-						t.Error("the log contains a warning, although no image is missing")
-					}
-				})
+		e.options.Env = append(e.options.Env,
+			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=", "NFS_DRIVER_CONTROL_PLANE_IMAGE=")
+		e.restartOperator()
+		e.eventually(soon, func() error {
+			return e.hasImages(func(container string) bool {
+				return container == "csi-driver-nfs" || strings.Contains(container, "kube-rbac-proxy")
+			})
 		})
+		for image, wanted := range map[string]bool{
+			"KUBE_RBAC_PROXY": true, "NFS_DRIVER": e.subject.isManila(),
+		} {
+			if found := strings.Contains(e.log(), image+warning); found != wanted {
+				t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
+			}
+		}
+	})
+}
+
+// hasImages returns nil if the images of the controllers are those of the control plane and all
+// others those of the guest cluster, as are the containers of the controllers that except accepts.
+func (e *hostedEnv) hasImages(except func(container string) bool) error {
+	for i, name := range e.subject.Workloads {
+		w, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			err = imagesFrom(w, controlPlaneRegistry, except)
+		} else {
+			err = imagesFrom(w, guestRegistry, nil)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // TestHyperShiftRefusesWrongSettings checks that the process ends with one line that names the
