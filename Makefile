@@ -36,7 +36,7 @@ BUILDVCS := $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 && echo 
 BUILD := build -buildvcs=$(BUILDVCS) -ldflags '-s -w'
 BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
-PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/...
+PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs.
 MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni)
 LINTER := bin/tools/golangci-lint
@@ -50,7 +50,7 @@ help: ## List the targets
 		while IFS='|' read -r target text; do printf '  make %-20s %s\n' "$$target" "$$text"; done
 
 .PHONY: build
-build: ## Build the operators, the generator and the devcluster into bin/
+build: ## Build the operators, the generator and the programs of tests into bin/
 	@echo 'Building the programs into bin/ (a few minutes the first time)'
 	go $(BUILD) -o bin/ $(PROGRAMS)
 
@@ -143,6 +143,23 @@ test-node: build k8s node ## Test real nodes, as root
 test-integration: build k8s ## Test the operators on real API servers
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v \
 		$(TESTFLAGS) ./test/integration/...
+
+# The integration tests in which OpenStack's answers matter most, some for each driver.
+OPENSTACK_TESTS := StorageClassesFollowNewShareTypes|MissingManilaDisablesDriver|\
+RevokedTokenCausesOneLogin|RotatedCredentialsAreUsed|AcceptsApplicationCredentials|\
+CredentialsReportExpiry|CinderTopologyFollowsZones
+
+.PHONY: test-openstack
+test-openstack: build k8s ## Test with the real services of OpenStack (Debian 12; root installs them)
+	bin/openstack-services -install $(MAKE) --no-print-directory test-running-openstack
+
+# One test at a time (-p is for packages), because the availability zones belong to the services.
+.PHONY: test-running-openstack
+test-running-openstack:
+	go test -tags openstack -count 1 -timeout 60m -p 1 -parallel 1 $(TESTFLAGS) \
+		./pkg/openstack ./pkg/credential ./test/openstack/comparison
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 60m -parallel 1 -v \
+		-run '$(OPENSTACK_TESTS)' $(TESTFLAGS) ./test/integration -standalone=1 -hypershift=1
 
 .PHONY: bench
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)

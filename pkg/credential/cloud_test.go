@@ -20,6 +20,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
 const driverNamespace = "openshift-x"
@@ -28,7 +29,7 @@ const driverNamespace = "openshift-x"
 // the operator's files.
 func TestRevokedCredentialsAreDetected(t *testing.T) {
 	t.Parallel()
-	cloud, err := simulator.New(simulator.Config{})
+	cloud, err := testcloud.New(simulator.Config{})
 	check(t, err)
 	check(t, cloud.Start(t.Context()))
 	t.Cleanup(func() { check(t, cloud.Close()) })

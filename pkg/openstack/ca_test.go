@@ -10,7 +10,7 @@ import (
 
 func TestCheckCARejectsUnusableBundles(t *testing.T) {
 	t.Parallel()
-	ca := newFixture(t, simulator.Config{TLS: true}).ca()
+	ca := newSimulated(t, simulator.Config{TLS: true}).ca()
 	broken := strings.Replace(ca, "\nMII", "\nAAA", 1)
 	for name, test := range map[string]struct{ bundle, want string }{
 		"a certificate":             {ca, ""},

@@ -15,7 +15,7 @@ import (
 // catalogFixture has a cloud with this catalog. The name of its share type is the requested path.
 func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 	t.Helper()
-	s := newFixture(t, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -140,7 +140,7 @@ func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			s := newFixture(t, simulator.Config{})
+			s := newSimulated(t, simulator.Config{})
 			s.front = server.URL + "/v3"
 			s.clouds(simulator.Clouds{NoRegion: true})
 			client := s.client()

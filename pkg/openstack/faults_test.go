@@ -269,7 +269,7 @@ func TestLoginRejectsResponsesThatAreNotFromKeystone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, simulator.Config{})
+			s := newSimulated(t, simulator.Config{})
 			stranger := httptest.NewServer(handler)
 			t.Cleanup(stranger.Close)
 			s.front = stranger.URL + "/v3"
@@ -289,7 +289,7 @@ func TestShareTypesRejectsResponsesThatAreNotFromManila(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, simulator.Config{})
+			s := newSimulated(t, simulator.Config{})
 			s.front = strangeService(t, "sharev2", body)
 			s.clouds(simulator.Clouds{NoRegion: true})
 			s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: "Manila"})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
 const (
@@ -29,23 +30,38 @@ const (
 	typesCall   = "GET /share/v2/types"
 )
 
-// fixture is a simulated cloud and the files with its address and credentials.
+// fixture is a cloud and the files with its address and credentials.
 type fixture struct {
 	t     *testing.T
-	cloud *simulator.Simulator
+	cloud testcloud.Cloud
 	info  simulator.Info
 	front string // auth_url of clouds.yaml
 	dir   string
 	clock *clocktesting.FakePassiveClock // of the clients
 }
 
+// newFixture starts a cloud: the real services if they run, the simulator otherwise.
 func newFixture(t *testing.T, config simulator.Config) *fixture {
 	t.Helper()
 	if config.ShareTypes == nil {
 		config.ShareTypes = []simulator.ShareType{{Name: "gold"}, {Name: "silver"}}
 	}
-	running, err := simulator.New(config)
+	cloud, err := testcloud.New(config)
 	check(t, err)
+	return start(t, cloud)
+}
+
+// newSimulated starts the simulator. It is for tests whose requests go to a server of their own,
+// and for clouds that the real services cannot be.
+func newSimulated(t *testing.T, config simulator.Config) *fixture {
+	t.Helper()
+	cloud, err := simulator.New(config)
+	check(t, err)
+	return start(t, cloud)
+}
+
+func start(t *testing.T, running testcloud.Cloud) *fixture {
+	t.Helper()
 	check(t, running.Start(t.Context()))
 	t.Cleanup(func() { check(t, running.Close()) })
 	s := &fixture{

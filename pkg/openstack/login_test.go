@@ -83,7 +83,7 @@ func TestEndpointHasTheInterface(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, simulator.Config{})
+			s := newSimulated(t, simulator.Config{})
 			s.front = cloudOfInterfaces(t)
 			s.clouds(simulator.Clouds{NoRegion: true})
 			s.replace("    interface: public\n", "    "+line+"\n")
@@ -200,7 +200,7 @@ func TestPrivateCAIsReadByPrecedence(t *testing.T) {
 
 func TestUnreadableCAFileIsAnError(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	source := s.source()
 	source.CAFiles = []string{s.dir} // a directory instead of a bundle

@@ -2,55 +2,34 @@ package openstack_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/services"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*fixture, *wallClock){
-		"revoked": func(s *fixture, _ *wallClock) {
-			s.cloud.RevokeTokens()
-		},
-		"expired": func(_ *fixture, c *wallClock) { c.advance(2 * time.Hour) },
+	for name, end := range map[string]func(*fixture){
+		"revoked": func(s *fixture) { s.cloud.RevokeTokens() },
+		"expired": func(s *fixture) { check(s.t, s.cloud.ExpireTokens(s.t.Context())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := &wallClock{now: time.Now()}
-			s := newFixture(t, simulator.Config{Now: clock.read})
+			s := newFixture(t, simulator.Config{TokenTTL: services.BriefTTL})
 			client := s.connected()
 			for range 2 {
-				end(s, clock)
+				end(s)
 				s.wantTypes(client, "gold", "silver")
 				s.wantCalls(map[string]int{loginCall: 1, typesCall: 2})
 				s.unchanged(client)
 			}
 		})
 	}
-}
-
-// wallClock is the clock of a simulated cloud.
-type wallClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *wallClock) read() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *wallClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }
 
 func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
@@ -129,12 +108,17 @@ func TestEmptyCatalogOffersNothing(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
-	s.fault(simulator.Fault{Mode: simulator.EmptyCatalog})
+	entries := []string{"identity", "sharev2", "compute", "volumev3"}
+	for _, entry := range entries {
+		s.cloud.RemoveFromCatalog(entry)
+	}
 	client := s.client()
 	for range 3 {
 		s.wantFailure(client, openstack.NotOffered)
 	}
-	check(t, s.cloud.ClearFaults())
+	for _, entry := range entries {
+		s.cloud.RestoreToCatalog(entry)
+	}
 	s.wantTypes(client, "gold", "silver")
 }
 

@@ -78,7 +78,7 @@ func TestTrustedCABundleIsTrusted(t *testing.T) {
 	s.wantTypes(client, "gold", "silver")
 	s.counters()
 	s.unchanged(client)
-	stranger := newFixture(t, simulator.Config{TLS: true})
+	stranger := newSimulated(t, simulator.Config{TLS: true})
 	s.write("ca.crt", stranger.ca())
 	s.wantTypes(client, "gold", "silver")
 	trusted = []byte("no PEM")
@@ -111,7 +111,7 @@ func TestUnreadableFilesAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, simulator.Config{})
+			s := newSimulated(t, simulator.Config{})
 			s.clouds(simulator.Clouds{})
 			s.write("huge", strings.Repeat("#\n", 1<<20))
 			source := s.source()

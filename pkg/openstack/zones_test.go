@@ -212,7 +212,7 @@ func TestZonesRejectResponsesThatAreNotFromTheService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
-				s := newFixture(t, simulator.Config{})
+				s := newSimulated(t, simulator.Config{})
 				s.front = strangeService(t, q.entry, body)
 				s.clouds(simulator.Clouds{NoRegion: true})
 				s.wantZonesFailure(s.client(), q, failure{
@@ -227,7 +227,7 @@ func TestZonesRejectResponsesThatAreNotFromTheService(t *testing.T) {
 // Clouds that follow the service types authority register Cinder as block-storage.
 func TestBlockStorageTypeIsUsed(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	s.front = strangeService(t, "block-storage",
 		zonesBody(`{"zoneName":"a","zoneState":{"available":true}}`))
 	s.clouds(simulator.Clouds{NoRegion: true})

@@ -6,19 +6,20 @@ import (
 	"context"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
-// openStack is the simulated cloud of a test.
+// openStack is the cloud of a test.
 type openStack struct {
 	*scope
-	cloud *simulator.Simulator
+	cloud testcloud.Cloud
 	ca    []byte // nil without TLS
 }
 
 // startOpenStack starts a cloud with the faults.
 func startOpenStack(s *scope, config simulator.Config, faults []simulator.Fault) *openStack {
 	s.t.Helper()
-	cloud, err := simulator.New(config)
+	cloud, err := testcloud.New(config)
 	s.must(err)
 	s.must(cloud.Start(context.WithoutCancel(s.ctx())))
 	o := &openStack{scope: s, cloud: cloud, ca: cloud.CA()}

@@ -5,17 +5,18 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
-// Cloud returns the simulator, or nil without a cloud.
-func (c *Cluster) Cloud() *simulator.Simulator { return c.cloud }
+// Cloud returns OpenStack, or nil without a cloud.
+func (c *Cluster) Cloud() testcloud.Cloud { return c.cloud }
 
-// startCloud starts a simulator with two share types.
+// startCloud starts OpenStack with two share types.
 func (c *Cluster) startCloud(ctx context.Context) error {
 	if c.opts.NoCloud {
 		return nil
 	}
-	cloud, err := simulator.New(simulator.Config{
+	cloud, err := testcloud.New(simulator.Config{
 		TLS: c.opts.TLS, ShareTypes: []simulator.ShareType{{Name: "default"}, {Name: "fast"}},
 	})
 	if err != nil {
@@ -28,9 +29,9 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	return nil
 }
 
-// describe returns the data of the simulator for manifests, with the credentials that are valid
+// describe returns the data of the cloud for manifests, with the credentials that are valid
 // now.
-func describe(cloud *simulator.Simulator) *fixtures.Cloud {
+func describe(cloud testcloud.Cloud) *fixtures.Cloud {
 	// clouds.yaml does not name the CA, because no path is right for both the operator and the driver.
 	// The CA is a key of its own.
 	return &fixtures.Cloud{

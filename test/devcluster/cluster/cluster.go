@@ -12,7 +12,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
 // Options describes a devcluster.
@@ -38,8 +38,8 @@ type Cluster struct {
 	opts         Options
 	management   *controlPlane
 	environments []*Environment
-	cloud        *simulator.Simulator // nil without a cloud
-	openstack    *fixtures.Cloud      // the data for manifests
+	cloud        testcloud.Cloud // nil without a cloud
+	openstack    *fixtures.Cloud // the data for manifests
 	failed       chan error
 	cancel       context.CancelFunc // stops the volumes
 	stopped      chan struct{}
@@ -57,7 +57,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		run  func(context.Context) error
 	}{
 		{"clearing " + string(o.Dir), func(context.Context) error { return o.Dir.Clear() }},
-		{"starting the OpenStack simulator", c.startCloud},
+		{"starting OpenStack", c.startCloud},
 		{"starting the Kubernetes control planes", c.startControlPlanes},
 		{"creating the objects OpenShift would create", c.createFixtures},
 		{"writing kubeconfigs and the operators' files", c.writeFiles},

@@ -17,14 +17,14 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
 const headerTimeout = 10 * time.Second
 
 // running is the devcluster of this process.
 type running struct {
-	cloud   *simulator.Simulator
+	cloud   testcloud.Cloud
 	cluster *cluster.Cluster // nil if only the cloud runs
 }
 

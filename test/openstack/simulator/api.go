@@ -110,6 +110,16 @@ func (s *Simulator) RevokeTokens() int {
 	return valid
 }
 
+// ExpireTokens ends the lifetime of all tokens.
+func (s *Simulator) ExpireTokens(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.tokens {
+		s.tokens[id] = s.config.Now()
+	}
+	return nil
+}
+
 // Faults returns the active faults, in the order in which they were set.
 func (s *Simulator) Faults() []Fault { return s.faults.list() }
 

@@ -1,0 +1,155 @@
+package services
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// The names of the services, as their packages, configuration files and logs have them.
+const (
+	keystone = "keystone"
+	manila   = "manila"
+	cinder   = "cinder"
+	nova     = "nova"
+	// brief is a second process of Keystone, whose tokens live for BriefTTL.
+	brief = "keystone-brief"
+)
+
+const (
+	// tokenTTL is the lifetime of a token. No test takes as long.
+	tokenTTL = 24 * time.Hour
+	// BriefTTL is the lifetime of the tokens of a Cloud whose Config.TokenTTL is not longer.
+	BriefTTL = 15 * time.Second
+	// startTime limits how long the services take to answer, on a busy machine.
+	startTime = 3 * time.Minute
+)
+
+// Services are running services.
+type Services struct {
+	settings settings
+	access   Access
+	stop     context.CancelFunc
+	running  []*process
+}
+
+// Start creates the databases in a folder, which must be empty, starts the services, and waits
+// until they answer. Two copies of the services in different folders do not affect each other.
+// Progress is called before each step. The services end when Stop is called, when the context ends,
+// or when this process ends.
+func Start(ctx context.Context, dir string, progress func(step string)) (*Services, error) {
+	if err := checkPackages(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	s := &Services{stop: stop}
+	s.settings = settings{Dir: dir, Password: rand.Text(), TokenTTL: tokenTTL, BriefTTL: BriefTTL}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"starting the services", s.start},
+		{"waiting for the services", s.await},
+		{"registering the services", s.register},
+	} {
+		progress(step.name)
+		if err := step.run(ctx); err != nil {
+			s.Stop()
+			return nil, fmt.Errorf("%s of OpenStack: %w", step.name, err)
+		}
+	}
+	return s, nil
+}
+
+// Access returns what another process needs to use the services.
+func (s *Services) Access() Access { return s.access }
+
+// Stop ends the services and waits until they have ended. It may be called again.
+func (s *Services) Stop() {
+	s.stop()
+	for _, p := range s.running {
+		<-p.ended
+	}
+}
+
+// start creates the databases and starts the processes. The sockets come first: the configuration
+// contains the address of Keystone.
+func (s *Services) start(ctx context.Context) error {
+	sockets := map[string]*net.TCPListener{}
+	s.access.Addresses = map[string]string{}
+	for _, name := range []string{keystone, brief, manila, cinder, nova} {
+		socket, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return err
+		}
+		defer socket.Close() //nolint:revive // the four sockets close together
+		sockets[name] = socket
+		s.access.Addresses[name] = socket.Addr().String()
+	}
+	s.settings.AuthURL = "http://" + s.access.Addresses[keystone] + "/v3"
+	s.access.Dir, s.access.Password = s.settings.Dir, s.settings.Password
+	if err := s.settings.write(); err != nil {
+		return err
+	}
+	if err := s.settings.createDatabases(ctx); err != nil {
+		return err
+	}
+	for name, socket := range sockets {
+		p, err := s.settings.serve(ctx, name, socket)
+		if err != nil {
+			return err
+		}
+		s.running = append(s.running, p)
+	}
+	return nil
+}
+
+// await waits until every service answers, whatever the answer.
+func (s *Services) await(ctx context.Context) error {
+	var waiting sync.WaitGroup
+	failures := make([]error, len(s.running))
+	for i, p := range s.running {
+		waiting.Go(func() {
+			if err := p.await(ctx); err != nil {
+				failures[i] = fmt.Errorf("%s: %w; %s", p.name, err, s.settings.tail(p.name))
+			}
+		})
+	}
+	waiting.Wait()
+	return errors.Join(failures...)
+}
+
+func (p *process) await(ctx context.Context) error {
+	const interval = 100 * time.Millisecond
+	return wait.PollUntilContextTimeout(ctx, interval, startTime, true,
+		func(ctx context.Context) (bool, error) {
+			select {
+			case <-p.ended:
+				return false, errEnded
+			default:
+			}
+			ctx, cancel := context.WithTimeout(ctx, startTime)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address, nil)
+			if err != nil {
+				return false, err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false, nil //nolint:nilerr // it does not answer yet
+			}
+			return true, response.Body.Close()
+		})
+}
