@@ -150,14 +150,14 @@ RevokedTokenCausesOneLogin|RotatedCredentialsAreUsed|AcceptsApplicationCredentia
 CredentialsReportExpiry|CinderTopologyFollowsZones
 
 .PHONY: test-openstack
-test-openstack: build k8s ## Test with the real services of OpenStack (Debian 12; root installs them)
+test-openstack: build k8s ## Test with real services of OpenStack (Debian 12; installs them as root)
 	bin/openstack-services -install $(MAKE) --no-print-directory test-running-openstack
 
 # One test at a time (-p is for packages), because the availability zones belong to the services.
 .PHONY: test-running-openstack
 test-running-openstack:
 	go test -tags openstack -count 1 -timeout 60m -p 1 -parallel 1 $(TESTFLAGS) \
-		./pkg/openstack ./pkg/credential ./test/openstack/comparison
+		./pkg/openstack ./pkg/credential ./test/openstack/services ./test/openstack/comparison
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 60m -parallel 1 -v \
 		-run '$(OPENSTACK_TESTS)' $(TESTFLAGS) ./test/integration -standalone=1 -hypershift=1
 

@@ -80,34 +80,41 @@ func TestZonesAreListedInOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		zones []simulator.Zone
 		want  []openstack.Zone
+		start func(*testing.T, simulator.Config) *fixture
 	}{
 		"one": {
 			[]simulator.Zone{{Name: "nova"}},
-			[]openstack.Zone{{Name: "nova", Available: true}},
+			[]openstack.Zone{{Name: "nova", Available: true}}, newFixture,
 		},
+		"the last is not available": {
+			[]simulator.Zone{{Name: "a"}, {Name: "b", Unavailable: true}},
+			[]openstack.Zone{{Name: "a", Available: true}, {Name: "b"}}, newFixture,
+		},
+		"strange names": {
+			[]simulator.Zone{{Name: " Zürich/1 \"x\""}},
+			[]openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}}, newFixture,
+		},
+		"none": {nil, []openstack.Zone{}, newFixture},
+		// The services have an order of their own, and list a zone once.
 		"in the order told": {
 			[]simulator.Zone{{Name: "b"}, {Name: "a"}},
-			[]openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}},
+			[]openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}}, newSimulated,
 		},
-		"not available": {
+		"the first is not available": {
 			[]simulator.Zone{{Name: "a", Unavailable: true}, {Name: "b"}},
-			[]openstack.Zone{{Name: "a"}, {Name: "b", Available: true}},
+			[]openstack.Zone{{Name: "a"}, {Name: "b", Available: true}}, newSimulated,
 		},
 		"listed twice": {
 			[]simulator.Zone{{Name: "a"}, {Name: "a", Unavailable: true}, {Name: "a"}},
 			[]openstack.Zone{{Name: "a", Available: true}, {Name: "a"}, {Name: "a", Available: true}},
+			newSimulated,
 		},
-		"strange names": {
-			[]simulator.Zone{{Name: " Zürich/1 \"x\""}},
-			[]openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}},
-		},
-		"none":      {nil, []openstack.Zone{}},
-		"very many": {many, manyZones},
+		"very many": {many, manyZones, newSimulated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachZoneRequest(t, func(t *testing.T, q zoneRequest) {
-				s := newFixture(t, simulator.Config{})
+				s := test.start(t, simulator.Config{})
 				check(t, s.cloud.SetZones(q.service, test.zones...))
 				s.clouds(simulator.Clouds{})
 				client := s.client()

@@ -5,6 +5,7 @@ package comparison
 import (
 	"os"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -21,7 +22,9 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	read(t, "testdata/requests.yaml", &requests)
 	var known []Known
 	read(t, "testdata/differences.yaml", &known)
-	config := simulator.Config{ShareTypes: []simulator.ShareType{{Name: "default"}}}
+	config := simulator.Config{
+		ShareTypes: []simulator.ShareType{{Name: "default"}}, OperationTime: time.Hour,
+	}
 	simulated, err := simulator.New(config)
 	check(t, err)
 	access, err := services.LoadAccess(os.Getenv(services.AccessVariable))
