@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,13 +68,31 @@ func missing(path string) *Error {
 const identityService = "identity service"
 
 func loginError(authURL string, err error) *Error {
-	status := statusOf(err)
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+	if refused(err) {
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d). Check user, password or application credential, project and domain in the "+
-			"credentials Secret", redactedURL(authURL), status)
+			"credentials Secret", redactedURL(authURL), statusOf(err))
 	}
 	return unreachable(identityService, authURL, err)
+}
+
+// refused returns whether Keystone refused a login. It answers 404 for an application credential
+// that does not exist, with an error in JSON. If auth_url is wrong, the 404 has another body.
+func refused(err error) bool {
+	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	switch response.Actual {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusNotFound:
+		var answer struct {
+			Error struct {
+				Code int `json:"code"`
+			} `json:"error"`
+		}
+		return json.Unmarshal(response.Body, &answer) == nil &&
+			answer.Error.Code == http.StatusNotFound
+	}
+	return false
 }
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a

@@ -114,7 +114,11 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 	tests := faultyResponses()
 	tests["401"] = failure{status(401), openstack.AuthenticationFailed, "refused the login (HTTP 401)"}
 	tests["403"] = failure{status(403), openstack.AuthenticationFailed, "refused the login (HTTP 403)"}
-	tests["404"] = failure{status(404), openstack.CloudUnreachable, "returned HTTP 404"}
+	tests["404"] = failure{status(404), openstack.AuthenticationFailed, "refused the login (HTTP 404)"}
+	tests["404 of another server"] = failure{
+		foreign(simulator.Identity, simulator.Answer{Status: 404, Body: "<html>nothing here</html>"}),
+		openstack.CloudUnreachable, "returned HTTP 404",
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

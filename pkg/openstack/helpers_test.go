@@ -24,7 +24,7 @@ import (
 
 const (
 	// patience limits requests that are expected to succeed.
-	patience = 20 * time.Second
+	patience = 2 * time.Minute
 	// repetitions is how often a request fails before its message counts as stable.
 	repetitions = 20
 	typesCall   = "GET /share/v2/types"

@@ -84,25 +84,30 @@ func TestZonesAreListedInOrder(t *testing.T) {
 	}{
 		"one": {
 			[]simulator.Zone{{Name: "nova"}},
-			[]openstack.Zone{{Name: "nova", Available: true}}, newFixture,
+			[]openstack.Zone{{Name: "nova", Available: true}},
+			newFixture,
 		},
 		"the last is not available": {
 			[]simulator.Zone{{Name: "a"}, {Name: "b", Unavailable: true}},
-			[]openstack.Zone{{Name: "a", Available: true}, {Name: "b"}}, newFixture,
+			[]openstack.Zone{{Name: "a", Available: true}, {Name: "b"}},
+			newFixture,
 		},
 		"strange names": {
 			[]simulator.Zone{{Name: " Zürich/1 \"x\""}},
-			[]openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}}, newFixture,
+			[]openstack.Zone{{Name: " Zürich/1 \"x\"", Available: true}},
+			newFixture,
 		},
 		"none": {nil, []openstack.Zone{}, newFixture},
 		// The services have an order of their own, and list a zone once.
 		"in the order told": {
 			[]simulator.Zone{{Name: "b"}, {Name: "a"}},
-			[]openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}}, newSimulated,
+			[]openstack.Zone{{Name: "b", Available: true}, {Name: "a", Available: true}},
+			newSimulated,
 		},
 		"the first is not available": {
 			[]simulator.Zone{{Name: "a", Unavailable: true}, {Name: "b"}},
-			[]openstack.Zone{{Name: "a"}, {Name: "b", Available: true}}, newSimulated,
+			[]openstack.Zone{{Name: "a"}, {Name: "b", Available: true}},
+			newSimulated,
 		},
 		"listed twice": {
 			[]simulator.Zone{{Name: "a"}, {Name: "a", Unavailable: true}, {Name: "a"}},

@@ -131,7 +131,7 @@ func (f Fields) add(name string, content any, form form) {
 			f[name] = "{}"
 		}
 		for key, element := range value {
-			f.add(name+"."+form.of(key), element, form)
+			f.add(name+"."+form.names.Replace(key), element, form)
 		}
 	case []any:
 		if len(value) == 0 {
@@ -174,6 +174,7 @@ func newForm(names map[string]string) form {
 		{regexp.MustCompile(`gAAAAA[A-Za-z0-9_=-]+`), "{token}"},
 		{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "{uuid}"},
 		{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "{hex}"},
+		{regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`), "{random}"},
 		{regexp.MustCompile(`\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d`), "{date}${1}{time}"},
 		{regexp.MustCompile(`\{time\}\.\d{6}`), "{time}.{microseconds}"},
 	}}

@@ -49,11 +49,13 @@ func TestDifferencesAreFound(t *testing.T) {
 func TestUnknownDifferencesAndStaleEntriesAreReported(t *testing.T) {
 	t.Parallel()
 	found := []Difference{
-		{Request: "volumes/list", Field: ".volumes[0].name"}, {Request: "types", Field: "status"},
+		{Request: "volumes/list", Field: ".volumes[0].name"},
+		{Request: "types", Field: "status"},
 		{Request: "types", Field: "header Vary"},
 	}
 	known := []Known{
-		{Request: "*", Field: ".volumes[0].*"}, {Request: "types", Field: "header *"},
+		{Request: "*", Field: ".volumes[0].*"},
+		{Request: "types", Field: "header *"},
 		{Request: "types", Field: ".volumes[0].name"},
 	}
 	unknown, stale := Judge(found, known)

@@ -14,8 +14,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
-// TestSimulatorAnswersAsTheServices fails for a difference that is not in testdata/differences.yaml,
-// and for an entry of that file that is not a difference any more.
+// The test fails for a difference that is not in testdata/differences.yaml, and for an entry of that
+// file that is not a difference any more.
 func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	t.Parallel()
 	var requests []Request
@@ -24,6 +24,14 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	read(t, "testdata/differences.yaml", &known)
 	config := simulator.Config{
 		ShareTypes: []simulator.ShareType{{Name: "default"}}, OperationTime: time.Hour,
+		Credentials: simulator.Credentials{UserName: "comparer", ProjectName: "comparison"},
+		// The defaults of Cinder and Manila.
+		VolumeQuota: simulator.VolumeQuota{
+			Volumes: 10, Gigabytes: 1000, Snapshots: 10, Backups: 10, BackupGigabytes: 1000,
+		},
+		ShareQuota: simulator.ShareQuota{
+			Shares: 50, Gigabytes: 1000, Snapshots: 50, SnapshotGigabytes: 1000,
+		},
 	}
 	simulated, err := simulator.New(config)
 	check(t, err)

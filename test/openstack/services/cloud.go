@@ -67,7 +67,7 @@ func (c *Cloud) Start(ctx context.Context) error {
 		return err
 	}
 	if err := c.fill(); err != nil {
-		return errors.Join(err, c.Close())
+		return errors.Join(err, c.Close()) //nolint:contextcheck // c.ctx bounds it
 	}
 	return nil
 }
@@ -139,6 +139,10 @@ func (c *Cloud) upstream() http.Handler {
 			}
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", c.access.Addresses[service]
 			r.Out.URL.Path, r.Out.URL.RawPath = rest, ""
+		},
+		// The default one logs each client that leaves early.
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}
 }

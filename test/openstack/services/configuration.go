@@ -99,9 +99,15 @@ func (s settings) render(files fs.FS, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Own = rendered
-	rendered, err = s.execute(string(common))
+	rendered, err = s.with(rendered).execute(string(common))
 	return []byte(rendered), err
+}
+
+// with returns the settings with the own part of a service.
+func (s settings) with(own string) settings {
+	copied := s
+	copied.Own = own
+	return copied
 }
 
 // commonConfiguration is the file with what the configurations of the services have in common.

@@ -148,7 +148,7 @@ func (p *process) await(ctx context.Context) error {
 			}
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
-				return false, nil //nolint:nilerr // it does not answer yet
+				return false, nil // it does not answer yet
 			}
 			return true, response.Body.Close()
 		})

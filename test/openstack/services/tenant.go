@@ -145,7 +145,7 @@ func (a *admin) createEndpoint(
 	return created.ID, nil
 }
 
-// deleteEndpoint removes an endpoint from all catalogs. Keystone reads every endpoint for each login.
+// deleteEndpoint removes an endpoint. Keystone reads every endpoint for each login.
 func (a *admin) deleteEndpoint(ctx context.Context, id string) error {
 	return endpoints.Delete(ctx, a.identity, id).ExtractErr()
 }
@@ -166,7 +166,10 @@ type shareTypeOptions struct{ name string }
 func (o shareTypeOptions) ToShareTypeCreateMap() (map[string]any, error) {
 	return map[string]any{"share_type": map[string]any{
 		"name": o.name, "share_type_access:is_public": false,
-		"extra_specs": map[string]any{"driver_handles_share_servers": "False"},
+		"extra_specs": map[string]any{
+			"driver_handles_share_servers": "False", "snapshot_support": "True",
+			"create_share_from_snapshot_support": "True",
+		},
 	}}, nil
 }
 

@@ -97,6 +97,16 @@ func (c Credentials) contains(r *reference, id, name string) bool {
 		(domain.ID == c.DomainID || domain.ID == "" && domain.Name == c.DomainName)
 }
 
+// unknown returns the ID in a login with an application credential that does not exist, and ""
+// otherwise.
+func (c Credentials) unknown(method string, identity authIdentity) string {
+	id := identity.ApplicationCredential.ID
+	if method != "application_credential" || id == c.ApplicationCredentialID {
+		return ""
+	}
+	return id
+}
+
 // accepts checks the secrets of one method.
 func (c Credentials) accepts(method string, identity authIdentity) bool {
 	switch method {

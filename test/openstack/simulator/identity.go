@@ -26,6 +26,9 @@ func (s *Simulator) login(c *call) reply {
 	}
 	identity, scope := request.Auth.Identity, request.Auth.Scope
 	for _, method := range identity.Methods {
+		if id := s.credentials.unknown(method, identity); id != "" {
+			return failure(c, http.StatusNotFound, "Could not find Application Credential: "+id+".")
+		}
 		if !s.credentials.accepts(method, identity) {
 			return failure(c, http.StatusUnauthorized, errorAuthentication)
 		}
