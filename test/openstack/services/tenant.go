@@ -32,10 +32,10 @@ const domain = "default"
 func (a *admin) createUser(
 	ctx context.Context, wanted simulator.Credentials,
 ) (simulator.Credentials, error) {
-	unique := "openshift-" + rand.Text()
+	suffix := "-" + rand.Text()
 	wanted.DomainID, wanted.DomainName = domain, "Default"
-	wanted.UserName = cmp.Or(wanted.UserName, unique)
-	wanted.ProjectName = cmp.Or(wanted.ProjectName, unique)
+	wanted.UserName = cmp.Or(wanted.UserName, "openshift") + suffix
+	wanted.ProjectName = cmp.Or(wanted.ProjectName, "openshift") + suffix
 	wanted.Password = cmp.Or(wanted.Password, newSecret())
 	project, err := projects.Create(ctx, a.identity, projects.CreateOpts{
 		Name: wanted.ProjectName, DomainID: domain,
