@@ -5,7 +5,6 @@ package blockstorage
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -79,9 +78,7 @@ func (s *Service) createBackup(r *rest.Request) (rest.Answer, error) {
 	}
 	s.continueBackup(backup, r.Outcome)
 	return rest.Answer{Status: http.StatusAccepted, Content: map[string]any{
-		"backup": map[string]any{
-			"id": backup.ID, "name": rest.Optional(backup.Name), "links": r.Links("backups", backup.ID),
-		},
+		"backup": r.Summary("backups", backup.ID, backup.Name),
 	}}, nil
 }
 
@@ -238,36 +235,31 @@ func describeBackup(r *rest.Request, backup Backup) map[string]any {
 		"data_timestamp": rest.Time(backup.Data),
 	}
 	if r.Version.AtLeast(43) {
-		description["metadata"] = notNil(backup.Metadata)
+		description["metadata"] = rest.Metadata(backup.Metadata)
 	}
 	return description
 }
 
 func (s *Service) listBackups(r *rest.Request) (rest.Answer, error) {
-	query := r.URL.Query()
 	if err := checkFilters(r, "name", "status", "volume_id"); err != nil {
 		return rest.Answer{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	backups := filter(s.backups.List(), func(backup Backup) bool {
-		return matches(query, "name", backup.Name) && matches(query, "status", backup.Status) &&
-			matches(query, "volume_id", backup.VolumeID)
+	backups := rest.Filter(s.backups.List(), func(backup Backup) bool {
+		return r.Matches("name", backup.Name) && r.Matches("status", backup.Status) &&
+			r.Matches("volume_id", backup.VolumeID)
 	})
-	id := func(backup Backup) string { return backup.ID }
-	rest.Newest(backups, func(backup Backup) time.Time { return backup.Created }, id)
-	page, err := rest.Paged(r, backups, id, func(marker string) error {
-		return rest.NotFound("Backup %s could not be found.", marker)
-	})
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	return list(r, page, "backups", func(backup Backup) map[string]any {
-		if strings.HasSuffix(r.URL.Path, "/detail") {
-			return describeBackup(r, backup)
-		}
-		return map[string]any{
-			"id": backup.ID, "name": rest.Optional(backup.Name), "links": r.Links("backups", backup.ID),
-		}
-	})
+	return rest.Collection[Backup]{
+		Name: "backups", Links: "backups_links",
+		ID:       func(backup Backup) string { return backup.ID },
+		Created:  func(backup Backup) time.Time { return backup.Created },
+		Describe: func(backup Backup) map[string]any { return describeBackup(r, backup) },
+		Summarize: func(backup Backup) map[string]any {
+			return r.Summary("backups", backup.ID, backup.Name)
+		},
+		Missing: func(marker string) error {
+			return rest.NotFound("Backup %s could not be found.", marker)
+		},
+	}.Answer(r, backups)
 }

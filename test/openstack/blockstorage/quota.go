@@ -37,40 +37,29 @@ func (s *Service) use() Quota {
 // checkQuota returns the error 413 if a request exceeds the quota. Cinder names the gigabytes if a
 // request exceeds both, the gigabytes and the number.
 func (s *Service) checkQuota(wanted quotaRequest) error {
-	exceeds := func(limit, used, added int) bool {
-		return limit > 0 && added > 0 && used+added > limit
-	}
 	quota, used := s.quota, s.use()
 	size := max(wanted.volumeSize, wanted.gigabytes)
 	switch {
-	case wanted.snapshots == 0 && exceeds(quota.VolumeGigabytes, 0, size):
+	case wanted.snapshots == 0 && rest.Exceeds(quota.VolumeGigabytes, 0, size):
 		return rest.OverQuota("Requested volume size %dG is larger than maximum allowed limit %dG.", size,
 			quota.VolumeGigabytes)
-	case exceeds(quota.Gigabytes, used.Gigabytes, wanted.gigabytes):
+	case rest.Exceeds(quota.Gigabytes, used.Gigabytes, wanted.gigabytes):
 		return rest.OverQuota("Requested volume or snapshot exceeds allowed gigabytes quota. Requested "+
 			"%dG, quota is %dG and %dG has been consumed.", wanted.gigabytes, quota.Gigabytes,
 			used.Gigabytes)
-	case exceeds(quota.BackupGigabytes, used.BackupGigabytes, wanted.backupGigabytes):
+	case rest.Exceeds(quota.BackupGigabytes, used.BackupGigabytes, wanted.backupGigabytes):
 		return rest.OverQuota("Requested backup exceeds allowed Backup gigabytes quota. Requested %dG, "+
 			"quota is %dG and %dG has been consumed.", wanted.backupGigabytes, quota.BackupGigabytes,
 			used.BackupGigabytes)
-	case exceeds(quota.Volumes, used.Volumes, wanted.volumes):
+	case rest.Exceeds(quota.Volumes, used.Volumes, wanted.volumes):
 		return rest.OverQuota("Maximum number of volumes allowed (%d) exceeded for quota 'volumes'.",
 			quota.Volumes)
-	case exceeds(quota.Snapshots, used.Snapshots, wanted.snapshots):
+	case rest.Exceeds(quota.Snapshots, used.Snapshots, wanted.snapshots):
 		return rest.OverQuota("Maximum number of snapshots allowed (%d) exceeded", quota.Snapshots)
-	case exceeds(quota.Backups, used.Backups, wanted.backups):
+	case rest.Exceeds(quota.Backups, used.Backups, wanted.backups):
 		return rest.OverQuota("Maximum number of backups allowed (%d) exceeded", quota.Backups)
 	}
 	return nil
-}
-
-// limit returns a limit as Cinder shows it: -1 is none.
-func limit(number int) int {
-	if number == 0 {
-		return -1
-	}
-	return number
 }
 
 // showLimits answers with the limits of the project; API reference: Limits.
@@ -81,11 +70,11 @@ func (s *Service) showLimits(*rest.Request) (rest.Answer, error) {
 	return rest.Answer{Content: map[string]any{"limits": map[string]any{
 		"rate": []any{},
 		"absolute": map[string]int{
-			"maxTotalVolumes": limit(quota.Volumes), "totalVolumesUsed": used.Volumes,
-			"maxTotalSnapshots": limit(quota.Snapshots), "totalSnapshotsUsed": used.Snapshots,
-			"maxTotalVolumeGigabytes": limit(quota.Gigabytes), "totalGigabytesUsed": used.Gigabytes,
-			"maxTotalBackups": limit(quota.Backups), "totalBackupsUsed": used.Backups,
-			"maxTotalBackupGigabytes":  limit(quota.BackupGigabytes),
+			"maxTotalVolumes": rest.Limit(quota.Volumes), "totalVolumesUsed": used.Volumes,
+			"maxTotalSnapshots": rest.Limit(quota.Snapshots), "totalSnapshotsUsed": used.Snapshots,
+			"maxTotalVolumeGigabytes": rest.Limit(quota.Gigabytes), "totalGigabytesUsed": used.Gigabytes,
+			"maxTotalBackups": rest.Limit(quota.Backups), "totalBackupsUsed": used.Backups,
+			"maxTotalBackupGigabytes":  rest.Limit(quota.BackupGigabytes),
 			"totalBackupGigabytesUsed": used.BackupGigabytes,
 		},
 	}}}, nil
@@ -104,9 +93,9 @@ func (s *Service) showQuota(r *rest.Request) (rest.Answer, error) {
 		"backup_gigabytes":     {quota.BackupGigabytes, used.BackupGigabytes},
 		"per_volume_gigabytes": {quota.VolumeGigabytes, 0},
 	} {
-		set[name] = limit(numbers[0])
+		set[name] = rest.Limit(numbers[0])
 		if slices.Contains([]string{"true", "True", "1"}, r.URL.Query().Get("usage")) {
-			set[name] = map[string]int{"limit": limit(numbers[0]), "in_use": numbers[1], "reserved": 0}
+			set[name] = map[string]int{"limit": rest.Limit(numbers[0]), "in_use": numbers[1], "reserved": 0}
 		}
 	}
 	return rest.Answer{Content: map[string]any{"quota_set": set}}, nil

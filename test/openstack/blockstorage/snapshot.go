@@ -150,7 +150,7 @@ func describeSnapshot(r *rest.Request, snapshot Snapshot) map[string]any {
 		"id": snapshot.ID, "created_at": rest.Time(snapshot.Created),
 		"updated_at": rest.Time(snapshot.Updated), "name": rest.Optional(snapshot.Name),
 		"description": rest.Optional(snapshot.Description), "volume_id": snapshot.VolumeID,
-		"status": snapshot.Status, "size": snapshot.Size, "metadata": notNil(snapshot.Metadata),
+		"status": snapshot.Status, "size": snapshot.Size, "metadata": rest.Metadata(snapshot.Metadata),
 		"os-extended-snapshot-attributes:project_id": snapshot.ProjectID,
 		"os-extended-snapshot-attributes:progress":   progress(snapshot.Status),
 	}
@@ -174,34 +174,32 @@ func progress(status string) string {
 }
 
 func (s *Service) listSnapshots(r *rest.Request) (rest.Answer, error) {
-	query := r.URL.Query()
 	err := checkFilters(r, "availability_zone", "metadata", "name", "size", "status", "volume_id")
 	if err != nil {
 		return rest.Answer{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snapshots := filter(s.snapshots.List(), func(snapshot Snapshot) bool {
-		return matches(query, "name", snapshot.Name) && matches(query, "status", snapshot.Status) &&
-			matches(query, "volume_id", snapshot.VolumeID) &&
-			(!r.Version.AtLeast(31) || matches(query, "size", strconv.Itoa(snapshot.Size))) &&
+	snapshots := rest.Filter(s.snapshots.List(), func(snapshot Snapshot) bool {
+		return r.Matches("name", snapshot.Name) && r.Matches("status", snapshot.Status) &&
+			r.Matches("volume_id", snapshot.VolumeID) &&
+			(!r.Version.AtLeast(31) || r.Matches("size", strconv.Itoa(snapshot.Size))) &&
 			(!r.Version.AtLeast(22) ||
-				rest.Contains(snapshot.Metadata, rest.Keywords(query.Get("metadata"))))
+				rest.Contains(snapshot.Metadata, rest.Keywords(r.URL.Query().Get("metadata"))))
 	})
-	id := func(snapshot Snapshot) string { return snapshot.ID }
-	rest.Newest(snapshots, func(snapshot Snapshot) time.Time { return snapshot.Created }, id)
-	page, err := rest.Paged(r, snapshots, id, func(marker string) error {
-		return rest.NotFound("Snapshot %s could not be found.", marker)
-	})
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	return list(r, page, "snapshots", func(snapshot Snapshot) map[string]any {
-		description := describeSnapshot(r, snapshot)
-		if !strings.HasSuffix(r.URL.Path, "/detail") {
+	return rest.Collection[Snapshot]{
+		Name: "snapshots", Links: "snapshots_links",
+		ID:       func(snapshot Snapshot) string { return snapshot.ID },
+		Created:  func(snapshot Snapshot) time.Time { return snapshot.Created },
+		Describe: func(snapshot Snapshot) map[string]any { return describeSnapshot(r, snapshot) },
+		Summarize: func(snapshot Snapshot) map[string]any {
+			description := describeSnapshot(r, snapshot)
 			delete(description, "os-extended-snapshot-attributes:project_id")
 			delete(description, "os-extended-snapshot-attributes:progress")
-		}
-		return description
-	})
+			return description
+		},
+		Missing: func(marker string) error {
+			return rest.NotFound("Snapshot %s could not be found.", marker)
+		},
+	}.Answer(r, snapshots)
 }

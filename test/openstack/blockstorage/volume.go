@@ -5,7 +5,6 @@ package blockstorage
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -199,34 +198,21 @@ func (s *Service) showMetadata(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	volume, err := s.volume(r.PathValue("id"))
-	return rest.Answer{Content: map[string]any{"metadata": notNil(volume.Metadata)}}, err
+	return rest.Answer{Content: map[string]any{"metadata": rest.Metadata(volume.Metadata)}}, err
 }
 
 // updateMetadata adds metadata (POST) or replaces them (PUT).
 func (s *Service) updateMetadata(r *rest.Request) (rest.Answer, error) {
-	var wanted map[string]string
-	if err := r.Decode("metadata", &wanted); err != nil {
-		return rest.Answer{}, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	volume, err := s.volume(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	metadata := map[string]string{}
-	if r.Method == http.MethodPost {
-		maps.Copy(metadata, volume.Metadata)
+	metadata, err := r.NewMetadata(volume.Metadata)
+	if err != nil {
+		return rest.Answer{}, err
 	}
-	maps.Copy(metadata, wanted)
 	err = s.changeVolume(volume.ID, func(v *Volume) { v.Metadata = metadata })
 	return rest.Answer{Content: map[string]any{"metadata": metadata}}, err
-}
-
-// notNil returns an empty map in place of nil, which JSON would show as null.
-func notNil(metadata map[string]string) map[string]string {
-	if metadata == nil {
-		return map[string]string{}
-	}
-	return metadata
 }

@@ -32,33 +32,22 @@ func (s *Service) listServers(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	servers := slices.DeleteFunc(slices.Clone(s.servers), func(server record) bool {
-		return !name.MatchString(server.Name) ||
-			(query.Has("status") && !strings.EqualFold(query.Get("status"), server.Status))
+	servers := rest.Filter(slices.Clone(s.servers), func(server record) bool {
+		return name.MatchString(server.Name) &&
+			(!query.Has("status") || strings.EqualFold(query.Get("status"), server.Status))
 	})
-	id := func(server record) string { return server.ID }
-	rest.Newest(servers, func(server record) time.Time { return server.created }, id)
-	page, err := rest.Paged(r, servers, id, func(marker string) error {
-		return rest.BadRequest("marker [%s] not found", marker)
-	})
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	list := []any{}
-	for _, server := range page.Items {
-		if strings.HasSuffix(r.URL.Path, "/detail") {
-			list = append(list, s.describe(r, server))
-		} else {
-			list = append(list, map[string]any{
-				"id": server.ID, "name": server.Name, "links": r.Links("servers", server.ID),
-			})
-		}
-	}
-	content := map[string]any{"servers": list}
-	if page.Next != nil {
-		content["servers_links"] = page.NextLink(r, r.URL.Path)
-	}
-	return rest.Answer{Content: content}, nil
+	return rest.Collection[record]{
+		Name: "servers", Links: "servers_links",
+		ID:       func(server record) string { return server.ID },
+		Created:  func(server record) time.Time { return server.created },
+		Describe: func(server record) map[string]any { return s.describe(r, server) },
+		Summarize: func(server record) map[string]any {
+			return r.Summary("servers", server.ID, server.Name)
+		},
+		Missing: func(marker string) error {
+			return rest.BadRequest("marker [%s] not found", marker)
+		},
+	}.Answer(r, servers)
 }
 
 // describe returns a server with the fields that a user sees; API reference: Show Server Details.
@@ -72,15 +61,11 @@ func (s *Service) describe(r *rest.Request, server record) map[string]any {
 		}
 		volumes = append(volumes, attached)
 	}
-	metadata := server.Metadata
-	if metadata == nil {
-		metadata = map[string]string{}
-	}
 	// Nova writes these times with a zone and without fractions.
 	created := server.created.UTC().Format(time.RFC3339)
 	description := map[string]any{
 		"id": server.ID, "name": server.Name, "status": server.Status,
-		"tenant_id": s.config.ProjectID(), "user_id": s.config.UserID(), "metadata": metadata,
+		"tenant_id": s.config.ProjectID(), "user_id": s.config.UserID(), "metadata": rest.Metadata(server.Metadata),
 		"hostId": state.NamedID("host", server.ID), "image": "",
 		"flavor": map[string]any{
 			"vcpus": 2, "ram": 4096, "disk": 20, "ephemeral": 0, "swap": 0, "original_name": "m1.node",

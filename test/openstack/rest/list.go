@@ -1,7 +1,10 @@
 package rest
 
 import (
-	"net/url"
+	"cmp"
+	"errors"
+	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,11 +37,11 @@ func (r *Request) Links(collection, id string) []map[string]string {
 	}
 }
 
-// Integer returns a number of the query that is not negative, or -1 if it is not in the query.
-func (r *Request) Integer(name string) (int, error) {
+// integer returns a number of the query that is not negative, 0 if it is not in the query.
+func (r *Request) integer(name string) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
-		return -1, nil
+		return 0, nil
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil {
@@ -50,47 +53,112 @@ func (r *Request) Integer(name string) (int, error) {
 	return number, nil
 }
 
-// Page is a part of a list.
-type Page[T any] struct {
-	Items []T
-	// Next is the query of the next page, or nil: services link a next page if this one is full.
-	Next url.Values
+// Collection says how a service lists records of one type.
+type Collection[T any] struct {
+	// Name is the key of the list in the answer, such as volumes.
+	Name string
+	// Links is the key of the link to the next page; "" if the service does not link it.
+	Links string
+	// NextPath is the path of the next page; that of the request if it is empty.
+	NextPath string
+	ID       func(T) string
+	Created  func(T) time.Time
+	// Describe returns a record with its details, and Summarize what lists without details contain.
+	// Lists whose path does not end in /detail have details too if Summarize is nil.
+	Describe, Summarize func(T) map[string]any
+	// Missing returns the error of a marker that does not exist; 404 if it is nil.
+	Missing func(marker string) error
 }
 
-// Paged returns the part of a list that the query asks for: limit items (no limit if it is zero)
-// after the item with the ID marker, and after offset more. If the marker does not exist, it
-// returns the error that missing returns.
-func Paged[T any](
-	r *Request, items []T, id func(T) string, missing func(string) error,
-) (Page[T], error) {
-	limit, err := r.Integer("limit")
+// Answer lists the records that the query asks for, the newest first: limit records (all if it is
+// zero) after the one with the ID marker, and after offset more.
+func (c Collection[T]) Answer(r *Request, records []T) (Answer, error) {
+	slices.SortFunc(records, func(a, b T) int {
+		return cmp.Or(c.Created(b).Compare(c.Created(a)), strings.Compare(c.ID(b), c.ID(a)))
+	})
+	records, full, err := c.page(r, records)
 	if err != nil {
-		return Page[T]{}, err
+		return Answer{}, err
 	}
-	offset, err := r.Integer("offset")
-	if err != nil {
-		return Page[T]{}, err
+	describe := c.Describe
+	if c.Summarize != nil && !strings.HasSuffix(r.URL.Path, "/detail") {
+		describe = c.Summarize
+	}
+	list := []any{}
+	for _, record := range records {
+		list = append(list, describe(record))
+	}
+	content := map[string]any{c.Name: list}
+	if full && c.Links != "" { // services do not check whether there are more
+		query := r.URL.Query()
+		query.Set("marker", c.ID(records[len(records)-1]))
+		href := r.Endpoint + cmp.Or(c.NextPath, r.URL.Path) + "?" + query.Encode()
+		content[c.Links] = []map[string]string{{"rel": "next", "href": href}}
+	}
+	return Answer{Content: content}, nil
+}
+
+// page returns the part of a list that the query asks for, and whether it has limit records.
+func (c Collection[T]) page(r *Request, records []T) (page []T, full bool, err error) {
+	limit, errLimit := r.integer("limit")
+	offset, errOffset := r.integer("offset")
+	if err := errors.Join(errLimit, errOffset); err != nil {
+		return nil, false, err
 	}
 	if marker := r.URL.Query().Get("marker"); marker != "" {
-		i := slices.IndexFunc(items, func(item T) bool { return id(item) == marker })
-		if i < 0 {
-			return Page[T]{}, missing(marker)
+		i := slices.IndexFunc(records, func(record T) bool { return c.ID(record) == marker })
+		switch {
+		case i < 0 && c.Missing != nil:
+			return nil, false, c.Missing(marker)
+		case i < 0:
+			return nil, false, NotFound("")
 		}
-		items = items[i+1:]
+		records = records[i+1:]
 	}
-	items = items[min(max(offset, 0), len(items)):]
-	if limit <= 0 || limit > len(items) {
-		return Page[T]{Items: items}, nil
+	records = records[min(offset, len(records)):]
+	if limit == 0 || limit > len(records) {
+		return records, false, nil
 	}
-	page := Page[T]{Items: items[:limit], Next: r.URL.Query()}
-	page.Next.Set("marker", id(page.Items[limit-1]))
-	return page, nil
+	return records[:limit], true, nil
 }
 
-// NextLink returns the links of a page, which is at path below the endpoint.
-func (p Page[T]) NextLink(r *Request, path string) []map[string]string {
-	href := r.Endpoint + path + "?" + p.Next.Encode()
-	return []map[string]string{{"rel": "next", "href": href}}
+// Summary returns what lists without details contain for most resources.
+func (r *Request) Summary(collection, id, name string) map[string]any {
+	return map[string]any{"id": id, "name": Optional(name), "links": r.Links(collection, id)}
+}
+
+// Matches returns whether the query does not filter by a key, or by that value.
+func (r *Request) Matches(key, value string) bool {
+	query := r.URL.Query()
+	return !query.Has(key) || query.Get(key) == value
+}
+
+// Filter returns the records for which keep is true.
+func Filter[T any](records []T, keep func(T) bool) []T {
+	return slices.DeleteFunc(records, func(record T) bool { return !keep(record) })
+}
+
+// Metadata returns metadata that are not nil, which JSON would show as null.
+func Metadata(metadata map[string]string) map[string]string {
+	if metadata == nil {
+		return map[string]string{}
+	}
+	return metadata
+}
+
+// NewMetadata returns the metadata of a resource after a request that adds some (POST) or replaces
+// all (PUT).
+func (r *Request) NewMetadata(old map[string]string) (map[string]string, error) {
+	var wanted map[string]string
+	if err := r.Decode("metadata", &wanted); err != nil {
+		return nil, err
+	}
+	metadata := map[string]string{}
+	if r.Method == http.MethodPost {
+		maps.Copy(metadata, old)
+	}
+	maps.Copy(metadata, wanted)
+	return metadata, nil
 }
 
 // Keywords parses a dictionary of texts as Python writes it, which clients send as a filter for
@@ -112,15 +180,4 @@ func Contains(metadata, keywords map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// Newest sorts records by the time when they were created, newest first, as services list them.
-func Newest[T any](records []T, created func(T) time.Time, id func(T) string) []T {
-	slices.SortFunc(records, func(a, b T) int {
-		if order := created(b).Compare(created(a)); order != 0 {
-			return order
-		}
-		return strings.Compare(id(b), id(a))
-	})
-	return records
 }

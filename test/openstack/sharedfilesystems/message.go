@@ -65,33 +65,28 @@ func (s *Service) listMessages(r *rest.Request) (rest.Answer, error) {
 	if !r.Version.AtLeast(37) {
 		return rest.Answer{}, r.Unsupported()
 	}
-	query := r.URL.Query()
-	messages := filter(s.messages.List(), func(message Message) bool {
-		return matches(query, "resource_id", message.ResourceID) &&
-			matches(query, "resource_type", message.ResourceType) &&
-			matches(query, "action_id", message.ActionID) &&
-			matches(query, "detail_id", message.DetailID) && matches(query, "message_level", "ERROR")
+	messages := rest.Filter(s.messages.List(), func(message Message) bool {
+		return r.Matches("resource_id", message.ResourceID) &&
+			r.Matches("resource_type", message.ResourceType) &&
+			r.Matches("action_id", message.ActionID) && r.Matches("detail_id", message.DetailID) &&
+			r.Matches("message_level", "ERROR")
 	})
-	id := func(message Message) string { return message.ID }
-	rest.Newest(messages, func(message Message) time.Time { return message.Created }, id)
-	page, err := rest.Paged(r, messages, id, func(string) error { return rest.NotFound("") })
-	if err != nil {
-		return rest.Answer{}, err
+	return rest.Collection[Message]{
+		Name: "messages", Links: "messages_links",
+		ID:       func(message Message) string { return message.ID },
+		Created:  func(message Message) time.Time { return message.Created },
+		Describe: func(message Message) map[string]any { return describeMessage(r, message) },
+	}.Answer(r, messages)
+}
+
+// describeMessage returns a message; API reference: Show user message.
+func describeMessage(r *rest.Request, message Message) map[string]any {
+	return map[string]any{
+		"id": message.ID, "project_id": message.ProjectID, "action_id": message.ActionID,
+		"detail_id": message.DetailID, "message_level": "ERROR",
+		"created_at": rest.Time(message.Created), "request_id": nil,
+		"expires_at": rest.Time(message.Created.Add(lifetime)),
+		"links":      r.Links("messages", message.ID), "resource_type": message.ResourceType,
+		"resource_id": message.ResourceID, "user_message": message.Text,
 	}
-	list := []any{}
-	for _, message := range page.Items {
-		list = append(list, map[string]any{
-			"id": message.ID, "project_id": message.ProjectID, "action_id": message.ActionID,
-			"detail_id": message.DetailID, "message_level": "ERROR",
-			"created_at": rest.Time(message.Created), "request_id": nil,
-			"expires_at": rest.Time(message.Created.Add(lifetime)),
-			"links":      r.Links("messages", message.ID), "resource_type": message.ResourceType,
-			"resource_id": message.ResourceID, "user_message": message.Text,
-		})
-	}
-	content := map[string]any{"messages": list}
-	if page.Next != nil {
-		content["messages_links"] = page.NextLink(r, "/messages")
-	}
-	return rest.Answer{Content: content}, nil
 }

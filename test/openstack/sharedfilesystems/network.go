@@ -4,7 +4,6 @@ package sharedfilesystems
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -71,7 +70,7 @@ func (s *Service) deleteNetwork(r *rest.Request) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	users := filter(s.shares.List(), func(share Share) bool { return share.NetworkID == network.ID })
+	users := rest.Filter(s.shares.List(), func(share Share) bool { return share.NetworkID == network.ID })
 	if len(users) > 0 {
 		return rest.Answer{}, rest.Conflict("Can not delete share network %s, it has %d share(s).",
 			network.ID, len(users))
@@ -80,27 +79,20 @@ func (s *Service) deleteNetwork(r *rest.Request) (rest.Answer, error) {
 }
 
 func (s *Service) listNetworks(r *rest.Request) (rest.Answer, error) {
-	query := r.URL.Query()
-	networks := filter(s.networks.List(), func(network Network) bool {
-		return matches(query, "name", network.Name) &&
-			matches(query, "neutron_net_id", network.NeutronNetworkID) &&
-			matches(query, "neutron_subnet_id", network.NeutronSubnetID)
+	networks := rest.Filter(s.networks.List(), func(network Network) bool {
+		return r.Matches("name", network.Name) &&
+			r.Matches("neutron_net_id", network.NeutronNetworkID) &&
+			r.Matches("neutron_subnet_id", network.NeutronSubnetID)
 	})
-	id := func(network Network) string { return network.ID }
-	rest.Newest(networks, func(network Network) time.Time { return network.Created }, id)
-	page, err := rest.Paged(r, networks, id, func(string) error { return rest.NotFound("") })
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	list := []any{}
-	for _, network := range page.Items {
-		if strings.HasSuffix(r.URL.Path, "/detail") {
-			list = append(list, describeNetwork(r, network))
-		} else {
-			list = append(list, map[string]any{"id": network.ID, "name": rest.Optional(network.Name)})
-		}
-	}
-	return rest.Answer{Content: map[string]any{"share_networks": list}}, nil
+	return rest.Collection[Network]{
+		Name:     "share_networks",
+		ID:       func(network Network) string { return network.ID },
+		Created:  func(network Network) time.Time { return network.Created },
+		Describe: func(network Network) map[string]any { return describeNetwork(r, network) },
+		Summarize: func(network Network) map[string]any {
+			return map[string]any{"id": network.ID, "name": rest.Optional(network.Name)}
+		},
+	}.Answer(r, networks)
 }
 
 // describeNetwork returns a share network with the fields of the microversion; API reference: Show

@@ -28,25 +28,22 @@ func (s *Service) use() Quota {
 
 // checkQuota returns the error 413 if a request exceeds the quota.
 func (s *Service) checkQuota(wanted quotaRequest) error {
-	exceeds := func(limit, used, added int) bool {
-		return limit > 0 && added > 0 && used+added > limit
-	}
 	quota, used := s.quota, s.use()
 	size := max(wanted.shareSize, wanted.gigabytes)
 	switch {
-	case exceeds(quota.ShareGigabytes, 0, size):
+	case rest.Exceeds(quota.ShareGigabytes, 0, size):
 		return rest.OverQuota("Requested share size %d is larger than maximum allowed limit %d.", size,
 			quota.ShareGigabytes)
-	case exceeds(quota.Gigabytes, used.Gigabytes, wanted.gigabytes):
+	case rest.Exceeds(quota.Gigabytes, used.Gigabytes, wanted.gigabytes):
 		return rest.OverQuota(
 			"Requested share exceeds allowed project/user or share type gigabytes quota.")
-	case exceeds(quota.Shares, used.Shares, wanted.shares):
+	case rest.Exceeds(quota.Shares, used.Shares, wanted.shares):
 		return rest.OverQuota("Maximum number of shares allowed (%d) either per project/user or share "+
 			"type quota is exceeded.", quota.Shares)
-	case exceeds(quota.SnapshotGigabytes, used.SnapshotGigabytes, wanted.snapshotGigabytes):
+	case rest.Exceeds(quota.SnapshotGigabytes, used.SnapshotGigabytes, wanted.snapshotGigabytes):
 		return rest.OverQuota(
 			"Requested snapshot exceeds allowed project/user or share type gigabytes quota.")
-	case exceeds(quota.Snapshots, used.Snapshots, wanted.snapshots):
+	case rest.Exceeds(quota.Snapshots, used.Snapshots, wanted.snapshots):
 		return rest.OverQuota("Maximum number of snapshots allowed (%d) either per project/user or "+
 			"share type quota is exceeded.", quota.Snapshots)
 	}
@@ -55,24 +52,18 @@ func (s *Service) checkQuota(wanted quotaRequest) error {
 
 // showLimits answers with the limits of the project; API reference: Limits.
 func (s *Service) showLimits(*rest.Request) (rest.Answer, error) {
-	limit := func(number int) int {
-		if number == 0 {
-			return -1 // no limit
-		}
-		return number
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	quota, used := s.quota, s.use()
 	return rest.Answer{Content: map[string]any{"limits": map[string]any{
 		"rate": []any{},
 		"absolute": map[string]int{
-			"maxTotalShares": limit(quota.Shares), "totalSharesUsed": used.Shares,
-			"maxTotalShareGigabytes":     limit(quota.Gigabytes),
+			"maxTotalShares": rest.Limit(quota.Shares), "totalSharesUsed": used.Shares,
+			"maxTotalShareGigabytes":     rest.Limit(quota.Gigabytes),
 			"totalShareGigabytesUsed":    used.Gigabytes,
-			"maxTotalShareSnapshots":     limit(quota.Snapshots),
+			"maxTotalShareSnapshots":     rest.Limit(quota.Snapshots),
 			"totalShareSnapshotsUsed":    used.Snapshots,
-			"maxTotalSnapshotGigabytes":  limit(quota.SnapshotGigabytes),
+			"maxTotalSnapshotGigabytes":  rest.Limit(quota.SnapshotGigabytes),
 			"totalSnapshotGigabytesUsed": used.SnapshotGigabytes,
 			"maxTotalShareNetworks":      -1, "totalShareNetworksUsed": len(s.networks.List()),
 		},

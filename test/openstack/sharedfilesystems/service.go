@@ -159,16 +159,3 @@ func (s *Service) newAPI() *rest.Service {
 	}
 	return api
 }
-
-// filter returns the records for which keep is true.
-func filter[T any](records []T, keep func(T) bool) []T {
-	return slices.DeleteFunc(records, func(record T) bool { return !keep(record) })
-}
-
-// notNil returns an empty map in place of nil, which JSON would show as null.
-func notNil(metadata map[string]string) map[string]string {
-	if metadata == nil {
-		return map[string]string{}
-	}
-	return metadata
-}

@@ -175,7 +175,7 @@ func (s *Service) deleteShare(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.Forbidden("Invalid share: Share status must be one of ('available', " +
 			"'error', 'inactive').")
 	}
-	snapshots := filter(s.snapshots.List(),
+	snapshots := rest.Filter(s.snapshots.List(),
 		func(snapshot Snapshot) bool { return snapshot.ShareID == share.ID })
 	if len(snapshots) > 0 {
 		return rest.Answer{}, rest.Forbidden("Invalid share: Share still has %d dependent snapshots..",

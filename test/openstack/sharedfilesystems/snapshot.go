@@ -5,7 +5,6 @@ package sharedfilesystems
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -155,33 +154,19 @@ func describeSnapshot(r *rest.Request, snapshot Snapshot) map[string]any {
 }
 
 func (s *Service) listSnapshots(r *rest.Request) (rest.Answer, error) {
-	query := r.URL.Query()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snapshots := filter(s.snapshots.List(), func(snapshot Snapshot) bool {
-		return matches(query, "name", snapshot.Name) && matches(query, "status", snapshot.Status) &&
-			matches(query, "share_id", snapshot.ShareID)
+	snapshots := rest.Filter(s.snapshots.List(), func(snapshot Snapshot) bool {
+		return r.Matches("name", snapshot.Name) && r.Matches("status", snapshot.Status) &&
+			r.Matches("share_id", snapshot.ShareID)
 	})
-	id := func(snapshot Snapshot) string { return snapshot.ID }
-	rest.Newest(snapshots, func(snapshot Snapshot) time.Time { return snapshot.Created }, id)
-	page, err := rest.Paged(r, snapshots, id, func(string) error { return rest.NotFound("") })
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	list := []any{}
-	for _, snapshot := range page.Items {
-		if strings.HasSuffix(r.URL.Path, "/detail") {
-			list = append(list, describeSnapshot(r, snapshot))
-		} else {
-			list = append(list, map[string]any{
-				"id": snapshot.ID, "name": rest.Optional(snapshot.Name),
-				"links": r.Links("snapshots", snapshot.ID),
-			})
-		}
-	}
-	content := map[string]any{"snapshots": list}
-	if page.Next != nil {
-		content["share_snapshots_links"] = page.NextLink(r, "/snapshots")
-	}
-	return rest.Answer{Content: content}, nil
+	return rest.Collection[Snapshot]{
+		Name: "snapshots", Links: "share_snapshots_links", NextPath: "/snapshots",
+		ID:       func(snapshot Snapshot) string { return snapshot.ID },
+		Created:  func(snapshot Snapshot) time.Time { return snapshot.Created },
+		Describe: func(snapshot Snapshot) map[string]any { return describeSnapshot(r, snapshot) },
+		Summarize: func(snapshot Snapshot) map[string]any {
+			return r.Summary("snapshots", snapshot.ID, snapshot.Name)
+		},
+	}.Answer(r, snapshots)
 }

@@ -4,8 +4,6 @@ package sharedfilesystems
 
 import (
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +25,7 @@ func describeShare(r *rest.Request, share Share) map[string]any {
 		"description": rest.Optional(share.Description), "project_id": share.ProjectID,
 		"snapshot_id":      rest.Optional(share.SnapshotID),
 		"share_network_id": rest.Optional(share.NetworkID), "share_proto": share.Protocol,
-		"metadata": notNil(share.Metadata), "share_type": share.TypeName, "volume_type": share.TypeName,
+		"metadata": rest.Metadata(share.Metadata), "share_type": share.TypeName, "volume_type": share.TypeName,
 		"links": r.Links("shares", share.ID), "is_public": share.Public,
 	}
 	if !r.Version.AtLeast(9) {
@@ -75,40 +73,21 @@ func (s *Service) listShares(r *rest.Request) (rest.Answer, error) {
 	query := r.URL.Query()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shares := filter(s.shares.List(), func(share Share) bool {
-		return matches(query, "name", share.Name) && matches(query, "display_name", share.Name) &&
-			matches(query, "status", share.Status) && matches(query, "share_type_id", share.TypeID) &&
-			matches(query, "share_network_id", share.NetworkID) &&
-			matches(query, "snapshot_id", share.SnapshotID) &&
+	shares := rest.Filter(s.shares.List(), func(share Share) bool {
+		return r.Matches("name", share.Name) && r.Matches("display_name", share.Name) &&
+			r.Matches("status", share.Status) && r.Matches("share_type_id", share.TypeID) &&
+			r.Matches("share_network_id", share.NetworkID) &&
+			r.Matches("snapshot_id", share.SnapshotID) &&
 			rest.Contains(share.Metadata, rest.Keywords(query.Get("metadata"))) &&
 			(!query.Has("name~") || strings.Contains(share.Name, query.Get("name~")))
 	})
-	id := func(share Share) string { return share.ID }
-	rest.Newest(shares, func(share Share) time.Time { return share.Created }, id)
-	page, err := rest.Paged(r, shares, id, func(string) error { return rest.NotFound("") })
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	list := []any{}
-	for _, share := range page.Items {
-		if strings.HasSuffix(r.URL.Path, "/detail") {
-			list = append(list, describeShare(r, share))
-		} else {
-			list = append(list, map[string]any{
-				"id": share.ID, "name": rest.Optional(share.Name), "links": r.Links("shares", share.ID),
-			})
-		}
-	}
-	content := map[string]any{"shares": list}
-	if page.Next != nil {
-		content["shares_links"] = page.NextLink(r, "/shares")
-	}
-	return rest.Answer{Content: content}, nil
-}
-
-// matches returns whether the query does not filter by a key, or by that value.
-func matches(query url.Values, key, value string) bool {
-	return !query.Has(key) || query.Get(key) == value
+	return rest.Collection[Share]{
+		Name: "shares", Links: "shares_links", NextPath: "/shares",
+		ID:        func(share Share) string { return share.ID },
+		Created:   func(share Share) time.Time { return share.Created },
+		Describe:  func(share Share) map[string]any { return describeShare(r, share) },
+		Summarize: func(share Share) map[string]any { return r.Summary("shares", share.ID, share.Name) },
+	}.Answer(r, shares)
 }
 
 // listExportLocations answers with the only export location of a share, none if there is no share
@@ -143,27 +122,22 @@ func (s *Service) showMetadata(r *rest.Request) (rest.Answer, error) {
 	if !found {
 		return rest.Answer{}, rest.NotFound("Share not found.")
 	}
-	return rest.Answer{Content: map[string]any{"metadata": notNil(share.Metadata)}}, nil
+	return rest.Answer{Content: map[string]any{"metadata": rest.Metadata(share.Metadata)}}, nil
 }
 
 // updateMetadata adds metadata (POST) or replaces them (PUT).
 func (s *Service) updateMetadata(r *rest.Request) (rest.Answer, error) {
-	var wanted map[string]string
-	if err := r.Decode("metadata", &wanted); err != nil {
-		return rest.Answer{}, rest.BadRequest("Malformed request body")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share, found := s.shares.Get(r.PathValue("id"))
 	if !found {
 		return rest.Answer{}, rest.NotFound("Share not found.")
 	}
-	metadata := map[string]string{}
-	if r.Method == http.MethodPost {
-		maps.Copy(metadata, share.Metadata)
+	metadata, err := r.NewMetadata(share.Metadata)
+	if err != nil {
+		return rest.Answer{}, err
 	}
-	maps.Copy(metadata, wanted)
-	err := s.change(share.ID, func(v *Share) { v.Metadata = metadata })
+	err = s.change(share.ID, func(v *Share) { v.Metadata = metadata })
 	return rest.Answer{Content: map[string]any{"metadata": metadata}}, err
 }
 
