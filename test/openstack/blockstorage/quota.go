@@ -91,7 +91,7 @@ func (s *Service) showQuota(r *rest.Request) (rest.Answer, error) {
 		"volumes": {quota.Volumes, used.Volumes}, "snapshots": {quota.Snapshots, used.Snapshots},
 		"gigabytes": {quota.Gigabytes, used.Gigabytes}, "backups": {quota.Backups, used.Backups},
 		"backup_gigabytes":     {quota.BackupGigabytes, used.BackupGigabytes},
-		"per_volume_gigabytes": {quota.VolumeGigabytes, 0},
+		"per_volume_gigabytes": {quota.VolumeGigabytes, 0}, "groups": {0, 0},
 	} {
 		set[name] = rest.Limit(numbers[0])
 		if slices.Contains([]string{"true", "True", "1"}, r.URL.Query().Get("usage")) {

@@ -76,7 +76,7 @@ const gibibyte = 1 << 30
 // New returns a Cinder with the records of the folder. Resume continues its operations.
 func New(config Config) (s *Service, err error) {
 	if len(config.Types) == 0 {
-		config.Types = []Type{{Name: "__DEFAULT__"}}
+		config.Types = []Type{{Name: defaultType}}
 	}
 	s = &Service{config: config, quota: config.Quota, copies: map[string][]<-chan struct{}{}}
 	if s.volumes, err = state.OpenTable[Volume](config.Folder, "volumes"); err != nil {

@@ -36,6 +36,10 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	if err := r.Decode("snapshot", &wanted); err != nil {
 		return rest.Answer{}, err
 	}
+	if wanted.VolumeID == "" {
+		return rest.Answer{}, rest.BadRequest("Invalid input for field/attribute snapshot. " +
+			"'volume_id' is a required property")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	volume, err := s.volume(wanted.VolumeID)

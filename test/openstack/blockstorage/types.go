@@ -11,6 +11,9 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
+// defaultType is the name of the volume type that Cinder creates when it is installed.
+const defaultType = "__DEFAULT__"
+
 // typeID returns the ID of a volume type, which depends on nothing but its name.
 func typeID(name string) string { return state.NamedID("volume type", name) }
 
@@ -39,7 +42,11 @@ func (s *Service) showType(r *rest.Request) (rest.Answer, error) {
 	id := r.PathValue("id")
 	for i, volumeType := range s.config.Types {
 		if typeID(volumeType.Name) == id || (id == "default" && i == 0) {
-			return rest.Answer{Content: map[string]any{"volume_type": describeType(volumeType)}}, nil
+			description := describeType(volumeType)
+			if id == "default" {
+				delete(description, "os-volume-type-access:is_public")
+			}
+			return rest.Answer{Content: map[string]any{"volume_type": description}}, nil
 		}
 	}
 	return rest.Answer{}, rest.NotFound("Volume type %s could not be found.", id)
@@ -52,8 +59,12 @@ func describeType(volumeType Type) map[string]any {
 	if volumeType.Multiattach {
 		specs["multiattach"] = "<is> True"
 	}
+	var text any
+	if volumeType.Name == defaultType {
+		text = "Default Volume Type"
+	}
 	return map[string]any{
-		"id": typeID(volumeType.Name), "name": volumeType.Name, "description": nil, "is_public": true,
-		"os-volume-type-access:is_public": true, "qos_specs_id": nil, "extra_specs": specs,
+		"id": typeID(volumeType.Name), "name": volumeType.Name, "description": text, "is_public": true,
+		"os-volume-type-access:is_public": true, "extra_specs": specs,
 	}
 }

@@ -33,12 +33,13 @@ func (s *Service) describe(r *rest.Request, v Volume) map[string]any {
 		"links": r.Links("volumes", v.ID), "user_id": v.UserID, "bootable": "false",
 		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil,
 		"multiattach": v.Multiattach, "attachments": attachments,
+		"os-vol-tenant-attr:tenant_id": v.ProjectID,
 	}
 	if r.Version.AtLeast(13) {
 		description["group_id"] = nil
 	}
 	if r.Version.AtLeast(48) {
-		description["shared_targets"], description["service_uuid"] = false, nil
+		description["shared_targets"], description["service_uuid"] = true, nil
 	}
 	if r.Version.AtLeast(63) {
 		description["volume_type_id"] = typeID(v.Type)

@@ -77,8 +77,9 @@ func (s *Service) canAttach(
 
 // canChange returns the error 409 if the status of a server forbids an action.
 func canChange(server record, action string) error {
-	allowed := []string{"ACTIVE", "PAUSED", "SHUTOFF", "VERIFY_RESIZE", "SOFT_DELETED", "SHELVED",
-		"SHELVED_OFFLOADED"}
+	allowed := []string{
+		"ACTIVE", "PAUSED", "SHUTOFF", "VERIFY_RESIZE", "SOFT_DELETED", "SHELVED", "SHELVED_OFFLOADED",
+	}
 	if slices.Contains(allowed, server.Status) {
 		return nil
 	}

@@ -65,8 +65,9 @@ func (s *Service) describe(r *rest.Request, server record) map[string]any {
 	created := server.created.UTC().Format(time.RFC3339)
 	description := map[string]any{
 		"id": server.ID, "name": server.Name, "status": server.Status,
-		"tenant_id": s.config.ProjectID(), "user_id": s.config.UserID(), "metadata": rest.Metadata(server.Metadata),
-		"hostId": state.NamedID("host", server.ID), "image": "",
+		"tenant_id": s.config.ProjectID(), "user_id": s.config.UserID(),
+		"metadata": rest.Metadata(server.Metadata),
+		"hostId":   state.NamedID("host", server.ID), "image": "",
 		"flavor": map[string]any{
 			"vcpus": 2, "ram": 4096, "disk": 20, "ephemeral": 0, "swap": 0, "original_name": "m1.node",
 			"extra_specs": map[string]string{},

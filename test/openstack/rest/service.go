@@ -50,7 +50,10 @@ type requestKey struct{}
 // NewService returns a service without resources.
 func NewService(versions Versions) *Service {
 	s := &Service{versions: versions, mux: http.NewServeMux()}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { WriteUnknownPath(w) })
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		clear(w.Header()) // such answers have no version
+		WriteUnknownPath(w)
+	})
 	return s
 }
 
@@ -75,17 +78,16 @@ func (s *Service) Handle(pattern string, handler Handler) {
 
 // Serve answers a request with the header, status and body of the response. It sets the version of
 // the request.
-func (s *Service) Serve(r *Request) *httptest.ResponseRecorder {
+func (s *Service) Serve(ctx context.Context, r *Request) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
 	version, err := s.versions.requested(r.Header)
+	s.versions.announce(recorder.Header(), version)
 	if err != nil {
 		write(recorder, Answer{}, err)
 		return recorder
 	}
 	r.Version = version
-	s.versions.announce(recorder.Header(), version)
-	ctx := context.WithValue(r.Context(), requestKey{}, r)
-	s.mux.ServeHTTP(recorder, r.Request.WithContext(ctx))
+	s.mux.ServeHTTP(recorder, r.WithContext(context.WithValue(ctx, requestKey{}, r)))
 	return recorder
 }
 

@@ -28,7 +28,8 @@ type Versions struct {
 // commonHeader contains the microversions of several services, such as "volume 3.42".
 const commonHeader = "OpenStack-API-Version"
 
-// requested returns the version that a request asks for, or the minimum.
+// requested returns the version that a request asks for, or the minimum. With a version that the
+// service does not have it returns an error too.
 func (v Versions) requested(header http.Header) (Version, error) {
 	text := ""
 	if v.Header != "" {
@@ -57,7 +58,7 @@ func (v Versions) requested(header http.Header) (Version, error) {
 	}
 	if version.Major != v.Minimum.Major || version.Minor < v.Minimum.Minor ||
 		version.Minor > v.Maximum.Minor {
-		return Version{}, &Error{Status: http.StatusNotAcceptable, Message: fmt.Sprintf("Version %s "+
+		return version, &Error{Status: http.StatusNotAcceptable, Message: fmt.Sprintf("Version %s "+
 			"is not supported by the API. Minimum is %s and maximum is %s.", text, v.Minimum, v.Maximum)}
 	}
 	return version, nil

@@ -210,7 +210,14 @@ func (s *Service) listRulesOfShare(r *rest.Request) (rest.Answer, error) {
 	if !r.Version.AtLeast(45) {
 		return rest.Answer{}, r.Unsupported()
 	}
-	return s.listRules(r, r.URL.Query().Get("share_id"))
+	id := r.URL.Query().Get("share_id")
+	if id == "" {
+		return rest.Answer{}, rest.BadRequest("The field 'share_id' has to be specified.")
+	}
+	if _, found := s.shares.Get(id); !found {
+		return rest.Answer{}, rest.BadRequest("Share %s not found.", id)
+	}
+	return s.listRules(r, id)
 }
 
 func (s *Service) listRules(r *rest.Request, shareID string) (rest.Answer, error) {

@@ -26,7 +26,7 @@ type shareRequest struct {
 func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 	var wanted shareRequest
 	if err := r.Decode("share", &wanted); err != nil {
-		return rest.Answer{}, err
+		return rest.Answer{}, unprocessable("Unable to process the contained instructions")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

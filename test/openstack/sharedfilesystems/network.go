@@ -41,12 +41,7 @@ func (s *Service) createNetwork(r *rest.Request) (rest.Answer, error) {
 	if err := s.networks.Put(network.ID, network); err != nil {
 		return rest.Answer{}, err
 	}
-	status := http.StatusOK
-	if r.Version.AtLeast(51) {
-		status = http.StatusAccepted
-	}
-	content := map[string]any{"share_network": describeNetwork(r, network)}
-	return rest.Answer{Status: status, Content: content}, nil
+	return rest.Answer{Content: map[string]any{"share_network": describeNetwork(r, network)}}, nil
 }
 
 // network returns a record, or the error 404.
@@ -70,7 +65,8 @@ func (s *Service) deleteNetwork(r *rest.Request) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	users := rest.Filter(s.shares.List(), func(share Share) bool { return share.NetworkID == network.ID })
+	users := rest.Filter(s.shares.List(),
+		func(share Share) bool { return share.NetworkID == network.ID })
 	if len(users) > 0 {
 		return rest.Answer{}, rest.Conflict("Can not delete share network %s, it has %d share(s).",
 			network.ID, len(users))
@@ -128,7 +124,7 @@ func describeNetwork(r *rest.Request, network Network) map[string]any {
 		description["nova_net_id"] = nil
 	}
 	if r.Version.AtLeast(63) {
-		description["status"], description["security_service_update_support"] = "active", false
+		description["status"], description["security_service_update_support"] = "active", true
 	}
 	if r.Version.AtLeast(70) {
 		description["network_allocation_update_support"] = false

@@ -65,7 +65,11 @@ func (s *Service) showLimits(*rest.Request) (rest.Answer, error) {
 			"totalShareSnapshotsUsed":    used.Snapshots,
 			"maxTotalSnapshotGigabytes":  rest.Limit(quota.SnapshotGigabytes),
 			"totalSnapshotGigabytesUsed": used.SnapshotGigabytes,
-			"maxTotalShareNetworks":      -1, "totalShareNetworksUsed": len(s.networks.List()),
+			"maxTotalShareGroups":        -1, "totalShareGroupsUsed": 0,
+			"maxTotalShareGroupSnapshots": -1, "totalShareGroupSnapshotsUsed": 0,
+			"maxTotalShareReplicas": -1, "totalShareReplicasUsed": 0,
+			"maxTotalReplicaGigabytes": -1, "totalReplicaGigabytesUsed": 0,
+			"maxTotalShareNetworks": -1, "totalShareNetworksUsed": len(s.networks.List()),
 		},
 	}}}, nil
 }

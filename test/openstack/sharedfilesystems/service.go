@@ -146,7 +146,7 @@ func (s *Service) newAPI() *rest.Service {
 		"DELETE /snapshots/{id}":             s.deleteSnapshot,
 		"GET /types":                         s.listTypes,
 		"GET /types/{id}":                    s.showType,
-		"GET /types/{id}/extra_specs":        s.showExtraSpecs,
+		"GET /types/{id}/extra_specs":        denyToUsers,
 		"GET /share-networks":                s.listNetworks,
 		"GET /share-networks/detail":         s.listNetworks,
 		"POST /share-networks":               s.createNetwork,

@@ -28,7 +28,7 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 		Description string `json:"description"`
 	}
 	if err := r.Decode("snapshot", &wanted); err != nil {
-		return rest.Answer{}, err
+		return rest.Answer{}, unprocessable("Unable to process the contained instructions")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,11 +37,8 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	case err != nil:
 		return rest.Answer{}, err
 	case !share.Snapshots:
-		return rest.Answer{}, &rest.Error{
-			Status: http.StatusUnprocessableEntity,
-			Message: "Snapshots cannot be created for share '" + share.ID +
-				"' since it does not have that capability.",
-		}
+		return rest.Answer{}, unprocessable("Snapshots cannot be created for share '" + share.ID +
+			"' since it does not have that capability.")
 	case share.Status != available:
 		return rest.Answer{}, rest.BadRequest(
 			"Invalid share: Source share status must be available.")
@@ -61,6 +58,11 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	s.continueSnapshot(snapshot, r.Outcome)
 	content := map[string]any{"snapshot": describeSnapshot(r, snapshot)}
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
+}
+
+// unprocessable returns an error with status 422.
+func unprocessable(message string) error {
+	return &rest.Error{Status: http.StatusUnprocessableEntity, Message: message}
 }
 
 // continueSnapshot starts the operation that the status of a snapshot asks for.

@@ -173,9 +173,9 @@ func (s *Service) showType(r *rest.Request) (rest.Answer, error) {
 	}, nil
 }
 
-func (s *Service) showExtraSpecs(r *rest.Request) (rest.Answer, error) {
-	shareType, err := s.typeOf(r)
-	return rest.Answer{Content: map[string]any{"extra_specs": shareType.specs()}}, err
+// denyToUsers answers requests that only an administrator may send.
+func denyToUsers(*rest.Request) (rest.Answer, error) {
+	return rest.Answer{}, rest.Forbidden("Access was denied to this resource.")
 }
 
 func (s *Service) typeOf(r *rest.Request) (Type, error) {
@@ -187,7 +187,7 @@ func (s *Service) typeOf(r *rest.Request) (Type, error) {
 	defer s.mu.Unlock()
 	shareType, found := s.findType(id)
 	if !found {
-		return Type{}, rest.NotFound("Share type %s could not be found.", r.PathValue("id"))
+		return Type{}, rest.NotFound("Share type not found.")
 	}
 	return shareType, nil
 }

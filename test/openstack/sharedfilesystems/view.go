@@ -19,13 +19,18 @@ func describeShare(r *rest.Request, share Share) map[string]any {
 	if status == creatingFromSnapshot && !r.Version.AtLeast(54) {
 		status = creating
 	}
+	zone := rest.Optional(share.Zone)
+	if share.Status == creating || share.Status == creatingFromSnapshot {
+		zone = nil // the scheduler has not decided
+	}
 	description := map[string]any{
-		"id": share.ID, "size": share.Size, "availability_zone": rest.Optional(share.Zone),
+		"id": share.ID, "size": share.Size, "availability_zone": zone,
 		"created_at": rest.Time(share.Created), "status": status, "name": rest.Optional(share.Name),
 		"description": rest.Optional(share.Description), "project_id": share.ProjectID,
 		"snapshot_id":      rest.Optional(share.SnapshotID),
 		"share_network_id": rest.Optional(share.NetworkID), "share_proto": share.Protocol,
-		"metadata": rest.Metadata(share.Metadata), "share_type": share.TypeName, "volume_type": share.TypeName,
+		"metadata":   rest.Metadata(share.Metadata),
+		"share_type": share.TypeName, "volume_type": share.TypeName,
 		"links": r.Links("shares", share.ID), "is_public": share.Public,
 	}
 	if !r.Version.AtLeast(9) {
@@ -61,9 +66,10 @@ func describeShare(r *rest.Request, share Share) map[string]any {
 	return description
 }
 
-func progress(status string) string {
+// progress is that of the creation; nil until a share server works on it.
+func progress(status string) any {
 	if status == creating || status == creatingFromSnapshot {
-		return "0%"
+		return nil
 	}
 	return "100%"
 }

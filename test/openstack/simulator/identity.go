@@ -51,9 +51,14 @@ func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 	now, owner := s.config.Now().UTC(), s.credentials
 	expiry := now.Add(s.config.TokenTTL)
 	domain := map[string]string{"id": owner.DomainID, "name": owner.DomainName}
+	var audit [16]byte
+	_, _ = rand.Read(audit[:]) // never fails
 	content := map[string]any{
+		"audit_ids": []string{base64.RawURLEncoding.EncodeToString(audit[:])}, "is_domain": false,
 		"methods": methods, "issued_at": now.Format(layout), "expires_at": expiry.Format(layout),
-		"user": map[string]any{"id": owner.UserID, "name": owner.UserName, "domain": domain},
+		"user": map[string]any{
+			"id": owner.UserID, "name": owner.UserName, "domain": domain, "password_expires_at": nil,
+		},
 	}
 	if slices.Contains(methods, "application_credential") {
 		content["application_credential"] = map[string]any{
@@ -68,7 +73,7 @@ func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 		content["catalog"] = s.catalog(c)
 	}
 	var random [96]byte
-	_, _ = rand.Read(random[:])                                       // never fails
+	_, _ = rand.Read(random[:])
 	id := "gAAAAAB" + base64.RawURLEncoding.EncodeToString(random[:]) // like a Fernet token
 	s.tokens[id] = expiry
 	s.issued = append(s.issued, id)

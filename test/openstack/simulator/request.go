@@ -137,12 +137,12 @@ func (s *Simulator) answer(ctx context.Context, c *call, request *Request) reply
 		case Foreign:
 			return reply{status: cmp.Or(fault.Answer.Status, http.StatusOK), foreign: fault.Answer}
 		case Truncated:
-			whole := s.respond(c)
+			whole := s.respond(ctx, c)
 			whole.truncate = true
 			return whole
 		}
 	}
-	return s.respond(c)
+	return s.respond(ctx, c)
 }
 
 // wait returns true when a fault is over, false when the client or the simulator is gone.
@@ -163,7 +163,7 @@ func (s *Simulator) wait(ctx context.Context, fault *activeFault) bool {
 }
 
 // route hands the call to its service.
-func (s *Simulator) route(c *call) reply {
+func (s *Simulator) route(ctx context.Context, c *call) reply {
 	switch c.service {
 	case Identity:
 		return s.routeIdentity(c)
@@ -185,16 +185,18 @@ func (s *Simulator) route(c *call) reply {
 	case !authorized:
 		return failure(c, http.StatusUnauthorized, errorAuthentication)
 	}
-	return s.routeResource(c, path, owner)
+	return s.routeResource(ctx, c, path, owner)
 }
 
 // routeResource hands a call to the API of a service. Paths may contain the project.
-func (s *Simulator) routeResource(c *call, path string, owner Credentials) reply {
+func (s *Simulator) routeResource(
+	ctx context.Context, c *call, path string, owner Credentials,
+) reply {
 	endpoint := s.endpoint(c.service, c.region)
 	if first, rest, _ := strings.Cut(path, "/"); first == owner.ProjectID {
 		endpoint, path = endpoint+"/"+first, rest
 	}
-	answer := s.apis[c.service].Serve(&rest.Request{
+	answer := s.apis[c.service].Serve(ctx, &rest.Request{
 		Request: &http.Request{
 			Method: c.method, Header: c.header,
 			URL: &url.URL{Path: "/" + path, RawQuery: c.request.URL.RawQuery},

@@ -76,7 +76,7 @@ func raw(
 	ctx context.Context, t *testing.T, client *gophercloud.ServiceClient, path string,
 ) (int, map[string]any) {
 	t.Helper()
-	response, err := client.Request(ctx, http.MethodGet, client.ServiceURL(path), &gophercloud.RequestOpts{
+	response, err := client.Get(ctx, client.ServiceURL(path), nil, &gophercloud.RequestOpts{
 		OkCodes: []int{200, 202, 300, 404, 406}, KeepResponseBody: true,
 	})
 	must(t, err)

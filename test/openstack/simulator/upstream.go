@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http/httptest"
 	"slices"
@@ -9,11 +10,11 @@ import (
 
 // respond returns the answer of the services: those of Config.Upstream if set, otherwise the
 // simulated ones.
-func (s *Simulator) respond(c *call) reply {
+func (s *Simulator) respond(ctx context.Context, c *call) reply {
 	if s.config.Upstream == nil {
-		return s.route(c)
+		return s.route(ctx, c)
 	}
-	forwarded := c.request.Clone(c.request.Context())
+	forwarded := c.request.Clone(ctx)
 	forwarded.Body = io.NopCloser(bytes.NewReader(c.body))
 	forwarded.ContentLength = int64(len(c.body))
 	recorder := httptest.NewRecorder()

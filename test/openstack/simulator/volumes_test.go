@@ -95,6 +95,7 @@ func TestVolumeHasTheFieldsOfTheAPI(t *testing.T) {
 		Status: "available", Size: 2, Name: "data", Description: "text", AvailabilityZone: "south",
 		VolumeType: "fast", Metadata: map[string]string{"key": "value"}, Bootable: "false",
 		UserID: cloud.Credentials().UserID, Attachments: []volumes.Attachment{},
+		TenantID: cloud.Credentials().ProjectID,
 	}
 	ignored := cmpopts.IgnoreFields(volumes.Volume{}, "ID", "CreatedAt", "UpdatedAt")
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
@@ -110,8 +111,8 @@ func TestVolumeHasTheFieldsOfTheAPI(t *testing.T) {
 	base := []string{
 		"attachments", "availability_zone", "bootable", "consistencygroup_id", "created_at",
 		"description", "encrypted", "id", "links", "metadata", "multiattach", "name",
-		"replication_status", "size", "snapshot_id", "source_volid", "status", "updated_at", "user_id",
-		"volume_type",
+		"os-vol-tenant-attr:tenant_id", "replication_status", "size", "snapshot_id", "source_volid",
+		"status", "updated_at", "user_id", "volume_type",
 	}
 	later := append(slices.Clone(base), "consumes_quota", "group_id", "service_uuid",
 		"shared_targets", "volume_type_id")
@@ -231,9 +232,14 @@ func TestVolumeListsAreFilteredAndPaged(t *testing.T) {
 	}
 	_, err := volumes.List(client, volumes.ListOpts{Marker: "x"}).AllPages(ctx)
 	refused(t, err, 404, "Volume x could not be found.")
-	_, err = client.Get(ctx, client.ServiceURL("volumes?color=red"), nil, nil)
+	_, err = volumes.List(client, unknownFilter{}).AllPages(ctx)
 	refused(t, err, 400, "Invalid filters color are found in query options.")
 }
+
+// unknownFilter is a filter that Cinder does not have.
+type unknownFilter struct{}
+
+func (unknownFilter) ToVolumeListQuery() (string, error) { return "?color=red", nil }
 
 func TestVolumesAreSparseFilesAndCopiesContainTheirData(t *testing.T) {
 	t.Parallel()
@@ -395,9 +401,10 @@ func TestVolumeMetadataChange(t *testing.T) {
 		Size: 1, Metadata: map[string]string{"a": "1", "b": "1"},
 	})
 	body := map[string]any{"metadata": map[string]string{"b": "2"}}
-	_, err := client.Post(ctx, client.ServiceURL("volumes", volume.ID, "metadata"), body, nil,
-		&gophercloud.RequestOpts{OkCodes: []int{200}})
+	response, err := client.Post(ctx, client.ServiceURL("volumes", volume.ID, "metadata"), body, nil,
+		&gophercloud.RequestOpts{OkCodes: []int{200}, KeepResponseBody: true})
 	must(t, err)
+	defer response.Body.Close()
 	name := "other"
 	got, err := volumes.Update(ctx, client, volume.ID, volumes.UpdateOpts{Name: &name}).Extract()
 	must(t, err)

@@ -49,7 +49,8 @@ func (f Folder) Close() error {
 	if f.lock == nil {
 		return nil
 	}
-	return f.lock.Close()
+	// Without this the lock lasts while a child process that was just forked has a copy of the file.
+	return errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
 }
 
 // OnDisk returns whether there is a folder.
