@@ -138,8 +138,7 @@ func (s *Service) continueBackup(backup Backup, outcome state.Outcome) {
 			},
 			func(err error) error { return s.completeBackup(backup, err) })
 	case deleting:
-		s.config.Worker.Start(s.afterCopies(backup.ID, outcome),
-			func(context.Context) error { return s.backupData.Remove(backup.ID) },
+		s.config.Worker.StartRemoval(s.afterCopies(backup.ID, outcome),
 			func(err error) error {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -147,7 +146,8 @@ func (s *Service) continueBackup(backup Backup, outcome state.Outcome) {
 					return s.setBackupStatus(backup.ID, errorDeleting, err)
 				}
 				return s.backups.Delete(backup.ID)
-			})
+			},
+			func() error { return s.backupData.Remove(backup.ID) })
 	}
 }
 

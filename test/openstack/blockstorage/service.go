@@ -10,6 +10,7 @@ package blockstorage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,8 @@ func New(config Config) (s *Service, err error) {
 		}
 	}
 	s.api = s.newAPI()
-	return s, nil
+	return s, errors.Join(s.volumeData.RemoveUnknown(s.volumes.Has),
+		s.snapshotData.RemoveUnknown(s.snapshots.Has), s.backupData.RemoveUnknown(s.backups.Has))
 }
 
 // API returns the REST API.

@@ -88,8 +88,7 @@ func (s *Service) continueSnapshot(snapshot Snapshot, outcome state.Outcome) {
 				return s.setSnapshotStatus(snapshot.ID, available)
 			})
 	case deleting:
-		s.config.Worker.Start(s.afterCopies(snapshot.ID, outcome),
-			func(context.Context) error { return s.snapshotData.Remove(snapshot.ID) },
+		s.config.Worker.StartRemoval(s.afterCopies(snapshot.ID, outcome),
 			func(err error) error {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -97,7 +96,8 @@ func (s *Service) continueSnapshot(snapshot Snapshot, outcome state.Outcome) {
 					return s.setSnapshotStatus(snapshot.ID, errorDeleting)
 				}
 				return s.snapshots.Delete(snapshot.ID)
-			})
+			},
+			func() error { return s.snapshotData.Remove(snapshot.ID) })
 	}
 }
 

@@ -59,8 +59,7 @@ func (s *Service) continueVolume(volume Volume, outcome state.Outcome) {
 				}
 			})))
 	case deleting:
-		s.config.Worker.Start(s.afterCopies(volume.ID, outcome),
-			func(context.Context) error { return s.volumeData.Remove(volume.ID) },
+		s.config.Worker.StartRemoval(s.afterCopies(volume.ID, outcome),
 			func(err error) error {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -68,7 +67,8 @@ func (s *Service) continueVolume(volume Volume, outcome state.Outcome) {
 					return s.volumes.Delete(volume.ID)
 				}
 				return s.changeVolume(volume.ID, func(v *Volume) { v.Status = errorDeleting })
-			})
+			},
+			func() error { return s.volumeData.Remove(volume.ID) })
 	case extending:
 		s.config.Worker.Start(outcome,
 			func(ctx context.Context) error { return s.extend(ctx, volume) },

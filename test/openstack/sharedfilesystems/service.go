@@ -8,6 +8,7 @@
 package sharedfilesystems
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -88,7 +89,8 @@ func New(config Config) (s *Service, err error) {
 		return nil, err
 	}
 	s.api = s.newAPI()
-	return s, nil
+	return s, errors.Join(s.shareData.RemoveUnknown(s.shares.Has),
+		s.snapshotData.RemoveUnknown(s.snapshots.Has))
 }
 
 // API returns the REST API.

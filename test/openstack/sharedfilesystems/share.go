@@ -66,14 +66,16 @@ func (s *Service) continueShare(share Share, outcome state.Outcome) {
 			}))
 		s.copies[share.SnapshotID] = append(s.copies[share.SnapshotID], done)
 	case deleting:
-		s.config.Worker.Start(outcome,
-			func(context.Context) error { return s.shareData.Remove(share.ID) },
+		s.config.Worker.StartRemoval(outcome,
 			func(err error) error {
-				if err == nil {
-					return s.shares.Delete(share.ID)
+				if err != nil {
+					return s.completion(share.ID, func(v *Share, _ error) { v.Status = errorDeleting })(err)
 				}
-				return s.completion(share.ID, func(v *Share, _ error) { v.Status = errorDeleting })(err)
-			})
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.shares.Delete(share.ID)
+			},
+			func() error { return s.shareData.Remove(share.ID) })
 	case extending, shrinking:
 		s.config.Worker.Start(outcome,
 			func(context.Context) error { return s.checkSize(share) },

@@ -77,14 +77,14 @@ func (s *Service) continueSnapshot(snapshot Snapshot, outcome state.Outcome) {
 	case deleting:
 		outcome.Held = append(outcome.Held, s.copies[snapshot.ID]...)
 		delete(s.copies, snapshot.ID)
-		s.config.Worker.Start(outcome,
-			func(context.Context) error { return s.snapshotData.Remove(snapshot.ID) },
+		s.config.Worker.StartRemoval(outcome,
 			func(err error) error {
 				if err == nil {
 					return s.snapshots.Delete(snapshot.ID)
 				}
 				return s.completeSnapshot(snapshot, "", errorDeleting, err)
-			})
+			},
+			func() error { return s.snapshotData.Remove(snapshot.ID) })
 	}
 }
 

@@ -271,9 +271,10 @@ func TestShareFromSnapshotContainsItsData(t *testing.T) {
 	})
 	must(t, shares.Delete(ctx, client, source.ID).ExtractErr())
 	eventually(ctx, t, "", shareStatus(ctx, client, source.ID))
-	if _, err := os.Stat(filepath.Join(folder, "shares", source.ID)); !os.IsNotExist(err) {
-		t.Errorf("the folder of the deleted share: %v", err)
-	}
+	eventually(ctx, t, true, func() (bool, error) {
+		_, err := os.Stat(filepath.Join(folder, "shares", source.ID))
+		return os.IsNotExist(err), nil
+	})
 }
 
 func TestShareIsExtendedAndShrunk(t *testing.T) {

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -126,6 +127,20 @@ func TestOperationsContinueAfterARestart(t *testing.T) {
 		return found.Status, nil
 	})
 	must(t, snapshots.Delete(ctx, block, snapshot.ID).ExtractErr())
+}
+
+func TestDataWithoutRecordIsRemovedAtTheStart(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"volumes", "shares"} {
+		must(t, os.MkdirAll(filepath.Join(folder, name, "left"), 0o755))
+	}
+	run(t, Config{State: folder})
+	left, err := filepath.Glob(filepath.Join(folder, "*", "left"))
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("%v still exists", left)
+	}
 }
 
 func TestSourceOfACopyIsDeletedAfterTheCopy(t *testing.T) {

@@ -94,6 +94,21 @@ func (d Data) Remove(id string) error {
 	return errors.Join(os.RemoveAll(d.Path(id)+temporary), os.RemoveAll(d.Path(id)))
 }
 
+// RemoveUnknown removes the data for which there is no record: a crash may come after the removal
+// of a record and before that of the data.
+func (d Data) RemoveUnknown(known func(id string) bool) error {
+	if d.folder == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(d.folder)
+	for _, entry := range entries {
+		if !known(entry.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(d.folder, entry.Name())))
+		}
+	}
+	return err
+}
+
 // Used returns the sum of the sizes of the files of a folder in bytes.
 func (d Data) Used(id string) (used int64, err error) {
 	if d.folder == "" {

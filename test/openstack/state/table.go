@@ -74,6 +74,12 @@ func (t *Table[T]) Get(id string) (record T, found bool) {
 	return record, found
 }
 
+// Has returns whether there is a record.
+func (t *Table[T]) Has(id string) bool {
+	_, found := t.Get(id)
+	return found
+}
+
 // List returns all records in no order.
 func (t *Table[T]) List() []T {
 	t.mu.Lock()

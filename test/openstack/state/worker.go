@@ -76,6 +76,17 @@ func (w *Worker) Start(
 	return done
 }
 
+// StartRemoval removes something in the background: forget removes the record, or notes the error
+// of a fault; then remove removes the data. Clients do not wait for the data.
+func (w *Worker) StartRemoval(outcome Outcome, forget func(error) error, remove func() error) {
+	w.Start(outcome, func(context.Context) error { return nil }, func(failure error) error {
+		if err := forget(failure); err != nil || failure != nil {
+			return err
+		}
+		return remove()
+	})
+}
+
 // wait returns true when the operation may begin, false when the worker is closed.
 func (w *Worker) wait(outcome Outcome) bool {
 	timer := time.NewTimer(w.duration)
