@@ -104,7 +104,7 @@ func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
 	}
 }
 
-func (e *cinderEnv) survivesHang(_ *testing.T) {
+func (e *cinderEnv) survivesHang() {
 	before := e.awaitIdle()
 	e.fault(simulator.Fault{Mode: simulator.Hang})
 	e.triggerZoneProbe()
@@ -125,7 +125,7 @@ func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 }
 
 // degradesAfterGracePeriod checks that the message does not change during the outage.
-func (e *cinderEnv) degradesAfterGracePeriod(t *testing.T) {
+func (e *cinderEnv) degradesAfterGracePeriod() {
 	before := e.awaitIdle()
 	began := time.Now()
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
@@ -134,7 +134,7 @@ func (e *cinderEnv) degradesAfterGracePeriod(t *testing.T) {
 	watch := startWatch()
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "HTTP 503", grace.String()) })
 	if took := watch.elapsed(); took > grace+5*time.Second {
-		t.Errorf("the driver was degraded %v after the condition %s", took, cinderReachable)
+		e.t.Errorf("the driver was degraded %v after the condition %s", took, cinderReachable)
 	}
 	e.mustHaveWaited(began)
 	e.must(e.hasOnlyDegraded(cinderDegraded))
@@ -145,7 +145,7 @@ func (e *cinderEnv) degradesAfterGracePeriod(t *testing.T) {
 	after, err := e.driver()
 	e.must(err)
 	if diff := cmp.Diff(reported.Status.Conditions, after.Status.Conditions); diff != "" {
-		t.Errorf("the conditions changed during one outage:\n%s", diff)
+		e.t.Errorf("the conditions changed during one outage:\n%s", diff)
 	}
 	e.must(e.stillHas(before))
 	end()

@@ -117,18 +117,18 @@ func (e *env) allListedInputs() map[string]map[string]string {
 
 // rollsOutOncePerInput checks that only the workloads that read the input roll out, within two
 // seconds, and that an event and an annotation explain why.
-func (e *cinderEnv) rollsOutOncePerInput(_ *testing.T) {
+func (e *cinderEnv) rollsOutOncePerInput() {
 	e.eachInput(cinderInputs(), func(in input) { e.mustExplainRollout(in, "another content") })
 }
 
 // rollsOutMissingInputs checks that a missing input is listed as absent and that its creation rolls
 // out once.
-func (e *cinderEnv) rollsOutMissingInputs(t *testing.T) {
+func (e *cinderEnv) rollsOutMissingInputs() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	for name, inputs := range e.allListedInputs() {
 		if got := inputs["secret/"+cinderCertificate]; got != "absent" {
-			t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
+			e.t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
 		}
 	}
 	for _, name := range []string{"metrics certificate", "trusted CA bundle"} {
@@ -160,7 +160,7 @@ func TestCinderRollsOutChangedInputs(t *testing.T) {
 
 // keepsRunningWithoutCredentials checks that neither the deletion nor the creation of the Secret
 // rolls out.
-func (e *cinderEnv) keepsRunningWithoutCredentials(_ *testing.T) {
+func (e *cinderEnv) keepsRunningWithoutCredentials() {
 	before := e.awaitIdle()
 	e.delete(secrets(), operatorNamespace, cinderCredentials)
 	e.eventually(soon, func() error {
@@ -186,7 +186,7 @@ func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
 	e.awaitAvailable()
 }
 
-func (e *cinderEnv) keepsRunningWithRefusedCredentials(t *testing.T) {
+func (e *cinderEnv) keepsRunningWithRefusedCredentials() {
 	before := e.awaitIdle()
 	const wrong = "leaked-password-that-is-wrong"
 	e.secrets = append(e.secrets, wrong)
@@ -204,14 +204,14 @@ func (e *cinderEnv) keepsRunningWithRefusedCredentials(t *testing.T) {
 	e.expectNoWritesFor(3 * time.Second)
 	more := e.cloud.Counters().LoginAttempts - attempts
 	if most := int(time.Since(began)/e.options.PollInterval) + 2; more > most {
-		t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
+		e.t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
 	}
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
 }
 
-func (e *env) explainsRollout(_ *testing.T) {
+func (e *env) explainsRollout() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.mustExplainRollout(inputs()["credentials"], "another content")

@@ -113,12 +113,12 @@ func TestCinderStarts(t *testing.T) {
 }
 
 // createsObjects checks the objects that upgrades, documentation and other operators rely on.
-func (e *cinderEnv) createsObjects(t *testing.T) {
+func (e *cinderEnv) createsObjects() {
 	e.awaitAvailable()
 	for _, o := range append(cinderObjects(), cinderRBAC()...) {
 		object, err := o.get(e.env)
 		if err != nil {
-			t.Error(err)
+			e.t.Error(err)
 			continue
 		}
 		for path, want := range o.fields {
@@ -128,7 +128,7 @@ func (e *cinderEnv) createsObjects(t *testing.T) {
 				got, want = object.GetAnnotations()["csi.openshift.io/managed"], "true"
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s of %s %s differs (-want +got):\n%s", path, o.resource, o.name, diff)
+				e.t.Errorf("%s of %s %s differs (-want +got):\n%s", path, o.resource, o.name, diff)
 			}
 		}
 	}
@@ -137,46 +137,46 @@ func (e *cinderEnv) createsObjects(t *testing.T) {
 	e.must(e.hasCondition(cinderProgressing, opv1.ConditionFalse, "AsExpected"))
 	e.must(e.hasCondition(cinderDegraded, opv1.ConditionFalse, ""))
 	service, err := e.guest.kube.CoreV1().Services(operatorNamespace).
-		Get(t.Context(), cinderController+"-metrics", metav1.GetOptions{})
+		Get(e.t.Context(), cinderController+"-metrics", metav1.GetOptions{})
 	e.must(err)
 	var ports []int32
 	for _, port := range service.Spec.Ports {
 		ports = append(ports, port.Port)
 	}
 	if want := []int32{9202, 9203, 9204, 9205, 9206}; !slices.Equal(ports, want) {
-		t.Errorf("the ports of the metrics are %v, want %v", ports, want)
+		e.t.Errorf("the ports of the metrics are %v, want %v", ports, want)
 	}
 }
 
-func (e *cinderEnv) createsConfigBeforeWorkloads(t *testing.T) {
+func (e *cinderEnv) createsConfigBeforeWorkloads() {
 	e.awaitAvailable()
 	created := func(resource, name string) time.Time {
-		t.Helper()
+		e.t.Helper()
 		found := e.requests(e.began, ofVerb("create"), successful, ofResource(resource),
 			func(r request) bool {
 				return name == "" || r.Name == name
 			})
 		if len(found) == 0 {
-			t.Fatalf("the operator did not create %s %s", resource, name)
+			e.t.Fatalf("the operator did not create %s %s", resource, name)
 		}
 		return found[0].Time
 	}
 	conf := created("configmaps", cloudConf)
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		if at := created(resource, ""); at.Before(conf) {
-			t.Errorf("%s was created %v before %s", resource, conf.Sub(at), cloudConf)
+			e.t.Errorf("%s was created %v before %s", resource, conf.Sub(at), cloudConf)
 		}
 	}
 }
 
 // settles checks that the idle operator writes nothing and does not probe the cloud again soon.
-func (e *cinderEnv) settles(t *testing.T) {
+func (e *cinderEnv) settles() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.cloud.ResetLog()
 	e.expectNoWritesFor(6 * time.Second)
 	if total := e.cloud.Counters().Total(); total > 0 {
-		t.Errorf("there were %d requests to the cloud, want none until the next probe of the zones",
+		e.t.Errorf("there were %d requests to the cloud, want none until the next probe of the zones",
 			total)
 	}
 }
@@ -195,7 +195,7 @@ func standardStorageClass(isDefault string) storagev1.StorageClass {
 	}
 }
 
-func (e *cinderEnv) makesClassDefault(_ *testing.T) {
+func (e *cinderEnv) makesClassDefault() {
 	e.awaitAvailable()
 	e.must(e.isClass(standardStorageClass("true")))
 }
@@ -213,7 +213,7 @@ func TestCinderClassIsNotSecondDefault(t *testing.T) {
 
 // keepsChosenDefaultClass checks that the operator does not revert the annotation, even after a
 // restart.
-func (e *cinderEnv) keepsChosenDefaultClass(_ *testing.T) {
+func (e *cinderEnv) keepsChosenDefaultClass() {
 	e.awaitAvailable()
 	for _, isDefault := range []string{"false", "true", "false"} {
 		e.awaitNoWrites()
@@ -227,7 +227,7 @@ func (e *cinderEnv) keepsChosenDefaultClass(_ *testing.T) {
 	e.must(e.isClass(standardStorageClass("false")))
 }
 
-func (e *cinderEnv) followsStorageClassState(_ *testing.T) {
+func (e *cinderEnv) followsStorageClassState() {
 	e.awaitAvailable()
 	e.deleteClass(standardClass)
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
@@ -249,7 +249,7 @@ func (e *cinderEnv) followsStorageClassState(_ *testing.T) {
 }
 
 // configuresPods checks settings that were wrong in earlier releases.
-func (e *cinderEnv) configuresPods(t *testing.T) {
+func (e *cinderEnv) configuresPods() {
 	e.awaitAvailable()
 	for name, services := range map[string][2]string{
 		cinderController: {"true", "false"},
@@ -264,25 +264,25 @@ func (e *cinderEnv) configuresPods(t *testing.T) {
 			"with-topology": "$(ENABLE_TOPOLOGY)",
 		} {
 			if got, _ := argument(c, argumentName); got != want {
-				t.Errorf("%s has --%s=%s, want %s", name, argumentName, got, want)
+				e.t.Errorf("%s has --%s=%s, want %s", name, argumentName, got, want)
 			}
 		}
 		if got := topologySource(c); got != cloudConf+"/"+topologyKey {
-			t.Errorf("ENABLE_TOPOLOGY of %s is from %q, want %s", name, got, cloudConf+"/"+topologyKey)
+			e.t.Errorf("ENABLE_TOPOLOGY of %s is from %q, want %s", name, got, cloudConf+"/"+topologyKey)
 		}
 		if _, found := argument(c, "nodeid"); found {
-			t.Errorf("%s has the deprecated --nodeid", name)
+			e.t.Errorf("%s has the deprecated --nodeid", name)
 		}
 		if p := c.LivenessProbe; p == nil || p.TimeoutSeconds != 10 || p.PeriodSeconds != 30 {
-			t.Errorf("the liveness probe of %s is %v, want one with 10 s of 30 s", name, p)
+			e.t.Errorf("the liveness probe of %s is %v, want one with 10 s of 30 s", name, p)
 		}
 		if onHost := name == cinderNode; w.Pod.HostNetwork != onHost {
-			t.Errorf("hostNetwork of %s is %t, want %t", name, w.Pod.HostNetwork, onHost)
+			e.t.Errorf("hostNetwork of %s is %t, want %t", name, w.Pod.HostNetwork, onHost)
 		}
 		for _, c := range w.containers() {
 			for _, arg := range c.Args {
 				if strings.Contains(arg, "Topology=") || strings.Contains(arg, "${") {
-					t.Errorf("container %s of %s has the argument %s", c.Name, name, arg)
+					e.t.Errorf("container %s of %s has the argument %s", c.Name, name, arg)
 				}
 			}
 		}
@@ -321,7 +321,7 @@ func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
 	}
 }
 
-func (e *cinderEnv) writesNothingWhileUnmanaged(_ *testing.T) {
+func (e *cinderEnv) writesNothingWhileUnmanaged() {
 	e.awaitAvailable()
 	e.setManagementState(opv1.Unmanaged)
 	e.awaitNoWrites()

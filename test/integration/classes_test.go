@@ -223,7 +223,7 @@ func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
 	}
 }
 
-func (e *env) followsStorageClassState(_ *testing.T) {
+func (e *env) followsStorageClassState() {
 	e.awaitAvailable()
 	e.must(e.hasClasses("csi-manila-default"))
 
@@ -281,7 +281,7 @@ func TestStorageClassIsRepaired(t *testing.T) {
 }
 
 // keepsAdministratorsSettings checks annotations, such as the default class, and mount options.
-func (e *env) keepsAdministratorsSettings(t *testing.T) {
+func (e *env) keepsAdministratorsSettings() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
@@ -292,7 +292,7 @@ func (e *env) keepsAdministratorsSettings(t *testing.T) {
 		class.MountOptions = []string{"nfsvers=4.1"}
 		want[class.Name] = class
 		_, err := e.guest.kube.StorageV1().StorageClasses().
-			Update(t.Context(), &class, metav1.UpdateOptions{})
+			Update(e.t.Context(), &class, metav1.UpdateOptions{})
 		e.must(err)
 	}
 	e.awaitPolls(3)
@@ -307,7 +307,7 @@ func (e *env) keepsAdministratorsSettings(t *testing.T) {
 
 // repairsClasses checks that a deleted class is created again and that one with other parameters is
 // replaced, with the administrator's settings.
-func (e *env) repairsClasses(_ *testing.T) {
+func (e *env) repairsClasses() {
 	e.awaitAvailable()
 	e.deleteClass("csi-manila-default")
 	e.eventually(soon, func() error { return e.isClass(wantedClass("csi-manila-default", "default")) })
@@ -337,7 +337,7 @@ func TestStorageClassIsMaintained(t *testing.T) {
 
 // keepsClassOfRefusedRepair checks that an outdated class stays, and a condition says why, while a
 // policy refuses the repaired one.
-func (e *env) keepsClassOfRefusedRepair(t *testing.T) {
+func (e *env) keepsClassOfRefusedRepair() {
 	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
 	e.awaitAvailable()
 	e.setStorageClassState(opv1.UnmanagedStorageClass)
@@ -357,12 +357,12 @@ func (e *env) keepsClassOfRefusedRepair(t *testing.T) {
 	})
 	if message := e.message(degraded); !strings.Contains(message, "keeps the existing one") ||
 		!strings.Contains(message, "not today") {
-		t.Errorf("the message is %q", message)
+		e.t.Errorf("the message is %q", message)
 	}
 	classes, err := e.classes()
 	e.must(err)
 	if classes[name].UID != created.UID {
-		t.Errorf("the class was replaced: %+v", classes[name])
+		e.t.Errorf("the class was replaced: %+v", classes[name])
 	}
 	e.expectNone("the operator deleted a class that it may not create",
 		e.requests(since, ofResource("storageclasses"), ofVerb("delete")))

@@ -24,7 +24,7 @@ func (e *env) rotate(rotation simulator.Rotation) {
 
 // usesRotatedCredentials checks that the operator uses new credentials even after the cloud refused
 // the old ones.
-func (e *env) usesRotatedCredentials(_ *testing.T) {
+func (e *env) usesRotatedCredentials() {
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{})
 	e.eventually(soon, func() error {
@@ -108,7 +108,7 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	e.mustStillRun(p)
 }
 
-func (e *env) keepsDriverForInvalidCloudsYAML(_ *testing.T) {
+func (e *env) keepsDriverForInvalidCloudsYAML() {
 	e.awaitAvailable()
 	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), []byte("clouds: [\n")))
 	e.eventually(soon, func() error {

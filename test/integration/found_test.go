@@ -52,7 +52,7 @@ func TestLogsInOnce(t *testing.T) {
 }
 
 // probesWithOneRequest checks that the operator logs in once while its token is valid.
-func (e *env) probesWithOneRequest(t *testing.T) {
+func (e *env) probesWithOneRequest() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(5)
@@ -63,26 +63,26 @@ func (e *env) probesWithOneRequest(t *testing.T) {
 	e.must(err)
 	// The operator may have sent the request of a poll that was not complete.
 	if n := float64(counters.Calls[shareTypesCall]); n < before || n > after+1 {
-		t.Errorf("%v requests for share types during %v to %v polls, want one each", n, before, after)
+		e.t.Errorf("%v requests for share types during %v to %v polls, want one each", n, before, after)
 	}
 	if counters.LoginAttempts != 1 {
-		t.Errorf("%d logins, want 1", counters.LoginAttempts)
+		e.t.Errorf("%d logins, want 1", counters.LoginAttempts)
 	}
 	others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts
 	if others > 2 {
-		t.Errorf("%d requests are neither logins nor lists of share types, want at most the discovery "+
+		e.t.Errorf("%d requests are neither logins nor lists of share types, want at most the discovery "+
 			"of the identity service: %v", others, counters.Calls)
 	}
 }
 
 // logsInOnceForRevokedToken checks that the operator reports nothing.
-func (e *env) logsInOnceForRevokedToken(t *testing.T) {
+func (e *env) logsInOnceForRevokedToken() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
 	revoked := e.cloud.RevokeTokens()
 	if revoked != 1 {
-		t.Errorf("the operator held %d tokens, want 1", revoked)
+		e.t.Errorf("the operator held %d tokens, want 1", revoked)
 	}
 	e.eventually(soon, func() error {
 		if logins := e.cloud.Counters().Logins; logins != 2 {
@@ -92,7 +92,7 @@ func (e *env) logsInOnceForRevokedToken(t *testing.T) {
 	})
 	e.awaitPolls(3)
 	if attempts := e.cloud.Counters().LoginAttempts; attempts != 2 {
-		t.Errorf("%d logins, want 2", attempts)
+		e.t.Errorf("%d logins, want 2", attempts)
 	}
 	e.expectNone("the operator wrote after a new login", e.writes(since))
 	e.must(e.available())

@@ -36,14 +36,14 @@ func (s *scope) sub(name string, part func(t *testing.T)) {
 // part is a part of a test that has an environment for several. It leaves the driver available.
 type part struct {
 	name string
-	run  func(t *testing.T)
+	run  func()
 }
 
 // parts runs subtests in the environment of the test, in this order. Tests share an environment in
 // this way because a new one takes seconds.
 func (s *scope) parts(all ...part) {
 	for _, p := range all {
-		s.sub(p.name, p.run)
+		s.sub(p.name, func(*testing.T) { p.run() })
 	}
 }
 

@@ -126,7 +126,7 @@ func TestHyperShiftUsesBothClusters(t *testing.T) {
 		e.parts(
 			part{"PutsObjectsOnTheirSide", e.putsObjectsOnTheirSide},
 			part{"EmitsEventsInGuestCluster", e.emitsEventsInGuestCluster},
-			part{"Settles", func(*testing.T) { e.mustSettle() }},
+			part{"Settles", e.mustSettle},
 			part{"UsesRightClusterAndRBAC", e.usesRightClusterAndRBAC},
 		)
 	})
@@ -134,7 +134,7 @@ func TestHyperShiftUsesBothClusters(t *testing.T) {
 
 // putsObjectsOnTheirSide checks all objects of both clusters, and that the operator writes to no
 // others. Prometheus' Role is in the guest cluster.
-func (e *hostedEnv) putsObjectsOnTheirSide(t *testing.T) {
+func (e *hostedEnv) putsObjectsOnTheirSide() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	want := objectsOf(e.subject)
@@ -143,12 +143,12 @@ func (e *hostedEnv) putsObjectsOnTheirSide(t *testing.T) {
 		e.guest:      want.guest,
 	} {
 		if diff := cmp.Diff(objects, e.createdOn(s)); diff != "" {
-			t.Errorf("objects in the %s cluster differ (-want +got):\n%s", s.name, diff)
+			e.t.Errorf("objects in the %s cluster differ (-want +got):\n%s", s.name, diff)
 		}
 		others := notOfResource("events", "clustercsidrivers")
 		for _, r := range e.requests(e.began, onCluster(s), request.isWrite, others) {
 			if object := r.Resource + " " + r.Namespace + "/" + r.Name; !slices.Contains(objects, object) {
-				t.Errorf("the operator wrote to an object of others: %s", r)
+				e.t.Errorf("the operator wrote to an object of others: %s", r)
 			}
 		}
 	}
@@ -201,19 +201,19 @@ func (e *env) mustSelectController() {
 
 // emitsEventsInGuestCluster checks that only events about leader election are in the management
 // cluster.
-func (e *hostedEnv) emitsEventsInGuestCluster(t *testing.T) {
+func (e *hostedEnv) emitsEventsInGuestCluster() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.must(e.hasEvent("DeploymentCreated"))
 	for _, s := range e.clusters() {
 		written := e.requests(e.began, onCluster(s), ofResource("events"), request.isWrite)
 		if len(written) == 0 {
-			t.Errorf("there are no events in the %s cluster", s.name)
+			e.t.Errorf("there are no events in the %s cluster", s.name)
 		}
 		for _, r := range written {
 			lease := strings.HasPrefix(r.Name, e.subject.Component+"-lock.")
 			if r.Namespace != s.namespace || lease != (s == e.management) {
-				t.Errorf("unexpected event: %s", r)
+				e.t.Errorf("unexpected event: %s", r)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func hostedPermissions(s subject) map[string][]string {
 // usesRightClusterAndRBAC checks that neither cluster accepts the credentials of the other, and
 // that no request of the operator is refused: while it starts, when objects change, and after a
 // restart.
-func (e *hostedEnv) usesRightClusterAndRBAC(t *testing.T) {
+func (e *hostedEnv) usesRightClusterAndRBAC() {
 	management, err := clientcmd.BuildConfigFromFlags("", e.podDir.Kubeconfig(e.subject.Name))
 	e.must(err)
 	guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig(e.subject.Name))
@@ -65,22 +65,22 @@ func (e *hostedEnv) usesRightClusterAndRBAC(t *testing.T) {
 	e.awaitNoWrites()
 	all := e.requests(e.began)
 	if len(all) < 200 {
-		t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
+		e.t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
 	}
 	verbs := hostedPermissions(e.subject)
 	foreign := ofSubject(e.subject, cinderCredentials, credentialsSecret)
 	for _, r := range all {
 		switch {
 		case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
-			t.Errorf("the API server refused a request: %s", r)
+			e.t.Errorf("the API server refused a request: %s", r)
 		case r.Cluster == e.management &&
 			(r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
-			t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
+			e.t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
 		case r.Cluster == e.guest &&
 			(r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
-			t.Errorf("the operator sent this request to the wrong cluster: %s", r)
+			e.t.Errorf("the operator sent this request to the wrong cluster: %s", r)
 		case r.Resource == "secrets" && r.Name == foreign:
-			t.Errorf("the operator reads the credentials of another driver: %s", r)
+			e.t.Errorf("the operator reads the credentials of another driver: %s", r)
 		}
 	}
 }

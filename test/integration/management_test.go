@@ -30,7 +30,7 @@ func (e *env) setManagementState(state opv1.ManagementState) {
 }
 
 // writesNothingWhileUnmanaged checks that Managed reverts all changes.
-func (e *env) writesNothingWhileUnmanaged(_ *testing.T) {
+func (e *env) writesNothingWhileUnmanaged() {
 	e.awaitAvailable()
 	want := e.passwordTranslation()
 	e.setManagementState(opv1.Unmanaged)
@@ -73,7 +73,7 @@ func (e *env) writesNothingWhileUnmanaged(_ *testing.T) {
 }
 
 // refusesRemoved checks that a condition says so and that nothing is deleted.
-func (e *env) refusesRemoved(_ *testing.T) {
+func (e *env) refusesRemoved() {
 	e.awaitAvailable()
 	since, before := e.awaitNoWrites(), e.workloads()
 	e.setManagementState(opv1.Removed)
@@ -117,7 +117,7 @@ func (e *env) repairedObjects() map[string]repairedObject {
 	}
 }
 
-func (e *env) repairsStaticObjects(_ *testing.T) {
+func (e *env) repairsStaticObjects() {
 	e.awaitAvailable()
 	for kind, o := range e.repairedObjects() {
 		objects := resource(o.group, o.resource)
@@ -200,7 +200,7 @@ func TestObjectsAreMaintained(t *testing.T) {
 	)
 }
 
-func (e *env) createsRBACBeforeWorkloads(t *testing.T) {
+func (e *env) createsRBACBeforeWorkloads() {
 	e.awaitAvailable()
 	created := func(resources ...string) []request {
 		return e.requests(e.began, ofVerb("create"), successful, func(r request) bool {
@@ -211,13 +211,13 @@ func (e *env) createsRBACBeforeWorkloads(t *testing.T) {
 		"clusterrolebindings")
 	workloads := created("deployments", "daemonsets")
 	if len(rbac) < 14 || len(workloads) != 3 {
-		t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rbac),
+		e.t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rbac),
 			len(workloads))
 	}
 	first := slices.MinFunc(workloads, func(a, b request) int { return a.Time.Compare(b.Time) })
 	for _, r := range rbac {
 		if r.Time.After(first.Time) {
-			t.Errorf("%s precedes %s", first, r)
+			e.t.Errorf("%s precedes %s", first, r)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestCSIDriverIsMaintained(t *testing.T) {
 
 // writesCSIDriverOnce checks that the CSIDriver is created with the policy of CSI_FSGROUP_POLICY
 // and not written again.
-func (e *env) writesCSIDriverOnce(t *testing.T) {
+func (e *env) writesCSIDriverOnce() {
 	e.awaitAvailable()
 	created, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
@@ -245,7 +245,7 @@ func (e *env) writesCSIDriverOnce(t *testing.T) {
 	now, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
 	if now.UID != created.UID || now.ResourceVersion != created.ResourceVersion {
-		t.Errorf("the CSIDriver has UID %s and version %s, had %s and %s", now.UID, now.ResourceVersion,
+		e.t.Errorf("the CSIDriver has UID %s and version %s, had %s and %s", now.UID, now.ResourceVersion,
 			created.UID, created.ResourceVersion)
 	}
 	e.expectNone("the operator wrote", e.writes(since))
@@ -260,7 +260,7 @@ func hasPolicy(driver *storagev1.CSIDriver) error {
 	return nil
 }
 
-func (e *env) repairsCSIDriver(_ *testing.T) {
+func (e *env) repairsCSIDriver() {
 	e.awaitAvailable()
 	csiDrivers := resource("storage.k8s.io", "csidrivers")
 	for name, change := range map[string]func(){

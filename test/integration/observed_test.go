@@ -57,7 +57,7 @@ func hasVariables(c corev1.Container, want map[string]string) error {
 
 // followsProxy checks that only containers that may connect to the cloud get the variables, each
 // once, and that the operator removes them.
-func (e *env) followsProxy(_ *testing.T) {
+func (e *env) followsProxy() {
 	e.awaitAvailable()
 	e.must(e.hasProxy(map[string]string{}))
 
@@ -136,7 +136,7 @@ func (e *env) hasCompleteArguments() error {
 
 // followsTLSProfile checks that settings that a profile omits become defaults, never empty
 // arguments or placeholders.
-func (e *env) followsTLSProfile(_ *testing.T) {
+func (e *env) followsTLSProfile() {
 	e.awaitAvailable()
 	e.must(e.hasTLSSettings("VersionTLS12", ""))
 	for _, profile := range []struct{ name, text, version, ciphers string }{
@@ -185,7 +185,7 @@ func TestContainersFollowConfigOfCluster(t *testing.T) {
 }
 
 // followsLogLevel checks every container with a verbosity. TraceAll has the effect of Trace.
-func (e *env) followsLogLevel(_ *testing.T) {
+func (e *env) followsLogLevel() {
 	e.awaitAvailable()
 	for level, want := range map[opv1.LogLevel]string{
 		opv1.Debug: "4", opv1.Trace: "6",

@@ -124,10 +124,10 @@ func TestOptionalObjectsFollowCRD(t *testing.T) {
 	}
 }
 
-func (e *env) recreatesOptionalObjects(t *testing.T) {
+func (e *env) recreatesOptionalObjects() {
 	e.awaitAvailable()
 	for name, o := range optionals() {
-		e.sub(name, func(t *testing.T) {
+		e.sub(name, func(*testing.T) {
 			// Available does not include objects of optional CRDs.
 			e.within(prompt, func() error { return o.exists(e) })
 			first, err := o.get(e)
@@ -142,7 +142,7 @@ func (e *env) recreatesOptionalObjects(t *testing.T) {
 				delete(object, "metadata")
 			}
 			if diff := cmp.Diff(first.Object, second.Object); diff != "" {
-				t.Errorf("the content differs (-first +second):\n%s", diff)
+				e.t.Errorf("the content differs (-first +second):\n%s", diff)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func (e *env) isNotLed() error {
 }
 
 // releasesLeaseAtEnd checks that the next operator becomes the leader without waiting.
-func (e *env) releasesLeaseAtEnd(t *testing.T) {
+func (e *env) releasesLeaseAtEnd() {
 	e.awaitAvailable()
 	e.must(e.isLed())
 	first, err := e.leaseHolder()
@@ -97,12 +97,12 @@ func (e *env) releasesLeaseAtEnd(t *testing.T) {
 	second, err := e.leaseHolder()
 	e.must(err)
 	if second == first {
-		t.Errorf("both operators have the identity %s", second)
+		e.t.Errorf("both operators have the identity %s", second)
 	}
 }
 
 // endsForChangedConfig checks that the next process uses the new TLS settings.
-func (e *env) endsForChangedConfig(_ *testing.T) {
+func (e *env) endsForChangedConfig() {
 	e.awaitAvailable()
 	e.setConfig("  minTLSVersion: VersionTLS13\n")
 	e.awaitEnd(installed)
@@ -247,10 +247,10 @@ func TestOperatorRunsAndEnds(t *testing.T) {
 }
 
 // writesConditionsAfterDocumentedCommand checks that the operator writes its conditions again.
-func (e *env) writesConditionsAfterDocumentedCommand(t *testing.T) {
-	driver, patch := documentedCommand(t)
+func (e *env) writesConditionsAfterDocumentedCommand() {
+	driver, patch := documentedCommand(e.t)
 	if driver != driverName {
-		t.Fatalf("the documented command is for %s", driver)
+		e.t.Fatalf("the documented command is for %s", driver)
 	}
 	e.awaitAvailable()
 	const foreign = "OfAnotherOperatorDegraded"

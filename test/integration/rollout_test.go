@@ -169,7 +169,7 @@ func (e *env) hasNewPods(names []string) error {
 }
 
 // rollsOutOncePerInput checks that only the workloads that read the input roll out.
-func (e *env) rollsOutOncePerInput(_ *testing.T) {
+func (e *env) rollsOutOncePerInput() {
 	e.eachInput(inputs(), func(in input) { e.mustRollOut(in, "another content") })
 }
 
@@ -241,7 +241,7 @@ func TestChangedInputRollsOutOnce(t *testing.T) {
 	)
 }
 
-func (e *env) ignoresUnrelatedObjects(_ *testing.T) {
+func (e *env) ignoresUnrelatedObjects() {
 	e.awaitAvailable()
 	since := e.awaitNoWrites()
 	before := e.workloads()
@@ -258,13 +258,13 @@ func (e *env) ignoresUnrelatedObjects(_ *testing.T) {
 
 // mountsTrustedCA checks that csi-driver mounts the bundle as soon as the ConfigMap has content,
 // and not before.
-func (e *env) mountsTrustedCA(t *testing.T) {
+func (e *env) mountsTrustedCA() {
 	e.awaitAvailable()
 	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
 		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got := config.Labels[injectLabel]; got != "true" {
-		t.Errorf("the label for the injection of the bundle is %q, want true", got)
+		e.t.Errorf("the label for the injection of the bundle is %q, want true", got)
 	}
 	e.mustMountTrustedCA(inputs()["trusted CA bundle"])
 	e.awaitNoWrites()
@@ -272,7 +272,7 @@ func (e *env) mountsTrustedCA(t *testing.T) {
 		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
 	e.must(err)
 	if got.Data[trustedCAKey] != "a bundle" {
-		t.Errorf("the operator removed the bundle: %v", got.Data)
+		e.t.Errorf("the operator removed the bundle: %v", got.Data)
 	}
 }
 

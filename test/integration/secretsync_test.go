@@ -62,7 +62,7 @@ func TestCredentialsAreTranslated(t *testing.T) {
 	)
 }
 
-func (e *env) translatesPassword(_ *testing.T) {
+func (e *env) translatesPassword() {
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.eventually(soon, func() error {
 		return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "")
@@ -71,7 +71,7 @@ func (e *env) translatesPassword(_ *testing.T) {
 
 // translatesApplicationCredential checks that a change from password leaves none of the old keys,
 // which the driver does not accept together with the new ones.
-func (e *env) translatesApplicationCredential(_ *testing.T) {
+func (e *env) translatesApplicationCredential() {
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	info := e.cloud.Info()
 	c := e.cloud.Credentials()
@@ -85,7 +85,7 @@ func (e *env) translatesApplicationCredential(_ *testing.T) {
 	})
 }
 
-func (e *env) repairsTranslation(_ *testing.T) {
+func (e *env) repairsTranslation() {
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
 	for name, change := range map[string]func(){
@@ -109,7 +109,7 @@ func (e *env) repairsTranslation(_ *testing.T) {
 	}
 }
 
-func (e *env) translatesRotatedCredentials(_ *testing.T) {
+func (e *env) translatesRotatedCredentials() {
 	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
 	e.cloud.RotateCredentials(simulator.Rotation{Password: "leaked-rotated-password-77aa"})
 	e.secrets = append(e.secrets, "leaked-rotated-password-77aa")
@@ -120,7 +120,7 @@ func (e *env) translatesRotatedCredentials(_ *testing.T) {
 
 // keepsTranslationOfInvalidCloudsYAML checks that a condition names Secret and key, and that a
 // fixed file is translated.
-func (e *env) keepsTranslationOfInvalidCloudsYAML(t *testing.T) {
+func (e *env) keepsTranslationOfInvalidCloudsYAML() {
 	const malformed = "leaked-in-malformed-33ef"
 	e.secrets = append(e.secrets, malformed)
 	want := e.passwordTranslation()
@@ -135,7 +135,7 @@ func (e *env) keepsTranslationOfInvalidCloudsYAML(t *testing.T) {
 		"no URL": "clouds:\n  openstack:\n    auth: {auth_url: '" + malformed +
 			"', username: u, password: p}\n",
 	} {
-		e.sub(name, func(t *testing.T) {
+		e.sub(name, func(*testing.T) {
 			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte(text)})
 			e.within(prompt, func() error {
 				return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "")
@@ -144,10 +144,10 @@ func (e *env) keepsTranslationOfInvalidCloudsYAML(t *testing.T) {
 			e.must(e.reports(secretSyncDegraded,
 				"Secret "+operandNamespace+"/"+credentialsSecret, "clouds.yaml"))
 			if strings.Contains(message, malformed) {
-				t.Errorf("the message quotes the file: %q", message)
+				e.t.Errorf("the message quotes the file: %q", message)
 			}
 			if err := e.hasTranslation(want); err != nil {
-				t.Errorf("the operator changed the translation: %v", err)
+				e.t.Errorf("the operator changed the translation: %v", err)
 			}
 			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": good})
 			e.within(soon, func() error {
@@ -179,7 +179,7 @@ func TestCAIsTranslatedAndCopied(t *testing.T) {
 
 // translatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
 // clouds.yaml, which belongs to the installer's host, is ignored.
-func (e *env) translatesCA(t *testing.T) {
+func (e *env) translatesCA() {
 	aCA, anotherCA := string(e.ca), string(e.ca)+"# another\n"
 	plain := e.passwordTranslation()
 	withCA := func(ca string) map[string]string {
@@ -198,7 +198,7 @@ func (e *env) translatesCA(t *testing.T) {
 		map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
 	e.eventually(soon, func() error { return e.hasCopiedCA(anotherCA) })
 	if err := e.hasTranslation(withCA(aCA)); err != nil {
-		t.Error(err)
+		e.t.Error(err)
 	}
 
 	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text})
@@ -227,7 +227,7 @@ func (e *env) hasCopiedCA(ca string) error {
 
 // copiesCA checks that the copy follows the installer's ConfigMap, and that controllers and nodes
 // mount it where the driver expects it.
-func (e *env) copiesCA(t *testing.T) {
+func (e *env) copiesCA() {
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasCopiedCA(string(e.ca)) })
 	for _, name := range []string{controllerName, nodeName} {
@@ -239,7 +239,7 @@ func (e *env) copiesCA(t *testing.T) {
 			"/etc/openstack/ca.crt": "secret " + credentialsSecret + " optional cacert->ca.crt",
 		} {
 			if got := mountedAt(w, path); got != source {
-				t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)
+				e.t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)
 			}
 		}
 	}

@@ -203,7 +203,7 @@ func TestOutageKeepsDriver(t *testing.T) {
 
 // keepsDriverDuringOutages checks that a neutral condition, an event and a metric report an outage
 // of a running driver, and that the operator writes no object of the driver.
-func (e *env) keepsDriverDuringOutages(_ *testing.T) {
+func (e *env) keepsDriverDuringOutages() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
@@ -231,7 +231,7 @@ func (e *env) isMetric(name string, want float64) error {
 	return err
 }
 
-func (e *env) writesOutageOnce(t *testing.T) {
+func (e *env) writesOutageOnce() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
@@ -241,7 +241,7 @@ func (e *env) writesOutageOnce(t *testing.T) {
 	})
 	e.awaitNoWrites()
 	if writes := e.requests(since, statusWrites, successful); len(writes) != 1 {
-		t.Errorf("the operator wrote the status %d times during an outage, want once:\n%s", len(writes),
+		e.t.Errorf("the operator wrote the status %d times during an outage, want once:\n%s", len(writes),
 			list(writes))
 	}
 	e.expectNoWritesDuring(5)
@@ -249,7 +249,7 @@ func (e *env) writesOutageOnce(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
-func (e *env) reconcilesAfterRestartDuringOutage(_ *testing.T) {
+func (e *env) reconcilesAfterRestartDuringOutage() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.stopOperator()
