@@ -201,13 +201,13 @@ func TestErrorsNameTheFix(t *testing.T) {
 	broken := sources(t)
 	write(t, filepath.Join(broken, "cmd/demo-operator/main.go"), "package main\nfunc main() { x }\n")
 	for text, args := range map[string][]string{
-		"contains no Dockerfile.*":          {"--root=" + t.TempDir()},
-		`"arm64" is not like linux/arm64`:   {"--root=" + sources(t), "--platforms=arm64"},
-		"undefined: x":                      {"--root=" + broken, "--platforms=linux/amd64"},
-		"--push: ":                          {"--root=" + sources(t), "--push=UPPER CASE"},
-		"unknown flag: --unknown":           {"--unknown"},
-		`unexpected argument "demo"`:        {"demo"},
-		"pushing 127.0.0.1:1/demo-operator": {"--root=" + sources(t), "--push=127.0.0.1:1"},
+		"contains no Dockerfile.*":                 {"--root=" + t.TempDir()},
+		`platform "arm64" is not like linux/arm64`: {"--root=" + sources(t), "--platforms=arm64"},
+		"undefined: x":                             {"--root=" + broken, "--platforms=linux/amd64"},
+		"naming the image in the registry":         {"--root=" + sources(t), "--push=UPPER CASE"},
+		"unknown flag: --unknown":                  {"--unknown"},
+		`unexpected argument "demo"`:               {"demo"},
+		"pushing 127.0.0.1:1/demo-operator":        {"--root=" + sources(t), "--push=127.0.0.1:1"},
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()

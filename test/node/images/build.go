@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/openstack-csi/csi-operator/hack/images/image"
+	"github.com/openstack-csi/csi-operator/hack/images/release"
 )
 
 // builder builds images below a folder.
@@ -133,9 +134,9 @@ func (b builder) image(r recipe, parts []string) (v1.Image, error) {
 
 // buildOperators builds OCI layouts of all operators, as `make images` does.
 func (b builder) buildOperators(ctx context.Context) error {
-	fmt.Fprintln(b.progress, "Building the images of the operators")
-	return b.run(ctx, b.root, "go", "run", "./hack/images", "--output="+b.folder,
-		"--platforms=linux/"+runtime.GOARCH)
+	return release.Build(ctx, release.Options{
+		Root: b.root, Output: b.folder, Platforms: []string{"linux/" + runtime.GOARCH},
+	}, b.progress)
 }
 
 // layout returns the folder with the OCI layout of an operator.

@@ -1,4 +1,4 @@
-package main
+package release
 
 import (
 	"context"
@@ -19,16 +19,16 @@ import (
 // pushAll pushes the image and attaches the SBOMs, if there is a registry to push to. The
 // credentials are those of `podman login` and `docker login`.
 func (r release) pushAll(ctx context.Context, index v1.ImageIndex, bills []attachment) error {
-	if r.push == "" {
+	if r.Push == "" {
 		return nil
 	}
 	var naming []name.Option
-	if r.insecure {
+	if r.Insecure {
 		naming = append(naming, name.Insecure)
 	}
-	tag, err := name.NewTag(r.repository()+":"+r.version, naming...)
+	tag, err := name.NewTag(r.repository()+":"+r.commit.version, naming...)
 	if err != nil {
-		return fmt.Errorf("--push: %w", err)
+		return fmt.Errorf("naming the image in the registry: %w", err)
 	}
 	access := []remote.Option{
 		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
@@ -45,7 +45,7 @@ func (r release) pushAll(ctx context.Context, index v1.ImageIndex, bills []attac
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.stdout, "Pushed %s@%s\n", tag, digest)
+	fmt.Fprintf(r.progress, "Pushed %s@%s\n", tag, digest)
 	return nil
 }
 

@@ -1,51 +1,36 @@
-package main
+// Package release builds the images of the operators without a container engine. The Dockerfiles
+// contain how the programs are built and run. Its callers are hack/images and test/node/images.
+package release
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/spf13/pflag"
 
 	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
 	"github.com/openstack-csi/csi-operator/hack/images/image"
 )
 
-// run builds the image of each Dockerfile, and pushes them if the arguments name a registry. It
-// prints the path and the digest of each image, and returns the exit code.
-func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(ctx, args, stdout)
-	if errors.Is(err, pflag.ErrHelp) {
-		return 0
-	}
-	if err == nil {
-		err = buildAll(ctx, o, stdout)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "images: %v\n", err)
-		return 1
-	}
-	return 0
-}
-
-func buildAll(ctx context.Context, o options, stdout io.Writer) error {
-	files, err := filepath.Glob(filepath.Join(o.root, "Dockerfile.*"))
+// Build builds the image of each Dockerfile, writes its OCI layout and an SBOM for each platform,
+// and pushes the image if the options name a registry. It writes a line for each step.
+func Build(ctx context.Context, o Options, progress io.Writer) error {
+	files, err := filepath.Glob(filepath.Join(o.Root, "Dockerfile.*"))
 	if err != nil {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s contains no Dockerfile.*: name the root of the sources with --root", o.root)
+		return fmt.Errorf("%s contains no Dockerfile.*: name the root of the sources", o.Root)
 	}
-	platforms, err := parsePlatforms(o.platforms)
+	platforms, err := parsePlatforms(o.Platforms)
+	if err != nil {
+		return err
+	}
+	sources, err := o.readCommit(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,7 +39,7 @@ func buildAll(ctx context.Context, o options, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		r := release{options: o, Dockerfile: d, stdout: stdout}
+		r := release{o, d, sources, progress}
 		if err := r.build(ctx, platforms); err != nil {
 			return fmt.Errorf("building the image of %s: %w", file, err)
 		}
@@ -64,9 +49,10 @@ func buildAll(ctx context.Context, o options, stdout io.Writer) error {
 
 // release builds the image of one Dockerfile.
 type release struct {
-	options
+	Options
 	dockerfile.Dockerfile
-	stdout io.Writer
+	commit   commit
+	progress io.Writer
 }
 
 func (r release) build(ctx context.Context, platforms []v1.Platform) error {
@@ -75,13 +61,13 @@ func (r release) build(ctx context.Context, platforms []v1.Platform) error {
 		return err
 	}
 	defer os.RemoveAll(programs)
-	if err := os.MkdirAll(r.output, 0o755); err != nil {
+	if err := os.MkdirAll(r.Output, 0o755); err != nil {
 		return err
 	}
 	var images []v1.Image
 	var bills []attachment
 	for _, platform := range platforms {
-		fmt.Fprintf(r.stdout, "Building %s for %s\n", r.name(), platform)
+		fmt.Fprintf(r.progress, "Building %s for %s\n", r.name(), platform)
 		program := filepath.Join(programs, platform.Architecture)
 		if err := r.compile(ctx, platform, program); err != nil {
 			return err
@@ -113,7 +99,7 @@ func (r release) name() string {
 
 // write replaces the OCI layout of the image.
 func (r release) write(index v1.ImageIndex) error {
-	folder := filepath.Join(r.output, r.name())
+	folder := filepath.Join(r.Output, r.name())
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
@@ -122,7 +108,7 @@ func (r release) write(index v1.ImageIndex) error {
 		return err
 	}
 	// Tools that copy a layout find the image by this name.
-	name := map[string]string{"org.opencontainers.image.ref.name": r.version}
+	name := map[string]string{"org.opencontainers.image.ref.name": r.commit.version}
 	if err := path.AppendIndex(index, layout.WithAnnotations(name)); err != nil {
 		return err
 	}
@@ -130,6 +116,6 @@ func (r release) write(index v1.ImageIndex) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.stdout, "%s: %s\n", folder, digest)
+	fmt.Fprintf(r.progress, "%s: %s\n", folder, digest)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package release
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 // compile builds the program for a platform with the command of the Dockerfile.
 func (r release) compile(ctx context.Context, platform v1.Platform, program string) error {
 	cmd := exec.CommandContext(ctx, "bash", "-c",
-		fmt.Sprintf("export %s; %s", r.Variables,
+		fmt.Sprintf("export %s; exec %s", r.Variables,
 			strings.Replace(r.Build, "go build ", `go build -o "$PROGRAM" `, 1)))
-	cmd.Dir = r.root
+	cmd.Dir = r.Root
 	cmd.Env = append(cmd.Environ(), "PROGRAM="+program, "GOOS="+platform.OS,
 		"GOARCH="+platform.Architecture, "GOARM64=", "GOAMD64=")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -38,29 +38,29 @@ func (r release) compile(ctx context.Context, platform v1.Platform, program stri
 func (r release) image(platform v1.Platform, program string) (v1.Image, error) {
 	authorities, err := image.Layer([]image.File{{
 		Path: "/etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Content: certificateAuthorities(),
-	}}, r.created)
+	}}, r.commit.time)
 	if err != nil {
 		return nil, err
 	}
 	binary, err := image.Layer([]image.File{{
 		Path: r.Entrypoint[0], Mode: 0o755, Source: program,
-	}}, r.created)
+	}}, r.commit.time)
 	if err != nil {
 		return nil, err
 	}
 	config := v1.Config{User: r.User, Entrypoint: r.Entrypoint, Labels: r.labels(), WorkingDir: "/"}
-	return image.New(platform, config, r.created, authorities, binary)
+	return image.New(platform, config, r.commit.time, authorities, binary)
 }
 
 // labels returns the labels of the Dockerfile and those of the release.
 func (r release) labels() map[string]string {
 	labels := maps.Clone(r.Labels)
-	labels["version"] = r.version
+	labels["version"] = r.commit.version
 	labels["org.opencontainers.image.title"] = r.name()
 	labels["org.opencontainers.image.description"] = r.Labels["description"]
-	labels["org.opencontainers.image.version"] = r.version
-	if r.revision != "" {
-		labels["org.opencontainers.image.revision"] = r.revision
+	labels["org.opencontainers.image.version"] = r.commit.version
+	if r.commit.revision != "" {
+		labels["org.opencontainers.image.revision"] = r.commit.revision
 	}
 	return labels
 }
@@ -91,7 +91,7 @@ func (r release) bill(platform v1.Platform, program string, img v1.Image) (attac
 		return attachment{}, err
 	}
 	file := fmt.Sprintf("%s-%s-%s.cdx.json", r.name(), platform.OS, platform.Architecture)
-	if err := os.WriteFile(filepath.Join(r.output, file), content, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Output, file), content, 0o644); err != nil {
 		return attachment{}, err
 	}
 	subject, err := partial.Descriptor(img)
@@ -103,5 +103,5 @@ func (r release) bill(platform v1.Platform, program string, img v1.Image) (attac
 
 // repository returns the name of the image in the registry.
 func (r release) repository() string {
-	return path.Join(r.push, r.name())
+	return path.Join(r.Push, r.name())
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/openstack-csi/csi-operator/hack/images/release"
+)
+
+// run builds the images, prints the path and the digest of each, and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(args, stdout)
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = release.Build(ctx, o, stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "images: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// parse returns the options in the arguments.
+func parse(args []string, help io.Writer) (release.Options, error) {
+	var o release.Options
+	flags := pflag.NewFlagSet("images", pflag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.StringVar(&o.Root, "root", ".", "Folder with the Dockerfiles and the sources.")
+	flags.StringVar(&o.Output, "output", "bin/images",
+		"Folder for the OCI layouts and the SBOMs. Each image replaces its earlier layout.")
+	flags.StringSliceVar(&o.Platforms, "platforms", []string{"linux/amd64", "linux/arm64"},
+		"Platforms of each image.")
+	flags.StringVar(&o.Version, "version", "",
+		"Version of the images, which is also their tag; by default what git describes.")
+	flags.StringVar(&o.Push, "push", "",
+		"Registry and path to which the images are pushed, such as quay.io/you.")
+	flags.BoolVar(&o.Insecure, "insecure", false, "Allow HTTP for the registry.")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return o, nil
+}
