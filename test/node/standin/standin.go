@@ -6,6 +6,7 @@ package standin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -80,22 +81,28 @@ func Serve(ctx context.Context, server *grpc.Server, socket string) error {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, server.GracefulStop)()
+	stop := context.AfterFunc(ctx, server.GracefulStop)
+	defer stop()
 	klog.InfoS("Serving gRPC", "socket", socket)
 	return server.Serve(listener)
 }
 
-// ServeHTTP serves HTTP on an address until the context ends, or HTTPS if the server has a TLS
+// ServeHTTP serves HTTP on an address until the context ends, or HTTPS if there is a TLS
 // configuration.
-func ServeHTTP(ctx context.Context, address string, server *http.Server) error {
+func ServeHTTP(
+	ctx context.Context, address string, handler http.Handler, security *tls.Config,
+) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	server.ReadHeaderTimeout = 10 * time.Second
-	defer context.AfterFunc(ctx, func() { server.Close() })()
+	server := &http.Server{
+		Handler: handler, TLSConfig: security, ReadHeaderTimeout: 10 * time.Second,
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
 	klog.InfoS("Serving HTTP", "address", listener.Addr().String())
-	if server.TLSConfig != nil {
+	if security != nil {
 		err = server.ServeTLS(listener, "", "")
 	} else {
 		err = server.Serve(listener)

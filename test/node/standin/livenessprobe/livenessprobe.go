@@ -37,7 +37,7 @@ func (p *livenessProbe) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.serveHealth)
 	address := cmp.Or(p.endpoint, net.JoinHostPort("", strconv.Itoa(p.port)))
-	return standin.ServeHTTP(ctx, address, &http.Server{Handler: mux})
+	return standin.ServeHTTP(ctx, address, mux, nil)
 }
 
 func (p *livenessProbe) serveHealth(w http.ResponseWriter, r *http.Request) {

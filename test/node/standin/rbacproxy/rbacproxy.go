@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
-	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
@@ -58,8 +57,7 @@ func (p *proxy) Run(ctx context.Context) error {
 		r.SetURL(upstream)
 		r.SetXForwarded()
 	}}
-	handler := guard{client: client, next: forward}
-	return standin.ServeHTTP(ctx, p.address, &http.Server{Handler: handler, TLSConfig: security})
+	return standin.ServeHTTP(ctx, p.address, guard{client: client, next: forward}, security)
 }
 
 // tls returns the TLS configuration in the flags.

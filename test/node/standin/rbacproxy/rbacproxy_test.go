@@ -86,32 +86,24 @@ func TestProxyRefusesOtherVersionsAndCiphers(t *testing.T) {
 	t.Parallel()
 	const weak, strong = tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA,
 		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+	const onlyTLS13 = "--tls-min-version=VersionTLS13"
+	const onlyStrong = "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 	for name, test := range map[string]struct {
-		args    []string
-		client  *tls.Config
+		flag    string
+		version uint16 // the highest of the client
+		cipher  uint16 // the only one of the client before TLS 1.3
 		refused bool
 	}{
-		"lower version": {
-			[]string{"--tls-min-version=VersionTLS13"}, &tls.Config{MaxVersion: tls.VersionTLS12}, true,
-		},
-		"same version": {
-			[]string{"--tls-min-version=VersionTLS13"}, &tls.Config{MaxVersion: tls.VersionTLS13}, false,
-		},
-		"other cipher": {
-			[]string{"--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
-			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{weak}}, true,
-		},
-		"same cipher": {
-			[]string{"--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
-			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{strong}}, false,
-		},
+		"lower version": {onlyTLS13, tls.VersionTLS12, strong, true},
+		"same version":  {onlyTLS13, tls.VersionTLS13, strong, false},
+		"other cipher":  {onlyStrong, tls.VersionTLS12, weak, true},
+		"same cipher":   {onlyStrong, tls.VersionTLS12, strong, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := serve(t, test.args...)
-			client := test.client.Clone()
-			client.InsecureSkipVerify = true // the proxy makes the certificate itself
-			_, err := handshake(t, server, client)
+			client := anyCertificate()
+			client.MaxVersion, client.CipherSuites = test.version, []uint16{test.cipher}
+			_, err := handshake(t, serve(t, test.flag), client)
 			if refused := err != nil; refused != test.refused {
 				t.Errorf("error %v, want refused: %t", err, test.refused)
 			}
@@ -119,15 +111,20 @@ func TestProxyRefusesOtherVersionsAndCiphers(t *testing.T) {
 	}
 }
 
+// anyCertificate returns the configuration of a client that accepts any certificate.
+func anyCertificate() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the proxy makes certificates itself
+}
+
 func TestProxyUsesANewCertificateWithoutARestart(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	certFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	writeCertificate(t, "first.example.com", certFile, keyFile)
+	writeCertificate(t, "first.test", certFile, keyFile)
 	server := serve(t, "--tls-cert-file="+certFile, "--tls-private-key-file="+keyFile)
-	for _, host := range []string{"first.example.com", "second.example.com"} {
+	for _, host := range []string{"first.test", "second.test"} {
 		writeCertificate(t, host, certFile, keyFile)
-		state, err := handshake(t, server, &tls.Config{InsecureSkipVerify: true})
+		state, err := handshake(t, server, anyCertificate())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,14 +169,11 @@ func serve(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.NotFoundHandler()}
-	t.Cleanup(func() { server.Close() })
-	go server.Serve(listener)
-	return listener.Addr().String()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Listener = tls.NewListener(server.Listener, config)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
 }
 
 func handshake(t *testing.T, address string, config *tls.Config) (tls.ConnectionState, error) {

@@ -98,7 +98,7 @@ func (r *registrar) serveHealth(ctx context.Context) error {
 		}
 		fmt.Fprint(w, "ok")
 	})
-	return standin.ServeHTTP(ctx, r.endpoint, &http.Server{Handler: mux})
+	return standin.ServeHTTP(ctx, r.endpoint, mux, nil)
 }
 
 // GetInfo tells kubelet where the driver is.
