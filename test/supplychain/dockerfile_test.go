@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"golang.org/x/sys/unix"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
@@ -60,9 +63,9 @@ func requireTools(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("the test needs root: it creates file systems with their owners")
 	}
-	for _, tool := range []string{"buildah", "mmdebstrap", "unshare"} {
+	for _, tool := range []string{"buildah", "mmdebstrap"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("%s is missing: run `apt-get install buildah mmdebstrap util-linux`", tool)
+			t.Fatalf("%s is missing: run `apt-get install buildah mmdebstrap`", tool)
 		}
 	}
 }
@@ -163,42 +166,71 @@ clusters: [{name: none, cluster: {server: 'https://127.0.0.1:1'}}]}`
 	if err := os.WriteFile(file, []byte(kubeconfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
-	// The namespaces end, and with them the program and the mount, when unshare ends.
-	const script = `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift &&
-exec chroot --userspec="$USERSPEC" "$FOLDER" "$@"`
-	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
-		"sh", "-c", script, "sh", folder, d.Entrypoint[0], "start", "--kubeconfig=/kubeconfig",
-		"--namespace=openshift-cluster-csi-drivers", "--listen="+address)
-	cmd.Env = append(variablesOf(t, d), "PATH="+os.Getenv("PATH"), "FOLDER="+folder,
-		"USERSPEC="+d.User+":0")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
+	user, err := strconv.ParseUint(d.User, 10, 32)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	if err := awaitHealth(t.Context(), address, ended); err != nil {
-		t.Errorf("%s: %v\n%s", d.Entrypoint[0], err, output.String())
-		return
+	address := freeAddress(t)
+	var output bytes.Buffer
+	cmd := &exec.Cmd{
+		Path: d.Entrypoint[0], Dir: "/", Env: variablesOf(t, d), Stdout: &output, Stderr: &output,
+		Args: []string{
+			d.Entrypoint[0], "start", "--kubeconfig=/kubeconfig",
+			"--namespace=openshift-cluster-csi-drivers", "--listen=" + address,
+		},
+		SysProcAttr: &syscall.SysProcAttr{
+			Chroot: folder, Credential: &syscall.Credential{Uid: uint32(user)},
+			Pdeathsig: syscall.SIGKILL,
+		},
 	}
-	if err := errors.Join(cmd.Process.Kill(), ignoreKill(<-ended)); err != nil {
-		t.Error(err)
+	result := make(chan error)
+	go func() {
+		// The thread, and with it the namespace, ends with the goroutine.
+		runtime.LockOSThread()
+		err := makeReadOnly(folder)
+		if err == nil {
+			err = runUntilHealthy(t.Context(), cmd, address)
+		}
+		result <- err
+	}()
+	if err := <-result; err != nil {
+		t.Errorf("%s: %v\n%s", d.Entrypoint[0], err, output.String())
 	}
 }
 
-// ignoreKill returns the error of a program, unless the test killed it.
-func ignoreKill(err error) error {
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return nil
+// makeReadOnly makes a folder read-only, in a new mount namespace of this thread.
+func makeReadOnly(folder string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("creating a mount namespace: %w", err)
 	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("separating the mounts: %w", err)
+	}
+	if err := unix.Mount(folder, folder, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("binding %s: %w", folder, err)
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, folder, 0,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// runUntilHealthy runs a program until /healthz answers at the address.
+func runUntilHealthy(ctx context.Context, cmd *exec.Cmd, address string) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // fails, because the test kills the program
+		close(ended)
+	}()
+	err := awaitHealth(ctx, address, ended)
+	_ = cmd.Process.Kill() // fails if the program ended
+	<-ended
 	return err
 }
 
 // awaitHealth waits until /healthz answers, at most two minutes and until the program ends.
-func awaitHealth(ctx context.Context, address string, ended <-chan error) error {
+func awaitHealth(ctx context.Context, address string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	client := http.Client{Transport: &http.Transport{
@@ -220,8 +252,8 @@ func awaitHealth(ctx context.Context, address string, ended <-chan error) error 
 			err = fmt.Errorf("/healthz returned HTTP %d", response.StatusCode)
 		}
 		select {
-		case end := <-ended:
-			return errors.Join(errors.New("the program ended"), end)
+		case <-ended:
+			return errors.New("the program ended")
 		case <-ctx.Done():
 			return err
 		case <-ticker.C:
