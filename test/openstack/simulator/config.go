@@ -56,6 +56,10 @@ type Config struct {
 	// OperationTime is how long each operation takes that a service performs after its answer, such as
 	// the creation of a volume.
 	OperationTime time.Duration
+	// Settle is how long an answer waits at most until all such operations are complete; 0 does not
+	// wait. The answer is the one before they began, such as a volume that is "creating". It is for
+	// clients that do not retry, such as csi-sanity.
+	Settle time.Duration
 	// Report is called with errors of such operations, from several goroutines. The status of the
 	// volume or the share shows them too.
 	Report func(error)

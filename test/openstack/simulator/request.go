@@ -204,6 +204,9 @@ func (s *Simulator) routeResource(
 		Content: c.body, Endpoint: endpoint, UserID: owner.UserID, ProjectID: owner.ProjectID,
 		Outcome: c.outcome,
 	})
+	if c.method != http.MethodGet && s.config.Settle > 0 {
+		s.worker.Settle(ctx, s.config.Settle)
+	}
 	return replyOf(answer)
 }
 

@@ -323,23 +323,28 @@ func TestShareRequestsAreRefusedAsManilaDoes(t *testing.T) {
 			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareType: "x"}, 404, "Share type not found.",
 		},
 		"unknown zone": {
-			shares.CreateOpts{Size: 1, ShareProto: "NFS", AvailabilityZone: "x"}, 404,
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", AvailabilityZone: "x"},
+			404,
 			"Availability zone x could not be found.",
 		},
 		"unknown snapshot": {
-			shares.CreateOpts{Size: 1, ShareProto: "NFS", SnapshotID: "x"}, 404,
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", SnapshotID: "x"},
+			404,
 			"Snapshot x could not be found.",
 		},
 		"unknown network": {
-			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareNetworkID: "x"}, 404,
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareNetworkID: "x"},
+			404,
 			"Share network x could not be found.",
 		},
 		"no network": {
-			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareType: "servers"}, 400,
+			shares.CreateOpts{Size: 1, ShareProto: "NFS", ShareType: "servers"},
+			400,
 			"Share network must be set when the driver_handles_share_servers is true.",
 		},
 		"unknown protocol": {
-			shares.CreateOpts{Size: 1, ShareProto: "FTP"}, 400,
+			shares.CreateOpts{Size: 1, ShareProto: "FTP"},
+			400,
 			"Invalid input received: Invalid share protocol provided: FTP. It is either disabled or " +
 				"unsupported. Available protocols: ['NFS', 'CIFS'].",
 		},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -140,6 +141,19 @@ func TestDataWithoutRecordIsRemovedAtTheStart(t *testing.T) {
 	must(t, err)
 	if len(left) > 0 {
 		t.Errorf("%v still exists", left)
+	}
+}
+
+func TestAnswersWaitUntilOperationsAreCompleteIfAskedTo(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{Settle: patience, OperationTime: 50 * time.Millisecond})
+	client := cinder(ctx, t, cloud, "")
+	volume, err := volumes.Create(ctx, client, volumes.CreateOpts{Size: 1}, nil).Extract()
+	must(t, err)
+	status, err := volumeStatus(ctx, client, volume.ID)()
+	must(t, err)
+	if volume.Status != "creating" || status != "available" {
+		t.Errorf("the answer says %s, and the next one %s", volume.Status, status)
 	}
 }
 

@@ -138,15 +138,18 @@ func TestVolumeRequestsAreRefusedAsCinderDoes(t *testing.T) {
 		message string
 	}{
 		"no size": {
-			volumes.CreateOpts{}, 400,
+			volumes.CreateOpts{},
+			400,
 			"Invalid input received: Volume size '0' must be an integer and greater than 0",
 		},
 		"unknown zone": {
-			volumes.CreateOpts{Size: 1, AvailabilityZone: "c"}, 400,
+			volumes.CreateOpts{Size: 1, AvailabilityZone: "c"},
+			400,
 			"Availability zone 'c' is invalid.",
 		},
 		"unknown type": {
-			volumes.CreateOpts{Size: 1, VolumeType: "fast"}, 404,
+			volumes.CreateOpts{Size: 1, VolumeType: "fast"},
+			404,
 			"Volume type with name fast could not be found.",
 		},
 		"unknown snapshot": {
@@ -156,17 +159,20 @@ func TestVolumeRequestsAreRefusedAsCinderDoes(t *testing.T) {
 			volumes.CreateOpts{Size: 1, SourceVolID: "x"}, 404, "Volume x could not be found.",
 		},
 		"smaller than the snapshot": {
-			volumes.CreateOpts{Size: 1, SnapshotID: snapshot.ID}, 400,
+			volumes.CreateOpts{Size: 1, SnapshotID: snapshot.ID},
+			400,
 			"Invalid input received: Volume size '1'GB cannot be smaller than the snapshot size 2GB. " +
 				"They must be >= original snapshot size.",
 		},
 		"smaller than the volume": {
-			volumes.CreateOpts{Size: 1, SourceVolID: volume.ID}, 400,
+			volumes.CreateOpts{Size: 1, SourceVolID: volume.ID},
+			400,
 			"Invalid input received: Volume size '1'GB cannot be smaller than original volume size  " +
 				"2GB. They must be >= original volume size.",
 		},
 		"other zone than the snapshot": {
-			volumes.CreateOpts{Size: 2, SnapshotID: snapshot.ID, AvailabilityZone: "a"}, 400,
+			volumes.CreateOpts{Size: 2, SnapshotID: snapshot.ID, AvailabilityZone: "a"},
+			400,
 			"Invalid input received: Volume must be in the same availability zone as the snapshot",
 		},
 	}

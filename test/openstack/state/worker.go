@@ -30,12 +30,15 @@ type Worker struct {
 	cancel  context.CancelFunc
 	mu      sync.Mutex // makes "is it closed" and "add to the group" one step
 	pending sync.WaitGroup
+	active  int           // operations that are not complete
+	idle    chan struct{} // closed while there are none
 }
 
 // NewWorker returns a worker whose operations take that long at least. It calls report with the
 // errors of operations, from several goroutines.
 func NewWorker(duration time.Duration, report func(error)) *Worker {
-	w := &Worker{duration: duration, report: report}
+	w := &Worker{duration: duration, report: report, idle: make(chan struct{})}
+	close(w.idle)
 	// Close ends it: operations outlive the requests that start them.
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
@@ -54,7 +57,11 @@ func (w *Worker) Start(
 	if w.ctx.Err() != nil {
 		return done
 	}
+	if w.active++; w.active == 1 {
+		w.idle = make(chan struct{})
+	}
 	w.pending.Go(func() {
+		defer w.end()
 		if !w.wait(outcome) {
 			return
 		}
@@ -74,6 +81,29 @@ func (w *Worker) Start(
 		close(done)
 	})
 	return done
+}
+
+// end counts an operation that has ended.
+func (w *Worker) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.active--; w.active == 0 {
+		close(w.idle)
+	}
+}
+
+// Settle waits until all operations are complete, but no longer than a bound.
+func (w *Worker) Settle(ctx context.Context, bound time.Duration) {
+	w.mu.Lock()
+	idle := w.idle
+	w.mu.Unlock()
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // StartRemoval removes something in the background: forget removes the record, or notes the error
