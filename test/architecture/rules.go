@@ -44,6 +44,7 @@ func Repository() Rules {
 			{0, "hack/sbom/bill"},
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
+			{0, "pkg/csiaddons/driver"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
@@ -56,6 +57,7 @@ func Repository() Rules {
 			{4, "pkg/plugin"},
 			{5, "pkg/operator"},
 			{5, "pkg/drivers/*"},
+			{5, "pkg/csiaddons/*"},
 			{6, "cmd/*"},
 			{3, "hack/new-driver/scaffold"},
 			{6, "hack/*"},
@@ -73,6 +75,10 @@ func Repository() Rules {
 			{"cmd/*-operator", []string{
 				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
 				"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
+			}},
+			{"cmd/csi-addons-*", []string{
+				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
+				"./test", "testing", "net/http/httptest",
 			}},
 			{"cmd/asset-generator", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",

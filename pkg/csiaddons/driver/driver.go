@@ -1,0 +1,137 @@
+// Package driver is the client of a driver's side of CSI-Addons: the services of the CSI-Addons
+// specification on the socket of the driver. The sidecar calls it.
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/csi-addons/spec/lib/go/fence"
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// maxName is the maximum length of a driver's name in the specification.
+	maxName = 63
+	// maxMessage limits what a driver sends in one response, in bytes.
+	maxMessage = 4 << 20
+	// probeInterval is the time between two probes of a driver that is not ready.
+	probeInterval = time.Second
+	probeTimeout  = 10 * time.Second
+)
+
+// Client calls a driver. It connects on demand, and again if the driver restarts.
+type Client struct {
+	connection             *grpc.ClientConn
+	Identity               identity.IdentityClient
+	ControllerReclaimSpace reclaimspace.ReclaimSpaceControllerClient
+	NodeReclaimSpace       reclaimspace.ReclaimSpaceNodeClient
+	Fence                  fence.FenceControllerClient
+}
+
+// New returns a client of the driver at an address: the path of a socket, also after unix://. It
+// does not connect.
+func New(address string) (*Client, error) {
+	path := strings.TrimPrefix(address, "unix://")
+	if !strings.HasPrefix(path, "/") {
+		return nil, fmt.Errorf("the address of the driver is %q: it must be the absolute path of a "+
+			"socket, such as /run/csi-addons/socket", address)
+	}
+	// The socket is in a volume of the pod, which only its containers reach.
+	connection, err := grpc.NewClient("unix://"+path,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, fmt.Errorf("preparing the connection to the driver at %s: %w", path, err)
+	}
+	return &Client{
+		connection:             connection,
+		Identity:               identity.NewIdentityClient(connection),
+		ControllerReclaimSpace: reclaimspace.NewReclaimSpaceControllerClient(connection),
+		NodeReclaimSpace:       reclaimspace.NewReclaimSpaceNodeClient(connection),
+		Fence:                  fence.NewFenceControllerClient(connection),
+	}, nil
+}
+
+// Close closes the connection. Calls in flight fail.
+func (c *Client) Close() error { return c.connection.Close() }
+
+// Description is what a driver says about itself.
+type Description struct {
+	// Name is the name of the CSI driver.
+	Name string
+	// Controller and Node say which services the driver has in this pod.
+	Controller, Node bool
+}
+
+// Describe returns the name and the services of the driver.
+func (c *Client) Describe(ctx context.Context) (Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	answer, err := c.Identity.GetIdentity(ctx, &identity.GetIdentityRequest{})
+	if err != nil {
+		return Description{}, fmt.Errorf("reading the identity of the driver: %w", err)
+	}
+	d := Description{Name: answer.GetName()}
+	if d.Name == "" || len(d.Name) > maxName {
+		return Description{}, fmt.Errorf("the name of the driver has %d characters: "+
+			"it must have between 1 and %d", len(d.Name), maxName)
+	}
+	all, err := c.Identity.GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
+	if err != nil {
+		return Description{}, fmt.Errorf("reading the capabilities of driver %s: %w", d.Name, err)
+	}
+	for _, capability := range all.GetCapabilities() {
+		switch capability.GetService().GetType() {
+		case identity.Capability_Service_CONTROLLER_SERVICE:
+			d.Controller = true
+		case identity.Capability_Service_NODE_SERVICE:
+			d.Node = true
+		case identity.Capability_Service_UNKNOWN: // no service, or one of a later specification
+		}
+	}
+	return d, nil
+}
+
+var errNotReady = errors.New("the driver is not ready")
+
+// WaitReady probes the driver until it is ready. An error means that ctx is done.
+func (c *Client) WaitReady(ctx context.Context) error {
+	log, last := klog.FromContext(ctx), ""
+	return wait.PollUntilContextCancel(ctx, probeInterval, true,
+		func(ctx context.Context) (bool, error) {
+			err := c.Probe(ctx)
+			if err != nil && err.Error() != last {
+				last = err.Error()
+				log.Info("Waiting for the driver", "reason", last)
+			}
+			return err == nil, nil
+		})
+}
+
+// Probe returns an error if the driver does not answer or is not ready. A driver without an opinion
+// is ready.
+func (c *Client) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	answer, err := c.Identity.Probe(ctx, &identity.ProbeRequest{})
+	switch {
+	case status.Code(err) == codes.FailedPrecondition:
+		return fmt.Errorf("%w: %s", errNotReady, status.Convert(err).Message())
+	case err != nil:
+		return fmt.Errorf("probing the driver: %w", err)
+	case answer.GetReady() != nil && !answer.GetReady().GetValue():
+		return errNotReady
+	}
+	return nil
+}

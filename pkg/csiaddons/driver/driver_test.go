@@ -1,0 +1,158 @@
+package driver_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+)
+
+// fake is a driver that answers with its fields.
+type fake struct {
+	identity.UnimplementedIdentityServer
+
+	name     string
+	probe    error
+	services []identity.Capability_Service_Type
+}
+
+func (f fake) GetIdentity(context.Context, *identity.GetIdentityRequest,
+) (*identity.GetIdentityResponse, error) {
+	return &identity.GetIdentityResponse{Name: f.name}, nil
+}
+
+func (f fake) Probe(context.Context, *identity.ProbeRequest) (*identity.ProbeResponse, error) {
+	return &identity.ProbeResponse{}, f.probe
+}
+
+func (f fake) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
+) (*identity.GetCapabilitiesResponse, error) {
+	// A capability that is no service.
+	response := &identity.GetCapabilitiesResponse{Capabilities: []*identity.Capability{
+		{Type: &identity.Capability_ReclaimSpace_{}},
+	}}
+	for _, service := range f.services {
+		response.Capabilities = append(response.Capabilities, &identity.Capability{
+			Type: &identity.Capability_Service_{Service: &identity.Capability_Service{Type: service}},
+		})
+	}
+	return response, nil
+}
+
+// serve serves a driver on a socket. The returned function stops it.
+func (f fake) serve(t *testing.T, socket string) func() {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	identity.RegisterIdentityServer(server, f)
+	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
+	t.Cleanup(server.Stop)
+	return server.Stop
+}
+
+// connect returns a client of the driver at a socket.
+func connect(t *testing.T, address string) *driver.Client {
+	t.Helper()
+	client, err := driver.New(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestDescriptionContainsNameAndServices(t *testing.T) {
+	t.Parallel()
+	const (
+		controller = identity.Capability_Service_CONTROLLER_SERVICE
+		node       = identity.Capability_Service_NODE_SERVICE
+		unknown    = identity.Capability_Service_Type(99)
+	)
+	for _, test := range []struct {
+		services []identity.Capability_Service_Type
+		want     driver.Description
+	}{
+		{nil, driver.Description{Name: "a"}},
+		{[]identity.Capability_Service_Type{node, unknown}, driver.Description{Name: "a", Node: true}},
+		{
+			[]identity.Capability_Service_Type{node, controller},
+			driver.Description{Name: "a", Node: true, Controller: true},
+		},
+	} {
+		socket := filepath.Join(t.TempDir(), "s")
+		fake{name: "a", services: test.services}.serve(t, socket)
+		got, err := connect(t, "unix://"+socket).Describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("description (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestNameOfTheDriverIsLimited(t *testing.T) {
+	t.Parallel()
+	for name, valid := range map[string]bool{
+		"": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
+	} {
+		socket := filepath.Join(t.TempDir(), "s")
+		fake{name: name}.serve(t, socket)
+		if _, err := connect(t, socket).Describe(t.Context()); (err == nil) != valid {
+			t.Errorf("for a name of %d characters the error is %v", len(name), err)
+		}
+	}
+}
+
+func TestProbeReturnsWhyTheDriverIsNotReady(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	fake{probe: status.Error(codes.FailedPrecondition, "no credentials")}.serve(t, socket)
+	err := connect(t, socket).Probe(t.Context())
+	if err == nil || err.Error() != "the driver is not ready: no credentials" {
+		t.Errorf("the probe returns %v", err)
+	}
+}
+
+func TestClientConnectsAgainAfterTheDriverRestarts(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	client := connect(t, socket)
+	if err := client.Probe(t.Context()); err == nil {
+		t.Error("the probe succeeds before the driver runs")
+	}
+	stop := fake{}.serve(t, socket)
+	if err := client.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	fake{}.serve(t, socket)
+	if err := client.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAddressMustBeAnAbsolutePath(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "csi.sock", "tcp://host:1", "unix://csi.sock"} {
+		if _, err := driver.New(address); err == nil {
+			t.Errorf("the address %q is accepted", address)
+		}
+	}
+}

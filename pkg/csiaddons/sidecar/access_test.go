@@ -1,0 +1,171 @@
+package sidecar
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/csi-addons/spec/lib/go/identity"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+// call calls the sidecar with a token, and returns the code of the answer.
+func (f *fixture) call(token string) codes.Code {
+	f.Helper()
+	_, err := identity.NewIdentityClient(f.connectPinned()).
+		GetIdentity(f.with(token), &identity.GetIdentityRequest{})
+	return status.Code(err)
+}
+
+func TestOnlyTheControllerMayCall(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	for token, want := range map[string]codes.Code{
+		controllerToken:                 codes.OK,
+		strangerToken:                   codes.PermissionDenied,
+		apiServerToken:                  codes.Unauthenticated,
+		"of-nobody":                     codes.Unauthenticated,
+		"":                              codes.Unauthenticated,
+		strings.Repeat("a", maxToken+1): codes.Unauthenticated,
+	} {
+		if got := f.call(token); got != want {
+			t.Errorf("a call with the token %.20q returns %v, want %v", token, got, want)
+		}
+	}
+	client := identity.NewIdentityClient(f.connectPinned())
+	_, err := client.GetIdentity(t.Context(), &identity.GetIdentityRequest{})
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a call without a token returns %v", err)
+	}
+	twice := metadata.AppendToOutgoingContext(f.with(controllerToken), wire.TokenHeader,
+		wire.TokenPrefix+strangerToken)
+	_, err = client.GetIdentity(twice, &identity.GetIdentityRequest{})
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a call with two tokens returns %v", err)
+	}
+}
+
+func TestAccessReviewDecidesWithoutAListOfServiceAccounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("--allowed-service-accounts=")
+	for token, want := range map[string]codes.Code{
+		strangerToken: codes.OK, controllerToken: codes.PermissionDenied,
+	} {
+		if got := f.call(token); got != want {
+			t.Errorf("a call with the token %q returns %v, want %v", token, got, want)
+		}
+	}
+}
+
+// Other controllers send tokens for the API server.
+func TestEmptyAudienceAcceptsTokensForTheAPIServer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("--token-audience=")
+	for token, want := range map[string]codes.Code{
+		apiServerToken: codes.OK, controllerToken: codes.Unauthenticated,
+	} {
+		if got := f.call(token); got != want {
+			t.Errorf("a call with the token %q returns %v, want %v", token, got, want)
+		}
+	}
+}
+
+func TestUnavailableAPIServerIsNoReasonToAcceptAToken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.kube.PrependReactor("create", "tokenreviews",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("no answer")
+		})
+	f.run()
+	if got := f.call(controllerToken); got != codes.Unavailable {
+		t.Errorf("the call returns %v, want %v", got, codes.Unavailable)
+	}
+}
+
+func TestClientsWithoutAValidTokenAreLimited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	client := identity.NewIdentityClient(f.connectPinned())
+	// An accepted token is remembered, so that the controller is not limited.
+	if got := f.call(controllerToken); got != codes.OK {
+		t.Fatalf("the call of the controller returns %v", got)
+	}
+	limited := false
+	for range 100 * reviewBurst {
+		_, err := client.GetIdentity(f.with("of-nobody"), &identity.GetIdentityRequest{})
+		if limited = status.Code(err) == codes.ResourceExhausted; limited {
+			break
+		}
+	}
+	if !limited {
+		t.Error("a client without a valid token is not limited")
+	}
+	if got := f.call(controllerToken); got != codes.OK {
+		t.Errorf("the call of the controller returns %v while another client is limited", got)
+	}
+}
+
+func TestControllerRefusesAnotherCertificate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	pin := f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation]
+	other := strings.Map(func(r rune) rune {
+		if r == 'a' || r == '0' {
+			return '1'
+		}
+		return r
+	}, pin) + "0"
+	_, err := identity.NewIdentityClient(f.connect(other)).
+		GetIdentity(f.with(controllerToken), &identity.GetIdentityRequest{})
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "has the pin "+pin) {
+		t.Errorf("with another pin the call returns: %v", err)
+	}
+	if n := f.reviews(); n != 0 {
+		t.Errorf("the sidecar has seen %d tokens of a controller that expects another certificate", n)
+	}
+}
+
+// reviews returns how many tokens were checked.
+func (f *fixture) reviews() int {
+	n := 0
+	for _, action := range f.kube.Actions() {
+		if action.Matches("create", "tokenreviews") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestInsecureModeNeedsTheFlag(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("--enable-auth=false")
+	node := f.awaitAnnounced()
+	if pin, ok := node.Annotations[v1alpha1.CertificatePinAnnotation]; ok {
+		t.Errorf("the insecure sidecar publishes the pin %s", pin)
+	}
+	answer, err := identity.NewIdentityClient(f.connect("")).
+		GetIdentity(t.Context(), &identity.GetIdentityRequest{})
+	if err != nil || answer.GetName() != driverName {
+		t.Errorf("the insecure sidecar answers %v: %v", answer, err)
+	}
+	secure := newFixture(t)
+	secure.run()
+	if _, err := identity.NewIdentityClient(secure.connect("")).
+		GetIdentity(secure.with(controllerToken), &identity.GetIdentityRequest{}); err == nil {
+		t.Error("the sidecar answers without TLS although nobody has set the flag")
+	}
+}

@@ -1,0 +1,202 @@
+package sidecar
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+func TestSidecarAnnouncesItselfWhenTheDriverIsReady(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.driver.notReady = 1
+	f.run()
+	got := f.awaitAnnounced()
+	want := &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: objectName("pod-a", driverName), Namespace: "csi",
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Pod", Name: "pod-a", UID: "uid-a"},
+			},
+		},
+		Spec: v1alpha1.CSIAddonsNodeSpec{Driver: v1alpha1.CSIAddonsNodeDriver{
+			Name: driverName, NodeID: "worker-1", EndPoint: got.Spec.Driver.EndPoint,
+		}},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Annotations"),
+		cmpopts.IgnoreFields(metav1.TypeMeta{}, "Kind", "APIVersion")); diff != "" {
+		t.Errorf("CSIAddonsNode (-want +got):\n%s", diff)
+	}
+	for key, prefix := range map[string]string{
+		v1alpha1.CreatedByPodUIDAnnotation: "uid-a", v1alpha1.LastUpdatedAtAnnotation: "20",
+		v1alpha1.CertificatePinAnnotation: "sha256:",
+	} {
+		if !strings.HasPrefix(got.Annotations[key], prefix) {
+			t.Errorf("annotation %s is %q", key, got.Annotations[key])
+		}
+	}
+	if f.driver.probes < 2 {
+		t.Errorf("the driver was probed %d times before it was ready", f.driver.probes)
+	}
+}
+
+func TestSidecarAnnouncesItselfAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	first := f.awaitAnnounced()
+	// A watch of the fake client sends no event for what happened before.
+	eventually(t, "the sidecar watches the CSIAddonsNode", func(context.Context) bool {
+		return slices.ContainsFunc(f.dynamic.Actions(), func(action clienttesting.Action) bool {
+			return action.Matches("watch", "csiaddonsnodes")
+		})
+	})
+	client := f.dynamic.Resource(resource()).Namespace("csi")
+	if err := client.Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if second := f.awaitAnnounced(); second.Spec != first.Spec {
+		t.Errorf("the new CSIAddonsNode is %v", second.Spec)
+	}
+}
+
+func TestSidecarRepairsTheAnnouncement(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]v1alpha1.CSIAddonsNodeDriver{
+		"address":          {Name: driverName, NodeID: "worker-1", EndPoint: "pod://evil.csi:1"},
+		"immutable node":   {Name: driverName, NodeID: "worker-2", EndPoint: "pod://pod-a.csi:1"},
+		"immutable driver": {Name: "other", NodeID: "worker-1", EndPoint: "pod://pod-a.csi:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.create(other)
+			f.run()
+			eventually(t, "the CSIAddonsNode describes the sidecar", func(ctx context.Context) bool {
+				node := f.announced(ctx)
+				if node == nil {
+					return false
+				}
+				endpoint, err := wire.ParseEndpoint(node.Spec.Driver.EndPoint)
+				return err == nil && endpoint.Pod == "pod-a" && endpoint.Port > 1 &&
+					node.Spec.Driver.NodeID == "worker-1" && node.Spec.Driver.Name == driverName &&
+					node.Annotations[v1alpha1.CertificatePinAnnotation] != "sha256:evil" &&
+					len(node.OwnerReferences) == 1
+			})
+		})
+	}
+}
+
+// create creates the CSIAddonsNode of the sidecar with other content.
+func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver) {
+	f.Helper()
+	node := announcement(Pod{Name: "pod-a", Namespace: "csi"}, driverName, "", "sha256:evil")
+	node.OwnerReferences, node.Spec.Driver = nil, other
+	node.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("CSIAddonsNode"))
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, err = f.dynamic.Resource(resource()).Namespace("csi").Create(f.Context(),
+		&unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func TestSidecarServesWhileTheCRDIsMissing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var missing atomic.Bool
+	var attempts atomic.Int32
+	missing.Store(true)
+	f.dynamic.PrependReactor("*", "csiaddonsnodes",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if !missing.Load() {
+				return false, nil, nil
+			}
+			if action.Matches("create", "csiaddonsnodes") {
+				attempts.Add(1)
+			}
+			return true, nil, apierrors.NewNotFound(resource().GroupResource(), "")
+		})
+	f.run()
+	f.awaitLeader()
+	eventually(t, "the sidecar tries to announce itself", func(context.Context) bool {
+		return attempts.Load() > 0
+	})
+	missing.Store(false)
+	f.awaitAnnounced()
+	select {
+	case err := <-f.ended:
+		t.Errorf("the sidecar ended: %v", err)
+	default:
+	}
+}
+
+func TestNamesOfAnnouncementsDiffer(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", validation.DNS1123SubdomainMaxLength)
+	names := map[string]string{}
+	for _, pair := range [][2]string{
+		{"pod", "cinder"},
+		{"pod", "manila"},
+		{"pod-2", "cinder"},
+		{"pod.a", "b"},
+		{"pod", "a.b"},
+		{long, "cinder"},
+		{long, "manila"},
+		{long[1:] + "b", "cinder"},
+	} {
+		name := objectName(pair[0], pair[1])
+		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+			t.Errorf("%q is no name of an object: %v", name, errs)
+		}
+		key := pair[0] + " " + pair[1]
+		if other, ok := names[name]; ok {
+			t.Errorf("%s and %s have the same name %s", key, other, name)
+		}
+		names[name] = key
+	}
+}
+
+func TestSidecarUsesAFreePortIfAnotherProcessHasThePort(t *testing.T) {
+	t.Parallel()
+	taken, err := listen(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).AddrPort().Port()
+	free, err := listen(t.Context(), port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	settings := &Settings{Pod: Pod{Name: "pod-a", Namespace: "csi"}}
+	published, err := wire.ParseEndpoint(endpoint(settings, free))
+	if err != nil || published.Port == port || published.Port == 0 {
+		t.Errorf("the sidecar publishes %v while port %d is taken: %v", published, port, err)
+	}
+	settings.IP = "fd00::1"
+	want := "[fd00::1]:" + strconv.FormatUint(uint64(published.Port), 10)
+	if got := endpoint(settings, free); got != want {
+		t.Errorf("with an IP address the sidecar publishes %s, want %s", got, want)
+	}
+}

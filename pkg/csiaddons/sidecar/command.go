@@ -1,0 +1,72 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/version"
+)
+
+// NewCommand returns the command of the sidecar. It ends when ctx is done.
+func NewCommand(ctx context.Context) *cobra.Command {
+	var flags Flags
+	cmd := &cobra.Command{
+		Use:          "csi-addons-sidecar",
+		Short:        "Serve the CSI-Addons operations of a driver to the controller",
+		Version:      version.Get().String(),
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error {
+			settings, err := flags.Load()
+			if err != nil {
+				return err
+			}
+			ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+			// A second signal ends the process immediately.
+			context.AfterFunc(ctx, restore)
+			return start(ctx, settings)
+		},
+	}
+	flags.AddTo(cmd.Flags())
+	return cmd
+}
+
+// start creates the clients and runs the sidecar.
+func start(ctx context.Context, settings *Settings) error {
+	log := klog.FromContext(ctx)
+	log.Info("Starting", "version", version.Get().GitVersion, "commit", version.Get().GitCommit)
+	for _, warning := range settings.Warnings {
+		log.Info("Ignoring a setting", "warning", warning)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", settings.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("loading the kubeconfig: %w", err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating the client of Kubernetes: %w", err)
+	}
+	nodes, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating the client of CSIAddonsNodes: %w", err)
+	}
+	addons, err := driver.New(settings.DriverAddress)
+	if err != nil {
+		return fmt.Errorf("flag --csi-addons-address: %w", err)
+	}
+	sidecar := &Sidecar{
+		Settings: settings, Driver: addons, Kube: kube, Dynamic: nodes, Clock: clock.RealClock{},
+	}
+	defer func() { _ = addons.Close() }()
+	return sidecar.Run(ctx)
+}

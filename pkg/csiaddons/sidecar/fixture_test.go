@@ -1,0 +1,203 @@
+package sidecar
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+// Tokens of the fake API server.
+const (
+	controllerToken = "of-controller" // the default ServiceAccount, our audience
+	strangerToken   = "of-stranger"   // another ServiceAccount, our audience
+	apiServerToken  = "of-api-server" // the default ServiceAccount, the audience of the API server
+)
+
+// fixture is a running sidecar with fake clients.
+type fixture struct {
+	*testing.T
+
+	kube    *kubefake.Clientset
+	dynamic *dynamicfake.FakeDynamicClient
+	driver  *fakeDriver
+	// ended delivers the result of Run.
+	ended chan error
+	stop  context.CancelFunc
+}
+
+// loadSettings parses flags as the command does.
+func loadSettings(t *testing.T, args ...string) (*Settings, error) {
+	t.Helper()
+	var flags Flags
+	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
+	flags.AddTo(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.Load()
+}
+
+// podFlags are the flags that every sidecar needs.
+func podFlags(more ...string) []string {
+	return append([]string{
+		"--node-id=worker-1", "--pod=pod-a", "--namespace=csi", "--pod-uid=uid-a",
+	}, more...)
+}
+
+// newFixture returns a sidecar that does not run yet. It serves on a free port.
+func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
+	t.Helper()
+	f := &fixture{
+		T: t, driver: &fakeDriver{}, kube: kubefake.NewClientset(objects...),
+		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{resource(): "CSIAddonsNodeList"}),
+		ended: make(chan error, 1),
+	}
+	f.kube.PrependReactor("create", "tokenreviews", reviewToken)
+	f.kube.PrependReactor("create", "subjectaccessreviews", reviewAccess)
+	return f
+}
+
+// reviewToken accepts the tokens above. It checks audiences as the API server does.
+func reviewToken(action clienttesting.Action) (bool, runtime.Object, error) {
+	object := action.(clienttesting.CreateAction).GetObject()
+	review := object.(*authenticationv1.TokenReview).DeepCopy()
+	known := map[string][2]string{
+		controllerToken: {wire.Audience, defaultServiceAccount},
+		strangerToken:   {wire.Audience, "csi/other"},
+		apiServerToken:  {"", defaultServiceAccount},
+	}
+	found, ok := known[review.Spec.Token]
+	asked := strings.Join(review.Spec.Audiences, ",")
+	if review.Status.Authenticated = ok && asked == found[0]; !review.Status.Authenticated {
+		return true, review, nil
+	}
+	namespace, name, _ := strings.Cut(found[1], "/")
+	review.Status.User.Username = "system:serviceaccount:" + namespace + ":" + name
+	review.Status.Audiences = review.Spec.Audiences
+	return true, review, nil
+}
+
+// reviewAccess allows the stranger to call.
+func reviewAccess(action clienttesting.Action) (bool, runtime.Object, error) {
+	object := action.(clienttesting.CreateAction).GetObject()
+	review := object.(*authorizationv1.SubjectAccessReview).DeepCopy()
+	attributes := review.Spec.ResourceAttributes
+	review.Status.Allowed = review.Spec.User == "system:serviceaccount:csi:other" &&
+		attributes.Namespace == "csi" && attributes.Verb == "create" &&
+		attributes.Resource == "csiaddonsnodes" && attributes.Subresource == "calls"
+	return true, review, nil
+}
+
+// run runs the sidecar until the test ends.
+func (f *fixture) run(args ...string) {
+	f.Helper()
+	settings, err := loadSettings(f.T, append(podFlags("--controller-port=0"), args...)...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := &Sidecar{
+		Settings: settings, Driver: startDriver(f.T, f.driver), Kube: f.kube, Dynamic: f.dynamic,
+		Clock: clock.RealClock{},
+	}
+	ctx, cancel := context.WithCancel(f.Context())
+	f.stop = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.ended <- s.Run(ctx)
+	}()
+	f.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// announced returns the only CSIAddonsNode, or nil.
+func (f *fixture) announced(ctx context.Context) *v1alpha1.CSIAddonsNode {
+	f.Helper()
+	list, err := f.dynamic.Resource(resource()).Namespace("csi").List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) > 1 {
+		f.Fatalf("there are %d CSIAddonsNodes: %v", len(list.Items), err)
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	node := &v1alpha1.CSIAddonsNode{}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[0].Object, node)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return node
+}
+
+// awaitAnnounced waits for the CSIAddonsNode.
+func (f *fixture) awaitAnnounced() *v1alpha1.CSIAddonsNode {
+	f.Helper()
+	var node *v1alpha1.CSIAddonsNode
+	eventually(f.T, "there is a CSIAddonsNode", func(ctx context.Context) bool {
+		node = f.announced(ctx)
+		return node != nil
+	})
+	return node
+}
+
+// connect connects to the published address as a controller does. Without a pin it uses no TLS.
+func (f *fixture) connect(pin string) *grpc.ClientConn {
+	f.Helper()
+	address, err := wire.ParseEndpoint(f.awaitAnnounced().Spec.Driver.EndPoint)
+	if err != nil {
+		f.Fatal(err)
+	}
+	transport := insecure.NewCredentials()
+	if pin != "" {
+		transport = credentials.NewTLS(wire.PinnedTLS(pin))
+	}
+	port := strconv.FormatUint(uint64(address.Port), 10)
+	connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
+		grpc.WithTransportCredentials(transport))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+// connectPinned connects with the pin that the sidecar publishes.
+func (f *fixture) connectPinned() *grpc.ClientConn {
+	f.Helper()
+	return f.connect(f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation])
+}
+
+// with returns the context of calls with a token.
+func (f *fixture) with(token string) context.Context {
+	return metadata.AppendToOutgoingContext(f.Context(), wire.TokenHeader, wire.TokenPrefix+token)
+}
+
+// reads returns how often an object of a resource was read.
+func (f *fixture) reads(resource string) int {
+	return len(slices.DeleteFunc(f.kube.Actions(), func(action clienttesting.Action) bool {
+		return !action.Matches("get", resource)
+	}))
+}

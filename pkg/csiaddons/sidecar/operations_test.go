@@ -1,0 +1,254 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	csi "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/csi-addons/spec/lib/go/fence"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+// persistentVolume returns the volume "data" of the driver.
+func persistentVolume() *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:  []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			MountOptions: []string{"noatime"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: driverName, VolumeHandle: "volume-1", FSType: "ext4",
+				VolumeAttributes:   map[string]string{"zone": "a"},
+				NodeStageSecretRef: &corev1.SecretReference{Namespace: "csi", Name: "cloud"},
+			}},
+		},
+	}
+}
+
+func cloudSecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: "cloud"},
+		Data:       map[string][]byte{"user": []byte("hidden")},
+	}
+}
+
+func TestNodeReclaimsSpaceOfTheStagedVolume(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, persistentVolume(), cloudSecret())
+	f.run("--stagingpath=/staging")
+	answer, err := wire.NewReclaimSpaceClient(f.connectPinned()).
+		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &wire.ReclaimSpaceResponse{PreUsage: &wire.StorageConsumption{UsageBytes: 200}}
+	if diff := cmp.Diff(want, answer, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	// The name of the folder is the SHA-256 of volume-1.
+	path := "/staging/" + driverName +
+		"/d134c5a3656b7cd8339ec605c01ab63fed6fcaca8cb3067abde8a02c5bfacdc0/globalmount"
+	wantRequest := &reclaimspace.NodeReclaimSpaceRequest{
+		VolumeId: "volume-1", VolumePath: path, StagingTargetPath: path,
+		VolumeCapability: &csi.VolumeCapability{
+			AccessMode: &csi.VolumeCapability_AccessMode{
+				Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+			},
+			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
+				FsType: "ext4", MountFlags: []string{"noatime"},
+			}},
+		},
+		Secrets: map[string]string{"user": "hidden"},
+	}
+	if diff := cmp.Diff(wantRequest, f.driver.node, protocmp.Transform()); diff != "" {
+		t.Errorf("request of the driver (-want +got):\n%s", diff)
+	}
+}
+
+func TestBlockVolumesHaveAnotherStagingPath(t *testing.T) {
+	t.Parallel()
+	volume := persistentVolume()
+	volume.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{
+		corev1.ReadWriteOnce, corev1.ReadWriteMany,
+	}
+	volume.Spec.CSI.NodeStageSecretRef = nil
+	f := newFixture(t, volume)
+	f.run("--stagingpath=/staging")
+	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
+		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/staging/volumeDevices/staging/data"
+	want := &reclaimspace.NodeReclaimSpaceRequest{
+		VolumeId: "volume-1", VolumePath: path, StagingTargetPath: path,
+		VolumeCapability: &csi.VolumeCapability{
+			AccessMode: &csi.VolumeCapability_AccessMode{
+				Mode: csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+			},
+			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+		},
+	}
+	if diff := cmp.Diff(want, f.driver.node, protocmp.Transform()); diff != "" {
+		t.Errorf("request of the driver (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsOfTheDriverReachTheController(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, persistentVolume(), cloudSecret())
+	f.run()
+	var err error
+	eventually(t, "the pod is the leader", func(context.Context) bool {
+		err = f.reclaim(f.with(controllerToken))
+		return status.Code(err) != codes.FailedPrecondition
+	})
+	if status.Code(err) != codes.Unimplemented ||
+		status.Convert(err).Message() != "the cloud cannot discard" {
+		t.Errorf("the call returns %v", err)
+	}
+	want := &reclaimspace.ControllerReclaimSpaceRequest{
+		VolumeId: "volume-1", Parameters: map[string]string{"zone": "a"},
+		Secrets: map[string]string{"user": "hidden"},
+	}
+	if diff := cmp.Diff(want, f.driver.controller, protocmp.Transform()); diff != "" {
+		t.Errorf("request of the driver (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyVolumesOfTheDriverReachIt(t *testing.T) {
+	t.Parallel()
+	foreign := persistentVolume()
+	foreign.Name, foreign.Spec.CSI.Driver = "foreign", "other"
+	local := persistentVolume()
+	local.Name, local.Spec.CSI = "local", nil
+	noSecret := persistentVolume()
+	noSecret.Name = "no-secret"
+	f := newFixture(t, foreign, local, noSecret)
+	f.kube.PrependReactor("get", "persistentvolumes",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.(clienttesting.GetAction).GetName() == "unreadable" {
+				return true, nil, errors.New("no answer")
+			}
+			return false, nil, nil
+		})
+	f.run()
+	client := wire.NewReclaimSpaceClient(f.connectPinned())
+	for name, want := range map[string]codes.Code{
+		"foreign": codes.InvalidArgument, "local": codes.InvalidArgument, "": codes.InvalidArgument,
+		"../x": codes.InvalidArgument, "nothing": codes.NotFound, "unreadable": codes.Unavailable,
+		"no-secret": codes.NotFound,
+	} {
+		_, err := client.NodeReclaimSpace(f.with(controllerToken),
+			&wire.ReclaimSpaceRequest{PvName: name})
+		if status.Code(err) != want {
+			t.Errorf("for volume %q the call returns %v, want %v", name, err, want)
+		}
+	}
+	if f.driver.node != nil {
+		t.Errorf("the driver received %v", f.driver.node)
+	}
+}
+
+func TestFencePassesClientsAndSecretOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, cloudSecret())
+	f.run()
+	client := wire.NewNetworkFenceClient(f.connectPinned())
+	request := &wire.NetworkFenceRequest{
+		Parameters: map[string]string{"zone": "a"}, SecretName: "cloud", SecretNamespace: "csi",
+		Cidrs: []string{"10.0.0.1/32", "fd00::/64"},
+	}
+	eventually(t, "the pod is the leader", func(context.Context) bool {
+		_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
+		return err == nil
+	})
+	if _, err := client.UnFenceClusterNetwork(f.with(controllerToken), request); err != nil {
+		t.Fatal(err)
+	}
+	cidrs := []*fence.CIDR{{Cidr: "10.0.0.1/32"}, {Cidr: "fd00::/64"}}
+	secrets := map[string]string{"user": "hidden"}
+	if diff := cmp.Diff(&fence.FenceClusterNetworkRequest{
+		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: cidrs,
+	}, f.driver.fenced, protocmp.Transform()); diff != "" {
+		t.Errorf("fence (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(&fence.UnfenceClusterNetworkRequest{
+		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: cidrs,
+	}, f.driver.unfenced, protocmp.Transform()); diff != "" {
+		t.Errorf("unfence (-want +got):\n%s", diff)
+	}
+}
+
+// A NetworkFenceClass need not name a Secret.
+func TestFenceClientsNeedNoSecretAndNoLeader(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, heldBy("pod-b"))
+	f.run()
+	answer, err := wire.NewNetworkFenceClient(f.connectPinned()).GetFenceClients(
+		f.with(controllerToken), &wire.FenceClientsRequest{Parameters: map[string]string{"zone": "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &wire.FenceClientsResponse{Clients: []*wire.ClientDetails{
+		{Id: "worker-1", Cidrs: []string{"10.0.0.1/32"}},
+	}}
+	if diff := cmp.Diff(want, answer, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	if n := f.reads("secrets"); n > 0 {
+		t.Errorf("the sidecar has read %d Secrets", n)
+	}
+}
+
+func TestInvalidFencesDoNotReachTheDriver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, cloudSecret())
+	f.run()
+	client := wire.NewNetworkFenceClient(f.connectPinned())
+	eventually(t, "the pod is the leader", func(context.Context) bool {
+		_, err := client.FenceClusterNetwork(f.with(controllerToken), &wire.NetworkFenceRequest{})
+		return status.Code(err) == codes.InvalidArgument
+	})
+	many := strings.Split(strings.Repeat("10.0.0.1/32 ", maxCIDRs+1), " ")
+	one := []string{"10.0.0.1/32"}
+	for name, request := range map[string]*wire.NetworkFenceRequest{
+		"address without length": {Cidrs: []string{"10.0.0.1"}},
+		"no CIDR":                {Cidrs: []string{"all"}},
+		"too many":               {Cidrs: many[:maxCIDRs+1]},
+		"name alone":             {Cidrs: one, SecretName: "cloud"},
+		"namespace alone":        {Cidrs: one, SecretNamespace: "csi"},
+		"path":                   {Cidrs: one, SecretName: "../cloud", SecretNamespace: "csi"},
+	} {
+		_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: the call returns %v", name, err)
+		}
+	}
+	if f.driver.fenced != nil {
+		t.Errorf("the driver received %v", f.driver.fenced)
+	}
+}
+
+func TestMissingPermissionIsNoTransientError(t *testing.T) {
+	t.Parallel()
+	err := apierrors.NewForbidden(corev1.Resource("secrets"), "cloud", errors.New("RBAC"))
+	if got := codeOf(err); got != codes.FailedPrecondition {
+		t.Errorf("the code is %v", got)
+	}
+}

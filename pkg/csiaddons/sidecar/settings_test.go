@@ -1,0 +1,91 @@
+package sidecar
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
+	t.Parallel()
+	got, err := loadSettings(t, podFlags()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Settings{
+		DriverAddress: "/run/csi-addons/socket",
+		StagingPath:   "/var/lib/kubelet/plugins/kubernetes.io/csi/",
+		Timeout:       3 * time.Minute, Port: 9070,
+		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
+		Election: Election{
+			Namespace: "csi", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
+			RetryPeriod: 5 * time.Second,
+		},
+		Access: Access{
+			Enabled: true, Audience: "csiaddons.openshift.io",
+			ServiceAccounts: []string{"csi-addons-system/csi-addons-controller-manager"},
+		},
+		TLS: TLS{MinVersion: tls.VersionTLS12},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
+	t.Parallel()
+	got, err := loadSettings(t, podFlags("--csi-addons-address=unix:///csi/s", "--controller-port=1",
+		"--controller-ip=10.0.0.1", "--stagingpath=/staging", "--timeout=1m", "--enable-auth=false",
+		"--leader-election-namespace=leases", "--leader-election-lease-duration=30s",
+		"--leader-election-renew-deadline=20s", "--leader-election-retry-period=2s",
+		"--enable-volume-condition=true", "--volume-condition-interval=1h",
+		"--volume-condition-recorders=a", "--tls-min-version=VersionTLS13",
+		"--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "--tls-curve-preferences=29")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Settings{
+		DriverAddress: "unix:///csi/s", StagingPath: "/staging", Timeout: time.Minute, Port: 1,
+		IP:  "10.0.0.1",
+		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
+		Election: Election{
+			Namespace: "leases", LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second,
+			RetryPeriod: 2 * time.Second,
+		},
+		Access: Access{
+			Audience:        "csiaddons.openshift.io",
+			ServiceAccounts: []string{"csi-addons-system/csi-addons-controller-manager"},
+		},
+		TLS: TLS{
+			MinVersion:   tls.VersionTLS13,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
+			Curves:       []tls.CurveID{tls.X25519},
+		},
+		Warnings: []string{"flag --enable-volume-condition has no effect"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	_, err := loadSettings(t, "--controller-ip=host", "--timeout=0s",
+		"--leader-election-renew-deadline=1m", "--allowed-service-accounts=a/b,c",
+		"--tls-min-version=1")
+	if err == nil {
+		t.Fatal("there is no error")
+	}
+	for _, want := range []string{
+		"--node-id is missing", "--pod is missing", "--namespace is missing", "--pod-uid is missing",
+		`--controller-ip is "host"`, "--timeout is 0s", "the lease duration (15s)",
+		`"c" is not namespace/name`, "--tls-min-version",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not contain %q: %v", want, err)
+		}
+	}
+}

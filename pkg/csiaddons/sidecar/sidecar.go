@@ -1,0 +1,98 @@
+// Package sidecar is the program beside a driver that serves CSI-Addons to the controller: it
+// announces itself by a CSIAddonsNode, checks who calls, reads the objects that a call names, and
+// calls the driver. cmd/csi-addons-sidecar runs it.
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+)
+
+// Sidecar serves one driver in one pod.
+type Sidecar struct {
+	Settings *Settings
+	Driver   *driver.Client
+	Kube     kubernetes.Interface
+	// Dynamic writes the CSIAddonsNode.
+	Dynamic dynamic.Interface
+	Clock   clock.Clock
+}
+
+// Run waits for the driver, and serves until ctx is done or an error occurs. It finishes calls in
+// flight and then releases the Lease of the driver.
+func (s *Sidecar) Run(ctx context.Context) error {
+	if err := s.Driver.WaitReady(ctx); err != nil {
+		return endOf(ctx, err)
+	}
+	described, err := s.Driver.Describe(ctx)
+	if err != nil {
+		return endOf(ctx, err)
+	}
+	own, err := newServing(s.Settings.TLS)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(ctx, s.Settings.Port)
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Serving the controller", "driver", described.Name,
+		"address", listener.Addr().String(), "insecure", !s.Settings.Access.Enabled)
+	lead := s.newElection(described)
+	server := s.newServer(described, own, lead)
+	pin := own.pin
+	if !s.Settings.Access.Enabled {
+		pin = ""
+	}
+	return s.serve(ctx, lead, func(ctx context.Context) error {
+		return serve(ctx, server, listener)
+	}, newAnnouncer(s, described.Name, endpoint(s.Settings, listener), pin).run)
+}
+
+// serve runs work until ctx is done. It ends leader election last.
+func (s *Sidecar) serve(ctx context.Context, lead *election, work ...func(context.Context) error,
+) error {
+	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		lead.run(leaseCtx)
+	}()
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, run := range work {
+		group.Go(func() error { return run(groupCtx) })
+	}
+	err := group.Wait()
+	release()
+	<-released
+	return endOf(ctx, err)
+}
+
+// endOf returns nil for an error that the end of ctx has caused.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == nil) {
+		return nil
+	}
+	return err
+}
+
+// serve serves until ctx is done, and finishes the calls in flight.
+func serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { stopGracefully(server) })
+	defer stop()
+	if err := server.Serve(listener); err != nil {
+		return fmt.Errorf("serving the controller: %w", err)
+	}
+	return nil
+}

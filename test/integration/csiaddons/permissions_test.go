@@ -1,0 +1,56 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+// createPermissions gives the ServiceAccount of the sidecar the permissions of docs/csi-addons.md.
+func (c *cluster) createPermissions(kube kubernetes.Interface) {
+	c.Helper()
+	name := metav1.ObjectMeta{Name: "sidecar"}
+	subjects := []rbacv1.Subject{
+		{Kind: rbacv1.ServiceAccountKind, Namespace: driverNamespace, Name: "sidecar"},
+	}
+	rbac := kube.RbacV1()
+	_, err := rbac.ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: name,
+		Rules: []rbacv1.PolicyRule{
+			rule("", "persistentvolumes", "get"),
+			rule("", "secrets", "get"),
+			rule("authentication.k8s.io", "tokenreviews", "create"),
+		},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = rbac.ClusterRoleBindings().Create(c.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("ClusterRole"),
+	}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = rbac.Roles(driverNamespace).Create(c.Context(), &rbacv1.Role{
+		ObjectMeta: name,
+		Rules: []rbacv1.PolicyRule{
+			rule(v1alpha1.Group, "csiaddonsnodes", "get", "list", "watch", "create", "update", "delete"),
+			rule("coordination.k8s.io", "leases", "get", "create", "update"),
+		},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = rbac.RoleBindings(driverNamespace).Create(c.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("Role"),
+	}, metav1.CreateOptions{})
+	c.must(err)
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs,
+	}
+}
+
+func roleRef(kind string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "sidecar"}
+}
