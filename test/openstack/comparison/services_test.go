@@ -52,6 +52,9 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 		}
 		found = append(found, Compare(request.Name, simulatorFields, servicesFields)...)
 	}
+	for _, d := range found {
+		t.Log(d) // all of them, for those who update the list
+	}
 	unknown, stale := Judge(found, known)
 	for _, d := range unknown {
 		t.Error(d)
