@@ -14,16 +14,21 @@ import (
 
 func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*fixture){
-		"revoked": func(s *fixture) { s.cloud.RevokeTokens() },
-		"expired": func(s *fixture) { check(s.t, s.cloud.ExpireTokens(s.t.Context())) },
+	for name, test := range map[string]struct {
+		ttl time.Duration
+		end func(*fixture)
+	}{
+		"revoked": {time.Hour, func(s *fixture) { s.cloud.RevokeTokens() }},
+		"expired": {services.BriefTTL, func(s *fixture) {
+			check(s.t, s.cloud.ExpireTokens(s.t.Context()))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, simulator.Config{TokenTTL: services.BriefTTL})
+			s := newFixture(t, simulator.Config{TokenTTL: test.ttl})
 			client := s.connected()
 			for range 2 {
-				end(s)
+				test.end(s)
 				s.wantTypes(client, "gold", "silver")
 				s.wantCalls(map[string]int{loginCall: 1, typesCall: 2})
 				s.unchanged(client)

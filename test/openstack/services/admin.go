@@ -25,16 +25,16 @@ const manilaVersion = "2.65"
 type kind struct {
 	service simulator.Service
 	program string
-	// version is the path of its API, entry its type in the catalog.
-	version, entry string
+	// name and entry are its name and its type in the catalog.
+	name, entry string
 }
 
 func kinds() []kind {
 	return []kind{
-		{simulator.Identity, keystone, "/v3", "identity"},
-		{simulator.Share, manila, "/v2", "sharev2"},
-		{simulator.Compute, nova, "/v2.1", "compute"},
-		{simulator.Volume, cinder, "/v3", "volumev3"},
+		{simulator.Identity, keystone, "keystone", "identity"},
+		{simulator.Share, manila, "manilav2", "sharev2"},
+		{simulator.Compute, nova, "nova", "compute"},
+		{simulator.Volume, cinder, "cinderv3", "volumev3"},
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *Services) register(ctx context.Context) error {
 	s.access.ServiceIDs = map[string]string{"identity": identity}
 	for _, k := range kinds()[1:] {
 		created, err := services.Create(ctx, a.identity, services.CreateOpts{
-			Type: k.entry, Extra: map[string]any{"name": string(k.service)},
+			Type: k.entry, Extra: map[string]any{"name": k.name},
 		}).Extract()
 		if err != nil {
 			return fmt.Errorf("creating the catalog entry %s: %w", k.entry, err)

@@ -28,7 +28,7 @@ const (
 	// tokenTTL is the lifetime of a token. No test takes as long.
 	tokenTTL = 24 * time.Hour
 	// BriefTTL is the lifetime of the tokens of a Cloud whose Config.TokenTTL is not longer.
-	BriefTTL = 15 * time.Second
+	BriefTTL = 30 * time.Second
 	// startTime limits how long the services take to answer, on a busy machine.
 	startTime = 3 * time.Minute
 )
