@@ -14,8 +14,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
-// The test fails for a difference that is not in testdata/differences.yaml, and for an entry of that
-// file that is not a difference any more.
+// A difference that is not in testdata/differences.yaml is an error, and so is an entry of that file
+// that is not a difference any more.
 func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	t.Parallel()
 	var requests []Request
