@@ -39,6 +39,8 @@ BIN_DIR := $(CURDIR)/bin
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs.
 MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni)
+# The targets of real nodes, if `make run` needs them.
+REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
 GOVULNCHECK := bin/tools/govulncheck
 # What hack/code.sh runs.
@@ -67,7 +69,7 @@ node: ## Build the programs of real nodes if they are missing or outdated
 	hack/node.sh '$(NODE_BIN_DIR)'
 
 .PHONY: run
-run: build k8s ## Run operators on a local control plane with a simulated OpenStack
+run: build k8s $(REAL_NODES) ## Run operators on a local control plane with a simulated OpenStack
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 
 .PHONY: update

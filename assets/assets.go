@@ -7,8 +7,9 @@ import (
 	"io/fs"
 )
 
-//go:embed drivers/*/generated/*/operator
+//go:embed drivers/*/generated/*/operator drivers/*/generated/standalone/kubernetes
 var installations embed.FS
 
-// Installations returns the folders drivers/<driver>/generated/<flavour>/operator.
+// Installations returns the folders drivers/<driver>/generated/<flavour>/operator, and
+// drivers/<driver>/generated/standalone/kubernetes, which needs the first.
 func Installations() fs.FS { return installations }

@@ -89,7 +89,7 @@ func (c *testCluster) start(ctx context.Context, programs string) error {
 		return err
 	}
 	var err error
-	if c.network, err = NewNetwork(ctx, 2); err != nil {
+	if c.network, err = NewNetwork(2); err != nil {
 		return err
 	}
 	c.plane, err = controlplane.Start(ctx, controlplane.Options{

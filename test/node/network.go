@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -42,14 +41,14 @@ type Network struct {
 }
 
 // NewNetwork creates a network with routes to the pods of the nodes.
-func NewNetwork(ctx context.Context, nodes int) (*Network, error) {
+func NewNetwork(nodes int) (*Network, error) {
 	namespace, err := newNamespace()
 	if err != nil {
 		return nil, err
 	}
 	n := &Network{nodes: nodes, namespace: namespace}
-	if err := n.connect(ctx); err != nil {
-		return nil, errors.Join(err, n.Close()) //nolint:contextcheck // ctx may have ended
+	if err := n.connect(); err != nil {
+		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
@@ -90,18 +89,18 @@ func inNamespace(namespace *os.File, work func() error) error {
 }
 
 // connect creates the switch and the machine's interface. Its name reserves the addresses.
-func (n *Network) connect(ctx context.Context) error {
+func (n *Network) connect() error {
 	err := inNamespace(n.namespace, func() error {
-		return ip(ctx, "link add name switch type bridge", "link set switch up")
+		return ip("link add name switch type bridge", "link set switch up")
 	})
 	if err != nil {
 		return fmt.Errorf("creating the switch: %w", err)
 	}
-	if err := n.reserve(ctx); err != nil {
+	if err := n.reserve(); err != nil {
 		return err
 	}
 	err = inNamespace(n.namespace, func() error {
-		return ip(ctx, "link set machine master switch up")
+		return ip("link set machine master switch up")
 	})
 	if err != nil {
 		return fmt.Errorf("connecting the machine to the switch: %w", err)
@@ -113,14 +112,14 @@ func (n *Network) connect(ctx context.Context) error {
 	for i := range n.nodes {
 		commands = append(commands, fmt.Sprintf("route add %s via %s", n.pods(i+1), n.address(i+1)))
 	}
-	if err := ip(ctx, commands...); err != nil {
+	if err := ip(commands...); err != nil {
 		return fmt.Errorf("setting the machine's address: %w", err)
 	}
 	return nil
 }
 
 // reserve creates the machine's interface with the first free number.
-func (n *Network) reserve(ctx context.Context) error {
+func (n *Network) reserve() error {
 	errs := []error{errors.New("all addresses are in use")}
 	for n.number = range clusters {
 		free, err := n.isFree()
@@ -130,7 +129,7 @@ func (n *Network) reserve(ctx context.Context) error {
 		if !free {
 			continue
 		}
-		err = ip(ctx, fmt.Sprintf("link add name %s type veth peer name machine netns /proc/%d/fd/%d",
+		err = ip(fmt.Sprintf("link add name %s type veth peer name machine netns /proc/%d/fd/%d",
 			n.interfaceName(), os.Getpid(), n.namespace.Fd()))
 		if err == nil {
 			n.connected = true
@@ -198,14 +197,14 @@ func (n *Network) Close() error {
 	var err error
 	if n.connected {
 		// The kernel would remove the interface some time after the namespace.
-		err = ip(context.Background(), "link delete "+n.interfaceName())
+		err = ip("link delete " + n.interfaceName())
 	}
 	return errors.Join(err, n.namespace.Close())
 }
 
 // ip runs commands of iproute2 in the network namespace of the thread.
-func ip(ctx context.Context, commands ...string) error {
-	cmd := exec.CommandContext(ctx, "ip", "-batch", "-")
+func ip(commands ...string) error {
+	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, bytes.TrimSpace(out))

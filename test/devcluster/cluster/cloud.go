@@ -16,9 +16,7 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	if c.opts.NoCloud {
 		return nil
 	}
-	cloud, err := testcloud.New(simulator.Config{
-		TLS: c.opts.TLS, ShareTypes: []simulator.ShareType{{Name: "default"}, {Name: "fast"}},
-	})
+	cloud, err := c.newCloud()
 	if err != nil {
 		return err
 	}
@@ -27,6 +25,21 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	}
 	c.cloud, c.openstack = cloud, describe(cloud)
 	return nil
+}
+
+// newCloud returns OpenStack. With real nodes it is the simulator, which attaches volumes to them.
+func (c *Cluster) newCloud() (testcloud.Cloud, error) {
+	config := simulator.Config{
+		TLS: c.opts.TLS, ShareTypes: []simulator.ShareType{{Name: "default"}, {Name: "fast"}},
+		Host: c.address(), Report: func(err error) { c.say("OpenStack: %v", err) },
+	}
+	if c.opts.Nodes.Count == 0 {
+		return testcloud.New(config)
+	}
+	config.State = c.opts.Dir.OpenStackState()
+	var err error
+	c.real.cloud, err = simulator.New(config)
+	return c.real.cloud, err
 }
 
 // describe returns the data of the cloud for manifests, with the credentials that are valid

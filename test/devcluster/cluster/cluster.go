@@ -26,6 +26,8 @@ type Options struct {
 	NoCloud, TLS bool
 	// Operators are the operators of the cluster, at least one.
 	Operators []fixtures.Operator
+	// Nodes are real nodes, in a standalone cluster. The operators are then pods.
+	Nodes Nodes
 	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
 	// standalone.
 	Guests int
@@ -40,6 +42,7 @@ type Cluster struct {
 	environments []*Environment
 	cloud        testcloud.Cloud // nil without a cloud
 	openstack    *fixtures.Cloud // the data for manifests
+	real         realNodes
 	failed       chan error
 	cancel       context.CancelFunc // stops the volumes
 	stopped      chan struct{}
@@ -52,18 +55,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{
 		opts: o, failed: make(chan error, 1), stopped: make(chan struct{}), start: time.Now(),
 	}
-	steps := []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{"clearing " + string(o.Dir), func(context.Context) error { return o.Dir.Clear() }},
-		{"starting OpenStack", c.startCloud},
-		{"starting the Kubernetes control planes", c.startControlPlanes},
-		{"creating the objects OpenShift would create", c.createFixtures},
-		{"writing kubeconfigs and the operators' files", c.writeFiles},
-		{"waiting for nodes", c.waitForNodes},
-	}
-	for _, step := range steps {
+	for _, step := range c.steps() {
 		c.say("%s", step.name)
 		if err := step.run(ctx); err != nil {
 			c.Stop()
@@ -72,6 +64,38 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c.say("the cluster is up")
 	return c, nil
+}
+
+// step is a part of the start.
+type step struct {
+	name string
+	run  func(context.Context) error
+}
+
+// steps returns the steps of the start in their order.
+func (c *Cluster) steps() []step {
+	emptying := step{"clearing " + string(c.opts.Dir), func(context.Context) error {
+		return c.opts.Dir.Clear()
+	}}
+	if c.opts.Nodes.Count == 0 {
+		return []step{
+			emptying,
+			{"starting OpenStack", c.startCloud},
+			{"starting the Kubernetes control planes", c.startControlPlanes},
+			{"creating the objects OpenShift would create", c.createFixtures},
+			{"writing kubeconfigs and the operators' files", c.writeFiles},
+			{"waiting for nodes", c.waitForNodes},
+		}
+	}
+	return []step{
+		emptying,
+		{"creating the network of the nodes", c.createNetwork},
+		{"starting the OpenStack simulator", c.startCloud},
+		{"starting the Kubernetes control plane", c.startControlPlanes},
+		{"starting the nodes", c.startNodes},
+		{"installing the operators", c.createFixtures},
+		{"waiting for nodes, which import their images", c.waitForNodes},
+	}
 }
 
 // Environments returns the places in which operators run, in the order of the guest clusters.
@@ -100,6 +124,9 @@ func (c *Cluster) Stop() {
 	close(c.stopped)
 	if c.cancel != nil {
 		c.cancel()
+	}
+	if err := c.real.stop(); err != nil {
+		c.say("stopping the nodes: %v", err)
 	}
 	var ending sync.WaitGroup
 	for _, p := range c.controlPlanes() {
@@ -144,7 +171,7 @@ func (c *Cluster) startControlPlanes(ctx context.Context) error {
 		definitions = append(definitions, folder)
 	}
 	var err error
-	if c.management, err = startControlPlane(ctx, c.opts, c.opts.Dir, definitions...); err != nil {
+	if c.management, err = c.startControlPlane(ctx, c.opts.Dir, definitions...); err != nil {
 		return err
 	}
 	go c.watch(c.management)

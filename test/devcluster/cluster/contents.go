@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,7 +24,7 @@ const (
 	// startsAtOnce is the number of control planes that start in parallel. More would exceed their
 	// time limits.
 	startsAtOnce = 3
-	nodesTimeout = time.Minute
+	nodesTimeout = 2 * time.Minute
 )
 
 // startEnvironments starts the guest clusters.
@@ -37,7 +38,7 @@ func (c *Cluster) startEnvironments(ctx context.Context) error {
 			return nil
 		}
 		var err error
-		if s.target, err = startControlPlane(ctx, c.opts, s.Dir); err != nil {
+		if s.target, err = c.startControlPlane(ctx, s.Dir); err != nil {
 			return fmt.Errorf("starting %s: %w", s.Guest, err)
 		}
 		go c.watch(s.target)
@@ -51,6 +52,9 @@ func (c *Cluster) planEnvironments() error {
 		c.environments = []*Environment{{
 			Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management,
 		}}
+		if c.opts.Nodes.Count > 0 {
+			c.environments[0].kubectl = filepath.Join(c.opts.Binaries, "kubectl")
+		}
 		return nil
 	}
 	for i := range c.opts.Guests {
@@ -147,7 +151,7 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 	return kubeletvolumes.Run(ctx, c.management.Client(), volumes, c.fail)
 }
 
-// waitForNodes checks that kwok and the controller manager work in all clusters.
+// waitForNodes checks that nodes and the controller manager work in all clusters.
 func (c *Cluster) waitForNodes(ctx context.Context) error {
 	var missing string
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, nodesTimeout, true,
@@ -164,7 +168,10 @@ func (c *Cluster) waitForNodes(ctx context.Context) error {
 	if err != nil && missing != "" {
 		return fmt.Errorf("%s: %w", missing, err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return c.labelNodes(ctx)
 }
 
 // missing names a node or a ServiceAccount for which the cluster must wait.
@@ -173,6 +180,9 @@ func (c *Cluster) missing(ctx context.Context) (string, error) {
 		nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return "", fmt.Errorf("listing nodes: %w", err)
+		}
+		if len(nodes.Items) < len(c.real.nodes) {
+			return "a node is not registered", nil
 		}
 		for _, node := range nodes.Items {
 			if !isReady(node) {

@@ -18,9 +18,10 @@ type controlPlane struct {
 
 // startControlPlane starts a control plane with its files in dir. The definitions are folders of
 // additional CRDs.
-func startControlPlane(
-	ctx context.Context, o Options, dir paths.Dir, definitions ...string,
+func (c *Cluster) startControlPlane(
+	ctx context.Context, dir paths.Dir, definitions ...string,
 ) (*controlPlane, error) {
+	o := c.opts
 	var drivers []string
 	for _, operator := range o.Operators {
 		drivers = append(drivers, operator.ClusterCSIDriver)
@@ -34,6 +35,7 @@ func startControlPlane(
 		Stages:     filepath.Join(o.Binaries, "manifests", "stages"),
 		CRDs:       append(definitions, filepath.Join(o.Binaries, "manifests", "crds")),
 
+		Address:     c.address(),
 		DriverNames: drivers,
 	})
 	if err != nil {

@@ -24,6 +24,8 @@ type Environment struct {
 	// Operators are the operators of this environment, with their namespace and address.
 	Operators []fixtures.Operator
 
+	// kubectl is set if the cluster is not OpenShift: it builds the manifests for Kubernetes.
+	kubectl string
 	// control is the cluster in which the operators run, target the cluster with the nodes of the
 	// drivers. They are the same in a standalone cluster.
 	control, target *controlPlane
@@ -54,6 +56,9 @@ func (s *Environment) sides(
 	do := func(p *controlPlane, side fixtures.Side) error {
 		side.Values.Cloud = openstack
 		return work(p.writer, side)
+	}
+	if s.kubectl != "" {
+		return do(s.target, fixtures.Kubernetes(s.Operators, s.kubectl))
 	}
 	if !s.isHosted() {
 		return do(s.target, fixtures.Standalone(s.Operators))

@@ -74,6 +74,7 @@ type flags struct {
 	drivers            []string
 	flavour            string
 	guests             int
+	nodes              string
 }
 
 // Flavours of a cluster.
@@ -90,6 +91,9 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 			hypershift+": they run in a management cluster")
 	cmd.Flags().IntVar(&f.guests, "guests", 1,
 		"how many guest clusters flavour "+hypershift+" has, each with operators of its own")
+	cmd.Flags().StringVar(&f.nodes, "nodes", simulatedNodes,
+		simulatedNodes+": kwok simulates nodes, and operators are processes of this machine; "+
+			realNodes+" or "+realNodes+":2: one or two real nodes, with operators and drivers as pods")
 	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"},
 		"drivers whose operators run, such as manila,cinder")
 }
@@ -99,6 +103,8 @@ type places struct {
 	dir      paths.Dir
 	binaries string
 	bin      string
+	// source is the source tree, nodePrograms the folder that hack/node.sh filled.
+	source, nodePrograms string
 }
 
 // places returns the folders. This program is in the folder bin of the source tree.
@@ -113,6 +119,8 @@ func (f *flags) places() (places, error) {
 		(*string)(&p.dir): cmp.Or(f.dir, filepath.Join(bin, "..", ".devcluster")),
 		&p.binaries:       cmp.Or(f.binaries, os.Getenv("K8S_BIN_DIR"), filepath.Join(bin, "k8s")),
 		&p.bin:            cmp.Or(f.bin, bin),
+		&p.source:         filepath.Dir(bin),
+		&p.nodePrograms:   cmp.Or(os.Getenv("NODE_BIN_DIR"), filepath.Join(bin, "node")),
 	} {
 		if *path, err = filepath.Abs(value); err != nil {
 			return places{}, fmt.Errorf("resolving folder %q: %w", value, err)
@@ -131,6 +139,9 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 	}
 	o := cluster.Options{
 		Dir: p.dir, Binaries: p.binaries, TLS: f.tls, Operators: operators, Progress: progress,
+	}
+	if o.Nodes, err = f.nodeOptions(p); err != nil {
+		return cluster.Options{}, err
 	}
 	switch {
 	case f.flavour == hypershift && f.guests > 0:

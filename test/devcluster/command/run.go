@@ -57,9 +57,12 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if options.Nodes.Count > 0 && f.noOperators {
+		return errors.New("--no-operators needs simulated nodes: operators are pods on real nodes")
+	}
 	for _, o := range options.Operators {
 		err := (operator.Runner{Operator: o, Bin: p.bin}).Check()
-		if err != nil && !f.noOperators {
+		if err != nil && !f.noOperators && options.Nodes.Count == 0 {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func (s *session) runners() []operator.Runner {
 	var runners []operator.Runner
 	for _, e := range s.cluster.Environments() {
 		for _, o := range e.Operators {
-			if !s.noOperators {
+			if !s.noOperators && !s.cluster.RunsOperators() {
 				runners = append(runners, operator.Runner{
 					Operator: o, Guest: e.Guest, Bin: s.bin, Dir: e.Dir, Env: e.OperatorEnv(o),
 					Progress: s.display,

@@ -73,7 +73,7 @@ func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
 func (d Dir) Clear() error {
 	var errs []error
 	for _, name := range []string{
-		"logs", "controlplane", "audit.log", "control.url", "admin.kubeconfig",
+		"logs", "nodes", "openstack", "controlplane", "audit.log", "control.url", "admin.kubeconfig",
 		"*-operator.*", "*-operator",
 	} {
 		for _, folder := range []string{"", "guests/*/"} {
@@ -101,6 +101,13 @@ func WriteFile(path string, content []byte) error {
 	}
 	return nil
 }
+
+// Node is the folder of a real node.
+func (d Dir) Node(name string) string { return d.in("nodes", name) }
+
+// OpenStackState is the folder of the simulated cloud with the data of volumes and shares, if there
+// are real nodes.
+func (d Dir) OpenStackState() string { return d.in("openstack") }
 
 // Guest is the folder of a guest cluster.
 func (d Dir) Guest(name string) Dir { return Dir(d.in("guests", name)) }

@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/openstack-csi/csi-operator/test/node"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	// exportsPort is the port of NFS. There the stand-in of the NFS driver asks for access.
+	exportsPort = "2049"
+	// exportsPath is the folder of all shares in a node, for that stand-in.
+	exportsPath = "/var/lib/kubelet/plugins/csi-nfsplugin/exports"
+	// headerTimeout limits how long a client sends the header of a request.
+	headerTimeout = time.Minute
+)
+
+// Nodes describes real nodes. With a count of zero there are none, and kwok simulates nodes.
+type Nodes struct {
+	Count int
+	// Programs is the folder that hack/node.sh filled, Supervisor the program devnode.
+	Programs, Supervisor string
+	// Images are tar files of images. Sandbox is the name of the image of pause.
+	Images  []string
+	Sandbox string
+}
+
+// realNodes are running nodes with their network.
+type realNodes struct {
+	network *node.Network
+	cloud   *simulator.Simulator // nil without a cloud
+	nodes   []*node.Node
+	servers []*http.Server
+}
+
+// RunsOperators returns true if the operators are pods of the cluster.
+func (c *Cluster) RunsOperators() bool { return c.opts.Nodes.Count > 0 }
+
+// createNetwork creates the network of real nodes.
+func (c *Cluster) createNetwork(context.Context) error {
+	var err error
+	c.real.network, err = node.NewNetwork(c.opts.Nodes.Count)
+	return err
+}
+
+// address returns the address of this machine for pods. It is empty without real nodes.
+func (c *Cluster) address() string {
+	if c.real.network == nil {
+		return ""
+	}
+	return c.real.network.Machine()
+}
+
+// startNodes starts real nodes, each as a server of the cloud.
+func (c *Cluster) startNodes(ctx context.Context) error {
+	if c.real.cloud != nil {
+		address := net.JoinHostPort(c.address(), exportsPort)
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("listening for NFS clients: %w", err)
+		}
+		c.real.serve(listener, c.real.cloud.Exports())
+	}
+	for number := 1; number <= c.opts.Nodes.Count; number++ {
+		if err := c.startNode(ctx, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) startNode(ctx context.Context, number int) error {
+	server := simulator.Server{
+		ID: string(uuid.NewUUID()), Name: fmt.Sprintf("devcluster-node-%d", number), Zone: "nova",
+	}
+	kubelet, err := c.management.Issue("system:node:"+server.Name, user.NodesGroup)
+	if err != nil {
+		return err
+	}
+	proxy, err := c.management.Issue(user.KubeProxy)
+	if err != nil {
+		return err
+	}
+	started, err := node.Start(ctx, c.real.network, node.Options{
+		Number: number, Name: server.Name, ProviderID: "openstack:///" + server.ID,
+		Dir: c.opts.Dir.Node(server.Name), Logs: c.opts.Dir.Logs(),
+		Programs: c.opts.Nodes.Programs, Supervisor: c.opts.Nodes.Supervisor,
+		Volumes: c.opts.Dir.OpenStackState(), Kubeconfig: kubelet, ProxyKubeconfig: proxy,
+		ClientCA: c.management.KubeletCA(), Images: c.opts.Nodes.Images,
+		Sandbox: c.opts.Nodes.Sandbox,
+		Mounts:  map[string]string{exportsPath: filepath.Join(c.opts.Dir.OpenStackState(), "shares")},
+	})
+	if err != nil {
+		return err
+	}
+	c.real.nodes = append(c.real.nodes, started)
+	go c.watchNode(started)
+	if c.real.cloud == nil {
+		return nil
+	}
+	server.Machine = started
+	if err := c.real.cloud.AddServer(ctx, server); err != nil {
+		return fmt.Errorf("adding the server of node %s: %w", server.Name, err)
+	}
+	listener, err := started.Listen(ctx, node.Metadata)
+	if err != nil {
+		return fmt.Errorf("listening for the metadata service: %w", err)
+	}
+	c.real.serve(listener, c.real.cloud.Metadata(server.ID))
+	return nil
+}
+
+// watchNode reports the failure of a node.
+func (c *Cluster) watchNode(n *node.Node) {
+	select {
+	case <-n.Done():
+		c.fail(n.ExitError())
+	case <-c.stopped:
+	}
+}
+
+// serve serves until the nodes are stopped.
+func (r *realNodes) serve(listener net.Listener, handler http.Handler) {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
+	r.servers = append(r.servers, server)
+	go func() { _ = server.Serve(listener) }() // it returns when the server is closed
+}
+
+// stop stops all nodes, and then removes their network.
+func (r *realNodes) stop() error {
+	var errs []error
+	for _, n := range r.nodes {
+		errs = append(errs, n.Stop())
+	}
+	for _, server := range r.servers {
+		errs = append(errs, server.Close())
+	}
+	if r.network != nil {
+		errs = append(errs, r.network.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// labelNodes adds the labels that a kubelet may not add to its own node: the roles, which the
+// installer adds, and the place, which the controller manager of the cloud adds.
+func (c *Cluster) labelNodes(ctx context.Context) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{
+		"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": "",
+		"node-role.kubernetes.io/worker": "",
+		corev1.LabelTopologyZone:         "nova", corev1.LabelTopologyRegion: simulator.DefaultRegion,
+	}}})
+	if err != nil {
+		return err
+	}
+	for _, n := range c.real.nodes {
+		_, err := c.management.Client().CoreV1().Nodes().
+			Patch(ctx, n.Name(), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("labelling node %s: %w", n.Name(), err)
+		}
+	}
+	return nil
+}
