@@ -81,7 +81,9 @@ func (s *Service) Handle(pattern string, handler Handler) {
 func (s *Service) Serve(ctx context.Context, r *Request) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
 	version, err := s.versions.requested(r.Header)
-	s.versions.announce(recorder.Header(), version)
+	if version != (Version{}) {
+		s.versions.announce(recorder.Header(), version)
+	}
 	if err != nil {
 		write(recorder, Answer{}, err)
 		return recorder

@@ -29,7 +29,7 @@ type Versions struct {
 const commonHeader = "OpenStack-API-Version"
 
 // requested returns the version that a request asks for, or the minimum. With a version that the
-// service does not have it returns an error too.
+// service does not have it returns an error too. The version is zero if the text is malformed.
 func (v Versions) requested(header http.Header) (Version, error) {
 	text := ""
 	if v.Header != "" {

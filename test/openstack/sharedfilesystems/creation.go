@@ -3,7 +3,9 @@
 package sharedfilesystems
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -12,7 +14,7 @@ import (
 // shareRequest is the body of a request for a share; API reference: Create share.
 type shareRequest struct {
 	Protocol    string            `json:"share_proto"`
-	Size        int               `json:"size"`
+	Size        json.RawMessage   `json:"size"` // a number, or a text with one
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
 	Type        string            `json:"share_type"`
@@ -25,14 +27,20 @@ type shareRequest struct {
 
 func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 	var wanted shareRequest
-	if err := r.Decode("share", &wanted); err != nil {
-		return rest.Answer{}, unprocessable("Unable to process the contained instructions")
+	if err := decode(r, "share", &wanted); err != nil {
+		return rest.Answer{}, err
+	}
+	text := strings.Trim(string(wanted.Size), `"`)
+	size, err := strconv.Atoi(text)
+	if err != nil || size <= 0 {
+		return rest.Answer{}, rest.BadRequest("Invalid input received: Share size '%s' must be an "+
+			"integer and greater than 0.", text)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := Share{
 		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
-		Protocol: strings.ToUpper(wanted.Protocol), Zone: wanted.Zone, Size: wanted.Size,
+		Protocol: strings.ToUpper(wanted.Protocol), Zone: wanted.Zone, Size: size,
 		SnapshotID: wanted.SnapshotID, NetworkID: wanted.NetworkID, Public: wanted.Public,
 		Metadata: wanted.Metadata, UserID: r.UserID, ProjectID: r.ProjectID,
 	}
@@ -48,6 +56,17 @@ func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 	}
 	s.continueShare(share, r.Outcome)
 	return rest.Answer{Content: map[string]any{"share": describeShare(r, share)}}, nil
+}
+
+// decode parses the body of a request, with the errors of Manila.
+func decode(r *rest.Request, key string, content any) error {
+	if !json.Valid(r.Content) {
+		return rest.BadRequest("Malformed request body")
+	}
+	if err := r.Decode(key, content); err != nil {
+		return unprocessable("Unable to process the contained instructions")
+	}
+	return nil
 }
 
 // fill checks a new share, and sets what follows from its zone, its share type and its snapshot.
@@ -86,9 +105,6 @@ func (s *Service) fill(share *Share, wanted shareRequest) error {
 		return rest.NotFound("Share type not found.")
 	case shareType.has(handlesServers) && share.NetworkID == "":
 		return rest.BadRequest("Share network must be set when the driver_handles_share_servers is true.")
-	case share.Size <= 0:
-		return rest.BadRequest("Invalid input received: Share size '%d' must be an integer and greater "+
-			"than 0.", share.Size)
 	case share.Protocol != "NFS" && share.Protocol != "CIFS":
 		return rest.BadRequest("Invalid input received: Invalid share protocol provided: %s. It is "+
 			"either disabled or unsupported. Available protocols: ['NFS', 'CIFS'].", share.Protocol)

@@ -27,8 +27,8 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
-	if err := r.Decode("snapshot", &wanted); err != nil {
-		return rest.Answer{}, unprocessable("Unable to process the contained instructions")
+	if err := decode(r, "snapshot", &wanted); err != nil {
+		return rest.Answer{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,10 +90,10 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 
 // announce sets the headers that the services add to all answers of a kind.
 func (s *Simulator) announce(header http.Header, c *call, status int) {
-	switch c.service {
-	case Identity:
+	switch {
+	case c.service == Identity:
 		header.Add("Vary", "X-Auth-Token")
-	case Share, Compute, Volume:
+	case (c.service == Share || c.service == Volume) && status != http.StatusUnauthorized:
 		header.Set("X-Compute-Request-Id", c.id)
 	}
 	if status == http.StatusUnauthorized {

@@ -355,7 +355,17 @@ func TestShareRequestsAreRefusedAsManilaDoes(t *testing.T) {
 			refused(t, err, test.status, test.message)
 		})
 	}
-	_, err := snapshots.Create(ctx, client, snapshots.CreateOpts{ShareID: share.ID}).Extract()
+	for size, message := range map[any]string{
+		"large": "Invalid input received: Share size 'large' must be an integer and greater than 0.",
+		-1:      "Invalid input received: Share size '-1' must be an integer and greater than 0.",
+	} {
+		body := map[string]any{"share": map[string]any{"share_proto": "NFS", "size": size}}
+		_, err := shares.Create(ctx, client, rawShare(body)).Extract()
+		refused(t, err, 400, message)
+	}
+	_, err := shares.Create(ctx, client, rawShare(map[string]any{"other": nil})).Extract()
+	refused(t, err, 422, "Unable to process the contained instructions")
+	_, err = snapshots.Create(ctx, client, snapshots.CreateOpts{ShareID: share.ID}).Extract()
 	refused(t, err, 422, "Snapshots cannot be created for share '"+share.ID+
 		"' since it does not have that capability.")
 	for to, message := range map[string]string{
@@ -371,6 +381,11 @@ func TestShareRequestsAreRefusedAsManilaDoes(t *testing.T) {
 	_, err = grant(ctx, client, share.ID, "10.0.0.1", "ro")
 	refused(t, err, 400, "Share access ip:10.0.0.1 exists.")
 }
+
+// rawShare is the body of a request for a share.
+type rawShare map[string]any
+
+func (r rawShare) ToShareCreateMap() (map[string]any, error) { return r, nil }
 
 func TestShareQuotaRefusesWithTheStatusOfManila(t *testing.T) {
 	t.Parallel()
