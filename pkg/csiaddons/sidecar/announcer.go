@@ -97,8 +97,8 @@ func (a *announcer) run(ctx context.Context) error {
 	log, last := klog.FromContext(ctx), ""
 	limiter := rate.NewLimiter(comparesPerSecond, compareBurst)
 	for {
-		if err := limiter.Wait(ctx); err != nil {
-			return nil // ctx is done
+		if limiter.Wait(ctx) != nil { // ctx is done
+			return nil
 		}
 		wait := compareInterval
 		if err := a.compare(ctx); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
 
-// calls calls the driver.
+// calls contains what a call of the driver needs.
 type calls struct {
 	driver  *driver.Client
 	timeout time.Duration

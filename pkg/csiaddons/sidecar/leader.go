@@ -26,8 +26,8 @@ type election struct {
 	kube      kubernetes.Interface
 
 	mu     sync.Mutex
-	term   context.Context // done when this pod is not the leader any more; nil without a term
-	leader string          // the last leader that is known
+	term   <-chan struct{} // closed when this pod is not the leader any more; nil without a term
+	leader string          // the last leader that is known; "" without one
 }
 
 func (s *Sidecar) newElection(described driver.Description) *election {
@@ -72,12 +72,13 @@ func (e *election) config() leaderelection.LeaderElectionConfig {
 		LeaseDuration: e.settings.LeaseDuration, RenewDeadline: e.settings.RenewDeadline,
 		RetryPeriod: e.settings.RetryPeriod, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: e.setTerm, OnStoppedLeading: func() {}, OnNewLeader: e.setLeader,
+			OnStartedLeading: func(term context.Context) { e.setTerm(term.Done()) },
+			OnStoppedLeading: func() {}, OnNewLeader: e.setLeader,
 		},
 	}
 }
 
-func (e *election) setTerm(term context.Context) {
+func (e *election) setTerm(term <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.term = term
@@ -89,14 +90,27 @@ func (e *election) setLeader(pod string) {
 	e.leader = pod
 }
 
-// state returns the term of this pod, or nil and the leader.
-func (e *election) state() (context.Context, string) {
+// current returns the term of this pod, or an error that names the leader.
+func (e *election) current() (<-chan struct{}, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.term == nil || e.term.Err() != nil {
-		return nil, e.leader
+	ended := e.term == nil
+	select {
+	case <-e.term:
+		ended = true
+	default:
 	}
-	return e.term, e.pod
+	switch {
+	case !ended:
+		return e.term, nil
+	case e.leader == "" || e.leader == e.pod: // before the first term, or between two terms
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"no pod is the leader of driver %s at the moment", e.described.Name)
+	default:
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"pod %s is not the leader of driver %s: call the pod %q in Lease %s/%s", e.pod,
+			e.described.Name, e.leader, e.settings.Namespace, wire.LeaseName(e.described.Name))
+	}
 }
 
 // check is a gRPC interceptor that refuses operations of the controller service unless this pod is
@@ -111,16 +125,19 @@ func (e *election) check(ctx context.Context, request any, info *grpc.UnaryServe
 		return nil, status.Errorf(codes.Unimplemented, "driver %s has no controller service in pod %s",
 			e.described.Name, e.pod)
 	}
-	term, leader := e.state()
-	if term == nil {
-		return nil, status.Errorf(codes.FailedPrecondition,
-			"pod %s is not the leader of driver %s: call the pod %q in Lease %s/%s", e.pod,
-			e.described.Name, leader, e.settings.Namespace, wire.LeaseName(e.described.Name))
+	term, err := e.current()
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(term, cancel)
-	defer stop()
+	go func() {
+		select {
+		case <-term:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return handler(ctx, request)
 }
 
