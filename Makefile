@@ -147,9 +147,9 @@ test-integration: build k8s ## Test the operators on real API servers
 		$(TESTFLAGS) ./test/integration/...
 
 # The integration tests in which OpenStack's answers matter most, some for each driver.
-OPENSTACK_TESTS := StorageClassesFollowNewShareTypes|MissingManilaDisablesDriver|\
-RevokedTokenCausesOneLogin|RotatedCredentialsAreUsed|AcceptsApplicationCredentials|\
-CredentialsReportExpiry|CinderTopologyFollowsZones
+OPENSTACK_TESTS := StorageClassesFollowNewShareTypes MissingManilaDisablesDriver \
+	RevokedTokenCausesOneLogin RotatedCredentialsAreUsed AcceptsApplicationCredentials \
+	CredentialsReportExpiry CinderTopologyFollowsZones
 
 .PHONY: test-openstack
 test-openstack: build k8s ## Test with real services of OpenStack (Debian 12; installs them as root)
@@ -161,7 +161,8 @@ test-running-openstack:
 	go test -tags openstack -count 1 -timeout 60m -p 1 -parallel 1 $(TESTFLAGS) \
 		./pkg/openstack ./pkg/credential ./test/openstack/services ./test/openstack/comparison
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 60m -parallel 1 -v \
-		-run '$(OPENSTACK_TESTS)' $(TESTFLAGS) ./test/integration -standalone=1 -hypershift=1
+		-run "$$(echo '$(OPENSTACK_TESTS)' | tr ' ' '|')" $(TESTFLAGS) \
+		./test/integration -standalone=1 -hypershift=1
 
 .PHONY: bench
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)
