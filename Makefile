@@ -96,7 +96,8 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 
 .PHONY: test
 test: ## Run all that CI runs: every stage below, the fastest first
-	@hack/stages.sh lint verify test-unit verify-supply-chain test-devcluster test-integration
+	@hack/stages.sh lint verify test-unit verify-supply-chain test-csi-addons test-devcluster \
+		test-integration
 
 .PHONY: lint
 lint: $(LINTER) ## Run the linter
@@ -163,6 +164,10 @@ test-running-openstack:
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 60m -parallel 1 -v \
 		-run "$$(echo '$(OPENSTACK_TESTS)' | tr ' ' '|')" $(TESTFLAGS) \
 		./test/integration -standalone=1 -hypershift=1
+
+.PHONY: test-csi-addons
+test-csi-addons: k8s ## Test CSI-Addons on real API servers
+	go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) ./test/csiaddons/
 
 .PHONY: bench
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)

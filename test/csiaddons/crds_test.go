@@ -25,7 +25,7 @@ import (
 )
 
 // crdFolder contains the CRDs of this repository.
-const crdFolder = "../../../assets/csi-addons/crd/generated/" + v1alpha1.Group + "_"
+const crdFolder = "../../assets/csi-addons/crd/generated/" + v1alpha1.Group + "_"
 
 // soon bounds what the API server does in seconds, on a busy machine.
 const soon = 2 * time.Minute

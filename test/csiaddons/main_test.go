@@ -1,6 +1,6 @@
 //go:build integration
 
-// Package csiaddons tests CSI-Addons on a real Kubernetes API server. `make test-integration` runs
+// Package csiaddons tests CSI-Addons on a real Kubernetes API server. `make test-csi-addons` runs
 // it. The variable K8S_BIN_DIR is the folder of the Kubernetes programs.
 package csiaddons
 
@@ -42,7 +42,7 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{T: t}
-	programs, err := filepath.Abs(cmp.Or(os.Getenv("K8S_BIN_DIR"), "../../../bin/k8s"))
+	programs, err := filepath.Abs(cmp.Or(os.Getenv("K8S_BIN_DIR"), "../../bin/k8s"))
 	c.must(err)
 	c.kubernetes = programs
 	dir := paths.Dir(filepath.Join(t.TempDir(), "cluster"))
@@ -73,7 +73,7 @@ func (c *cluster) must(err error) {
 // script runs a script of hack/ as an administrator, and returns its output.
 func (c *cluster) script(name string, args ...string) (string, error) {
 	c.Helper()
-	cmd := exec.CommandContext(c.Context(), filepath.Join("../../../hack", name), args...)
+	cmd := exec.CommandContext(c.Context(), filepath.Join("../../hack", name), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig,
 		"PATH="+c.kubernetes+":"+os.Getenv("PATH"))
 	output, err := cmd.CombinedOutput()
