@@ -24,7 +24,9 @@ const (
 	// startsAtOnce is the number of control planes that start in parallel. More would exceed their
 	// time limits.
 	startsAtOnce = 3
-	nodesTimeout = 2 * time.Minute
+	nodesTimeout = time.Minute
+	// importTimeout is the time for real nodes, which import all images first.
+	importTimeout = 10 * time.Minute
 )
 
 // startEnvironments starts the guest clusters.
@@ -153,8 +155,12 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 
 // waitForNodes checks that nodes and the controller manager work in all clusters.
 func (c *Cluster) waitForNodes(ctx context.Context) error {
+	limit := nodesTimeout
+	if c.RunsOperators() {
+		limit = importTimeout
+	}
 	var missing string
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, nodesTimeout, true,
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true,
 		func(ctx context.Context) (bool, error) {
 			select {
 			case err := <-c.failed:

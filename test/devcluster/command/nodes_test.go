@@ -1,0 +1,46 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+)
+
+func TestNodesAreSimulatedUnlessRealOnesAreWanted(t *testing.T) {
+	t.Parallel()
+	f := flags{nodes: simulatedNodes, flavour: hypershift}
+	nodes, err := f.nodeOptions(places{})
+	if err != nil || nodes.Count != 0 {
+		t.Errorf("got %d real nodes and error %v", nodes.Count, err)
+	}
+}
+
+func TestNodesFlagNamesMistakes(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"":        `--nodes is ""`,
+		"virtual": "set it to simulated, real or real:N",
+		"real:":   "N from 1 to 9",
+		"real:0":  "N from 1 to 9",
+		"real:10": "N from 1 to 9",
+		"real:2x": "N from 1 to 9",
+	} {
+		_, err := (&flags{nodes: value, flavour: standalone}).nodeOptions(places{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--nodes=%q: got error %v, want %q", value, err, want)
+		}
+	}
+	_, err := (&flags{nodes: "real:2", flavour: hypershift}).nodeOptions(places{})
+	if err == nil || !strings.Contains(err.Error(), "needs flavour standalone") {
+		t.Errorf("with guests: got error %v", err)
+	}
+}
+
+func TestMissingImagesAreNamed(t *testing.T) {
+	t.Parallel()
+	_, err := places{source: t.TempDir()}.withImages(cluster.Nodes{})
+	if err == nil || !strings.Contains(err.Error(), "listing the images of a node") {
+		t.Errorf("without a source tree: got error %v", err)
+	}
+}
