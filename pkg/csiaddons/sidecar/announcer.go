@@ -96,10 +96,7 @@ func (a *announcer) run(ctx context.Context) error {
 	}
 	log, last := klog.FromContext(ctx), ""
 	limiter := rate.NewLimiter(comparesPerSecond, compareBurst)
-	for {
-		if limiter.Wait(ctx) != nil { // ctx is done
-			return nil
-		}
+	for limiter.Wait(ctx) == nil { // until ctx is done
 		wait := compareInterval
 		if err := a.compare(ctx); err != nil {
 			wait = retryInterval
@@ -111,11 +108,11 @@ func (a *announcer) run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-changed:
 		case <-a.clock.After(wait):
 		}
 	}
+	return nil
 }
 
 // watch sends to changed when the object changes. Without the CRD, the informer tries again until

@@ -21,11 +21,7 @@ type reclaimSpace struct {
 func (r *reclaimSpace) ControllerReclaimSpace(
 	ctx context.Context, request *wire.ReclaimSpaceRequest,
 ) (*wire.ReclaimSpaceResponse, error) {
-	volume, err := r.volume(ctx, request.GetPvName())
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := r.volumeSecrets(ctx, volume)
+	volume, secrets, err := r.volume(ctx, request.GetPvName())
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +41,7 @@ func (r *reclaimSpace) ControllerReclaimSpace(
 // NodeReclaimSpace calls the driver on this node, where the volume is staged.
 func (r *reclaimSpace) NodeReclaimSpace(ctx context.Context, request *wire.ReclaimSpaceRequest,
 ) (*wire.ReclaimSpaceResponse, error) {
-	volume, err := r.volume(ctx, request.GetPvName())
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := r.volumeSecrets(ctx, volume)
+	volume, secrets, err := r.volume(ctx, request.GetPvName())
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,21 @@ type reader struct {
 	driver string
 }
 
-// volume reads a PersistentVolume, which must belong to the driver.
-func (r reader) volume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+// volume returns a PersistentVolume of the driver, and the content of the Secret with which kubelet
+// stages it, if it has one.
+func (r reader) volume(ctx context.Context, name string,
+) (*corev1.PersistentVolume, map[string]string, error) {
+	volume, err := r.ownVolume(ctx, name)
+	if err != nil || volume.Spec.CSI.NodeStageSecretRef == nil {
+		return volume, nil, err
+	}
+	reference := volume.Spec.CSI.NodeStageSecretRef
+	secrets, err := r.secrets(ctx, reference.Namespace, reference.Name)
+	return volume, secrets, err
+}
+
+// ownVolume reads a PersistentVolume, which must belong to the driver.
+func (r reader) ownVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, status.Error(codes.InvalidArgument,
 			"the request does not contain the name of a PersistentVolume")
@@ -41,17 +54,6 @@ func (r reader) volume(ctx context.Context, name string) (*corev1.PersistentVolu
 			volume.Spec.CSI.Driver, r.driver)
 	}
 	return volume, nil
-}
-
-// volumeSecrets returns the content of the Secret with which kubelet stages the volume, or nothing
-// if it has none.
-func (r reader) volumeSecrets(ctx context.Context, volume *corev1.PersistentVolume,
-) (map[string]string, error) {
-	reference := volume.Spec.CSI.NodeStageSecretRef
-	if reference == nil {
-		return nil, nil
-	}
-	return r.secrets(ctx, reference.Namespace, reference.Name)
 }
 
 // secrets returns the content of a Secret, or nothing if neither name nor namespace is given.
