@@ -3,11 +3,10 @@ package main
 import (
 	"testing"
 
-	"github.com/openstack-csi/csi-operator/test/node/standin"
 	"github.com/openstack-csi/csi-operator/test/node/standin/operands"
 )
 
 func TestArgumentsOfOperandsAreAccepted(t *testing.T) {
 	t.Parallel()
-	operands.CheckFlags(t, "NFS_DRIVER_IMAGE", func() standin.Program { return &nfsPlugin{} })
+	operands.CheckFlags(t, "NFS_DRIVER_IMAGE", &nfsPlugin{})
 }

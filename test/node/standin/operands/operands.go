@@ -20,7 +20,7 @@ import (
 // CheckFlags fails the test if a generated workload runs the image of the variable with a flag that
 // the program does not have, or if no workload runs the image. It is for tests in a folder beside
 // this one.
-func CheckFlags(t *testing.T, variable string, newProgram func() standin.Program) {
+func CheckFlags(t *testing.T, variable string, program standin.Program) {
 	t.Helper()
 	found := 0
 	for _, container := range containers(t) {
@@ -30,7 +30,7 @@ func CheckFlags(t *testing.T, variable string, newProgram func() standin.Program
 		found++
 		flags := flag.NewFlagSet(container.Name, flag.ContinueOnError)
 		klog.InitFlags(flags)
-		newProgram().AddFlags(flags)
+		program.AddFlags(flags)
 		args := strings.ReplaceAll(strings.Join(container.Args, "\n"), "${LOG_LEVEL}", "2")
 		if err := flags.Parse(strings.Split(args, "\n")); err != nil {
 			t.Errorf("container %s: %v", container.Name, err)

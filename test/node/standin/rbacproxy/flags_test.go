@@ -3,11 +3,10 @@ package main
 import (
 	"testing"
 
-	"github.com/openstack-csi/csi-operator/test/node/standin"
 	"github.com/openstack-csi/csi-operator/test/node/standin/operands"
 )
 
 func TestArgumentsOfOperandsAreAccepted(t *testing.T) {
 	t.Parallel()
-	operands.CheckFlags(t, "KUBE_RBAC_PROXY_IMAGE", func() standin.Program { return &proxy{} })
+	operands.CheckFlags(t, "KUBE_RBAC_PROXY_IMAGE", &proxy{})
 }
