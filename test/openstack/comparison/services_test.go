@@ -39,6 +39,7 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	check(t, err)
 	left, right := connect(t, simulated), connect(t, services.NewCloud(access, config))
 	var found []Difference
+	fields := 0
 	for _, request := range requests {
 		simulatorFields, err := left.Send(t.Context(), request)
 		if err != nil {
@@ -50,11 +51,13 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 			t.Errorf("services: %v", err)
 			continue
 		}
+		fields += len(servicesFields)
 		found = append(found, Compare(request.Name, simulatorFields, servicesFields)...)
 	}
 	for _, d := range found {
 		t.Log(d) // all of them, for those who update the list
 	}
+	t.Logf("%d requests, %d fields of the services, %d differences", len(requests), fields, len(found))
 	unknown, stale := Judge(found, known)
 	for _, d := range unknown {
 		t.Error(d)
