@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
-// A difference that is not in testdata/differences.yaml is an error, and so is an entry of that file
+// A difference that is not in testdata/differences.yaml is an error, and so is an entry of the file
 // that is not a difference any more.
 func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	t.Parallel()

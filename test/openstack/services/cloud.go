@@ -102,7 +102,7 @@ func (c *Cloud) fill() error {
 func (c *Cloud) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	errs := append(c.failures, c.Simulator.Close()) //nolint:gocritic // the failures stay as they are
+	errs := slices.Concat(c.failures, []error{c.Simulator.Close()})
 	for service := range c.zones {
 		errs = append(errs, c.access.SetZones(context.WithoutCancel(c.ctx), service,
 			simulator.Zone{Name: "nova"}))

@@ -94,7 +94,7 @@ func (s *Services) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer socket.Close() //nolint:revive // the four sockets close together
+		defer socket.Close() //nolint:revive // all sockets close together
 		sockets[name] = socket
 		s.access.Addresses[name] = socket.Addr().String()
 	}
