@@ -163,7 +163,7 @@ func (a *admin) memberRole(ctx context.Context) (string, error) {
 func (a Access) SetZones(
 	ctx context.Context, service simulator.Service, zones ...simulator.Zone,
 ) error {
-	list, err := json.Marshal(zones)
+	list, err := json.Marshal(append([]simulator.Zone{}, zones...)) // an empty list, not null
 	if err != nil {
 		return err
 	}

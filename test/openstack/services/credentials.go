@@ -80,16 +80,34 @@ func (c *Cloud) rotate(rotation simulator.Rotation) error {
 	if err := c.admin.setPassword(c.ctx, current.UserID, rotation.Password); err != nil {
 		return err
 	}
+	current.Password = rotation.Password
+	if err := c.awaitLogin(current); err != nil {
+		return err
+	}
 	if !c.applicationCredential {
 		rotation.KeepTokens = true
 		c.Simulator.RotateCredentials(rotation)
 		return nil
 	}
-	current.Password = rotation.Password
 	if err := c.access.deleteApplicationCredential(c.ctx, current); err != nil {
 		return err
 	}
 	return c.createApplicationCredential(rotation)
+}
+
+// awaitLogin waits until Keystone accepts the token of a new login. It counts in seconds, and
+// refuses tokens of the second in which the password changed.
+func (c *Cloud) awaitLogin(user simulator.Credentials) error {
+	const interval, limit = 100 * time.Millisecond, time.Minute
+	return wait.PollUntilContextTimeout(c.ctx, interval, limit, true,
+		func(ctx context.Context) (bool, error) {
+			client, err := c.access.asUser(ctx, user)
+			if err != nil {
+				return false, err
+			}
+			valid, err := tokens.Validate(ctx, c.admin.identity, client.Token())
+			return valid, err
+		})
 }
 
 // RevokeTokens revokes all tokens and returns the number of those that were valid.
