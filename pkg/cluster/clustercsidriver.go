@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -120,8 +121,14 @@ type statusExtractor struct {
 
 // extractedStatus is the result for one version of an object.
 type extractedStatus struct {
+	version objectVersion
+	status  *applyopv1.OperatorStatusApplyConfiguration
+}
+
+// objectVersion identifies a version of an object.
+type objectVersion struct {
+	uid             types.UID
 	resourceVersion string
-	status          *applyopv1.OperatorStatusApplyConfiguration
 }
 
 func newStatusExtractor() *statusExtractor {
@@ -135,8 +142,8 @@ func (e *statusExtractor) extract(
 ) (*applyopv1.OperatorStatusApplyConfiguration, error) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	version := obj.GetResourceVersion()
-	if last, found := e.results[fieldManager]; found && last.resourceVersion == version {
+	version := objectVersion{obj.GetUID(), obj.GetResourceVersion()}
+	if last, found := e.results[fieldManager]; found && last.version == version {
 		return last.status, nil
 	}
 	status, err := extractStatus(obj, fieldManager)

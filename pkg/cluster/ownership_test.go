@@ -97,6 +97,9 @@ func TestStatusExtractorFollowsVersionOfObject(t *testing.T) {
 	first.SetResourceVersion("1")
 	second.SetResourceVersion("2")
 	second.Object["status"] = map[string]any{}
+	recreated := second.DeepCopy()
+	recreated.SetUID("another")
+	recreated.SetResourceVersion("1")
 	for _, step := range []struct {
 		object  *unstructured.Unstructured
 		manager string
@@ -107,6 +110,7 @@ func TestStatusExtractorFollowsVersionOfObject(t *testing.T) {
 		{first, "nobody", false},
 		{second, "one", false},
 		{first, "one", true},
+		{recreated, "one", false},
 	} {
 		got, err := extractor.extract(step.object, step.manager)
 		if err != nil {
