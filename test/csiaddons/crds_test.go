@@ -30,7 +30,7 @@ const crdFolder = "../../assets/csi-addons/crd/generated/" + v1alpha1.Group + "_
 // soon bounds what the API server does in seconds, on a busy machine.
 const soon = 2 * time.Minute
 
-// addedStatus are the fields that the CRDs of the existing system do not contain.
+// addedStatus are the fields that the CRDs of the CSI-Addons for Ceph do not contain.
 func addedStatus() map[string][]string {
 	return map[string][]string{
 		"reclaimspacejobs":     {"reason", "step", "node"},
@@ -39,8 +39,8 @@ func addedStatus() map[string][]string {
 	}
 }
 
-// TestCRDs checks what the API server accepts with the CRDs of the existing system and with ours,
-// and that the installation leaves those of others alone.
+// TestCRDs checks what the API server accepts with the CRDs of the CSI-Addons for Ceph and with
+// ours, and that the installation does not change the CRDs of other programs.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -124,7 +124,7 @@ func (c *cluster) ownCRDs() map[string]*apiextensionsv1.CustomResourceDefinition
 	return crds
 }
 
-// existing returns the CRD as the existing system has it, with a field that ours does not contain.
+// existing returns the CRD of the CSI-Addons for Ceph, with a field that ours does not contain.
 func existing(
 	own *apiextensionsv1.CustomResourceDefinition,
 ) *apiextensionsv1.CustomResourceDefinition {

@@ -1,5 +1,5 @@
-// Package driver is the client of a driver's side of CSI-Addons: the services of the CSI-Addons
-// specification on the socket of the driver. The sidecar calls it.
+// Package driver is the client of the services of the CSI-Addons specification, which a driver
+// serves on its socket. The sidecar calls it.
 package driver
 
 import (

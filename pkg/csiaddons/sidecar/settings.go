@@ -84,7 +84,7 @@ const (
 	defaultServiceAccount = "csi-addons-system/csi-addons-controller-manager"
 )
 
-// AddTo registers the flags. Their names are those of the existing system; the flags for the
+// AddTo registers the flags. Their names are those of the CSI-Addons for Ceph; the flags for the
 // kubeconfig and for callers are new.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	s := &f.settings

@@ -1,6 +1,6 @@
-// Package sidecar is the program beside a driver that serves CSI-Addons to the controller: it
-// announces itself by a CSIAddonsNode, checks who calls, reads the objects that a call names, and
-// calls the driver. cmd/csi-addons-sidecar runs it.
+// Package sidecar is the program beside a driver that serves CSI-Addons to the controller. It
+// publishes its address in a CSIAddonsNode, authenticates and authorizes each call, reads the
+// objects that the call names, and calls the driver. cmd/csi-addons-sidecar runs it.
 package sidecar
 
 import (

@@ -1,4 +1,4 @@
-// Package wire is what the controller and the sidecars of CSI-Addons agree on: the generated gRPC
-// code of wire.proto, the endpoint of a sidecar, the Lease of a driver, the audience of the
-// controller's token, and the pin of a sidecar's certificate.
+// Package wire is the protocol between the controller and the sidecars of CSI-Addons: the generated
+// gRPC code of wire.proto, the endpoint of a sidecar, the Lease of a driver, the audience of the
+// token of the controller, and the pin of the certificate of a sidecar. Both programs use it.
 package wire

@@ -3,10 +3,10 @@ package wire
 import "regexp"
 
 // LeaseName returns the name of the Lease whose holder serves the controller operations of a
-// driver. It is in the namespace of the sidecars, and its holder is the name of a pod.
+// driver. The Lease is in the namespace of the sidecars, and its holder is the name of a pod.
 //
-// The existing system derives the same name: it replaces all characters except letters, digits and
-// hyphens, and appends an X to a name that would end in a hyphen.
+// The CSI-Addons for Ceph derives the same name: it replaces all characters except letters, digits
+// and hyphens by hyphens, and appends an X to a name that would end in a hyphen.
 func LeaseName(driver string) string {
 	name := regexp.MustCompile(`[^a-zA-Z0-9-]`).ReplaceAllString(driver, "-")
 	if name != "" && name[len(name)-1] == '-' {

@@ -42,7 +42,7 @@ func TestEndpointOfAnotherFormIsAnError(t *testing.T) {
 	}
 }
 
-// The controller of the existing system finds the leader by this name.
+// The controller of the CSI-Addons for Ceph finds the leader by this name.
 func TestLeaseNameIsThatOfTheExistingSystem(t *testing.T) {
 	t.Parallel()
 	for driver, want := range map[string]string{

@@ -2,9 +2,9 @@
 // controller, the sidecars and their tests use it.
 //
 // Kinds, fields, defaults and validation are those of the CSI-Addons for Ceph, so that objects
-// written for either system work in the other. Only fields of a status are added. The programs work
-// without these fields, because a CustomResourceDefinition that somebody else installed drops them
-// (docs/decisions/0036-csi-addons-api.md).
+// written for one of the two systems work in the other. This package adds only fields of a status.
+// The programs work without these fields, because the API server drops them if another program has
+// installed the CustomResourceDefinitions (docs/decisions/0036-csi-addons-api.md).
 //
 // +kubebuilder:object:generate=true
 // +groupName=csiaddons.openshift.io
