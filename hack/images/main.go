@@ -1,5 +1,5 @@
 // Command images builds the images of the operators without a container engine, as OCI layouts, and
-// pushes them to a registry. The Dockerfiles contain how the programs are built and run. `make
+// pushes them to a registry. It reads from the Dockerfiles how to build and run the programs. `make
 // images` calls it.
 package main
 

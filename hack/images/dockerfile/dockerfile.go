@@ -1,6 +1,6 @@
-// Package dockerfile reads what the Dockerfiles of the operators say about their images, so that
-// images that other programs build are the same. Its callers are hack/images and the tests of
-// builds.
+// Package dockerfile reads how the Dockerfiles of the operators build their images, so that other
+// programs can build images with the same content. Its callers are hack/images/release and the
+// tests of builds.
 package dockerfile
 
 import (

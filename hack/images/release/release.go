@@ -1,5 +1,5 @@
-// Package release builds the images of the operators without a container engine. The Dockerfiles
-// contain how the programs are built and run. Its callers are hack/images and test/node/images.
+// Package release builds the images of the operators without a container engine. It reads from the
+// Dockerfiles how to build and run the programs. Its callers are hack/images and test/node/images.
 package release
 
 import (

@@ -1,6 +1,6 @@
-// Package images builds the images of everything that runs in the pods of a real node, from this
-// repository, Go modules and Debian packages, and lists them. Its callers are the command
-// node-images and the node.
+// Package images builds and lists the images of everything that runs in the pods of a real node. It
+// makes them from this repository, Go modules and Debian packages. Its callers are the command
+// node-images and the devcluster.
 package images
 
 import (

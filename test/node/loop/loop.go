@@ -1,5 +1,5 @@
-// Package loop makes loop devices of files, for volumes of real nodes, and frees those that a node
-// left. Packages node and supervisor call it.
+// Package loop makes loop devices of files, for volumes of real nodes, and frees the loop devices
+// of a node that has ended. Packages node and supervisor call it.
 package loop
 
 import (

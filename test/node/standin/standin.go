@@ -1,7 +1,6 @@
-// Package standin contains what the stand-ins in its folders share. A stand-in does the job of a
-// program whose source is in no Go module that a proxy serves, with the same flags, sockets and
-// ports. The images of a real node contain stand-ins; no release does. Their callers are the
-// stand-ins.
+// Package standin contains the code that the stand-ins in its folders share; only they call it. A
+// stand-in replaces a program that no Go module proxy serves, and has the flags, sockets and ports
+// of it that the operands use. Only the images of a real node contain stand-ins; no release does.
 package standin
 
 import (

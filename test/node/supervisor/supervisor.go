@@ -1,10 +1,10 @@
 // Package supervisor runs one real node: a containerd, a kubelet and a kube-proxy in a network, a
 // mount, a PID and a UTS namespace of their own. Only command devnode calls it.
 //
-// Two processes do that. The supervisor runs on the machine. It starts the other, waits, and
-// removes what the node left. The first process of the node prepares the namespaces and runs the
-// services; if it ends, the kernel ends all processes of the node, and with them its mounts and its
-// network.
+// A node needs two processes. The supervisor runs on the machine. It starts the first process of
+// the node, waits for its end, and then frees loop devices and removes control groups. The first
+// process prepares the namespaces and runs the services. If it ends, the kernel ends all processes
+// of the node, and removes its mounts and its network.
 package supervisor
 
 import (

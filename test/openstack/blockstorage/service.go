@@ -3,9 +3,10 @@
 // Package blockstorage simulates Cinder: volumes, snapshots, backups, volume types, quotas. The
 // simulator serves it, and package compute attaches its volumes.
 //
-// A volume is a sparse file. Snapshots, backups and clones are copies of that file. A copy of an
-// attached volume is what a server would find after a power failure, but the copy takes a while and
-// is not of one moment, unless the file system of the state folder can share blocks (reflink).
+// A volume is a sparse file. Snapshots, backups and clones are copies of that file. If the file
+// system of the state folder can share blocks (reflink), a copy of an attached volume contains what
+// a server finds after a power failure. Otherwise the copy takes time, and writes during that time
+// make it inconsistent.
 package blockstorage
 
 import (

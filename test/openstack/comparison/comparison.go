@@ -1,6 +1,6 @@
 // Package comparison sends the same requests to two clouds and lists the fields in which their
-// answers differ. Its test compares the simulator with the real services, so that the simulator
-// cannot drift.
+// answers differ. Its test compares the simulator with the real services, and fails if the
+// simulator answers differently without a reason.
 package comparison
 
 import (

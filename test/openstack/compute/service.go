@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package compute simulates Nova: servers, volume attachments, and the metadata service. The
-// simulator serves it. A server can have a Machine, which attaches volumes for real.
+// simulator serves it. A server can have a Machine, which makes devices of its volumes.
 package compute
 
 import (

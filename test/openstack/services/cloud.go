@@ -14,10 +14,10 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// Cloud is an OpenStack whose requests the real services answer. The simulator is in front of them:
-// its listeners, TLS, faults and log are those of the Cloud. Each Cloud has a project, a user, and
-// a catalog of its own, which names the addresses of its simulator. Share types belong to a project
-// too, but availability zones belong to the services: no two Clouds may change them at a time.
+// Cloud is an OpenStack in which the real services answer requests. The simulator is in front of
+// them, with its listeners, TLS, faults and log. Each Cloud has its own project, user and catalog.
+// The catalog contains the addresses of the simulator. Share types belong to a project, but
+// availability zones belong to the services, so only one Cloud at a time may change them.
 //
 // A method without an error result keeps its error for Close.
 type Cloud struct {

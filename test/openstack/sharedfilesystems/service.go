@@ -3,8 +3,8 @@
 // Package sharedfilesystems simulates Manila: shares, access rules, export locations, snapshots,
 // share types and share networks. The simulator serves it.
 //
-// A share is a folder, and a snapshot is a copy of it. Nothing limits how much a share contains. A
-// stand-in for an NFS server exports the folders, and asks Service.Access who may mount them.
+// A share is a folder, and a snapshot is a copy of it. Nothing limits the amount of data in a
+// share. Service.Access returns whether a client may mount a share.
 package sharedfilesystems
 
 import (

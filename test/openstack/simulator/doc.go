@@ -17,38 +17,39 @@
 //     from a snapshot; access rules; export locations; extension and shrinking; metadata;
 //     snapshots; share types with extra specs; share networks; user messages; limits.
 //   - The availability zones of Nova and Cinder. Shares are in the zones of Nova.
-//   - Operations after the answer: a new volume is "creating" until its file exists, and so on for
-//     every status of volumes, snapshots, backups, attachments, shares and access rules.
-//     Config.OperationTime is how long they take at least.
+//   - Operations that continue after the answer, for every status of volumes, snapshots, backups,
+//     attachments, shares and access rules: a new volume is "creating" until its file exists.
+//     Config.OperationTime is the minimum time of an operation.
 //   - Errors with status and message of the services: 400, 403, 404, 406, 409, 413, 422.
-//   - Every answer has an X-Openstack-Request-Id that is never the same twice. 5xx faults repeat it
-//     in the body: tests detect a message that contains the body because the message changes.
-//   - Failure: see Fault. Some faults affect requests, some the operations that requests start,
-//     others (reset-connect, unreachable, bad-certificate) connections; these affect every service
-//     behind the same listener. Config.SeparatePorts gives each service a listener of its own.
+//   - Every answer has a different X-Openstack-Request-Id. 5xx faults repeat it in the body. So
+//     tests detect a message that contains the body, because the message changes.
+//   - Failures: see Fault. Some faults affect requests, and some affect the operations that
+//     requests start. Others (reset-connect, unreachable, bad-certificate) affect connections, and
+//     so every service behind the same listener. Config.SeparatePorts gives each service its own
+//     listener.
 //
 // # State on disk
 //
 // Records are JSON files in records/. A volume is a sparse file volumes/ID, a share is a folder
-// shares/ID; snapshots and backups are copies of them. A record is replaced in one step, so that a
-// cloud survives a kill at any moment: a simulator with the same folder has the same addresses,
-// credentials, CA, volumes and shares, and continues operations that were not complete. Tokens and
-// faults are lost, and servers are added again by the one who runs them.
+// shares/ID; snapshots and backups are copies of them. The simulator replaces a record in one step,
+// so a kill at any moment damages nothing. A simulator that starts with the same folder has the
+// same addresses, credentials, CA, volumes and shares, and repeats operations that were not
+// complete. Tokens and faults are lost. The program that runs the servers must add the servers
+// again.
 //
 // # What is not simulated
 //
-// There are no roles and no policy, one project, and the same resources in all regions. Zones and
-// share types change only through the methods of Simulator. Lists have one order, the newest first.
-// Nothing limits how much a share contains. Backups are never incremental, share networks have one
-// subnet, and share groups, replicas, transfers, encryption and images do not exist. Access rules
-// of the types user and cert are accepted but give access to nobody.
+// There are no roles and no policy. There is one project, and all regions have the same resources.
+// Zones and share types change only through the methods of Simulator. Lists are always sorted, the
+// newest first. Nothing limits the amount of data in a share. Backups are never incremental. Share
+// networks have one subnet. Share groups, replicas, transfers, encryption and images do not exist.
+// The simulator accepts access rules of the types user and cert, but they permit no access.
 //
 // # Sources
 //
 // Paths, fields and status codes come from the OpenStack API references "Identity API v3", "Shared
 // File Systems API", "Compute API" and "Block Storage API V3" (docs.openstack.org/api-ref), and
 // from what gophercloud v2 parses. Microversions, statuses and messages of errors are those of
-// Cinder, Manila and Nova in the release Zed, the one in Debian 12. What the drivers call comes
-// from the source of cinder-csi-plugin and manila-csi-plugin 1.36
-// (k8s.io/cloud-provider-openstack).
+// Cinder, Manila and Nova in the release Zed, the one in Debian 12. The source of cinder-csi-plugin
+// and manila-csi-plugin 1.36 (k8s.io/cloud-provider-openstack) shows which requests drivers send.
 package simulator

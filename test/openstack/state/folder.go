@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package state keeps what the simulated OpenStack services remember: records as JSON files, the
-// data of volumes as sparse files, the data of shares as folders. The packages of the services use
-// it; a cloud without a folder keeps its records in memory and has no data.
+// Package state stores the state of the simulated OpenStack services: records as JSON files, the
+// data of volumes as sparse files, and the data of shares as folders. The packages of the services
+// use it. Without a folder it keeps records in memory and stores no data.
 package state
 
 import (

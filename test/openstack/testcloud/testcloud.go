@@ -1,6 +1,6 @@
-// Package testcloud gives tests an OpenStack: the simulator, or the real services behind the
-// simulator's listeners if package services runs them. Tests that need no particular answer of one
-// of the two call it, so that they run against both.
+// Package testcloud creates the OpenStack of a test: the simulator, or the real services behind the
+// listeners of the simulator if package services runs them. The devcluster and all tests that can
+// run against both call it.
 package testcloud
 
 import (

@@ -1,6 +1,6 @@
-// Command nfsplugin stands in for csi-driver-nfs on a node whose kernel has no NFS client. Where
-// the driver mounts a share, it binds the folder of the share that the node contains, if the server
-// of the share grants access to the address of the node, as an NFS server does.
+// Command nfsplugin stands in for csi-driver-nfs on a node whose kernel has no NFS client. Instead
+// of a share it bind-mounts the folder of the share, which the node contains. Like an NFS client,
+// it needs access: the server of the share must permit the address of the node.
 package main
 
 import (

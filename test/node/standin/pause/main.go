@@ -1,5 +1,5 @@
-// Command pause keeps the namespaces of a pod alive until a signal ends it. As the first process of
-// a pod it collects the processes that others leave.
+// Command pause runs until a signal ends it, so that the namespaces of a pod exist. As the first
+// process of a pod it reaps orphaned processes.
 package main
 
 import "os"

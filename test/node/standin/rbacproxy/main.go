@@ -1,5 +1,5 @@
-// Command rbacproxy stands in for kube-rbac-proxy: it serves HTTPS and forwards the requests of
-// users whom the API server authenticates by a token and authorizes for the path.
+// Command rbacproxy stands in for kube-rbac-proxy: it serves HTTPS, and forwards a request if the
+// API server authenticates the user by a token and authorizes the user for the path.
 package main
 
 import (
