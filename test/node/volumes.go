@@ -57,7 +57,7 @@ func (n *Node) Resize(_ context.Context, volumeID string) error {
 	return device.Resize()
 }
 
-// closeVolumes gives up all devices of a node that has ended.
+// closeVolumes closes all devices of a node that has ended.
 func (n *Node) closeVolumes() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

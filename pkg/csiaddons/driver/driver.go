@@ -66,11 +66,11 @@ func New(address string) (*Client, error) {
 // Close closes the connection. Calls in flight fail.
 func (c *Client) Close() error { return c.connection.Close() }
 
-// Description is what a driver says about itself.
+// Description is the name and the services of a driver.
 type Description struct {
 	// Name is the name of the CSI driver.
 	Name string
-	// Controller and Node say which services the driver has in this pod.
+	// Controller and Node are true if the driver serves that service in this pod.
 	Controller, Node bool
 }
 
@@ -119,8 +119,8 @@ func (c *Client) WaitReady(ctx context.Context) error {
 		})
 }
 
-// Probe returns an error if the driver does not answer or is not ready. A driver without an opinion
-// is ready.
+// Probe returns an error if the driver does not answer or is not ready. A driver is ready if its
+// answer does not contain the field ready.
 func (c *Client) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -92,7 +92,7 @@ func bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// review asks the API server who sends the token, and checks that this user may call.
+// review gets the user of the token from the API server, and checks that this user may call.
 func (a *access) review(ctx context.Context, token string) error {
 	if !a.limiter.Allow() {
 		return status.Error(codes.ResourceExhausted, "too many tokens are checked: try again later")

@@ -56,7 +56,7 @@ type Election struct {
 type Access struct {
 	// Enabled turns on TLS and the check of tokens.
 	Enabled bool
-	// Audience is what tokens must be issued for; "" means the API server.
+	// Audience is the audience of valid tokens; "" means the API server.
 	Audience string
 	// ServiceAccounts are the callers, as namespace/name. Without any, a SubjectAccessReview decides.
 	ServiceAccounts []string

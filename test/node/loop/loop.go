@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlDevice hands out free loop devices.
+// controlDevice returns the numbers of free loop devices.
 const controlDevice = "/dev/loop-control"
 
 // attempts limits how often Attach asks for a free device: another process may take the device that
@@ -81,7 +81,7 @@ func (d *Device) Resize() error {
 	return nil
 }
 
-// Close gives up the device. While it is mounted, it stays.
+// Close closes the device. The kernel frees it when it is no longer mounted.
 func (d *Device) Close() error { return d.file.Close() }
 
 // FreeBelow frees the loop devices of all files below a folder, and the loop devices of those

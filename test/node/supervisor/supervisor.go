@@ -126,8 +126,8 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// writePID tells the parent the process ID, as the machine sees it. The parent waits for the file,
-// so it must not be empty.
+// writePID writes the process ID in the namespace of the machine to the file that the parent reads.
+// The parent waits for the file, so it must not be empty.
 func writePID(config Config, pid int) error {
 	file := config.PIDFile()
 	if err := os.WriteFile(file+".new", fmt.Append(nil, pid), 0o600); err != nil {

@@ -125,7 +125,7 @@ func (s *Service) startBackup(backup Backup) error {
 	})
 }
 
-// continueBackup starts the operation that the status of a backup asks for.
+// continueBackup starts the operation that the status of a backup names.
 func (s *Service) continueBackup(backup Backup, outcome state.Outcome) {
 	switch backup.Status {
 	case creating:

@@ -71,7 +71,7 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
-// continueSnapshot starts the operation that the status of a snapshot asks for.
+// continueSnapshot starts the operation that the status of a snapshot names.
 func (s *Service) continueSnapshot(snapshot Snapshot, outcome state.Outcome) {
 	switch snapshot.Status {
 	case creating:

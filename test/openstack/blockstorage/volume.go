@@ -45,7 +45,7 @@ type Volume struct {
 	Attachments                    []Attachment
 }
 
-// continueVolume starts the operation that the status of a volume asks for.
+// continueVolume starts the operation that the status of a volume names.
 func (s *Service) continueVolume(volume Volume, outcome state.Outcome) {
 	switch volume.Status {
 	case creating:

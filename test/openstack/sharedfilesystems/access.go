@@ -185,7 +185,7 @@ func (s *Service) deny(r *rest.Request, action string) (rest.Answer, error) {
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
-// continueRule applies or removes a rule in the background, as its state asks for.
+// continueRule applies or removes a rule in the background, depending on its state.
 func (s *Service) continueRule(shareID string, rule Rule, outcome state.Outcome) {
 	if rule.State != queuedToApply && rule.State != queuedToDeny {
 		return

@@ -53,7 +53,7 @@ type Share struct {
 	Rules             []Rule
 }
 
-// continueShare starts the operation that the status of a share asks for.
+// continueShare starts the operation that the status of a share names.
 func (s *Service) continueShare(share Share, outcome state.Outcome) {
 	switch share.Status {
 	case creating, creatingFromSnapshot:

@@ -65,7 +65,7 @@ func unprocessable(message string) error {
 	return &rest.Error{Status: http.StatusUnprocessableEntity, Message: message}
 }
 
-// continueSnapshot starts the operation that the status of a snapshot asks for.
+// continueSnapshot starts the operation that the status of a snapshot names.
 func (s *Service) continueSnapshot(snapshot Snapshot, outcome state.Outcome) {
 	switch snapshot.Status {
 	case creating:
