@@ -93,7 +93,7 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 		"how many guest clusters flavour "+hypershift+" has, each with operators of its own")
 	cmd.Flags().StringVar(&f.nodes, "nodes", simulatedNodes,
 		simulatedNodes+": kwok simulates nodes, and operators are processes of this machine; "+
-			realNodes+" or "+realNodes+":2: one or two real nodes, with operators and drivers as pods")
+			realNodes+" or "+realNodes+":N: one or N real nodes, with operators and drivers as pods")
 	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"},
 		"drivers whose operators run, such as manila,cinder")
 }
