@@ -29,11 +29,16 @@ type builder struct {
 }
 
 // Build builds the images that List lists for the platform of this machine. It skips an image if
-// its parts are those of the last build, and writes a line for each step that takes longer.
+// its parts are those of the last build, and writes a line for each step that takes longer and for
+// each image in a manifest that has no recipe.
 func Build(ctx context.Context, root string, progress io.Writer) error {
-	all, err := recipesIn(root)
+	all, missing, err := recipesIn(root)
 	if err != nil {
 		return err
+	}
+	for _, image := range missing {
+		fmt.Fprintf(progress, "Nothing builds the image %s, so its pods cannot start: add it to "+
+			"test/node/images/recipes.go\n", image)
 	}
 	b := builder{root, filepath.Join(root, filepath.Dir(Folder), "parts"), progress}
 	if err := b.buildOperators(ctx); err != nil {

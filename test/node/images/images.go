@@ -28,9 +28,10 @@ type Image struct {
 
 // List returns the images that the operators and their operands use, and those that a node and
 // tests need, in the order of their names. The manifests in the folder root define the names of the
-// first. Build writes the files.
+// first. Build writes the files. Images without a recipe, such as those of a new driver, are left
+// out.
 func List(root string) ([]Image, error) {
-	all, err := recipesIn(root)
+	all, _, err := recipesIn(root)
 	if err != nil {
 		return nil, err
 	}
@@ -41,21 +42,22 @@ func List(root string) ([]Image, error) {
 	return images, nil
 }
 
-// recipesIn returns the recipes of all images, each with the full name of its image.
-func recipesIn(root string) ([]recipe, error) {
-	names, err := namesInManifests(root)
+// recipesIn returns the recipes of all images, each with the full name of its image, and the names
+// of the images in manifests that have no recipe.
+func recipesIn(root string) (all []recipe, missing []string, err error) {
+	names, err := namesInManifests(root, "*")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	byName := map[string]recipe{}
 	for _, r := range recipes() {
 		byName[r.name] = r
 	}
-	var all []recipe
 	for _, image := range names {
 		r, ok := byName[baseName(image)]
 		if !ok {
-			return nil, fmt.Errorf("a manifest uses the image %s: add a recipe for it", image)
+			missing = append(missing, image)
+			continue
 		}
 		r.image = image
 		all = append(all, r)
@@ -66,14 +68,14 @@ func recipesIn(root string) ([]recipe, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b recipe) int { return strings.Compare(a.image, b.image) })
-	return all, nil
+	return all, missing, nil
 }
 
-// namesInManifests returns the full names of the images in the Deployments of all operators: their
-// own, and those in the variables that end in _IMAGE.
-func namesInManifests(root string) ([]string, error) {
-	files, err := filepath.Glob(
-		filepath.Join(root, "assets/drivers/*/generated/standalone/operator/deployment.yaml"))
+// namesInManifests returns the full names of the images in the Deployments of the operators of
+// drivers: their own, and those in the variables that end in _IMAGE. driver may be a pattern.
+func namesInManifests(root, driver string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(
+		root, "assets/drivers", driver, "generated/standalone/operator/deployment.yaml"))
 	if err != nil {
 		return nil, err
 	}

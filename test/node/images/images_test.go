@@ -14,7 +14,7 @@ import (
 
 const root = "../../.."
 
-func TestEveryImageOfTheManifestsHasARecipe(t *testing.T) {
+func TestEveryImageOfManilaAndCinderHasARecipe(t *testing.T) {
 	t.Parallel()
 	images, err := List(root)
 	if err != nil {
@@ -24,12 +24,17 @@ func TestEveryImageOfTheManifestsHasARecipe(t *testing.T) {
 	for _, image := range images {
 		names = append(names, image.Name)
 	}
-	inManifests, err := namesInManifests(root)
-	if err != nil {
-		t.Fatal(err)
+	wanted := []string{
+		"docker.io/library/manila-csi-driver-operator:latest", "registry.k8s.io/pause:3.10.1",
 	}
-	for _, want := range append(inManifests,
-		"docker.io/library/manila-csi-driver-operator:latest", "registry.k8s.io/pause:3.10.1") {
+	for _, driver := range []string{"manila", "cinder"} {
+		inManifests, err := namesInManifests(root, driver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted = append(wanted, inManifests...)
+	}
+	for _, want := range wanted {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is not among %q", want, names)
 		}
@@ -67,9 +72,12 @@ func TestImageWithoutRecipeIsNamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(deployment), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := List(folder)
-	if err == nil || !strings.Contains(err.Error(), "demo/unknown:latest: add a recipe") {
-		t.Errorf("error %v", err)
+	_, missing, err := recipesIn(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"demo/unknown:latest"}, missing); diff != "" {
+		t.Errorf("images without a recipe (-want +got):\n%s", diff)
 	}
 }
 
