@@ -76,7 +76,7 @@ type process struct {
 	ended   chan struct{}
 }
 
-// errEnded means that a service has ended by itself.
+// errEnded means that the process of a service has ended although nothing stopped it.
 var errEnded = errors.New("the process has ended")
 
 // serve starts the API of a service on a socket that listens already. The process ends with the
@@ -101,7 +101,7 @@ func (s settings) serve(
 	}
 	p := &process{name: name, address: socket.Addr().String(), cmd: cmd, ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // that it ended is all that counts: it never ends by itself
+		_ = cmd.Wait() // the status does not matter: a service must not end before it is stopped
 		close(p.ended)
 	}()
 	return p, nil
