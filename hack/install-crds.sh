@@ -30,6 +30,8 @@ apply_csi_addons() {
 	found=$(get "$1" "{.metadata.annotations.${revision//./\\.}}")
 	if [ -n "${name}" ] && [ -z "${found}" ]; then
 		echo "$1 stays: another program has installed it"
+	elif [[ ! ${found:-0} =~ ^[0-9]+$ ]]; then
+		echo "$1 stays: its annotation ${revision} is ${found}, which is no number"
 	elif [ "${found:-0}" -gt "${ours}" ]; then
 		echo "$1 stays: a later release has installed it (revision ${found}, not ${ours})"
 	else

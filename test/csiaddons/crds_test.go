@@ -76,7 +76,11 @@ func TestCRDs(t *testing.T) {
 	c.setRevision(crds, "networkfences", "99")
 	c.setRevision(crds, "reclaimspacejobs", "0")
 	c.installCRDs(1, "a later release has installed it (revision 99, not 1)")
-	for name, want := range map[string]string{"networkfences": "99", "reclaimspacejobs": "1"} {
+	c.setRevision(crds, "csiaddonsnodes", "2.1")
+	c.installCRDs(1, "its annotation "+v1alpha1.RevisionAnnotation+" is 2.1, which is no number")
+	for name, want := range map[string]string{
+		"networkfences": "99", "reclaimspacejobs": "1", "csiaddonsnodes": "2.1",
+	} {
 		got, err := crds.Get(t.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
 		c.must(err)
 		if revision := got.Annotations[v1alpha1.RevisionAnnotation]; revision != want {
