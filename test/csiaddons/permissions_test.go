@@ -24,11 +24,12 @@ func (c *cluster) createPermissions(kube kubernetes.Interface) {
 			rule("", "persistentvolumes", "get"),
 			rule("", "secrets", "get"),
 			rule("authentication.k8s.io", "tokenreviews", "create"),
+			rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 		},
 	}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = rbac.ClusterRoleBindings().Create(c.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("ClusterRole"),
+		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("ClusterRole", "sidecar"),
 	}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = rbac.Roles(driverNamespace).Create(c.Context(), &rbacv1.Role{
@@ -40,7 +41,27 @@ func (c *cluster) createPermissions(kube kubernetes.Interface) {
 	}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = rbac.RoleBindings(driverNamespace).Create(c.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("Role"),
+		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("Role", "sidecar"),
+	}, metav1.CreateOptions{})
+	c.must(err)
+	c.allowController(kube)
+}
+
+// allowController lets the controller call the sidecars of the namespace of the driver.
+func (c *cluster) allowController(kube kubernetes.Interface) {
+	c.Helper()
+	name := metav1.ObjectMeta{Name: "callers"}
+	_, err := kube.RbacV1().Roles(driverNamespace).Create(c.Context(), &rbacv1.Role{
+		ObjectMeta: name,
+		Rules:      []rbacv1.PolicyRule{rule(v1alpha1.Group, "csiaddonsnodes/calls", "create")},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = kube.RbacV1().RoleBindings(driverNamespace).Create(c.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: name, RoleRef: roleRef("Role", "callers"),
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Namespace: "csi-addons-system",
+			Name: "csi-addons-controller-manager",
+		}},
 	}, metav1.CreateOptions{})
 	c.must(err)
 }
@@ -51,6 +72,6 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	}
 }
 
-func roleRef(kind string) rbacv1.RoleRef {
-	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "sidecar"}
+func roleRef(kind, name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }

@@ -89,7 +89,7 @@ func TestSidecar(t *testing.T) {
 	})
 	c.installCRDs(0, "")
 	node := c.awaitNode()
-	c.checkCalls(kube, node)
+	c.checkCalls(kube, node, wire.Audience(pod.UID))
 
 	stop()
 	lease, err := kube.CoordinationV1().Leases(driverNamespace).
@@ -225,7 +225,9 @@ func (c *cluster) awaitNode() *v1alpha1.CSIAddonsNode {
 }
 
 // checkCalls calls the sidecar with tokens that the API server issues.
-func (c *cluster) checkCalls(kube kubernetes.Interface, node *v1alpha1.CSIAddonsNode) {
+func (c *cluster) checkCalls(
+	kube kubernetes.Interface, node *v1alpha1.CSIAddonsNode, audience string,
+) {
 	c.Helper()
 	endpoint, err := wire.ParseEndpoint(node.Spec.Driver.EndPoint)
 	c.must(err)
@@ -240,10 +242,12 @@ func (c *cluster) checkCalls(kube kubernetes.Interface, node *v1alpha1.CSIAddons
 		namespace, account, audience string
 		code                         codes.Code
 	}{
-		{"csi-addons-system", "csi-addons-controller-manager", wire.Audience, codes.OK},
+		{"csi-addons-system", "csi-addons-controller-manager", audience, codes.OK},
+		{"csi-addons-system", "csi-addons-controller-manager", wire.Audience("of-another-pod"),
+			codes.Unauthenticated},
 		{"csi-addons-system", "csi-addons-controller-manager", "", codes.Unauthenticated},
 		{"csi-addons-system", "csi-addons-controller-manager", "other", codes.Unauthenticated},
-		{driverNamespace, "stranger", wire.Audience, codes.PermissionDenied},
+		{driverNamespace, "stranger", audience, codes.PermissionDenied},
 	} {
 		token := c.token(kube, caller.namespace, caller.account, caller.audience)
 		ctx := metadata.AppendToOutgoingContext(c.Context(), wire.TokenHeader, wire.TokenPrefix+token)

@@ -31,6 +31,8 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 	for token, want := range map[string]codes.Code{
 		controllerToken:                 codes.OK,
 		strangerToken:                   codes.PermissionDenied,
+		otherPodToken:                   codes.Unauthenticated,
+		sharedToken:                     codes.Unauthenticated,
 		apiServerToken:                  codes.Unauthenticated,
 		"of-nobody":                     codes.Unauthenticated,
 		"":                              codes.Unauthenticated,
@@ -53,10 +55,10 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 	}
 }
 
-func TestAccessReviewDecidesWithoutAListOfServiceAccounts(t *testing.T) {
+func TestListOfServiceAccountsReplacesTheAccessReview(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.run("--allowed-service-accounts=")
+	f.run("--allowed-service-accounts=csi/other")
 	for token, want := range map[string]codes.Code{
 		strangerToken: codes.OK, controllerToken: codes.PermissionDenied,
 	} {
@@ -67,15 +69,22 @@ func TestAccessReviewDecidesWithoutAListOfServiceAccounts(t *testing.T) {
 }
 
 // Other controllers send tokens for the API server.
-func TestEmptyAudienceAcceptsTokensForTheAPIServer(t *testing.T) {
+func TestFlagSelectsAnotherAudience(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.run("--token-audience=")
-	for token, want := range map[string]codes.Code{
-		apiServerToken: codes.OK, controllerToken: codes.Unauthenticated,
+	for audience, accepted := range map[string]string{
+		"": apiServerToken, "csiaddons.openshift.io": sharedToken,
 	} {
-		if got := f.call(token); got != want {
-			t.Errorf("a call with the token %q returns %v, want %v", token, got, want)
+		f := newFixture(t)
+		f.run("--token-audience=" + audience)
+		for _, token := range []string{apiServerToken, sharedToken, controllerToken} {
+			want := codes.Unauthenticated
+			if token == accepted {
+				want = codes.OK
+			}
+			if got := f.call(token); got != want {
+				t.Errorf("for the audience %q a call with the token %q returns %v, want %v",
+					audience, token, got, want)
+			}
 		}
 	}
 }

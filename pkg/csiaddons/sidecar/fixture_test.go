@@ -29,10 +29,15 @@ import (
 
 // Tokens of the fake API server.
 const (
-	controllerToken = "of-controller" // the default ServiceAccount, our audience
-	strangerToken   = "of-stranger"   // another ServiceAccount, our audience
-	apiServerToken  = "of-api-server" // the default ServiceAccount, the audience of the API server
+	controllerToken = "of-controller" // the controller, the audience of the pod
+	strangerToken   = "of-stranger"   // another ServiceAccount, the audience of the pod
+	otherPodToken   = "of-other-pod"  // the controller, the audience of another pod
+	sharedToken     = "of-all-pods"   // the controller, an audience without a pod
+	apiServerToken  = "of-api-server" // the controller, the audience of the API server
 )
+
+// controllerUser is the user whom reviewAccess allows to call.
+const controllerUser = "system:serviceaccount:csi-addons-system:csi-addons-controller-manager"
 
 // fixture is a running sidecar with fake clients.
 type fixture struct {
@@ -84,27 +89,28 @@ func reviewToken(action clienttesting.Action) (bool, runtime.Object, error) {
 	object := action.(clienttesting.CreateAction).GetObject()
 	review := object.(*authenticationv1.TokenReview).DeepCopy()
 	known := map[string][2]string{
-		controllerToken: {wire.Audience, defaultServiceAccount},
-		strangerToken:   {wire.Audience, "csi/other"},
-		apiServerToken:  {"", defaultServiceAccount},
+		controllerToken: {"csiaddons.openshift.io/uid-a", controllerUser},
+		strangerToken:   {"csiaddons.openshift.io/uid-a", "system:serviceaccount:csi:other"},
+		otherPodToken:   {"csiaddons.openshift.io/uid-b", controllerUser},
+		sharedToken:     {"csiaddons.openshift.io", controllerUser},
+		apiServerToken:  {"", controllerUser},
 	}
 	found, ok := known[review.Spec.Token]
 	asked := strings.Join(review.Spec.Audiences, ",")
 	if review.Status.Authenticated = ok && asked == found[0]; !review.Status.Authenticated {
 		return true, review, nil
 	}
-	namespace, name, _ := strings.Cut(found[1], "/")
-	review.Status.User.Username = "system:serviceaccount:" + namespace + ":" + name
+	review.Status.User.Username = found[1]
 	review.Status.Audiences = review.Spec.Audiences
 	return true, review, nil
 }
 
-// reviewAccess allows the stranger to call.
+// reviewAccess allows the controller to call.
 func reviewAccess(action clienttesting.Action) (bool, runtime.Object, error) {
 	object := action.(clienttesting.CreateAction).GetObject()
 	review := object.(*authorizationv1.SubjectAccessReview).DeepCopy()
 	attributes := review.Spec.ResourceAttributes
-	review.Status.Allowed = review.Spec.User == "system:serviceaccount:csi:other" &&
+	review.Status.Allowed = review.Spec.User == controllerUser &&
 		attributes.Namespace == "csi" && attributes.Verb == "create" &&
 		attributes.Resource == "csiaddonsnodes" && attributes.Subresource == "calls"
 	return true, review, nil

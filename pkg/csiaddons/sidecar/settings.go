@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -80,8 +81,8 @@ type Flags struct {
 
 const (
 	defaultTimeout = 3 * time.Minute
-	// defaultServiceAccount is the ServiceAccount that the installation gives to the controller.
-	defaultServiceAccount = "csi-addons-system/csi-addons-controller-manager"
+	// ownUID is the placeholder for the UID of the pod in the default of --token-audience.
+	ownUID = "<pod-uid>"
 )
 
 // AddTo registers the flags. Their names are those of the CSI-Addons for Ceph; the flags for the
@@ -128,11 +129,11 @@ func (f *Flags) addSecurity(set *pflag.FlagSet) {
 	a := &f.settings.Access
 	set.BoolVar(&a.Enabled, "enable-auth", true, "Serve TLS, and check the token of each caller. "+
 		"With false, everybody who reaches the port can call the driver.")
-	set.StringVar(&a.Audience, "token-audience", wire.Audience, "Audience of the tokens of callers. "+
-		"An empty value accepts tokens for the API server, as other controllers send them.")
-	set.StringSliceVar(&a.ServiceAccounts, "allowed-service-accounts", []string{defaultServiceAccount},
-		"ServiceAccounts that may call, as namespace/name. With an empty value, callers need the "+
-			"permission to create csiaddonsnodes/calls.")
+	set.StringVar(&a.Audience, "token-audience", wire.Audience(ownUID), "Audience of the tokens of "+
+		"callers. An empty value accepts tokens for the API server, as other controllers send them.")
+	set.StringSliceVar(&a.ServiceAccounts, "allowed-service-accounts", nil,
+		"ServiceAccounts that may call, as namespace/name. Without any, callers need the permission "+
+			"to create csiaddonsnodes/calls in the namespace of the pod.")
 	set.StringVar(&f.minVersion, "tls-min-version", "VersionTLS12", "Minimum TLS version: "+
 		strings.Join(cliflag.TLSPossibleVersions(), ", ")+".")
 	set.StringSliceVar(&f.cipherSuites, "tls-cipher-suites", nil,
@@ -155,6 +156,9 @@ func (f *Flags) Load() (*Settings, error) {
 		if required.value == "" {
 			fault("flag --%s is missing", required.flag)
 		}
+	}
+	if s.Access.Audience == wire.Audience(ownUID) {
+		s.Access.Audience = wire.Audience(types.UID(s.Pod.UID))
 	}
 	if s.IP != "" && net.ParseIP(s.IP) == nil {
 		fault("flag --controller-ip is %q: it must be an IP address", s.IP)

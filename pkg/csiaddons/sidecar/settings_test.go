@@ -24,11 +24,8 @@ func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 			Namespace: "csi", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
 			RetryPeriod: 5 * time.Second,
 		},
-		Access: Access{
-			Enabled: true, Audience: "csiaddons.openshift.io",
-			ServiceAccounts: []string{"csi-addons-system/csi-addons-controller-manager"},
-		},
-		TLS: TLS{MinVersion: tls.VersionTLS12},
+		Access: Access{Enabled: true, Audience: "csiaddons.openshift.io/uid-a"},
+		TLS:    TLS{MinVersion: tls.VersionTLS12},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -55,10 +52,7 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 			Namespace: "leases", LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second,
 			RetryPeriod: 2 * time.Second,
 		},
-		Access: Access{
-			Audience:        "csiaddons.openshift.io",
-			ServiceAccounts: []string{"csi-addons-system/csi-addons-controller-manager"},
-		},
+		Access: Access{Audience: "csiaddons.openshift.io/uid-a"},
 		TLS: TLS{
 			MinVersion:   tls.VersionTLS13,
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},

@@ -8,11 +8,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Audience is the audience of the token that the controller sends to sidecars. The API server does
-// not accept such a token, so that a stolen one is of no use elsewhere.
-const Audience = "csiaddons.openshift.io"
+// Audience returns the audience of the token that the controller sends to the sidecar of a pod.
+// Neither the API server nor the sidecar of another pod accepts such a token.
+func Audience(pod types.UID) string { return "csiaddons.openshift.io/" + string(pod) }
 
 // TokenHeader is the gRPC metadata that contains the token, after TokenPrefix.
 const (
