@@ -55,6 +55,7 @@ func Repository() Rules {
 			{3, "pkg/credential"},
 			{3, "pkg/hook"},
 			{4, "pkg/plugin"},
+			{4, "pkg/csiaddons/cinder"},
 			{5, "pkg/operator"},
 			{5, "pkg/drivers/*"},
 			{5, "pkg/csiaddons/*"},
@@ -79,6 +80,10 @@ func Repository() Rules {
 			{"cmd/csi-addons-*", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
 				"./test", "testing", "net/http/httptest",
+			}},
+			{"cmd/openstack-csi-addons", []string{
+				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
+				"./test", "testing", "net/http/httptest", "k8s.io/client-go/kubernetes",
 			}},
 			{"cmd/asset-generator", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",

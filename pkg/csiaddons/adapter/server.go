@@ -1,0 +1,81 @@
+// Package adapter is the program beside the unmodified plugin of Cinder or Manila that serves the
+// CSI-Addons specification for it on a socket. The sidecar of CSI-Addons calls it.
+// cmd/openstack-csi-addons runs it.
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"google.golang.org/grpc"
+	"k8s.io/klog/v2"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/cinder"
+)
+
+const (
+	// maxRequest limits a request, in bytes.
+	maxRequest = 1 << 20
+	// stopTimeout limits how long calls in flight continue after the end of the context.
+	stopTimeout = 10 * time.Second
+	// socketMode lets all containers of the pod connect. Nobody else reaches the folder.
+	socketMode = 0o660
+)
+
+// Run serves until ctx is done.
+func Run(ctx context.Context, settings *Settings) error {
+	listener, err := listen(ctx, settings.Address)
+	if err != nil {
+		return err
+	}
+	server := newServer(settings)
+	klog.FromContext(ctx).Info("Serving the sidecar", "driver", settings.Driver,
+		"service", settings.Service, "address", settings.Address)
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(stopTimeout, server.Stop) // cancels the calls
+		defer timer.Stop()
+		server.GracefulStop()
+	})
+	defer stop()
+	if err := server.Serve(listener); err != nil {
+		return fmt.Errorf("serving the sidecar: %w", err)
+	}
+	return nil
+}
+
+func newServer(settings *Settings) *grpc.Server {
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true))
+	identity.RegisterIdentityServer(server,
+		identityService{driver: settings.Driver, service: settings.Service})
+	switch {
+	case settings.Driver == Cinder && settings.Service == Node:
+		reclaimspace.RegisterReclaimSpaceNodeServer(server, cinder.NewNode(cinder.Folders{
+			Staging: settings.StagingPath, Devices: "/dev/disk/by-id", System: "/sys/dev/block",
+		}))
+	case settings.Driver == Cinder:
+		reclaimspace.RegisterReclaimSpaceControllerServer(server, cinder.Controller{})
+	}
+	return server
+}
+
+// listen replaces the socket that an earlier process left.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	if err := os.Remove(address); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing the socket of an earlier process: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening (flag --csi-addons-address): %w", err)
+	}
+	if err := os.Chmod(address, socketMode); err != nil {
+		return nil, errors.Join(fmt.Errorf("setting the mode of the socket: %w", err), listener.Close())
+	}
+	return listener, nil
+}

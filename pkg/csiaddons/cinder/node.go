@@ -1,0 +1,157 @@
+// Package cinder serves the CSI-Addons operations for volumes of Cinder. Package adapter registers
+// its services.
+//
+// The only operation is to reclaim space: the node service tells the device of a volume which
+// blocks its file system does not use. Cinder has no request for it, so the controller service
+// answers UNIMPLEMENTED.
+package cinder
+
+import (
+	"context"
+	"regexp"
+	"sync"
+
+	csi "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+)
+
+// Controller serves reclaimspace.ReclaimSpaceController.
+type Controller struct {
+	reclaimspace.UnimplementedReclaimSpaceControllerServer
+}
+
+// ControllerReclaimSpace always returns UNIMPLEMENTED.
+func (Controller) ControllerReclaimSpace(
+	context.Context, *reclaimspace.ControllerReclaimSpaceRequest,
+) (*reclaimspace.ControllerReclaimSpaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented,
+		"Cinder cannot reclaim the space of a volume: only the node that uses the volume can")
+}
+
+// Node serves reclaimspace.ReclaimSpaceNode. NewNode creates it.
+type Node struct {
+	reclaimspace.UnimplementedReclaimSpaceNodeServer
+
+	// open opens a staged volume, and trim trims it.
+	open func(path, volumeID string) (*staged, error)
+	trim func(context.Context, *staged) (discarded uint64, err error)
+
+	mu   sync.Mutex
+	busy map[uint64]bool // by the number of the device
+}
+
+// Folders are the folders of a node that the service reads.
+type Folders struct {
+	// Staging is the folder below which kubelet stages volumes. It must be an absolute path.
+	Staging string
+	// Devices is the folder in which udev names devices by their serial number:
+	// /dev/disk/by-id.
+	Devices string
+	// System is the folder in which the kernel describes block devices by number:
+	// /sys/dev/block.
+	System string
+}
+
+// NewNode returns the node service.
+func NewNode(folders Folders) *Node {
+	return &Node{open: folders.open, trim: trim, busy: map[uint64]bool{}}
+}
+
+// validVolumeID matches the IDs of Cinder's volumes.
+var validVolumeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// NodeReclaimSpace discards the blocks that the file system of a staged volume does not use.
+//
+// The usage in the answer consists of bounds, because a node cannot read how much space a volume
+// takes in the cloud. Afterwards it is the number of bytes that the file system uses. Before, it is
+// that number and the bytes that the file system reports as discarded, at most its free space. The
+// difference is the most that the cloud may have freed. ext4 does not report what it discarded
+// before, unless it was used since; XFS of recent kernels always reports its whole free space.
+func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeReclaimSpaceRequest,
+) (*reclaimspace.NodeReclaimSpaceResponse, error) {
+	path, err := check(request)
+	if err != nil {
+		return nil, err
+	}
+	volume, err := n.open(path, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer volume.close()
+	if !n.acquire(volume.device) {
+		return nil, status.Errorf(codes.Aborted,
+			"an operation that reclaims the space of volume %s is in progress", request.GetVolumeId())
+	}
+	defer n.release(volume.device)
+	discarded, err := n.trim(ctx, volume)
+	if err != nil {
+		return nil, err
+	}
+	used, free, err := volume.usage()
+	if err != nil {
+		return nil, err
+	}
+	before := used + min(discarded, free)
+	klog.FromContext(ctx).Info("Discarded the unused blocks of a volume",
+		"volume", request.GetVolumeId(), "discardedBytes", discarded, "usedBytes", used)
+	return &reclaimspace.NodeReclaimSpaceResponse{
+		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(before)}, //nolint:gosec // a size
+		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: int64(used)},   //nolint:gosec // a size
+	}, nil
+}
+
+// check returns the path in a request, or why the operation is not possible for the volume.
+func check(request *reclaimspace.NodeReclaimSpaceRequest) (path string, err error) {
+	if !validVolumeID.MatchString(request.GetVolumeId()) {
+		return "", status.Error(codes.InvalidArgument, "volume_id is not the ID of a volume of Cinder")
+	}
+	// The sidecar of the CSI-Addons for Ceph sends only the second path.
+	path = request.GetVolumePath()
+	if path == "" {
+		path = request.GetStagingTargetPath()
+	}
+	if path == "" {
+		return "", status.Error(codes.InvalidArgument, "volume_path is missing")
+	}
+	capability := request.GetVolumeCapability()
+	switch {
+	case capability.GetBlock() != nil:
+		return "", status.Error(codes.Unimplemented,
+			"the volume has no file system (volumeMode: Block), so nothing tells which blocks are unused")
+	case isShared(capability.GetAccessMode().GetMode()):
+		return "", status.Error(codes.Unimplemented,
+			"several nodes may use the volume at the same time, so no node knows which blocks are unused")
+	}
+	return path, nil
+}
+
+func isShared(mode csi.VolumeCapability_AccessMode_Mode) bool {
+	switch mode {
+	case csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+		csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+		csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:
+		return true
+	default:
+		return false
+	}
+}
+
+// acquire returns false if an operation on the device is in progress.
+func (n *Node) acquire(device uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.busy[device] {
+		return false
+	}
+	n.busy[device] = true
+	return true
+}
+
+func (n *Node) release(device uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.busy, device)
+}
