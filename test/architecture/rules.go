@@ -65,6 +65,7 @@ func Repository() Rules {
 			{7, "test/openstack"},
 			{6, "test/devcluster/process"},
 			{7, "test/node"},
+			{9, "test/e2e"},
 			{8, "test/*"},
 		},
 		Apart: 5,

@@ -26,8 +26,10 @@ type Options struct {
 	NoCloud, TLS bool
 	// Operators are the operators of the cluster, at least one.
 	Operators []fixtures.Operator
-	// Nodes are real nodes, in a standalone cluster. The operators are then pods.
+	// Nodes are real nodes, in a standalone cluster. The operators are then pods. With Idle they are
+	// installed without pods.
 	Nodes Nodes
+	Idle  bool
 	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
 	// standalone.
 	Guests int

@@ -26,6 +26,8 @@ type Environment struct {
 
 	// kubectl is set if the cluster is not OpenShift: it builds the manifests for Kubernetes.
 	kubectl string
+	// idle operators have no pods.
+	idle bool
 	// control is the cluster in which the operators run, target the cluster with the nodes of the
 	// drivers. They are the same in a standalone cluster.
 	control, target *controlPlane
@@ -58,7 +60,9 @@ func (s *Environment) sides(
 		return work(p.writer, side)
 	}
 	if s.kubectl != "" {
-		return do(s.target, fixtures.Kubernetes(s.Operators, s.kubectl))
+		side := fixtures.Kubernetes(s.Operators, s.kubectl)
+		side.Idle = s.idle
+		return do(s.target, side)
 	}
 	if !s.isHosted() {
 		return do(s.target, fixtures.Standalone(s.Operators))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -70,11 +71,11 @@ func (p places) serveCloud(cmd *cobra.Command, shareTypes []string) (err error) 
 	for _, name := range shareTypes {
 		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: name})
 	}
-	locked, err := lock(p.dir)
+	claim, _, err := cluster.Claim(p.dir)
 	if err != nil {
 		return err
 	}
-	defer locked.Close()
+	defer claim.Close()
 	cloud, err := simulator.New(config)
 	if err != nil {
 		return err

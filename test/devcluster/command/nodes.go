@@ -1,17 +1,11 @@
 package command
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
-	"github.com/openstack-csi/csi-operator/test/node"
-	"github.com/openstack-csi/csi-operator/test/node/images"
 )
 
 // Values of --nodes.
@@ -40,29 +34,7 @@ func (f *flags) nodeOptions(p places) (cluster.Nodes, error) {
 	if f.flavour != standalone {
 		return cluster.Nodes{}, fmt.Errorf("--nodes=%s needs flavour %s", f.nodes, standalone)
 	}
-	if err := node.Check(p.nodePrograms); err != nil {
-		return cluster.Nodes{}, err
-	}
-	return p.withImages(cluster.Nodes{
-		Count: count, Programs: p.nodePrograms, Supervisor: filepath.Join(p.bin, "devnode"),
+	return cluster.RealNodes(count, cluster.Folders{
+		Source: p.source, Programs: p.bin, Nodes: p.nodePrograms,
 	})
-}
-
-// withImages adds the images that `make node-images` built in the source tree.
-func (p places) withImages(nodes cluster.Nodes) (cluster.Nodes, error) {
-	all, err := images.List(p.source)
-	if err != nil {
-		return nodes, fmt.Errorf("listing the images of a node: %w", err)
-	}
-	for _, image := range all {
-		if _, err := os.Stat(image.File); errors.Is(err, fs.ErrNotExist) {
-			return nodes, fmt.Errorf("image %s is missing: `make node-images` builds %s",
-				image.Name, image.File)
-		}
-		nodes.Images = append(nodes.Images, image.File)
-		if strings.Contains(image.Name, "/pause:") {
-			nodes.Sandbox = image.Name
-		}
-	}
-	return nodes, nil
 }

@@ -3,8 +3,6 @@ package command
 import (
 	"strings"
 	"testing"
-
-	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 )
 
 func TestNodesAreSimulatedUnlessRealOnesAreWanted(t *testing.T) {
@@ -34,13 +32,5 @@ func TestNodesFlagNamesMistakes(t *testing.T) {
 	_, err := (&flags{nodes: "real:2", flavour: hypershift}).nodeOptions(places{})
 	if err == nil || !strings.Contains(err.Error(), "needs flavour standalone") {
 		t.Errorf("with guests: got error %v", err)
-	}
-}
-
-func TestMissingImagesAreNamed(t *testing.T) {
-	t.Parallel()
-	_, err := places{source: t.TempDir()}.withImages(cluster.Nodes{})
-	if err == nil || !strings.Contains(err.Error(), "listing the images of a node") {
-		t.Errorf("without a source tree: got error %v", err)
 	}
 }

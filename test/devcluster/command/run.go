@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +12,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
-	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 func newRun(f *flags) *cobra.Command {
@@ -66,13 +63,13 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	locked, err := lock(p.dir)
+	claim, killed, err := cluster.Claim(p.dir, p.binaries, p.bin)
 	if err != nil {
 		return err
 	}
-	defer locked.Close()
-	if n := process.KillLeftovers(string(p.dir), p.binaries, p.bin); n > 0 {
-		fmt.Fprintf(out, "killed %d processes that an earlier devcluster left\n", n)
+	defer claim.Close()
+	if killed > 0 {
+		fmt.Fprintf(out, "killed %d processes that an earlier devcluster left\n", killed)
 	}
 	c, err := cluster.Start(ctx, options)
 	if err != nil {
@@ -88,23 +85,6 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 	err = newSession(f, p, c, out).run(ctx)
 	fmt.Fprintln(out, "stopping everything")
 	return err
-}
-
-// lock fails if another process runs a devcluster in the folder. The lock ends when the file is
-// closed, at the latest with this process.
-func lock(dir paths.Dir) (io.Closer, error) {
-	if err := os.MkdirAll(string(dir), 0o755); err != nil {
-		return nil, fmt.Errorf("making the state folder: %w", err)
-	}
-	file, err := os.OpenFile(dir.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening the lock: %w", err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("a devcluster runs in %s already: %w", dir, err),
-			file.Close())
-	}
-	return file, nil
 }
 
 // showAccess prints the kubeconfig of each cluster.

@@ -1,0 +1,31 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+)
+
+// Claim reserves a folder for the clusters of this process until the caller closes the result, at
+// the latest until this process ends. It fails if another process has claimed the folder. It kills
+// processes of the programs in the folders bins that an earlier cluster in dir left, and returns
+// their number.
+func Claim(dir paths.Dir, bins ...string) (claim io.Closer, killed int, err error) {
+	if err := os.MkdirAll(string(dir), 0o755); err != nil {
+		return nil, 0, fmt.Errorf("making the state folder: %w", err)
+	}
+	file, err := os.OpenFile(dir.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, 0, fmt.Errorf("opening the lock: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("a devcluster runs in %s already: %w", dir, err),
+			file.Close())
+	}
+	return file, process.KillLeftovers(string(dir), bins...), nil
+}

@@ -1,0 +1,163 @@
+// Package cluster runs a devcluster with real nodes for the tests in test/e2e, which call it. The
+// operators and their drivers are pods.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+)
+
+// Options describes a cluster.
+type Options struct {
+	// Name is the name of the folder of the cluster. Test programs that may run at the same time need
+	// different names.
+	Name string
+	// Drivers are the drivers whose operators run, such as manila and cinder.
+	Drivers []string
+	// Nodes is the number of real nodes.
+	Nodes int
+	// With TLS, OpenStack serves HTTPS with a private CA.
+	TLS bool
+	// Idle operators are installed without pods, so no driver runs.
+	Idle bool
+	// Progress receives messages for the user.
+	Progress io.Writer
+}
+
+// Cluster is a running devcluster. One process may run one Cluster at a time.
+type Cluster struct {
+	*devcluster.Cluster
+
+	// Dir contains the files of the cluster: kubeconfigs, logs, and the state of the cloud. They stay
+	// until the next cluster of this name starts.
+	Dir paths.Dir
+	// Binaries is the folder of the programs of Kubernetes, such as kubectl.
+	Binaries string
+	// Operators are the operators in the cluster.
+	Operators []fixtures.Operator
+	// Config is the configuration of an administrator, Client a client with it.
+	Config *rest.Config
+	Client kubernetes.Interface
+
+	claim   io.Closer
+	signals chan os.Signal
+	ending  sync.Once
+}
+
+// Start starts a cluster and waits until its drivers are ready, unless they are idle. The variables
+// BIN_DIR, K8S_BIN_DIR and NODE_BIN_DIR name the folders of the programs, as in the Makefile; the
+// folder of BIN_DIR is in the source tree. If a signal such as Ctrl-C ends this process, the cluster
+// stops before. An error names what is missing.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	log.SetLogger(logr.Discard()) // envtest's messages repeat our errors
+	c := &Cluster{signals: make(chan os.Signal, 1)}
+	options, err := c.plan(o)
+	if err != nil {
+		return nil, err
+	}
+	claim, killed, err := devcluster.Claim(c.Dir, options.Binaries)
+	if err != nil {
+		return nil, err
+	}
+	c.claim = claim
+	if killed > 0 {
+		fmt.Fprintf(o.Progress, "killed %d processes that an earlier cluster left\n", killed)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if c.Cluster, err = devcluster.Start(ctx, options); err != nil {
+		return nil, errors.Join(err, claim.Close())
+	}
+	if err := c.connect(ctx, o); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	signal.Notify(c.signals, syscall.SIGINT, syscall.SIGTERM)
+	go c.stopOnSignal()
+	return c, nil
+}
+
+// plan finds everything that the cluster needs.
+func (c *Cluster) plan(o Options) (devcluster.Options, error) {
+	folders := devcluster.Folders{}
+	for path, value := range map[*string]string{
+		&c.Binaries:       os.Getenv("K8S_BIN_DIR"),
+		&folders.Programs: os.Getenv("BIN_DIR"),
+		&folders.Nodes:    os.Getenv("NODE_BIN_DIR"),
+	} {
+		if value == "" {
+			return devcluster.Options{},
+				errors.New("set BIN_DIR, K8S_BIN_DIR and NODE_BIN_DIR, as the Makefile does")
+		}
+		var err error
+		if *path, err = filepath.Abs(value); err != nil {
+			return devcluster.Options{}, fmt.Errorf("resolving folder %q: %w", value, err)
+		}
+	}
+	folders.Source = filepath.Dir(folders.Programs)
+	c.Dir = paths.Dir(filepath.Join(folders.Source, ".devcluster", o.Name))
+	var err error
+	if c.Operators, err = fixtures.Operators(o.Drivers); err != nil {
+		return devcluster.Options{}, err
+	}
+	nodes, err := devcluster.RealNodes(cmp.Or(o.Nodes, 1), folders)
+	return devcluster.Options{
+		Dir: c.Dir, Binaries: c.Binaries, TLS: o.TLS, Operators: c.Operators, Nodes: nodes,
+		Idle: o.Idle, Progress: o.Progress,
+	}, err
+}
+
+// connect creates the client, and waits until the drivers are ready.
+func (c *Cluster) connect(ctx context.Context, o Options) error {
+	c.Config = c.Environments()[0].Config()
+	var err error
+	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	if o.Idle {
+		return nil
+	}
+	fmt.Fprintln(o.Progress, "waiting until the drivers are ready")
+	return c.WaitUntilReady(ctx)
+}
+
+// Stop stops the cluster and waits until nothing of it is left except its folder. It may be called
+// again.
+func (c *Cluster) Stop() {
+	c.ending.Do(func() {
+		signal.Stop(c.signals)
+		close(c.signals)
+		c.Cluster.Stop()
+		// The lock ends with this process at the latest.
+		_ = c.claim.Close()
+	})
+}
+
+// stopOnSignal stops the cluster when this process receives a signal, which then ends the process.
+func (c *Cluster) stopOnSignal() {
+	received, ok := <-c.signals
+	if !ok {
+		return
+	}
+	c.Stop()
+	if number, ok := received.(syscall.Signal); ok {
+		_ = syscall.Kill(os.Getpid(), number) // ends this process in any case
+	}
+}
