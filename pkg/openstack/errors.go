@@ -24,6 +24,12 @@ const (
 	AuthenticationFailed Reason = "AuthenticationFailed"
 	// NotOffered: the cloud responded, and it does not offer the service to this project.
 	NotOffered Reason = "NotOffered"
+	// NotFound: the share or access rule of a request does not exist.
+	NotFound Reason = "NotFound"
+	// Conflict: the service is busy with the object of a request. A retry may succeed.
+	Conflict Reason = "Conflict"
+	// Refused: the service refused the content of a request.
+	Refused Reason = "Refused"
 )
 
 // Error is the error of a failed request.

@@ -56,6 +56,7 @@ func Repository() Rules {
 			{3, "pkg/hook"},
 			{4, "pkg/plugin"},
 			{4, "pkg/csiaddons/cinder"},
+			{4, "pkg/csiaddons/manila"},
 			{5, "pkg/operator"},
 			{5, "pkg/drivers/*"},
 			{5, "pkg/csiaddons/*"},

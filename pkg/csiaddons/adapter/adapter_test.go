@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/google/go-cmp/cmp"
@@ -62,15 +63,18 @@ func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 	t.Parallel()
 	const cinder, manila = "cinder.csi.openstack.org", "manila.csi.openstack.org"
 	for _, test := range []struct {
-		driver, service string
-		want            driver.Description
+		args []string
+		want driver.Description
 	}{
-		{"cinder", "controller", driver.Description{Name: cinder, Controller: true}},
-		{"cinder", "node", driver.Description{Name: cinder, Node: true}},
-		{"manila", "controller", driver.Description{Name: manila, Controller: true}},
-		{"manila", "node", driver.Description{Name: manila, Node: true}},
+		{
+			[]string{"--driver=cinder", "--service=controller"},
+			driver.Description{Name: cinder, Controller: true},
+		},
+		{[]string{"--driver=cinder", "--service=node"}, driver.Description{Name: cinder, Node: true}},
+		{manilaController(), driver.Description{Name: manila, Controller: true}},
+		{manilaNode(), driver.Description{Name: manila, Node: true}},
 	} {
-		client := start(t, "--driver="+test.driver, "--service="+test.service)
+		client := start(t, test.args...)
 		got, err := client.Describe(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -103,6 +107,36 @@ func TestOperationsOfCinderDependOnTheService(t *testing.T) {
 		if status.Code(err) != want[1] {
 			t.Errorf("service %s: the error in the controller is %v", service, err)
 		}
+	}
+}
+
+func manilaController() []string {
+	return []string{
+		"--driver=manila", "--service=controller", "--cluster-id=blue", "--clouds-file=/missing/file",
+	}
+}
+
+func manilaNode() []string {
+	return []string{
+		"--driver=manila", "--service=node", "--node-name=node-1", "--node-address=10.0.0.5",
+	}
+}
+
+func TestOperationsOfManilaDependOnTheService(t *testing.T) {
+	t.Parallel()
+	node, controller := start(t, manilaNode()...), start(t, manilaController()...)
+	answer, err := node.Fence.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{})
+	if err != nil || answer.GetClients()[0].GetAddresses()[0].GetCidr() != "10.0.0.5/32" {
+		t.Errorf("the clients of the node are %v, %v", answer, err)
+	}
+	request := &fence.FenceClusterNetworkRequest{Cidrs: []*fence.CIDR{{Cidr: "10.0.0.5/32"}}}
+	if _, err := node.Fence.FenceClusterNetwork(t.Context(), request); status.Code(err) !=
+		codes.Unimplemented {
+		t.Errorf("the error of the node is %v", err)
+	}
+	_, err = controller.Fence.FenceClusterNetwork(t.Context(), request)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/file") {
+		t.Errorf("the error of a controller without credentials is %v", err)
 	}
 }
 
@@ -143,13 +177,18 @@ func TestSocketOfAnEarlierProcessIsReplaced(t *testing.T) {
 func TestErrorOfSettingsNamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	_, err := load(t, "--driver=ceph", "--csi-addons-address=s", "--staging-path=x")
-	if err == nil {
-		t.Fatal("the settings are accepted")
-	}
-	for _, name := range []string{
-		"--driver", "--service", "--csi-addons-address", "--staging-path",
-	} {
-		if !strings.Contains(err.Error(), name) {
+	expectNames(t, err, "--driver", "--service", "--csi-addons-address", "--staging-path")
+	_, err = load(t, "--driver=manila", "--service=controller", "--max-access-rules=0")
+	expectNames(t, err, "--cluster-id", "--max-access-rules")
+	_, err = load(t, "--driver=manila", "--service=node", "--node-address=here")
+	expectNames(t, err, "--node-name", "--node-address")
+}
+
+// expectNames expects that an error contains the names of flags.
+func expectNames(t *testing.T, err error, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("the error does not contain %s: %v", name, err)
 		}
 	}

@@ -59,9 +59,15 @@ func (s identityService) capabilities() []*identity.Capability {
 			reclaims(identity.Capability_ReclaimSpace_OFFLINE),
 		}
 	case s.service == Node:
-		return []*identity.Capability{provides(identity.Capability_Service_NODE_SERVICE)}
+		return []*identity.Capability{
+			provides(identity.Capability_Service_NODE_SERVICE),
+			fences(identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE),
+		}
 	}
-	return []*identity.Capability{provides(identity.Capability_Service_CONTROLLER_SERVICE)}
+	return []*identity.Capability{
+		provides(identity.Capability_Service_CONTROLLER_SERVICE),
+		fences(identity.Capability_NetworkFence_NETWORK_FENCE),
+	}
 }
 
 func provides(kind identity.Capability_Service_Type) *identity.Capability {
@@ -73,5 +79,11 @@ func provides(kind identity.Capability_Service_Type) *identity.Capability {
 func reclaims(kind identity.Capability_ReclaimSpace_Type) *identity.Capability {
 	return &identity.Capability{Type: &identity.Capability_ReclaimSpace_{
 		ReclaimSpace: &identity.Capability_ReclaimSpace{Type: kind},
+	}}
+}
+
+func fences(kind identity.Capability_NetworkFence_Type) *identity.Capability {
+	return &identity.Capability{Type: &identity.Capability_NetworkFence_{
+		NetworkFence: &identity.Capability_NetworkFence{Type: kind},
 	}}
 }

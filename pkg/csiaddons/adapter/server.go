@@ -12,12 +12,16 @@ import (
 	"os"
 	"time"
 
+	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -61,6 +65,18 @@ func newServer(settings *Settings) *grpc.Server {
 		}))
 	case settings.Driver == Cinder:
 		reclaimspace.RegisterReclaimSpaceControllerServer(server, cinder.Controller{})
+	case settings.Service == Node:
+		fence.RegisterFenceControllerServer(server, &manila.Node{
+			Name: settings.Fence.NodeName, Address: settings.Fence.NodeAddress,
+			Addresses: net.InterfaceAddrs,
+		})
+	default:
+		client := openstack.NewClient(openstack.Source{
+			CloudsFile: settings.Cloud.File, Cloud: settings.Cloud.Name, CAFiles: settings.Cloud.CAFiles,
+		}, clock.RealClock{})
+		fence.RegisterFenceControllerServer(server, manila.NewController(manila.Config{
+			Cluster: settings.Fence.Cluster, MaxRules: settings.Fence.MaxRules,
+		}, client))
 	}
 	return server
 }

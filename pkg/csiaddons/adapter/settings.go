@@ -3,10 +3,13 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // Settings are the values of the flags.
@@ -19,6 +22,27 @@ type Settings struct {
 	Address string
 	// StagingPath is the folder below which kubelet stages volumes.
 	StagingPath string
+	Cloud       Cloud
+	Fence       Fence
+}
+
+// Cloud is the access of the controller service of Manila to OpenStack.
+type Cloud struct {
+	// File is the path of clouds.yaml, and Name the entry in it.
+	File, Name string
+	// CAFiles are paths of PEM bundles. The first that exists is trusted.
+	CAFiles []string
+}
+
+// Fence configures the fence of Manila.
+type Fence struct {
+	// Cluster is the cluster ID that the plugin writes into the metadata of shares.
+	Cluster string
+	// MaxRules is the maximum number of access rules of a share.
+	MaxRules int
+	// NodeName is the name of the Node of the pod, and NodeAddress its address.
+	NodeName    string
+	NodeAddress netip.Addr
 }
 
 // Driver is a driver by the value of the flag --driver.
@@ -41,9 +65,13 @@ const (
 
 // Flags are the flags of the command.
 type Flags struct {
-	settings        Settings
-	driver, service string
+	settings                     Settings
+	driver, service, nodeAddress string
 }
+
+// defaultMaxRules is twice the number of rules that replace the default rule of Manila's plugin,
+// 0.0.0.0/0, when one client is fenced.
+const defaultMaxRules = 64
 
 // AddTo registers the flags.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
@@ -52,8 +80,23 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Service of the driver in this pod: controller or node.")
 	set.StringVar(&f.settings.Address, "csi-addons-address", "/run/csi-addons/socket",
 		"Path of the socket to serve on.")
-	set.StringVar(&f.settings.StagingPath, "staging-path", "/var/lib/kubelet/plugins/kubernetes.io/csi",
-		"Folder below which kubelet stages volumes.")
+	set.StringVar(&f.settings.StagingPath, "staging-path",
+		"/var/lib/kubelet/plugins/kubernetes.io/csi", "Folder below which kubelet stages volumes.")
+	cloud, fence := &f.settings.Cloud, &f.settings.Fence
+	set.StringVar(&cloud.File, "clouds-file", "/etc/openstack/clouds.yaml",
+		"Path of clouds.yaml. Used by the controller service of Manila.")
+	set.StringVar(&cloud.Name, "cloud", openstack.DefaultCloud,
+		"Entry of clouds.yaml. Used by the controller service of Manila.")
+	set.StringSliceVar(&cloud.CAFiles, "ca-file", nil, "Paths of PEM bundles with the CA of the "+
+		"cloud; the first that exists is trusted. Used by the controller service of Manila.")
+	set.StringVar(&fence.Cluster, "cluster-id", "", "Flag --cluster-id of the plugin, which is in "+
+		"the metadata of the shares. Required by the controller service of Manila.")
+	set.IntVar(&fence.MaxRules, "max-access-rules", defaultMaxRules, "Maximum number of access rules "+
+		"of a share while a client is fenced. Used by the controller service of Manila.")
+	set.StringVar(&fence.NodeName, "node-name", "",
+		"Name of the Node of the pod. Required by the node service of Manila.")
+	set.StringVar(&f.nodeAddress, "node-address", "",
+		"IP address of the Node of the pod. Required by the node service of Manila.")
 }
 
 // Load returns the settings, or an error that names every problem.
@@ -77,8 +120,36 @@ func (f *Flags) Load() (*Settings, error) {
 		}
 		*path = filepath.Clean(*path)
 	}
+	if settings.Driver == Manila {
+		faults = append(faults, f.checkManila(&settings)...)
+	}
 	if len(faults) > 0 {
 		return nil, errors.New("settings: " + strings.Join(faults, "; "))
 	}
 	return &settings, nil
+}
+
+// checkManila checks the flags of the services of Manila.
+func (f *Flags) checkManila(settings *Settings) (faults []string) {
+	fence := &settings.Fence
+	switch settings.Service {
+	case Controller:
+		if fence.Cluster == "" || len(fence.Cluster) > openstack.MaxMetadataValue {
+			faults = append(faults, "flag --cluster-id is missing or too long")
+		}
+		if fence.MaxRules < 1 {
+			faults = append(faults, "flag --max-access-rules must be at least 1")
+		}
+	case Node:
+		if fence.NodeName == "" {
+			faults = append(faults, "flag --node-name is missing")
+		}
+		var err error
+		if fence.NodeAddress, err = netip.ParseAddr(f.nodeAddress); err != nil {
+			faults = append(faults, fmt.Sprintf("flag --node-address is %q: it must be an IP address",
+				f.nodeAddress))
+		}
+		fence.NodeAddress = fence.NodeAddress.Unmap()
+	}
+	return faults
 }

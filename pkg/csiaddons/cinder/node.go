@@ -98,8 +98,8 @@ func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeR
 	klog.FromContext(ctx).Info("Discarded the unused blocks of a volume",
 		"volume", request.GetVolumeId(), "discardedBytes", discarded, "usedBytes", used)
 	return &reclaimspace.NodeReclaimSpaceResponse{
-		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(before)}, //nolint:gosec // a size
-		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: int64(used)},   //nolint:gosec // a size
+		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(before)},
+		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: int64(used)},
 	}, nil
 }
 

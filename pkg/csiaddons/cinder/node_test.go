@@ -172,7 +172,8 @@ func TestSecondOperationOnADeviceIsAborted(t *testing.T) {
 		first <- err
 	}()
 	<-started
-	if _, err := node.NodeReclaimSpace(t.Context(), validRequest()); status.Code(err) != codes.Aborted {
+	_, err := node.NodeReclaimSpace(t.Context(), validRequest())
+	if status.Code(err) != codes.Aborted {
 		t.Errorf("the error of the second operation is %v", err)
 	}
 	close(finish)

@@ -31,7 +31,7 @@ func (s *staged) usage() (used, free uint64, err error) {
 	if err := unix.Fstatfs(int(s.folder.Fd()), &space); err != nil {
 		return 0, 0, status.Errorf(codes.Internal, "reading the usage of %s: %v", s.folder.Name(), err)
 	}
-	unit := uint64(space.Frsize) //nolint:gosec // a size
+	unit := uint64(space.Frsize)
 	return (space.Blocks - space.Bfree) * unit, space.Bfree * unit, nil
 }
 
@@ -75,7 +75,7 @@ func (f Folders) openFolder(path string) (*os.File, error) {
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "opening %s: %v", path, err)
 	}
-	return os.NewFile(uintptr(opened), path), nil //nolint:gosec // a file descriptor
+	return os.NewFile(uintptr(opened), path), nil
 }
 
 // describe checks that a folder is a mount point of the device of a volume, and that the device can
@@ -132,7 +132,8 @@ func number(path string) (uint64, error) {
 	return value, nil
 }
 
-// serialLength is the length of a serial number that virtio transfers: the beginning of a volume ID.
+// serialLength is the length of the serial number that virtio transfers: the beginning of a volume
+// ID.
 const serialLength = 20
 
 // identify returns an error unless the device is the device of a volume. Nova writes the ID of a

@@ -3,7 +3,6 @@ package cinder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +23,8 @@ const (
 // discarded bytes.
 type trimRange struct{ start, length, minimum uint64 }
 
-// trim discards the unused blocks of a file system, and returns their size in bytes. Errors are gRPC
-// statuses.
+// trim discards the unused blocks of a file system, and returns their size in bytes. Errors are
+// gRPC statuses.
 func trim(ctx context.Context, volume *staged) (discarded uint64, err error) {
 	for start := uint64(0); start < volume.size; start += rangeLength {
 		if err := ctx.Err(); err != nil {
@@ -68,5 +67,5 @@ func trimError(path string, err error) error {
 	case errors.Is(err, unix.EPERM):
 		code, cause = codes.Internal, "the container needs the capability SYS_ADMIN: "
 	}
-	return status.Error(code, fmt.Sprintf("discarding the unused blocks of %s: %s%v", path, cause, err))
+	return status.Errorf(code, "discarding the unused blocks of %s: %s%v", path, cause, err)
 }

@@ -54,7 +54,7 @@ func runInside() int {
 			"Debian packages e2fsprogs and xfsprogs")
 		return 0
 	}
-	command := exec.Command(os.Args[0], os.Args[1:]...) //nolint:gosec // this test
+	command := exec.Command(os.Args[0], os.Args[1:]...)
 	command.Env = append(os.Environ(), insideVariable+"=yes")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{
@@ -176,7 +176,7 @@ func waitUntilFreed(t *testing.T, folder string) {
 			var space unix.Statfs_t
 			fd := int(root.Fd())
 			err := errors.Join(unix.Syncfs(fd), unix.Fstatfs(fd, &space))
-			used := int64(space.Blocks-space.Bfree) * space.Frsize //nolint:gosec // a size
+			used := int64(space.Blocks-space.Bfree) * space.Frsize
 			return used < fileSize/2, err
 		})
 	if err != nil {

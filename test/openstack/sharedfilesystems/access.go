@@ -25,6 +25,7 @@ const (
 // Rule is an access rule of a share.
 type Rule struct {
 	ID, Type, To, Level, State string
+	Metadata                   map[string]string
 	Created, Updated           time.Time
 }
 
@@ -98,6 +99,8 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 		Type  string `json:"access_type"`
 		To    string `json:"access_to"`
 		Level string `json:"access_level"`
+		// Metadata exist since 2.45.
+		Metadata map[string]string `json:"metadata"`
 	}
 	if err := r.Decode(action, &wanted); err != nil {
 		return rest.Answer{}, err
@@ -114,6 +117,9 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	rule := Rule{
 		ID: newID(), Type: wanted.Type, To: wanted.To, Level: wanted.Level, State: queuedToApply,
 		Created: s.config.Now(),
+	}
+	if r.Version.AtLeast(45) {
+		rule.Metadata = wanted.Metadata
 	}
 	if err := canAllow(r, share, rule); err != nil {
 		return rest.Answer{}, err
@@ -255,7 +261,7 @@ func describeRule(r *rest.Request, share Share, rule Rule) map[string]any {
 		description["updated_at"] = rest.Time(rule.Updated)
 	}
 	if r.Version.AtLeast(45) {
-		description["metadata"] = map[string]string{}
+		description["metadata"] = rest.Metadata(rule.Metadata)
 	}
 	return description
 }

@@ -1,0 +1,82 @@
+package manila
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/csi-addons/spec/lib/go/fence"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// networksParameter is the key of the parameters of a NetworkFenceClass that contains the networks
+// from which nodes mount shares, separated by commas.
+const networksParameter = "storageNetworks"
+
+// Node serves fence.FenceController in the pods of the node service: it returns the addresses of
+// the node. Only the controller service fences.
+type Node struct {
+	fence.UnimplementedFenceControllerServer
+
+	// Name is the name of the Node, and Address its address, which it uses unless the request names
+	// the storage networks.
+	Name    string
+	Address netip.Addr
+	// Addresses returns the addresses of the network interfaces; net.InterfaceAddrs.
+	Addresses func() ([]net.Addr, error)
+}
+
+// GetFenceClients returns the addresses of this node in the networks of the parameter
+// storageNetworks. Without the parameter it returns the address of the Node.
+func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
+) (*fence.GetFenceClientsResponse, error) {
+	addresses := []netip.Addr{n.Address}
+	if text := request.GetParameters()[networksParameter]; text != "" {
+		var err error
+		if addresses, err = n.inside(text); err != nil {
+			return nil, err
+		}
+	}
+	client := &fence.ClientDetails{Id: n.Name}
+	for _, address := range addresses {
+		network := netip.PrefixFrom(address, address.BitLen())
+		client.Addresses = append(client.Addresses, &fence.CIDR{Cidr: network.String()})
+	}
+	return &fence.GetFenceClientsResponse{Clients: []*fence.ClientDetails{client}}, nil
+}
+
+// inside returns the addresses of the node in a list of networks.
+func (n *Node) inside(list string) ([]netip.Addr, error) {
+	var networks []netip.Prefix
+	for text := range strings.SplitSeq(list, ",") {
+		network, err := parseNetwork(strings.TrimSpace(text))
+		if err != nil || len(networks) == maxNetworks {
+			return nil, status.Errorf(codes.InvalidArgument,
+				"parameter %s is not a list of at most %d CIDRs", networksParameter, maxNetworks)
+		}
+		networks = append(networks, network)
+	}
+	found, err := n.Addresses()
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "reading the addresses of the node: %v", err)
+	}
+	var addresses []netip.Addr
+	for _, f := range found {
+		ip, ok := f.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		address, ok := netip.AddrFromSlice(ip.IP)
+		address = address.Unmap()
+		if ok && overlapsAny(netip.PrefixFrom(address, address.BitLen()), networks) {
+			addresses = append(addresses, address)
+		}
+	}
+	if len(addresses) == 0 {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"node %s has no address in the networks of parameter %s", n.Name, networksParameter)
+	}
+	return addresses, nil
+}

@@ -1,0 +1,304 @@
+package manila
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/csi-addons/spec/lib/go/fence"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+func TestFenceRevokesAndUnfenceRestoresExactly(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rules  []string
+		access []string // of the fenced client, its neighbor and a stranger, while fenced
+	}{
+		"everybody":            {[]string{"rw 0.0.0.0/0"}, []string{"", "rw", "rw"}},
+		"everybody may read":   {[]string{"ro 0.0.0.0/0"}, []string{"", "ro", "ro"}},
+		"a network":            {[]string{"rw 10.0.0.0/24"}, []string{"", "rw", ""}},
+		"one rule for a node":  {[]string{"rw 10.0.0.5", "rw 10.0.0.6"}, []string{"", "rw", ""}},
+		"a rule with a length": {[]string{"rw 10.0.0.5/32"}, []string{"", "", ""}},
+		"rules that overlap": {
+			[]string{"ro 0.0.0.0/0", "rw 10.0.0.0/24", "rw 10.0.0.5"}, []string{"", "rw", "ro"},
+		},
+		"nested networks":  {[]string{"rw 10.0.0.0/8", "rw 10.0.0.6/31"}, []string{"", "rw", ""}},
+		"other clients":    {[]string{"rw 192.168.0.0/16"}, []string{"", "", "rw"}},
+		"nobody":           {nil, []string{"", "", ""}},
+		"both IP versions": {[]string{"rw 0.0.0.0/0", "rw ::/0"}, []string{"", "rw", "rw"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			share := f.share(cluster, test.rules...)
+			other := f.share("green", "rw 0.0.0.0/0")
+			f.must(f.fence(f.controller(), fenced+"/32"))
+			f.expectAccess(share, test.access...)
+			f.expectRules(other, "rw 0.0.0.0/0")
+			f.must(f.fence(f.controller(), fenced+"/32")) // a repetition changes nothing
+			f.expectAccess(share, test.access...)
+			f.must(f.unfence(f.controller(), fenced+"/32"))
+			f.expectRules(share, test.rules...)
+			f.must(f.unfence(f.controller(), fenced+"/32"))
+			f.expectRules(share, test.rules...)
+		})
+	}
+}
+
+func TestSecondFenceKeepsTheFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0", "rw 10.0.0.5")
+	f.must(f.fence(f.controller(), fenced+"/32"))
+	f.must(f.fence(f.controller(), neighbor+"/32"))
+	f.expectAccess(share, "", "", "rw")
+	listed, err := f.controller().ListClusterFence(t.Context(), &fence.ListClusterFenceRequest{})
+	f.must(err)
+	got := []string{}
+	for _, cidr := range listed.GetCidrs() {
+		got = append(got, cidr.GetCidr())
+	}
+	if diff := cmp.Diff([]string{"10.0.0.5/32", "10.0.0.6/32"}, got); diff != "" {
+		t.Errorf("fenced networks (-want +got):\n%s", diff)
+	}
+	f.must(f.unfence(f.controller(), fenced+"/32"))
+	f.expectAccess(share, "rw", "", "rw")
+	f.must(f.unfence(f.controller(), neighbor+"/32"))
+	f.expectRules(share, "rw 0.0.0.0/0", "rw 10.0.0.5")
+}
+
+func TestRuleThatIsAddedWhileFencedIsRevokedByTheNextFence(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 10.0.0.0/24")
+	f.must(f.fence(f.controller(), fenced+"/32"))
+	f.allow(share, ipType, "ro 0.0.0.0/0")
+	f.expectAccess(share, "ro", "rw", "ro")
+	f.must(f.fence(f.controller(), fenced+"/32"))
+	f.expectAccess(share, "", "rw", "ro")
+	f.must(f.unfence(f.controller(), fenced+"/32"))
+	f.expectRules(share, "ro 0.0.0.0/0", "rw 10.0.0.0/24")
+}
+
+func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		kind, rule string
+		maximum    int
+		networks   []string
+	}{
+		"too many rules":       {ipType, "rw 0.0.0.0/0", 20, []string{fenced + "/32"}},
+		"a rule for a user":    {"user", "rw alice", 64, []string{fenced + "/32"}},
+		"too long IPv6 prefix": {ipType, "rw ::/0", 64, []string{"fd00::1/128"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			simple := f.share(cluster, "rw 10.0.0.5", "rw fd00::1")
+			hard := f.share(cluster)
+			f.allow(hard, test.kind, test.rule)
+			c := f.controller()
+			c.config.MaxRules = test.maximum
+			if err := f.fence(c, test.networks...); status.Code(err) != codes.FailedPrecondition ||
+				!strings.Contains(err.Error(), hard) {
+				t.Errorf("the error is %v", err)
+			}
+			f.expectRules(simple, "rw 10.0.0.5", "rw fd00::1")
+			f.expectRules(hard, test.rule)
+		})
+	}
+}
+
+func TestFenceWhoseRecordIsTooLongChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 10.0.0.0/8")
+	c := f.controller()
+	c.config.MaxRules = 10_000
+	var many []string
+	address := netip.MustParseAddr("10.0.0.1")
+	for range 100 {
+		many = append(many, address.String()+"/32")
+		address = address.Next().Next()
+	}
+	if err := f.fence(c, many...); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the error is %v", err)
+	}
+	f.expectRules(share, "rw 10.0.0.0/8")
+}
+
+func TestUnfenceOfAPartOfAFencedNetworkIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	f.must(f.fence(f.controller(), "10.0.0.0/24"))
+	if err := f.unfence(f.controller(), fenced+"/32"); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the error is %v", err)
+	}
+	f.expectAccess(share, "", "", "rw")
+}
+
+func TestInvalidNetworksAreRefused(t *testing.T) {
+	t.Parallel()
+	c := NewController(Config{}, nil)
+	for _, networks := range [][]string{nil, {"10.0.0.0/33"}, {"10.0.0.5/32", "node-1"}} {
+		f := &fixture{T: t}
+		for _, err := range []error{f.fence(c, networks...), f.unfence(c, networks...)} {
+			if status.Code(err) != codes.InvalidArgument {
+				t.Errorf("for %v the error is %v", networks, err)
+			}
+		}
+	}
+}
+
+func TestForgedRecordIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, entry := range []map[string]string{
+		{fencedKey: "10.0.0.5/32,x"}, {revokedKey: "rw"}, {revokedKey: "root 0.0.0.0/0"},
+	} {
+		f := newFixture(t)
+		share := f.share(cluster, "rw 0.0.0.0/0")
+		f.must(f.requests().SetMetadata(t.Context(), share, entry))
+		if err := f.fence(f.controller(), fenced); status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("for %v the error is %v", entry, err)
+		}
+		if rules := f.list(share); len(rules) != 1 {
+			t.Errorf("the access rules are %v", rules)
+		}
+	}
+}
+
+func TestBusyManilaIsRetried(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	_, err := f.cloud.SetFault(simulator.Fault{
+		Mode: simulator.Status, Status: http.StatusConflict, Service: simulator.Share,
+		Method: http.MethodPost, Times: 5,
+	})
+	f.must(err)
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(share, "", "rw", "rw")
+}
+
+func TestRuleThatManilaCouldNotApplyIsGrantedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	fault := func(times int) {
+		_, err := f.cloud.SetFault(simulator.Fault{
+			Mode: simulator.Fail, Service: simulator.Share, Method: http.MethodPost,
+			PathPrefix: "/share/v2/shares/" + share + "/action", Times: times,
+		})
+		f.must(err)
+	}
+	fault(3)
+	if err := f.fence(f.controller(), fenced); status.Code(err) != codes.Unavailable {
+		t.Errorf("the error is %v", err)
+	}
+	f.expectAccess(share, "rw", "rw", "rw") // nothing is revoked before all rules are active
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(share, "", "rw", "rw")
+	fault(1)
+	if err := f.unfence(f.controller(), fenced); status.Code(err) != codes.Unavailable {
+		t.Errorf("the error is %v", err)
+	}
+	f.must(f.unfence(f.controller(), fenced))
+	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+func TestDeletedShareIsIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := worker{shares: f.requests(), interval: 1}
+	p := plan{before: record{fenced: networks(t, fenced), revoked: []rule{{to: "0.0.0.0/0"}}}}
+	p.share.ID = "00000000-0000-0000-0000-000000000000"
+	f.must(w.apply(t.Context(), p))
+}
+
+func TestUnreachableCloudIsUnavailable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.must(f.cloud.Close())
+	if err := f.fence(f.controller(), fenced); status.Code(err) != codes.Unavailable {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestOperationContinuesAfterARestart ends the process after each change of a fence, and of an
+// unfence. It checks after each change that the other clients have access.
+func TestOperationContinuesAfterARestart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	originals := []string{"rw 10.0.0.0/29", "rw 10.0.0.5", "ro 192.168.0.0/16"}
+	for changes, crashed := 0, true; crashed; changes++ {
+		share := f.share(cluster, originals...)
+		uninterrupted := func() {
+			if f.access(share, neighbor) != "rw" || f.access(share, stranger) != "ro" {
+				t.Errorf("after %d changes another client has no access", changes)
+			}
+		}
+		c, requests := f.crashAfter(changes, uninterrupted)
+		err := f.fence(c, fenced)
+		crashed = requests.left == 0 && err != nil
+		if !crashed && err != nil {
+			t.Fatal(err)
+		}
+		f.must(f.fence(f.controller(), fenced))
+		f.expectAccess(share, "", "rw", "ro")
+		c, requests = f.crashAfter(changes, uninterrupted)
+		err = f.unfence(c, fenced)
+		crashed = crashed || (requests.left == 0 && err != nil)
+		f.must(f.unfence(f.controller(), fenced))
+		f.expectRules(share, originals...)
+		// The operations are also the opposite of an operation that did not end.
+		c, _ = f.crashAfter(changes, uninterrupted)
+		_ = f.fence(c, fenced) // crashes
+		f.must(f.unfence(f.controller(), fenced))
+		f.expectRules(share, originals...)
+		f.must(f.requests().SetMetadata(t.Context(), share, map[string]string{clusterKey: "done"}))
+	}
+}
+
+func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
+	t.Parallel()
+	interfaces := []net.Addr{
+		&net.IPNet{IP: net.ParseIP("10.0.0.5"), Mask: net.CIDRMask(24, 32)},
+		&net.IPNet{IP: net.ParseIP("172.16.0.5"), Mask: net.CIDRMask(16, 32)},
+		&net.IPNet{IP: net.ParseIP("fd00::5"), Mask: net.CIDRMask(64, 128)},
+	}
+	node := Node{
+		Name: "node-1", Address: netip.MustParseAddr("10.0.0.5"),
+		Addresses: func() ([]net.Addr, error) { return interfaces, nil },
+	}
+	for parameter, want := range map[string][]string{
+		"":                          {"10.0.0.5/32"},
+		"172.16.0.0/12":             {"172.16.0.5/32"},
+		"172.16.0.0/12, fd00::/64":  {"172.16.0.5/32", "fd00::5/128"},
+		"192.168.0.0/16":            nil,
+		"172.16.0.0/12;10.0.0.0/24": nil,
+	} {
+		answer, err := node.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{
+			Parameters: map[string]string{networksParameter: parameter},
+		})
+		if (err != nil) != (want == nil) {
+			t.Errorf("for the networks %q the error is %v", parameter, err)
+		}
+		for _, client := range answer.GetClients() {
+			var got []string
+			for _, address := range client.GetAddresses() {
+				got = append(got, address.GetCidr())
+			}
+			if diff := cmp.Diff(want, got); diff != "" || client.GetId() != "node-1" {
+				t.Errorf("client %s of the networks %q (-want +got):\n%s", client.GetId(), parameter, diff)
+			}
+		}
+	}
+}

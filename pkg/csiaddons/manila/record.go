@@ -1,0 +1,89 @@
+package manila
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// The keys of the metadata of a share that contain its record, and the metadata of an access rule
+// that a fence has added. The names contain no slash, because they are part of URLs.
+const (
+	fencedKey  = "csi-addons-fenced-networks"
+	revokedKey = "csi-addons-revoked-rules"
+	addedKey   = "csi-addons-added-by"
+	addedValue = "network-fence"
+)
+
+// record is what a share remembers while clients are fenced. It is in the metadata of the share, so
+// it survives restarts and ends with the share.
+type record struct {
+	// fenced are the networks of the clients.
+	fenced []netip.Prefix
+	// revoked are the access rules to restore: those that overlap fenced.
+	revoked []rule
+}
+
+// rule is an access rule of type ip.
+type rule struct {
+	// to is the text in the access rule, and network what it means.
+	to      string
+	network netip.Prefix
+	level   string
+}
+
+// readRecord reads the record of a share. It accepts only what writeRecord writes.
+func readRecord(share openstack.Share) (r record, err error) {
+	for _, text := range split(share.Metadata[fencedKey]) {
+		network, err := parseNetwork(text)
+		if err != nil {
+			return r, fmt.Errorf("reading %s in the metadata of share %s: %w", fencedKey, share.ID, err)
+		}
+		r.fenced = append(r.fenced, network)
+	}
+	r.fenced = sorted(r.fenced)
+	for _, text := range split(share.Metadata[revokedKey]) {
+		level, to, _ := strings.Cut(text, " ")
+		network, err := parseNetwork(to)
+		if err != nil || (level != readOnly && level != readWrite) {
+			return r, fmt.Errorf("reading %s in the metadata of share %s: %q is not an access rule",
+				revokedKey, share.ID, text)
+		}
+		r.revoked = append(r.revoked, rule{to: to, network: network, level: level})
+	}
+	return r, nil
+}
+
+// The levels of access rules.
+const (
+	readOnly  = "ro"
+	readWrite = "rw"
+)
+
+func split(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// metadata returns the entries of a record that is not empty.
+func (r record) metadata() (map[string]string, error) {
+	rules := make([]string, 0, len(r.revoked))
+	for _, revoked := range r.revoked {
+		rules = append(rules, revoked.level+" "+revoked.to)
+	}
+	slices.Sort(rules)
+	entries := map[string]string{fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ",")}
+	for key, value := range entries {
+		if len(value) > openstack.MaxMetadataValue {
+			return nil, fmt.Errorf("the record does not fit into the metadata of the share: %s has %d "+
+				"characters, the limit is %d. Fence fewer or larger networks", key, len(value),
+				openstack.MaxMetadataValue)
+		}
+	}
+	return entries, nil
+}

@@ -1,0 +1,219 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+)
+
+const (
+	// accessRuleVersion is the microversion that added metadata to access rules (OpenStack Rocky).
+	accessRuleVersion = "2.45"
+	// sharesInPage and maxShares limit lists of shares.
+	sharesInPage = 500
+	maxShares    = 10_000
+	// concurrentRequests is how many requests of one Shares run at the same time.
+	concurrentRequests = 8
+	// MaxMetadataValue is the maximum length of a value in the metadata of a share, in bytes.
+	MaxMetadataValue = 1023
+)
+
+// Share is a share of Manila. Its fields are from the cloud: the ID is safe in URLs and messages,
+// other fields contain at most 1023 arbitrary bytes.
+type Share struct {
+	ID, Status, Protocol string
+	Metadata             map[string]string
+}
+
+// Shares sends requests about shares and their access rules. It is safe for concurrent use: some
+// requests run at the same time, and the others wait.
+type Shares struct {
+	client   *Client
+	session  *session
+	endpoint gophercloud.ServiceClient
+	slots    chan struct{}
+}
+
+// Shares logs in if necessary and returns a value for one operation. It uses the same session until
+// the operation ends.
+func (c *Client) Shares(ctx context.Context) (*Shares, error) {
+	release, err := c.acquire(ctx, manila().name)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	endpoint, err := c.session.endpoint(ctx, manila())
+	if err != nil {
+		return nil, err
+	}
+	s := &Shares{
+		client: c, session: c.session, endpoint: *endpoint,
+		slots: make(chan struct{}, concurrentRequests),
+	}
+	s.endpoint.Microversion = accessRuleVersion
+	return s, c.session.takeCatalog()
+}
+
+// call sends a request about one share, and classifies its error.
+func (s *Shares) call(ctx context.Context, request func(*gophercloud.ServiceClient) error) error {
+	return s.send(ctx, shareError, request)
+}
+
+// listError classifies the error of a request about all shares.
+func listError(endpoint, authURL string, err error) *Error {
+	return callError(manila().name, endpoint, authURL, err)
+}
+
+func (s *Shares) send(
+	ctx context.Context, classify func(endpoint, authURL string, err error) *Error,
+	request func(*gophercloud.ServiceClient) error,
+) error {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return unreachable(manila().name, s.endpoint.Endpoint, ctx.Err())
+	}
+	endpoint := s.endpoint // gophercloud's client is a value, and no request changes the copy
+	failure := request(&endpoint)
+	if failure == nil {
+		return nil
+	}
+	classified := classify(s.endpoint.Endpoint, s.session.access.cloud.AuthInfo.AuthURL, failure)
+	if is[*gophercloud.ErrUnableToReauthenticate](failure) {
+		return errors.Join(classified, s.client.forget(ctx, s.session, classified))
+	}
+	return classified
+}
+
+// forget makes the next request start with a login instead of a token that is known to be refused.
+func (c *Client) forget(ctx context.Context, s *session, failure *Error) error {
+	release, err := c.acquire(ctx, manila().name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if c.session == s {
+		c.backoff = c.backoff.next(s.access.fingerprint, failure, c.clock.Now())
+		c.session.close()
+		c.session = nil
+	}
+	return nil
+}
+
+// shareError classifies the error of a request about one share.
+func shareError(endpoint, authURL string, err error) *Error {
+	name := manila().name
+	switch status := statusOf(err); status {
+	case http.StatusNotFound:
+		return errorf(NotFound, "OpenStack's %s at %s has no such share or access rule (HTTP 404)", name,
+			redactedURL(endpoint))
+	case http.StatusConflict:
+		return errorf(Conflict, "OpenStack's %s at %s is busy with the share (HTTP 409)", name,
+			redactedURL(endpoint))
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge,
+		http.StatusUnprocessableEntity:
+		return errorf(Refused, "OpenStack's %s at %s refused the request (HTTP %d). It must support "+
+			"version %s of the API, and the share must be in the status available", name,
+			redactedURL(endpoint), status, accessRuleVersion)
+	}
+	return callError(name, endpoint, authURL, err)
+}
+
+// List returns all shares of the project whose metadata contain an entry, at most 10000.
+func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
+	var found []Share
+	err := s.send(ctx, listError, func(client *gophercloud.ServiceClient) error {
+		seen := map[string]bool{}
+		for total := 0; ; {
+			part, err := listPage(ctx, client, shares.ListOpts{
+				Metadata: map[string]string{key: value}, Limit: sharesInPage, Offset: total,
+				SortKey: "created_at", SortDir: "asc",
+			})
+			if err != nil || len(part) == 0 {
+				return err
+			}
+			if total += len(part); total > maxShares {
+				return errTooMany
+			}
+			found, err = appendShares(found, part, seen, func(share shares.Share) bool {
+				return share.Metadata[key] == value // the cloud may ignore the filter
+			})
+			if err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// listPage returns shares from an offset on. gophercloud's pager would accept an answer without a
+// list as an empty one, and skip shares if the cloud returns shorter pages than requested.
+func listPage(ctx context.Context, client *gophercloud.ServiceClient, options shares.ListOpts,
+) ([]shares.Share, error) {
+	query, err := options.ToShareListQuery()
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Shares *[]shares.Share `json:"shares"`
+	}
+	url := client.ServiceURL("shares", "detail") + query
+	_, err = client.Get(ctx, url, &page, nil) //nolint:bodyclose // gophercloud closes it
+	switch {
+	case err != nil:
+		return nil, err
+	case page.Shares == nil:
+		return nil, errNotOpenStack
+	}
+	return *page.Shares, nil
+}
+
+// appendShares appends the shares that match and were not seen: a share may move to another page.
+func appendShares(
+	found []Share, part []shares.Share, seen map[string]bool, matches func(shares.Share) bool,
+) ([]Share, error) {
+	for _, share := range part {
+		if !validID.MatchString(share.ID) {
+			return nil, errNotOpenStack
+		}
+		if !seen[share.ID] && matches(share) {
+			found = append(found, Share{
+				ID: share.ID, Status: share.Status, Protocol: share.ShareProto, Metadata: share.Metadata,
+			})
+		}
+		seen[share.ID] = true
+	}
+	return found, nil
+}
+
+// SetMetadata sets entries of the metadata of a share, and keeps the others.
+func (s *Shares) SetMetadata(ctx context.Context, shareID string, entries map[string]string) error {
+	return s.call(ctx, func(client *gophercloud.ServiceClient) error {
+		return shares.SetMetadata(ctx, client, shareID, shares.SetMetadataOpts{Metadata: entries}).Err
+	})
+}
+
+// DeleteMetadata removes an entry from the metadata of a share. It returns no error if the share or
+// the entry does not exist.
+func (s *Shares) DeleteMetadata(ctx context.Context, shareID, key string) error {
+	return ignoreNotFound(s.call(ctx, func(client *gophercloud.ServiceClient) error {
+		return shares.DeleteMetadatum(ctx, client, shareID, key).Err
+	}))
+}
+
+func ignoreNotFound(err error) error {
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package openstack_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	shareID = "5d0f8a52-0b5c-4a6e-9d7b-3f1c2e4a6b80"
+	ruleID  = "9c1de6b4-5f9a-4c53-8f0e-d2b7a1c4e6f3"
+)
+
+// shares returns requests about shares of the fixture's cloud.
+func (s *fixture) shares() *openstack.Shares {
+	s.t.Helper()
+	s.clouds(simulator.Clouds{})
+	requests, err := s.client().Shares(s.t.Context())
+	check(s.t, err)
+	return requests
+}
+
+func share(id, cluster string) string {
+	return fmt.Sprintf(`{"id":%q,"status":"available","share_proto":"NFS","metadata":{"cluster":%q}}`,
+		id, cluster)
+}
+
+func TestOnlySharesWithTheMetadataAreListed(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	page := strings.Join([]string{share(shareID, "blue"), share(ruleID, "green")}, ",")
+	answer := simulator.Answer{Body: `{"shares":[` + page + `]}`} // as if the filter was ignored
+	s.fault(simulator.Fault{
+		Mode: simulator.Foreign, Service: simulator.Share, Answer: &answer, Times: 2, // pages
+	})
+	found, err := requests.List(t.Context(), "cluster", "blue")
+	check(t, err)
+	want := []openstack.Share{{
+		ID: shareID, Status: "available", Protocol: "NFS", Metadata: map[string]string{"cluster": "blue"},
+	}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("shares (-want +got):\n%s", diff)
+	}
+}
+
+func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
+	t.Parallel()
+	full := strings.Repeat(share(shareID, "green")+",", 2000) + share(shareID, "green")
+	const rule = `{"access_list":[{"id":%q,"access_type":%q,"access_to":%q,"access_level":"rw",` +
+		`"state":%q,"metadata":%s}]}`
+	for name, test := range map[string]struct{ list, rules string }{
+		"an empty object": {`{}`, `{}`},
+		"null":            {`null`, `{"access_list":null}`},
+		"not an ID": {
+			`{"shares":[` + share("../x", "blue") + `]}`,
+			fmt.Sprintf(rule, "../x", "ip", "x", "active", "{}"),
+		},
+		"lists elsewhere":      {`{"volumes":[]}`, `[]`},
+		"pages without an end": {`{"shares":[` + full + `]}`, `{"access_list":{}}`},
+		"a word with spaces":   {`{"shares":{}}`, fmt.Sprintf(rule, ruleID, "i p", "x", "active", "{}")},
+		"no client":            {`{"shares":[1]}`, fmt.Sprintf(rule, ruleID, "ip", "", "active", "{}")},
+		"a long client": {
+			`{"shares":[{}]}`, fmt.Sprintf(rule, ruleID, "ip", strings.Repeat("1", 256), "active", "{}"),
+		},
+		"metadata that are no text": {
+			`{"shares":""}`, fmt.Sprintf(rule, ruleID, "ip", "x", "active", `{"a":1}`),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			requests := s.shares()
+			for path, body := range map[string]string{
+				"/share/v2/shares/detail": test.list, "/share/v2/share-access-rules": test.rules,
+			} {
+				s.fault(simulator.Fault{
+					Mode: simulator.Foreign, Service: simulator.Share, PathPrefix: path,
+					Answer: &simulator.Answer{Body: body},
+				})
+			}
+			found, err := requests.List(t.Context(), "cluster", "blue")
+			s.failure(len(found), err, openstack.CloudUnreachable)
+			rules, err := requests.Rules(t.Context(), shareID)
+			s.failure(len(rules), err, openstack.CloudUnreachable)
+		})
+	}
+}
+
+func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	for status, want := range map[int]openstack.Reason{
+		http.StatusBadRequest: openstack.Refused, http.StatusNotAcceptable: openstack.Refused,
+		http.StatusNotFound: openstack.NotFound, http.StatusConflict: openstack.Conflict,
+		http.StatusForbidden: openstack.NotOffered, http.StatusBadGateway: openstack.CloudUnreachable,
+	} {
+		s.fault(simulator.Fault{
+			Mode: simulator.Status, Service: simulator.Share, Status: status, Times: 1,
+		})
+		rule := openstack.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
+		s.failure(0, requests.Grant(t.Context(), shareID, rule), want)
+	}
+	// What does not exist needs no removal.
+	check(t, requests.Revoke(t.Context(), shareID, ruleID))
+	check(t, requests.DeleteMetadata(t.Context(), shareID, "key"))
+	// A list of shares always exists, if the service does.
+	s.fault(simulator.Fault{
+		Mode: simulator.Status, Service: simulator.Share, Status: http.StatusNotFound, Times: 1,
+	})
+	_, err := requests.List(t.Context(), "cluster", "blue")
+	s.failure(0, err, openstack.NotOffered)
+}
+
+func TestRequestAboutASharesRunsWhileAnotherWaits(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	hanging, err := s.cloud.SetFault(simulator.Fault{
+		Mode: simulator.Hang, Service: simulator.Share, PathPrefix: "/share/v2/share-access-rules",
+	})
+	check(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := requests.Rules(t.Context(), shareID)
+		ended <- err
+	}()
+	_, err = requests.List(t.Context(), "cluster", "blue")
+	check(t, err)
+	check(t, s.cloud.ClearFaults(hanging.ID))
+	s.failure(0, <-ended, openstack.Refused) // Manila answers 400 for a share that does not exist
+}
+
+func TestRequestsAboutSharesSurviveARevokedToken(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	s.cloud.RevokeTokens()
+	_, err := requests.List(t.Context(), "cluster", "blue")
+	check(t, err)
+	s.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 401})
+	s.cloud.RevokeTokens()
+	_, err = requests.List(t.Context(), "cluster", "blue")
+	s.failure(0, err, openstack.AuthenticationFailed)
+}
