@@ -8,6 +8,9 @@ override export K8S_BIN_DIR := $(abspath $(K8S_BIN_DIR))
 # The folder of the programs of real nodes. Building them takes minutes, too.
 NODE_BIN_DIR ?= bin/node
 override export NODE_BIN_DIR := $(abspath $(NODE_BIN_DIR))
+# The folder of the programs of end-to-end tests. Building them takes minutes, too.
+E2E_BIN_DIR ?= bin/e2e
+override export E2E_BIN_DIR := $(abspath $(E2E_BIN_DIR))
 # Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run
 # ARGS=--flavour=hypershift`. `bin/devcluster run --help` lists them.
 ARGS ?=
@@ -38,7 +41,8 @@ BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs.
-MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni)
+MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni) \
+	test/node/images/programs test/e2e/programs/csi-test
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
@@ -97,7 +101,7 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 .PHONY: test
 test: ## Run all that CI runs: every stage below, the fastest first
 	@hack/stages.sh lint verify test-unit verify-supply-chain test-csi-addons test-devcluster \
-		test-integration
+		test-e2e-selection test-integration
 
 .PHONY: lint
 lint: $(LINTER) ## Run the linter
@@ -167,6 +171,17 @@ test-running-openstack:
 .PHONY: test-csi-addons
 test-csi-addons: k8s ## Test CSI-Addons on real API servers
 	go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) ./test/csiaddons/
+
+# The test is the first process of namespaces, which contain its mounts and its network.
+.PHONY: test-csi-sanity
+test-csi-sanity: build k8s ## Test the real drivers with csi-sanity, as root
+	hack/e2e.sh '$(E2E_BIN_DIR)' csi-sanity
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) \
+		-exec 'unshare --mount --net --pid --fork --kill-child --mount-proc' ./test/e2e/sanity
+
+.PHONY: test-e2e-selection
+test-e2e-selection:
+	@hack/e2e-selection.sh
 
 .PHONY: bench
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)

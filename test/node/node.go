@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -59,6 +58,9 @@ type Options struct {
 
 // Node is a running node.
 type Node struct {
+	// Disks are the volumes that are attached to the node.
+	*loop.Disks
+
 	options Options
 	config  supervisor.Config
 	cmd     *exec.Cmd
@@ -66,9 +68,6 @@ type Node struct {
 	log     string
 	pid     int // of the first process of the node
 	done    chan struct{}
-
-	mu      sync.Mutex
-	volumes map[string]*loop.Device // by ID
 }
 
 // Start starts a node in the network. It does not wait until the node is registered. The node runs
@@ -76,7 +75,7 @@ type Node struct {
 func Start(ctx context.Context, network *Network, o Options) (*Node, error) {
 	n := &Node{
 		options: o, config: configure(network, o), done: make(chan struct{}),
-		log: filepath.Join(o.Logs, o.Name+".log"), volumes: map[string]*loop.Device{},
+		log: filepath.Join(o.Logs, o.Name+".log"),
 	}
 	if err := n.writeFiles(network); err != nil {
 		return nil, err
@@ -87,6 +86,7 @@ func Start(ctx context.Context, network *Network, o Options) (*Node, error) {
 	if err := n.waitForBoot(ctx); err != nil {
 		return nil, errors.Join(err, n.Stop())
 	}
+	n.Disks = loop.NewDisks(n.path("/dev/disk/by-id"))
 	return n, nil
 }
 
@@ -224,7 +224,10 @@ func (n *Node) Stop() error {
 		return fmt.Errorf("node %s did not stop within %v; its log is %s",
 			n.options.Name, stopTimeout, n.log)
 	}
-	return n.closeVolumes()
+	if n.Disks == nil {
+		return nil
+	}
+	return n.Disks.Close()
 }
 
 // Restart kills a service of the node, such as supervisor.Kubelet. The node starts it again.

@@ -16,6 +16,10 @@ func (c *Cluster) startCloud(ctx context.Context) error {
 	if c.opts.NoCloud {
 		return nil
 	}
+	if c.opts.Cloud != nil {
+		c.cloud, c.openstack = c.opts.Cloud, describe(c.opts.Cloud)
+		return nil
+	}
 	cloud, err := c.newCloud()
 	if err != nil {
 		return err

@@ -24,6 +24,9 @@ type Options struct {
 	// With NoCloud there is no OpenStack, and there are no credentials. With TLS OpenStack serves
 	// HTTPS with a private CA.
 	NoCloud, TLS bool
+	// Cloud is an OpenStack that runs already and that the caller closes. Without it, the cluster
+	// runs one.
+	Cloud testcloud.Cloud
 	// Operators are the operators of the cluster, at least one.
 	Operators []fixtures.Operator
 	// Nodes are real nodes, in a standalone cluster. The operators are then pods. With Idle they are
@@ -135,7 +138,7 @@ func (c *Cluster) Stop() {
 		ending.Go(p.Stop)
 	}
 	ending.Wait()
-	if c.cloud != nil {
+	if c.cloud != nil && c.opts.Cloud == nil {
 		// It closes listeners, which end with this process anyway.
 		_ = c.cloud.Close()
 	}

@@ -1,0 +1,207 @@
+//go:build integration
+
+package sanity
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestDriversPassCSISanity(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, d := range drivers() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			var sockets []string
+			for _, c := range d.containers {
+				sockets = append(sockets, s.startDriver(t, c))
+			}
+			sockets = sockets[len(sockets)-2:]
+			known := slices.Sorted(maps.Keys(d.failures))
+			passed, failed := s.runSanity(t, d, sockets, "--ginkgo.skip="+anyOf(known))
+			if len(failed) > 0 || passed < minimumPassed {
+				t.Errorf("csi-sanity: %d tests passed, these failed: %q", passed, failed)
+			}
+			_, failed = s.runSanity(t, d, sockets, "--ginkgo.focus="+anyOf(known))
+			if diff := cmp.Diff(known, failed); diff != "" {
+				t.Errorf("known failures (-want +got):\n%s", diff)
+			}
+			t.Logf("csi-sanity: %d passed, %d failed as expected", passed, len(failed))
+		})
+	}
+}
+
+// anyOf returns a regular expression that matches the names of tests.
+func anyOf(names []string) string {
+	var quoted []string
+	for _, name := range names {
+		quoted = append(quoted, regexp.QuoteMeta(name)+"$")
+	}
+	return strings.Join(quoted, "|")
+}
+
+// startDriver starts a container with a driver. It returns the path of its socket in the node.
+func (s *site) startDriver(t *testing.T, c container) string {
+	t.Helper()
+	pod := s.pod(t, c.namespace, c.workload)
+	// An init container that restarts runs beside the others.
+	all := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	i := slices.IndexFunc(all, func(found corev1.Container) bool {
+		return found.Name == c.name
+	})
+	if i < 0 {
+		t.Fatalf("pod %s has no container %s", pod.Name, c.name)
+	}
+	return s.runContainer(t, pod, all[i],
+		filepath.Join(os.Getenv("E2E_BIN_DIR"), c.program))
+}
+
+// runSanity runs csi-sanity with the sockets of the controller service and of the node service. It
+// returns the number of tests that passed, and the names of those that failed.
+func (s *site) runSanity(
+	t *testing.T, d driver, sockets []string, selection string,
+) (passed int, failed []string) {
+	t.Helper()
+	// The NFS driver mounts only below this folder.
+	pods := filepath.Join(kubeletFolder, "pods")
+	files, err := os.MkdirTemp(filepath.Join(s.node, pods), "csi-sanity-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(pods, filepath.Base(files))
+	parameters, secrets := s.classes(t, d)
+	writeYAML(t, filepath.Join(files, "parameters.yaml"), parameters)
+	writeYAML(t, filepath.Join(files, "secrets.yaml"), secrets)
+	root := s.newRoot(t, filepath.Base(files))
+	mount(t, filepath.Join(s.node, kubeletFolder), filepath.Join(root, kubeletFolder), "",
+		unix.MS_BIND|unix.MS_REC, "")
+	bindFile(t, filepath.Join(os.Getenv("E2E_BIN_DIR"), "csi-sanity"),
+		filepath.Join(root, "csi-sanity"))
+	const gib = 1 << 30
+	cmd := exec.CommandContext(t.Context(), "/csi-sanity", selection,
+		"--csi.controllerendpoint=unix://"+sockets[0], "--csi.endpoint=unix://"+sockets[1],
+		"--csi.mountdir="+folder+"/target", "--csi.stagingdir="+folder+"/staging",
+		fmt.Sprintf("--csi.testvolumesize=%d", gib), fmt.Sprintf("--csi.testvolumeexpandsize=%d", 2*gib),
+		"--csi.testvolumeparameters="+folder+"/parameters.yaml",
+		"--csi.secrets="+folder+"/secrets.yaml",
+		"--ginkgo.json-report="+folder+"/report.json", "--ginkgo.no-color")
+	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: root}, "/"
+	out, ended := cmd.CombinedOutput()
+	passed, failed = readReport(t, filepath.Join(files, "report.json"))
+	t.Logf("csi-sanity %s: %v\n%s", selection, ended, out)
+	return passed, failed
+}
+
+func writeYAML(t *testing.T, file string, content any) {
+	t.Helper()
+	data, err := yaml.Marshal(content)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readReport returns the number of tests that passed, and the sorted names of those that failed.
+func readReport(t *testing.T, file string) (passed int, failed []string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suites []struct {
+		SpecReports []struct {
+			ContainerHierarchyTexts []string
+			LeafNodeText, State     string
+		}
+	}
+	if err := json.Unmarshal(content, &suites); err != nil {
+		t.Fatal(err)
+	}
+	for _, suite := range suites {
+		for _, spec := range suite.SpecReports {
+			name := strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")
+			switch spec.State {
+			case "passed":
+				if spec.LeafNodeText != "" { // it is a test, and no step before or after the tests
+					passed++
+				}
+			case "skipped", "pending":
+			default:
+				failed = append(failed, name)
+			}
+		}
+	}
+	slices.Sort(failed)
+	return passed, failed
+}
+
+// classes returns the parameters of volumes, and the Secrets of calls in the form of csi-sanity.
+func (s *site) classes(t *testing.T, d driver) (
+	parameters map[string]string, secrets map[string]map[string]string,
+) {
+	t.Helper()
+	class, err := s.client.StorageV1().StorageClasses().Get(t.Context(), d.class, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parameters, secrets = map[string]string{}, map[string]map[string]string{}
+	for name, value := range class.Parameters {
+		kind, isSidecars := strings.CutPrefix(name, "csi.storage.k8s.io/")
+		if !isSidecars {
+			parameters[name] = value
+			continue
+		}
+		if kind, isSecret := strings.CutSuffix(kind, "-secret-name"); isSecret {
+			namespace := class.Parameters["csi.storage.k8s.io/"+kind+"-secret-namespace"]
+			for _, call := range callsWith(kind) {
+				secrets[call+"Secret"] = s.secret(t, namespace, value)
+			}
+		}
+	}
+	return parameters, secrets
+}
+
+// callsWith returns the calls of CSI that get a Secret of a StorageClass.
+func callsWith(kind string) []string {
+	return map[string][]string{
+		"provisioner": {
+			"CreateVolume", "DeleteVolume", "ControllerValidateVolumeCapabilities", "CreateSnapshot",
+			"DeleteSnapshot", "ListSnapshots",
+		},
+		"controller-publish": {"ControllerPublishVolume", "ControllerUnpublishVolume"},
+		"controller-expand":  {"ControllerExpandVolume"},
+		"node-stage":         {"NodeStageVolume"},
+		"node-publish":       {"NodePublishVolume"},
+	}[kind]
+}
+
+func (s *site) secret(t *testing.T, namespace, name string) map[string]string {
+	t.Helper()
+	found, err := s.client.CoreV1().Secrets(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for key, value := range found.Data {
+		values[key] = string(value)
+	}
+	return values
+}
