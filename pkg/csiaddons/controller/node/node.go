@@ -1,0 +1,193 @@
+// Package node maintains the connection of the controller of CSI-Addons to the sidecar of each
+// CSIAddonsNode, and removes the CSIAddonsNodes of pods that do not exist any more.
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+)
+
+const (
+	// connectTimeout limits one attempt to connect, in which the sidecar checks the token.
+	connectTimeout = 15 * time.Second
+	maxRetryDelay  = 5 * time.Minute
+)
+
+// Reasons in the status of a CSIAddonsNode, and of its events.
+const (
+	ReasonConnected    = "Connected"
+	ReasonUnreachable  = "Unreachable"
+	ReasonPodNotReady  = "PodNotReady"
+	ReasonNotAllowed   = "DriverNotAllowed"
+	ReasonBadEndpoint  = "InvalidEndpoint"
+	ReasonNotOwned     = "NotOwnedByPod"
+	ReasonNoPin        = "NoCertificatePin"
+	ReasonPodGone      = "PodGone"
+	actionConnect      = "Connect"
+	actionDelete       = "Delete"
+	messageConnected   = "The sidecar answers"
+	retriesBeforeLimit = 16 // doublings, so that the delay does not overflow
+)
+
+// Reconciler maintains connections and the status of CSIAddonsNodes.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server, without a cache.
+	Live    client.Reader
+	Pool    *connection.Pool
+	Drivers settings.Drivers
+	Options *settings.Live
+	Events  events.EventRecorder
+
+	mu       sync.Mutex
+	attempts map[types.NamespacedName]int // failed attempts since the last success
+}
+
+// Reconcile connects to a sidecar, or removes its CSIAddonsNode.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
+) (reconcile.Result, error) {
+	name := request.NamespacedName
+	node := &v1alpha1.CSIAddonsNode{}
+	if err := r.Client.Get(ctx, name, node); err != nil {
+		r.Pool.Close(name)
+		r.reset(name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if node.DeletionTimestamp != nil {
+		r.Pool.Close(name)
+		return reconcile.Result{}, r.release(ctx, node)
+	}
+	target, problem, err := r.target(ctx, node)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case problem == nil:
+		return r.connect(ctx, node, target)
+	}
+	r.Pool.Close(name)
+	if problem.gone {
+		return reconcile.Result{}, r.remove(ctx, node, problem)
+	}
+	return reconcile.Result{}, r.write(ctx, node, v1alpha1.CSIAddonsNodeStatus{
+		State: problem.state(), Reason: problem.reason, Message: problem.message,
+		Capabilities:             node.Status.Capabilities,
+		NetworkFenceClientStatus: node.Status.NetworkFenceClientStatus,
+	})
+}
+
+// connect tries to connect, and tries again later if that fails.
+func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode,
+	target connection.Target,
+) (reconcile.Result, error) {
+	name := client.ObjectKeyFromObject(node)
+	limited, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	status := *node.Status.DeepCopy()
+	capabilities, err := r.Pool.Connect(limited, name, target)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, ctx.Err()
+	}
+	if err == nil {
+		r.reset(name)
+		status.State, status.Reason = v1alpha1.CSIAddonsNodeConnected, ReasonConnected
+		status.Message, status.Capabilities = messageConnected, capabilities
+		return reconcile.Result{}, r.write(ctx, node, status)
+	}
+	log.FromContext(ctx).V(1).Info("Failed to connect to the sidecar", "reason", err.Error())
+	status.State, status.Reason = v1alpha1.CSIAddonsNodeRetrying, ReasonUnreachable
+	status.Message = connection.Describe(err)
+	return reconcile.Result{RequeueAfter: r.delay(name)}, r.write(ctx, node, status)
+}
+
+// delay returns the time until the next attempt. It doubles with each attempt.
+func (r *Reconciler) delay(name types.NamespacedName) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempts == nil {
+		r.attempts = map[types.NamespacedName]int{}
+	}
+	failed := min(r.attempts[name], retriesBeforeLimit)
+	r.attempts[name]++
+	return min(r.Options.Get().NodeRetryDelay<<failed, maxRetryDelay)
+}
+
+func (r *Reconciler) reset(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.attempts, name)
+}
+
+// write updates the status, and records an event if the state changes.
+func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
+	status v1alpha1.CSIAddonsNodeStatus,
+) error {
+	if equality.Semantic.DeepEqual(node.Status, status) {
+		return nil
+	}
+	was := node.Status.State
+	changed := node.DeepCopy()
+	changed.Status = status
+	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(node))
+	if err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("writing the status of CSIAddonsNode %s: %w",
+			client.ObjectKeyFromObject(node), err))
+	}
+	if was != status.State {
+		kind := corev1.EventTypeWarning
+		if status.State == v1alpha1.CSIAddonsNodeConnected {
+			kind = corev1.EventTypeNormal
+		}
+		r.Events.Eventf(node, nil, kind, status.Reason, actionConnect, "%s", status.Message)
+	}
+	return nil
+}
+
+// remove deletes the CSIAddonsNode of a pod that does not exist any more. Kubernetes does the same
+// if the pod owns the CSIAddonsNode.
+func (r *Reconciler) remove(ctx context.Context, node *v1alpha1.CSIAddonsNode, why *problem) error {
+	err := r.Client.Delete(ctx, node, client.Preconditions{
+		UID: &node.UID, ResourceVersion: &node.ResourceVersion,
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting CSIAddonsNode %s: %w", client.ObjectKeyFromObject(node), err)
+	}
+	log.FromContext(ctx).Info("Deleted the CSIAddonsNode", "reason", why.message)
+	r.Events.Eventf(node, nil, corev1.EventTypeNormal, why.reason, actionDelete, "%s", why.message)
+	return nil
+}
+
+// release removes the finalizer that the controller of the CSI-Addons for Ceph sets. This
+// controller needs none, because it closes a connection when the CSIAddonsNode is gone.
+func (r *Reconciler) release(ctx context.Context, node *v1alpha1.CSIAddonsNode) error {
+	if !slices.Contains(node.Finalizers, v1alpha1.CSIAddonsNodeFinalizer) {
+		return nil
+	}
+	changed := node.DeepCopy()
+	controllerutil.RemoveFinalizer(changed, v1alpha1.CSIAddonsNodeFinalizer)
+	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed, patch); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer of CSIAddonsNode %s: %w",
+			client.ObjectKeyFromObject(node), err))
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package settings_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+)
+
+func load(t *testing.T, args ...string) (*settings.Settings, error) {
+	t.Helper()
+	var flags settings.Flags
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	flags.AddTo(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.Load()
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	s, err := load(t, "--namespace=csi-addons-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Options{
+		ReclaimSpaceTimeout: 3 * time.Minute, MaxConcurrent: 100, NodeRetryDelay: 5 * time.Second,
+		Precedence: settings.ClaimFirst, StaggerWindow: 2 * time.Hour,
+	}
+	if diff := cmp.Diff(want, s.Options); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	if !s.Drivers.Allows("manila.csi.openstack.org", "openshift-manila-csi-driver") ||
+		s.Drivers.Allows("manila.csi.openstack.org", "openshift-cluster-csi-drivers") ||
+		s.Drivers.Allows("example.com", "openshift-cluster-csi-drivers") {
+		t.Errorf("the controller accepts other drivers or namespaces: %v", s.Drivers)
+	}
+}
+
+func TestDriversHaveNamespacesAndSecurity(t *testing.T) {
+	t.Parallel()
+	s, err := load(t, "--namespace=n", "--driver-namespaces=a=one,b=two", "--driver-namespaces=a=two",
+		"--insecure-drivers=a", "--plaintext-drivers=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Drivers{
+		"a": {Namespaces: []string{"one", "two"}, Security: settings.Unverified},
+		"b": {Namespaces: []string{"two"}, Security: settings.Plaintext},
+	}
+	if diff := cmp.Diff(want, s.Drivers); diff != "" {
+		t.Errorf("drivers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"one", "two"}, s.Drivers.Namespaces()); diff != "" {
+		t.Errorf("namespaces (-want +got):\n%s", diff)
+	}
+}
+
+func TestOneErrorNamesAllFaults(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		args, want []string
+	}{
+		{
+			[]string{
+				"--max-concurrent-per-driver=0", "--max-concurrent-reconciles=0",
+				"--schedule-precedence=x", "--other-controller-namespaces=A",
+				"--driver-namespaces=a", "--reclaim-space-timeout=0s", "--cronjob-stagger-window=-1",
+				"--csi-addons-node-retry-delay=0",
+			},
+			[]string{
+				"--namespace is missing", "--max-concurrent-per-driver", "max-concurrent-reconciles",
+				"--schedule-precedence", "--other-controller-namespaces", "--driver-namespaces",
+				"reclaim-space-timeout", "cronjob-stagger-window", "csi-addons-node-retry-delay",
+			},
+		},
+		{[]string{"--driver-namespaces="}, []string{"--driver-namespaces is empty"}},
+		{[]string{"--insecure-drivers=example.com"}, []string{`"example.com" must be in`}},
+	} {
+		_, err := load(t, one.args...)
+		if err == nil {
+			t.Errorf("the flags %v are accepted", one.args)
+			continue
+		}
+		for _, want := range one.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error does not contain %q: %v", want, err)
+			}
+		}
+	}
+}
+
+func TestConfigMapReplacesOptionsUntilItIsGone(t *testing.T) {
+	t.Parallel()
+	base := settings.Options{
+		ReclaimSpaceTimeout: time.Minute, MaxConcurrent: 1, NodeRetryDelay: time.Second,
+		Precedence: settings.ClaimFirst,
+	}
+	live := settings.NewLive(base)
+	warnings := live.Apply(map[string]string{
+		"reclaim-space-timeout": "5m", "max-concurrent-reconciles": "7",
+		"csi-addons-node-retry-delay": "9", "schedule-precedence": "sc-only",
+		"cronjob-stagger-window": "3", "max-group-pvcs": "100",
+	})
+	if len(warnings) > 0 {
+		t.Errorf("warnings: %v", warnings)
+	}
+	want := settings.Options{
+		ReclaimSpaceTimeout: 5 * time.Minute, MaxConcurrent: 7, NodeRetryDelay: 9 * time.Second,
+		Precedence: settings.ClassOnly, StaggerWindow: 3 * time.Hour,
+	}
+	if diff := cmp.Diff(want, live.Get()); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	live.Apply(nil)
+	if diff := cmp.Diff(base, live.Get()); diff != "" {
+		t.Errorf("options without the ConfigMap (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigMapWarnsOfUnknownKeysAndInvalidValues(t *testing.T) {
+	t.Parallel()
+	base := settings.Options{
+		ReclaimSpaceTimeout: time.Minute, MaxConcurrent: 1, NodeRetryDelay: time.Second,
+		Precedence: settings.ClaimFirst,
+	}
+	live := settings.NewLive(base)
+	warnings := live.Apply(map[string]string{
+		"colour": "blue", "reclaim-space-timeout": "-1s", "max-concurrent-reconciles": "many",
+		"csi-addons-node-retry-delay": "9999999999", "cronjob-stagger-window": "4",
+	})
+	if len(warnings) != 4 {
+		t.Errorf("warnings: %q, want four", warnings)
+	}
+	base.StaggerWindow = 4 * time.Hour
+	if diff := cmp.Diff(base, live.Get()); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+}
