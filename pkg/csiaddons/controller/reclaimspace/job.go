@@ -1,0 +1,182 @@
+// Package reclaimspace runs ReclaimSpaceJobs: it finds the volume, the node that uses it and the
+// sidecars, calls the driver, and writes the progress and the result into the status of the job.
+package reclaimspace
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+)
+
+const (
+	// checkInterval is the time after which a job that waits is checked without an event.
+	checkInterval = 10 * time.Second
+	// queueInterval is the same for a job that waits for the calls of other jobs.
+	queueInterval = time.Minute
+	// Defaults of a job. 0 means the default.
+	defaultBackOffLimit  = 6
+	defaultRetryDeadline = 10 * time.Minute
+)
+
+// Reconciler runs jobs.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server, without a cache.
+	Live         client.Reader
+	Router       *connection.Router
+	Drivers      settings.Drivers
+	Options      *settings.Live
+	MaxPerDriver int
+	// IndexDriver is the name of the index of CSIAddonsNodes by driver.
+	IndexDriver string
+	Events      events.EventRecorder
+	Metrics     *metrics.Metrics
+	Clock       clock.PassiveClock
+
+	slots   slots
+	calls   calls
+	stopped atomic.Bool // the controller is ending
+}
+
+// Reconcile takes the next step of a job: it starts a call, or handles the result of one. A call
+// starts only after the status says so, and that write fails if the cache is outdated. So no call
+// starts twice.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
+) (reconcile.Result, error) {
+	name := request.NamespacedName
+	job := &v1alpha1.ReclaimSpaceJob{}
+	err := r.Client.Get(ctx, name, job)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	}
+	if err != nil || job.DeletionTimestamp != nil {
+		r.slots.forget(name)
+		if r.calls.forget(name) {
+			log.FromContext(ctx).Info("Cancelled the call of a deleted ReclaimSpaceJob")
+		}
+		return reconcile.Result{}, nil
+	}
+	if job.Status.Result != "" {
+		return reconcile.Result{}, nil
+	}
+	result, ended := r.calls.find(name, job.UID)
+	switch {
+	case result == nil:
+		return r.advance(ctx, job)
+	case !ended:
+		return reconcile.Result{}, nil
+	default:
+		return r.finish(ctx, job, result)
+	}
+}
+
+// advance starts the next call of a job, or completes it.
+func (r *Reconciler) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
+) (reconcile.Result, error) {
+	if delay := r.untilRetry(job); delay > 0 {
+		return reconcile.Result{RequeueAfter: delay}, nil
+	}
+	volume, problem, err := r.volume(ctx, job)
+	if err != nil || problem != nil {
+		return r.meet(ctx, job, problem, err)
+	}
+	if !r.slots.acquire(volume.driver, client.ObjectKeyFromObject(job)) {
+		return reconcile.Result{RequeueAfter: queueInterval}, r.wait(ctx, job, waiting(ReasonBusy,
+			"The job waits for other calls of drivers to end"))
+	}
+	started := false
+	defer func() {
+		if !started {
+			r.slots.release(volume.driver)
+		}
+	}()
+	next, problem, err := r.plan(ctx, job, volume)
+	if err != nil || problem != nil {
+		return r.meet(ctx, job, problem, err)
+	}
+	if next.skipped != "" {
+		r.set(job, ConditionNode, false, ReasonNotInUse, next.skipped)
+	}
+	if next.sidecar == nil {
+		return reconcile.Result{}, r.succeed(ctx, job)
+	}
+	if err := r.announce(ctx, job, next); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.start(ctx, job, next, volume)
+	started = true
+	return reconcile.Result{}, nil
+}
+
+// meet handles an obstacle: the job waits until its deadline.
+func (r *Reconciler) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, why *obstacle,
+	err error,
+) (reconcile.Result, error) {
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case why.final || r.late(job):
+		return reconcile.Result{}, r.fail(ctx, job, why.reason, why.message)
+	}
+	return reconcile.Result{RequeueAfter: checkInterval}, r.wait(ctx, job, why)
+}
+
+// late returns whether the time for retries is over. The time in which a job waits for other jobs
+// does not count.
+func (r *Reconciler) late(job *v1alpha1.ReclaimSpaceJob) bool {
+	deadline := defaultRetryDeadline
+	if seconds := job.Spec.RetryDeadlineSeconds; seconds != nil && *seconds > 0 {
+		deadline = time.Duration(*seconds) * time.Second
+	}
+	start := job.Status.StartTime
+	return start != nil && r.Clock.Since(start.Time) > deadline
+}
+
+// untilRetry returns the time until the next attempt.
+func (r *Reconciler) untilRetry(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	running := meta.FindStatusCondition(job.Status.Conditions, ConditionRunning)
+	if running == nil || running.Reason != ReasonRetrying {
+		return 0
+	}
+	delay := retryDelay(job.Status.Retries)
+	// If the clock was set back, the delay is not longer than usual.
+	return min(running.LastTransitionTime.Add(delay).Sub(r.Clock.Now()), delay)
+}
+
+// announce writes which call starts.
+func (r *Reconciler) announce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan) error {
+	changed := job.DeepCopy()
+	status := &changed.Status
+	if status.StartTime == nil {
+		now := metav1.NewTime(r.Clock.Now())
+		status.StartTime = &now
+	}
+	status.Step, status.Node = next.step, ""
+	status.Message = "The driver reclaims space in its controller service, pod " + next.sidecar.Pod.Name
+	if next.step == v1alpha1.ReclaimSpaceOnNode {
+		status.Node = next.sidecar.Node
+		status.Message = "The driver reclaims space on node " + next.sidecar.Node
+	}
+	status.Reason = ReasonStarted
+	r.set(changed, ConditionRunning, true, ReasonStarted, status.Message)
+	if err := r.update(ctx, job, changed); err != nil {
+		return err
+	}
+	r.Events.Eventf(job, nil, corev1.EventTypeNormal, ReasonStarted, actionReclaim, "%s",
+		job.Status.Message)
+	return nil
+}

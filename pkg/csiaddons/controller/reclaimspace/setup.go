@@ -1,0 +1,115 @@
+package reclaimspace
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+const (
+	// workers is the number of jobs that are reconciled at the same time. Calls of drivers run
+	// outside them.
+	workers = 10
+	// wakeBuffer is how many jobs can be woken before the manager reads them.
+	wakeBuffer = 1024
+	// flushTimeout limits the writes at the end of the controller.
+	flushTimeout = 10 * time.Second
+)
+
+// SetUp adds the reconciler to a manager.
+func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
+	woken := make(chan event.TypedGenericEvent[types.NamespacedName], wakeBuffer)
+	wake := func(job types.NamespacedName) {
+		// The sender holds a lock that reconciliations need, so it must not wait for the reader.
+		go func() {
+			select {
+			case woken <- event.TypedGenericEvent[types.NamespacedName]{Object: job}:
+			case <-ctx.Done():
+			}
+		}()
+	}
+	r.calls.wake, r.slots.wake, r.slots.metrics = wake, wake, r.Metrics
+	r.slots.limits = func() (int, int) { return r.Options.Get().MaxConcurrent, r.MaxPerDriver }
+	err := m.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, indexVolume, volumeOf)
+	if err != nil {
+		return err
+	}
+	if err := m.Add(manager.RunnableFunc(r.stopCalls)); err != nil {
+		return err
+	}
+	return builder.ControllerManagedBy(m).Named("reclaimspacejob").
+		For(&v1alpha1.ReclaimSpaceJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.CSIAddonsNode{}, handler.EnqueueRequestsFromMapFunc(r.waitingJobs),
+			builder.WithPredicates(connected())).
+		WatchesRawSource(source.TypedChannel(woken, handler.TypedEnqueueRequestsFromMapFunc(
+			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
+				return []reconcile.Request{{NamespacedName: name}}
+			}))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// stopCalls cancels all calls when the controller ends or is not the leader any more, waits for
+// their end, and writes the results of those that have not been cancelled. The next leader repeats a
+// call without a result.
+func (r *Reconciler) stopCalls(ctx context.Context) error {
+	<-ctx.Done()
+	r.stopped.Store(true)
+	r.calls.stop()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	var failed error
+	for name, result := range r.calls.results() {
+		job := &v1alpha1.ReclaimSpaceJob{}
+		if err := r.Live.Get(ctx, name, job); err != nil {
+			failed = errors.Join(failed, client.IgnoreNotFound(err))
+		} else if job.Status.Result == "" {
+			failed = errors.Join(failed, r.record(ctx, job, result))
+		}
+	}
+	return failed
+}
+
+// connected selects CSIAddonsNodes whose sidecar has just been connected.
+func connected() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before := e.ObjectOld.(*v1alpha1.CSIAddonsNode).Status.State
+			now := e.ObjectNew.(*v1alpha1.CSIAddonsNode).Status.State
+			return now == v1alpha1.CSIAddonsNodeConnected && before != now
+		},
+	}
+}
+
+// waitingJobs returns the jobs that wait for a sidecar. The CustomResourceDefinition may lack the
+// reason in the status, so it is read from the condition.
+func (r *Reconciler) waitingJobs(ctx context.Context, _ client.Object) []reconcile.Request {
+	var jobs v1alpha1.ReclaimSpaceJobList
+	if err := r.Client.List(ctx, &jobs); err != nil {
+		return nil // the cache has stopped
+	}
+	var requests []reconcile.Request
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if job.Status.Result == "" && waitsFor(job, ReasonNoSidecar) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+		}
+	}
+	return requests
+}
