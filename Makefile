@@ -19,7 +19,7 @@ TESTFLAGS ?=
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
-# Deployment of the operator.
+# Deployment of the operator. `make deploy` uses the name, too.
 CONTAINER_TOOL ?= podman
 IMAGE ?=
 # For `make images`: registry and path to push to, such as quay.io/you; version, by default what git
@@ -187,6 +187,18 @@ test-e2e-selection:
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		$(TESTFLAGS) ./test/bench/
+
+.PHONY: deploy
+deploy: ## Install the controller of CSI-Addons with kubectl, from IMAGE if it is set
+	hack/install-crds.sh --csi-addons
+	kubectl apply -k assets/csi-addons/controller
+	$(if $(IMAGE),kubectl set image -n csi-addons-system \
+		deployment/csi-addons-controller-manager manager='$(IMAGE)')
+	kubectl rollout status -n csi-addons-system deployment/csi-addons-controller-manager
+
+.PHONY: undeploy
+undeploy: ## Remove the controller of CSI-Addons with kubectl, but not the objects of users
+	kubectl delete --ignore-not-found -k assets/csi-addons/controller
 
 .PHONY: image-manila
 image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL

@@ -1,0 +1,151 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
+)
+
+// leaseName is the name of the Lease of the controller.
+const leaseName = "csi-addons-openstack"
+
+// lostBuffer is how many lost connections can wait for the manager.
+const lostBuffer = 1024
+
+// inner is the manager of the operations, with their connections.
+type inner struct {
+	manager.Manager
+
+	pool *connection.Pool
+}
+
+// run runs the operations until ctx is done, and then closes all connections.
+func (i *inner) run(ctx context.Context) error {
+	defer i.pool.CloseAll()
+	if err := i.Start(ctx); err != nil {
+		return fmt.Errorf("running the operations: %w", err)
+	}
+	return nil
+}
+
+// newTokens returns the source of tokens for sidecars. The tokens end with the pod of the
+// controller.
+func (s *supervisor) newTokens(ctx context.Context) (*connection.Tokens, error) {
+	kube, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of Kubernetes: %w", err)
+	}
+	tokens := &connection.Tokens{
+		Client:  kube.CoreV1().ServiceAccounts(s.Settings.Namespace),
+		Account: s.Settings.ServiceAccount, Clock: clock.RealClock{},
+	}
+	if s.Settings.Pod == "" {
+		return tokens, nil
+	}
+	pod := &corev1.Pod{}
+	name := types.NamespacedName{Namespace: s.Settings.Namespace, Name: s.Settings.Pod}
+	if err := s.outer.GetAPIReader().Get(ctx, name, pod); err != nil {
+		return nil, fmt.Errorf("reading the pod of the controller: %w", err)
+	}
+	tokens.Pod = &authenticationv1.BoundObjectReference{
+		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
+	}
+	return tokens, nil
+}
+
+// newOperations creates the manager of the operations.
+func (s *supervisor) newOperations(ctx context.Context, tokens *connection.Tokens) (*inner, error) {
+	m, err := manager.New(s.config, s.innerOptions())
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager of operations: %w", err)
+	}
+	lost := make(node.Lost, lostBuffer)
+	pool := connection.NewPool(tokens, s.Metrics, func(name types.NamespacedName) {
+		select {
+		case lost <- event.TypedGenericEvent[types.NamespacedName]{Object: name}:
+		case <-ctx.Done():
+		}
+	})
+	recorder := m.GetEventRecorder(eventSource)
+	nodes := &node.Reconciler{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Pool: pool, Drivers: s.Settings.Drivers,
+		Options: s.live, Events: recorder,
+	}
+	if err := nodes.SetUp(ctx, m, lost); err != nil {
+		return nil, fmt.Errorf("setting up CSIAddonsNodes: %w", err)
+	}
+	jobs := &reclaimspace.Reconciler{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Drivers: s.Settings.Drivers, Options: s.live,
+		Router:       &connection.Router{Pool: pool, Leases: m.GetAPIReader()},
+		MaxPerDriver: s.Settings.MaxPerDriver, IndexDriver: node.IndexDriver, Events: recorder,
+		Metrics: s.Metrics, Clock: clock.RealClock{},
+	}
+	if err := jobs.SetUp(ctx, m); err != nil {
+		return nil, fmt.Errorf("setting up ReclaimSpaceJobs: %w", err)
+	}
+	return &inner{Manager: m, pool: pool}, nil
+}
+
+// innerOptions returns options with caches that contain only what the operations read: pods of
+// drivers, and no fields that they do not use.
+func (s *supervisor) innerOptions() manager.Options {
+	drivers := map[string]cache.Config{}
+	for _, namespace := range s.Settings.Drivers.Namespaces() {
+		drivers[namespace] = cache.Config{}
+	}
+	return manager.Options{
+		Scheme: s.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0", GracefulShutdownTimeout: ptr.To(shutdownTimeout),
+		LeaderElection: s.Settings.LeaderElect, LeaderElectionID: leaseName,
+		LeaderElectionNamespace:       s.Settings.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}:                 {Namespaces: drivers, Transform: shrinkPod},
+				&storagev1.VolumeAttachment{}: {Transform: shrinkAttachment},
+			},
+		},
+	}
+}
+
+// shrinkPod removes what package node does not read.
+func shrinkPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP}
+	return pod, nil
+}
+
+// shrinkAttachment removes what package reclaimspace does not read.
+func shrinkAttachment(object any) (any, error) {
+	attachment, ok := object.(*storagev1.VolumeAttachment)
+	if !ok {
+		return object, nil
+	}
+	attachment.ManagedFields, attachment.Annotations, attachment.Labels = nil, nil, nil
+	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: attachment.Status.Attached}
+	return attachment, nil
+}

@@ -1,0 +1,95 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/csi-addons/spec/lib/go/fence"
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+)
+
+// Capabilities of drivers.
+const (
+	nodeService       = identity.Capability_Service_NODE_SERVICE
+	controllerService = identity.Capability_Service_CONTROLLER_SERVICE
+	online            = identity.Capability_ReclaimSpace_ONLINE
+	offline           = identity.Capability_ReclaimSpace_OFFLINE
+)
+
+// usage is what a driver reports before and after a call.
+type usage struct{ pre, post int64 }
+
+// fakeDriver is the driver's side of CSI-Addons in one pod.
+type fakeDriver struct {
+	identity.UnimplementedIdentityServer
+	reclaimspace.UnimplementedReclaimSpaceControllerServer
+	reclaimspace.UnimplementedReclaimSpaceNodeServer
+	fence.UnimplementedFenceControllerServer
+
+	name     string
+	services []identity.Capability_Service_Type
+	reclaims []identity.Capability_ReclaimSpace_Type
+	// onNode and inController serve the calls.
+	onNode, inController func(context.Context) (usage, error)
+	// nodeCalls and controllerCalls count the calls.
+	nodeCalls, controllerCalls atomic.Int32
+}
+
+func (d *fakeDriver) Probe(context.Context, *identity.ProbeRequest,
+) (*identity.ProbeResponse, error) {
+	return &identity.ProbeResponse{}, nil
+}
+
+func (d *fakeDriver) GetIdentity(context.Context, *identity.GetIdentityRequest,
+) (*identity.GetIdentityResponse, error) {
+	return &identity.GetIdentityResponse{Name: d.name}, nil
+}
+
+func (d *fakeDriver) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
+) (*identity.GetCapabilitiesResponse, error) {
+	response := &identity.GetCapabilitiesResponse{}
+	for _, service := range d.services {
+		response.Capabilities = append(response.Capabilities, &identity.Capability{
+			Type: &identity.Capability_Service_{
+				Service: &identity.Capability_Service{Type: service},
+			},
+		})
+	}
+	for _, reclaim := range d.reclaims {
+		response.Capabilities = append(response.Capabilities, &identity.Capability{
+			Type: &identity.Capability_ReclaimSpace_{
+				ReclaimSpace: &identity.Capability_ReclaimSpace{Type: reclaim},
+			},
+		})
+	}
+	return response, nil
+}
+
+func (d *fakeDriver) NodeReclaimSpace(ctx context.Context, _ *reclaimspace.NodeReclaimSpaceRequest,
+) (*reclaimspace.NodeReclaimSpaceResponse, error) {
+	d.nodeCalls.Add(1)
+	used, err := d.onNode(ctx)
+	return &reclaimspace.NodeReclaimSpaceResponse{
+		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: used.pre},
+		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: used.post},
+	}, err
+}
+
+func (d *fakeDriver) ControllerReclaimSpace(
+	ctx context.Context, _ *reclaimspace.ControllerReclaimSpaceRequest,
+) (*reclaimspace.ControllerReclaimSpaceResponse, error) {
+	d.controllerCalls.Add(1)
+	used, err := d.inController(ctx)
+	return &reclaimspace.ControllerReclaimSpaceResponse{
+		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: used.pre},
+		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: used.post},
+	}, err
+}
+
+// answers returns a function that returns the same result each time.
+func answers(pre, post int64, err error) func(context.Context) (usage, error) {
+	return func(context.Context) (usage, error) { return usage{pre: pre, post: post}, err }
+}

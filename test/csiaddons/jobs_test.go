@@ -1,0 +1,255 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/csi-addons/spec/lib/go/identity"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
+)
+
+type (
+	services = []identity.Capability_Service_Type
+	reclaims = []identity.Capability_ReclaimSpace_Type
+)
+
+// TestReclaimSpaceJobs runs jobs of drivers with different capabilities and results.
+func TestReclaimSpaceJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addNode("worker-1")
+	drivers := map[string]*fakeDriver{
+		"both": {
+			services: services{nodeService, controllerService}, reclaims: reclaims{online, offline},
+			onNode: answers(100, 60, nil), inController: answers(60, 50, nil),
+		},
+		"nodes": { // no controller service
+			services: services{nodeService}, reclaims: reclaims{online}, onNode: answers(90, 30, nil),
+		},
+		"controllers": { // no node service
+			services: services{controllerService}, reclaims: reclaims{offline},
+			inController: answers(10, 20, nil), // the usage grows while the driver works
+		},
+		"shares": { // does not attach volumes
+			services: services{nodeService}, reclaims: reclaims{online}, onNode: answers(7, 0, nil),
+		},
+		"unable": {
+			services: services{nodeService}, reclaims: reclaims{online},
+			onNode: answers(0, 0, status.Error(codes.Unimplemented, "the device cannot discard")),
+		},
+		"strict": {
+			services: services{nodeService}, reclaims: reclaims{online},
+			onNode: answers(0, 0, status.Error(codes.InvalidArgument, "no path")),
+		},
+		"plain": {services: services{nodeService}},
+	}
+	w.create(&storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: "shares"},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
+	})
+	var flags []string
+	for name, d := range drivers {
+		d.name = name
+		flags = append(flags, "--driver-namespaces="+name+"="+driverNamespace)
+		w.addSidecar(w.addPod(driverNamespace, "pod-of-"+name, "worker-1"), d)
+		nodes := []string{"worker-1"}
+		if name == "shares" {
+			nodes = nil
+		}
+		w.addVolume(name, name, nodes...)
+	}
+	user := w.addPod("default", "user", "worker-1")
+	w.removePod(user) // a pod cannot get a volume later
+	user = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "user-of-shares"},
+		Spec: corev1.PodSpec{
+			NodeName: "worker-1", Containers: []corev1.Container{{Name: "a", Image: "a"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shares"},
+			}}},
+		},
+	}
+	w.create(user)
+	w.setAddress(user, "127.0.0.1")
+	w.startController(flags...)
+
+	for _, one := range []struct {
+		driver     string
+		result     v1alpha1.OperationResult
+		reason     string
+		reclaimed  string // "" means unknown
+		node, ctrl int32  // calls
+	}{
+		{"both", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "50", 1, 1},
+		{"nodes", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "60", 1, 0},
+		{"controllers", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "0", 0, 1},
+		{"shares", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "7", 1, 0},
+		{"unable", v1alpha1.OperationSucceeded, reclaimspace.ReasonUnimplemented, "", 1, 0},
+		{"strict", v1alpha1.OperationFailed, reclaimspace.ReasonInvalid, "", 1, 0},
+		{"plain", v1alpha1.OperationFailed, reclaimspace.ReasonUnsupported, "", 0, 0},
+	} {
+		w.addJob(one.driver, one.driver, v1alpha1.ReclaimSpaceJobSpec{})
+		job := w.awaitEnd(one.driver)
+		got := job.Status
+		reclaimed := ""
+		if got.ReclaimedSpace != nil {
+			reclaimed = got.ReclaimedSpace.String()
+		}
+		if got.Result != one.result || got.Reason != one.reason || reclaimed != one.reclaimed {
+			t.Errorf("the job of driver %s ended as %s, %s, with %q bytes (%s), want %s, %s, %q",
+				one.driver, got.Result, got.Reason, reclaimed, got.Message, one.result, one.reason,
+				one.reclaimed)
+		}
+		d := drivers[one.driver]
+		if n, c := d.nodeCalls.Load(), d.controllerCalls.Load(); n != one.node || c != one.ctrl {
+			t.Errorf("driver %s got %d calls on nodes and %d in its controller service, want %d and %d",
+				one.driver, n, c, one.node, one.ctrl)
+		}
+		if got.StartTime == nil || got.CompletionTime == nil || got.Step != "" {
+			t.Errorf("the job of driver %s has the status %+v", one.driver, got)
+		}
+	}
+	w.checkEvents("both", "Started", "Started", "Succeeded")
+	w.checkEvents("strict", "Started", "Failed")
+}
+
+// checkEvents compares the reasons of the events of a job.
+func (w *world) checkEvents(job string, reasons ...string) {
+	w.Helper()
+	var got []string
+	w.eventually(func(ctx context.Context) (bool, error) {
+		var events eventsv1.EventList
+		if err := w.client.List(ctx, &events, client.InNamespace("default")); err != nil {
+			return false, err
+		}
+		got = nil
+		for i := range events.Items {
+			event := &events.Items[i]
+			if event.Regarding.Name == job && event.Regarding.Kind == "ReclaimSpaceJob" {
+				got = append(got, event.Reason)
+			}
+		}
+		return len(got) >= len(reasons), nil
+	})
+	found := strings.Join(got, " ")
+	for _, reason := range reasons {
+		if strings.Count(found, reason) != strings.Count(strings.Join(reasons, " "), reason) {
+			w.Errorf("job %s has the events %v, want %v", job, got, reasons)
+			return
+		}
+	}
+}
+
+// TestReclaimSpaceJobSurvives runs jobs through failures: retries, a deletion, a restart of the
+// controller, and a lost connection.
+func TestReclaimSpaceJobSurvives(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addNode("worker-1")
+	entered := make(chan struct{}, 10)
+	cancelled := make(chan struct{}, 10)
+	var mode atomic.Value // what the driver does
+	mode.Store("fail")
+	block := func(ctx context.Context) (usage, error) {
+		switch mode.Load() {
+		case "fail":
+			return usage{}, status.Error(codes.Aborted, "in flight")
+		case "block":
+			entered <- struct{}{}
+			<-ctx.Done()
+			cancelled <- struct{}{}
+			return usage{}, status.FromContextError(ctx.Err()).Err()
+		default:
+			return usage{pre: 20, post: 5}, nil
+		}
+	}
+	d := &fakeDriver{
+		name: "cinder", services: services{nodeService, controllerService},
+		reclaims: reclaims{online, offline}, onNode: answers(30, 20, nil), inController: block,
+	}
+	pod := w.addPod(driverNamespace, "plugin", "worker-1")
+	stopSidecar := w.addSidecar(pod, d)
+	w.addVolume("data", "cinder", "worker-1")
+	args := []string{"--driver-namespaces=cinder=" + driverNamespace}
+	stop := w.startController(args...)
+
+	w.addJob("retried", "data", v1alpha1.ReclaimSpaceJobSpec{BackOffLimit: ptr.To(int32(2))})
+	w.awaitJob("retried", func(job *v1alpha1.ReclaimSpaceJob) bool {
+		return job.Status.Retries == 1 && job.Status.Reason == reclaimspace.ReasonRetrying
+	})
+	job := w.awaitEnd("retried")
+	if job.Status.Reason != reclaimspace.ReasonBackOffLimit || d.controllerCalls.Load() != 2 {
+		t.Errorf("the job ended with %s after %d calls: %s", job.Status.Reason,
+			d.controllerCalls.Load(), job.Status.Message)
+	}
+	if got := d.nodeCalls.Load(); got != 1 {
+		t.Errorf("a retry of the controller service repeats the call on the node: %d calls", got)
+	}
+
+	mode.Store("block")
+	w.addJob("deleted", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.receive(entered, "the call of the job")
+	w.must(w.client.Delete(t.Context(), &v1alpha1.ReclaimSpaceJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "deleted"},
+	}))
+	w.receive(cancelled, "the cancellation of the call of a deleted job")
+
+	w.addJob("restarted", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.receive(entered, "the call of the job")
+	nodeCalls := d.nodeCalls.Load()
+	stop()
+	w.receive(cancelled, "the cancellation of a call of a controller that ends")
+	mode.Store("succeed")
+	stop = w.startController(args...)
+	job = w.awaitEnd("restarted")
+	if job.Status.Result != v1alpha1.OperationSucceeded || job.Status.Retries != 0 ||
+		job.Status.ReclaimedSpace.String() != "25" {
+		t.Errorf("the job ended with %+v", job.Status)
+	}
+	if got := d.nodeCalls.Load(); got != nodeCalls {
+		t.Errorf("the next process repeats a completed call: %d calls, want %d", got, nodeCalls)
+	}
+
+	stopSidecar()
+	w.awaitSidecar("cinder", func(node *v1alpha1.CSIAddonsNode) bool {
+		return node.Status.State == v1alpha1.CSIAddonsNodeRetrying
+	})
+	w.addJob("waits", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.awaitJob("waits", func(job *v1alpha1.ReclaimSpaceJob) bool {
+		running := meta.FindStatusCondition(job.Status.Conditions, reclaimspace.ConditionRunning)
+		return running != nil && running.Reason == reclaimspace.ReasonNoSidecar
+	})
+	w.addSidecar(pod, d)
+	if job = w.awaitEnd("waits"); job.Status.Result != v1alpha1.OperationSucceeded ||
+		job.Status.Retries != 0 {
+		t.Errorf("the job ended with %+v", job.Status)
+	}
+	stop()
+}
+
+// receive waits for a message.
+func (w *world) receive(from <-chan struct{}, what string) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), soon)
+	defer cancel()
+	select {
+	case <-from:
+	case <-ctx.Done():
+		w.Fatalf("waited %v for %s", soon, what)
+	}
+}
