@@ -2,21 +2,31 @@ package adapter_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	openstackconfig "github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/adapter"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // load returns the settings of a command line.
@@ -138,6 +148,97 @@ func TestOperationsOfManilaDependOnTheService(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/file") {
 		t.Errorf("the error of a controller without credentials is %v", err)
 	}
+}
+
+func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
+	t.Parallel()
+	cloud, err := simulator.New(simulator.Config{
+		TLS: true, ShareTypes: []simulator.ShareType{{Name: "default"}},
+	})
+	if err == nil {
+		err = cloud.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cloud.Close() })
+	dir := t.TempDir()
+	file, ca := filepath.Join(dir, "clouds.yaml"), filepath.Join(dir, "ca.crt")
+	err = errors.Join(os.WriteFile(file, cloud.CloudsYAML(simulator.Clouds{}), 0o600),
+		os.WriteFile(ca, cloud.CA(), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := newShare(t, file, ca)
+	client := start(t, "--driver=manila", "--service=controller", "--cluster-id=blue",
+		"--clouds-file="+file, "--ca-file=/missing,"+ca)
+	networks := []*fence.CIDR{{Cidr: "10.0.0.5/32"}}
+	for _, test := range []struct {
+		call func() error
+		want simulator.Access
+	}{
+		{func() error {
+			_, err := client.Fence.FenceClusterNetwork(t.Context(),
+				&fence.FenceClusterNetworkRequest{Cidrs: networks})
+			return err
+		}, ""},
+		{func() error {
+			_, err := client.Fence.UnfenceClusterNetwork(t.Context(),
+				&fence.UnfenceClusterNetworkRequest{Cidrs: networks})
+			return err
+		}, "rw"},
+	} {
+		if err := test.call(); err != nil {
+			t.Fatal(err)
+		}
+		access, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.5"))
+		other, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.6"))
+		if access != test.want || other != "rw" {
+			t.Errorf("the client has the access %q, want %q; another client %q", access, test.want, other)
+		}
+	}
+}
+
+// newShare creates a share of the cluster blue that all clients may use, as the plugin does, and
+// returns its ID.
+func newShare(t *testing.T, file, ca string) (id string) {
+	t.Helper()
+	auth, endpoint, config, err := clouds.Parse(clouds.WithCloudName("openstack"),
+		clouds.WithLocations(file), clouds.WithCACertPath(ca))
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := openstackconfig.NewProviderClient(t.Context(), auth,
+		openstackconfig.WithTLSConfig(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manila, err := openstack.NewSharedFileSystemV2(provider, endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manila.Microversion = "2.37" // of the plugin
+	share, err := shares.Create(t.Context(), manila, shares.CreateOpts{
+		ShareProto: "NFS", Size: 1,
+		Metadata: map[string]string{"manila.csi.openstack.org/cluster": "blue"},
+	}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			found, err := shares.Get(ctx, manila, share.ID).Extract()
+			return err == nil && found.Status == "available", err
+		})
+	if err == nil {
+		err = shares.GrantAccess(t.Context(), manila, share.ID, shares.GrantAccessOpts{
+			AccessType: "ip", AccessLevel: "rw", AccessTo: "0.0.0.0/0",
+		}).Err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return share.ID
 }
 
 func TestSocketOfAnEarlierProcessIsReplaced(t *testing.T) {

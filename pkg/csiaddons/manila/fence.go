@@ -8,8 +8,9 @@
 package manila
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -115,7 +116,7 @@ func (c *Controller) ListClusterFence(ctx context.Context, _ *fence.ListClusterF
 ) (*fence.ListClusterFenceResponse, error) {
 	cloud, err := c.connect(ctx)
 	if err != nil {
-		return nil, cloudError(err)
+		return nil, cloudError(ctx, err)
 	}
 	found, err := c.list(ctx, cloud)
 	if err != nil {
@@ -165,7 +166,7 @@ func (c *Controller) change(
 	}
 	cloud, err := c.connect(ctx)
 	if err != nil {
-		return cloudError(err)
+		return cloudError(ctx, err)
 	}
 	found, err := c.list(ctx, cloud)
 	if err != nil {
@@ -184,11 +185,32 @@ func (c *Controller) change(
 	if err != nil {
 		return err
 	}
-	return each(ctx, slices.DeleteFunc(plans, func(p plan) bool { return !p.changes() }),
-		func(ctx context.Context, p plan) error { return cloudError(w.apply(ctx, p)) })
+	return w.applyAll(ctx, slices.DeleteFunc(plans, func(p plan) bool { return !p.changes() }))
 }
 
-// each calls work for all items, for some at the same time. It returns the first error.
+// applyAll performs all plans, also after an error: a share that cannot change must not keep the
+// others from changing.
+func (w worker) applyAll(ctx context.Context, plans []plan) error {
+	var mu sync.Mutex
+	var first error
+	failed := 0
+	_ = each(ctx, plans, func(ctx context.Context, p plan) error {
+		if err := w.apply(ctx, p); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			failed++
+			first = cmp.Or(first, err)
+		}
+		return nil
+	})
+	if failed > 1 {
+		first = fmt.Errorf("%d of %d shares did not change: %w", failed, len(plans), first)
+	}
+	return cloudError(ctx, first)
+}
+
+// each calls work for all items, for some at the same time. After the first error, which it
+// returns, it cancels the others.
 func each[T any](ctx context.Context, items []T, work func(context.Context, T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentShares)
@@ -202,7 +224,7 @@ func each[T any](ctx context.Context, items []T, work func(context.Context, T) e
 func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share, error) {
 	found, err := cloud.List(ctx, clusterKey, c.config.Cluster)
 	if err != nil {
-		return nil, cloudError(err)
+		return nil, cloudError(ctx, err)
 	}
 	return slices.DeleteFunc(found, func(share openstack.Share) bool {
 		return !strings.EqualFold(share.Protocol, protocol) || share.Status == deletingStatus
@@ -230,7 +252,7 @@ func (w worker) plan(ctx context.Context, share openstack.Share, limit int,
 	case openstack.ReasonOf(err) == openstack.NotFound:
 		return plan{}, nil
 	case err != nil:
-		return plan{}, cloudError(err)
+		return plan{}, cloudError(ctx, fmt.Errorf("share %s: %w", share.ID, err))
 	}
 	p, err := newPlan(share, rules, networks, limit)
 	if err != nil {
@@ -239,16 +261,15 @@ func (w worker) plan(ctx context.Context, share openstack.Share, limit int,
 	return p, nil
 }
 
-// cloudError returns a gRPC status for an error of OpenStack. The caller retries all of them.
-func cloudError(err error) error {
+// cloudError returns a gRPC status for an error of OpenStack. The caller retries all of them. The
+// end of ctx may be the cause of any error.
+func cloudError(ctx context.Context, err error) error {
 	code := codes.Unavailable
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.Canceled):
-		code = codes.Canceled
-	case errors.Is(err, context.DeadlineExceeded):
-		code = codes.DeadlineExceeded
+	case ctx.Err() != nil:
+		code = status.FromContextError(ctx.Err()).Code()
 	case openstack.ReasonOf(err) == openstack.Refused:
 		code = codes.FailedPrecondition
 	}

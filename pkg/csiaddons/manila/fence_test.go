@@ -1,6 +1,7 @@
 package manila
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -212,6 +214,52 @@ func TestRuleThatManilaCouldNotApplyIsGrantedAgain(t *testing.T) {
 	}
 	f.must(f.unfence(f.controller(), fenced))
 	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+func TestShareThatCannotChangeDoesNotKeepOthersFromChanging(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	broken, healthy := f.share(cluster, "rw 10.0.0.5"), f.share(cluster, "rw 10.0.0.5")
+	fault, err := f.cloud.SetFault(simulator.Fault{
+		Mode: simulator.Status, Status: http.StatusBadGateway, Service: simulator.Share,
+		Method: http.MethodPost, PathPrefix: "/share/v2/shares/" + broken,
+	})
+	f.must(err)
+	err = f.fence(f.controller(), fenced)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), broken) {
+		t.Errorf("the error is %v", err)
+	}
+	f.expectAccess(broken, "rw", "", "")
+	f.expectAccess(healthy, "", "", "")
+	f.must(f.cloud.ClearFaults(fault.ID))
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(broken, "", "", "")
+}
+
+func TestRequestsInProgressEndBeforeTheRulesAreRead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster)
+	stalled, err := f.cloud.SetFault(simulator.Fault{
+		Mode: simulator.Stall, Service: simulator.Share, Method: http.MethodPost,
+	})
+	f.must(err)
+	f.must(f.requests().Grant(t.Context(), share,
+		openstack.AccessRule{Type: ipType, To: "0.0.0.0/0", Level: readWrite}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := f.controller()
+	c.connect = func(context.Context) (shares, error) {
+		return &listing{shares: f.requests(), listed: cancel}, nil
+	}
+	request := &fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced)}
+	_, err = c.FenceClusterNetwork(ctx, request)
+	if status.Code(err) != codes.Canceled || !strings.Contains(err.Error(), share) {
+		t.Errorf("the error is %v", err)
+	}
+	f.must(f.cloud.ClearFaults(stalled.ID))
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(share, "", "rw", "rw")
 }
 
 func TestDeletedShareIsIgnored(t *testing.T) {

@@ -279,3 +279,15 @@ func (c *crashing) SetMetadata(ctx context.Context, id string, entries map[strin
 func (c *crashing) DeleteMetadata(ctx context.Context, id, key string) error {
 	return c.change(func() error { return c.shares.DeleteMetadata(ctx, id, key) })
 }
+
+// listing are requests that call a function after each list of access rules.
+type listing struct {
+	shares
+
+	listed func()
+}
+
+func (l *listing) Rules(ctx context.Context, id string) ([]openstack.AccessRule, error) {
+	defer l.listed()
+	return l.shares.Rules(ctx, id)
+}
