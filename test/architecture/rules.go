@@ -45,6 +45,7 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
+			{0, "pkg/csiaddons/volume"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
@@ -83,7 +84,7 @@ func Repository() Rules {
 				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
 				"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
 			}},
-			{"cmd/csi-addons-*", []string{
+			{"cmd/csi-addons*", []string{
 				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
 				"./test", "testing", "net/http/httptest",
 			}},

@@ -10,12 +10,25 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
-// createPermissions gives the ServiceAccount of the sidecar the permissions of docs/csi-addons.md.
+// createPermissions gives the ServiceAccounts of the sidecars in controller pods and in node pods
+// the permissions of docs/csi-addons.md, and lets the controller call them.
 func (c *cluster) createPermissions(kube kubernetes.Interface) {
 	c.Helper()
-	name := metav1.ObjectMeta{Name: "sidecar"}
+	leases := rule("coordination.k8s.io", "leases", "get", "create", "update")
+	c.createSidecarPermissions(kube, controllerAccount, leases)
+	c.createSidecarPermissions(kube, nodeAccount)
+	c.allowController(kube)
+}
+
+// createSidecarPermissions gives a ServiceAccount the permissions of every sidecar, and more in the
+// namespace of the driver.
+func (c *cluster) createSidecarPermissions(
+	kube kubernetes.Interface, account string, more ...rbacv1.PolicyRule,
+) {
+	c.Helper()
+	name := metav1.ObjectMeta{Name: account}
 	subjects := []rbacv1.Subject{
-		{Kind: rbacv1.ServiceAccountKind, Namespace: driverNamespace, Name: "sidecar"},
+		{Kind: rbacv1.ServiceAccountKind, Namespace: driverNamespace, Name: account},
 	}
 	rbac := kube.RbacV1()
 	_, err := rbac.ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{
@@ -29,22 +42,19 @@ func (c *cluster) createPermissions(kube kubernetes.Interface) {
 	}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = rbac.ClusterRoleBindings().Create(c.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("ClusterRole", "sidecar"),
+		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("ClusterRole", account),
 	}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = rbac.Roles(driverNamespace).Create(c.Context(), &rbacv1.Role{
 		ObjectMeta: name,
-		Rules: []rbacv1.PolicyRule{
-			rule(v1alpha1.Group, "csiaddonsnodes", "get", "list", "watch", "create", "update", "delete"),
-			rule("coordination.k8s.io", "leases", "get", "create", "update"),
-		},
+		Rules: append(more, rule(v1alpha1.Group, "csiaddonsnodes",
+			"get", "list", "watch", "create", "update", "delete")),
 	}, metav1.CreateOptions{})
 	c.must(err)
 	_, err = rbac.RoleBindings(driverNamespace).Create(c.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("Role", "sidecar"),
+		ObjectMeta: name, Subjects: subjects, RoleRef: roleRef("Role", account),
 	}, metav1.CreateOptions{})
 	c.must(err)
-	c.allowController(kube)
 }
 
 // allowController lets the controller call the sidecars of the namespace of the driver.

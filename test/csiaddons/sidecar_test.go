@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -39,12 +40,20 @@ import (
 const (
 	driverName      = "example.csi.openstack.org"
 	driverNamespace = "csi"
+
+	// The ServiceAccounts of the pods of the driver.
+	controllerAccount = "controller"
+	nodeAccount       = "node"
 )
 
-// reclaimer is a driver that accepts every volume.
+// reclaimer is a driver that accepts every volume. It serves the controller service or the node
+// service.
 type reclaimer struct {
 	identity.UnimplementedIdentityServer
+	reclaimspace.UnimplementedReclaimSpaceControllerServer
 	reclaimspace.UnimplementedReclaimSpaceNodeServer
+
+	service identity.Capability_Service_Type
 }
 
 func (reclaimer) Probe(context.Context, *identity.ProbeRequest) (*identity.ProbeResponse, error) {
@@ -56,13 +65,20 @@ func (reclaimer) GetIdentity(context.Context, *identity.GetIdentityRequest,
 	return &identity.GetIdentityResponse{Name: driverName}, nil
 }
 
-func (reclaimer) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
+func (r reclaimer) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
 ) (*identity.GetCapabilitiesResponse, error) {
 	return &identity.GetCapabilitiesResponse{Capabilities: []*identity.Capability{
-		{Type: &identity.Capability_Service_{Service: &identity.Capability_Service{
-			Type: identity.Capability_Service_CONTROLLER_SERVICE,
-		}}},
+		{Type: &identity.Capability_Service_{Service: &identity.Capability_Service{Type: r.service}}},
 	}}, nil
+}
+
+func (reclaimer) ControllerReclaimSpace(
+	_ context.Context, request *reclaimspace.ControllerReclaimSpaceRequest,
+) (*reclaimspace.ControllerReclaimSpaceResponse, error) {
+	used := int64(len(request.GetSecrets()["user"]))
+	return &reclaimspace.ControllerReclaimSpaceResponse{
+		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: used},
+	}, nil
 }
 
 func (reclaimer) NodeReclaimSpace(_ context.Context, request *reclaimspace.NodeReclaimSpaceRequest,
@@ -73,14 +89,17 @@ func (reclaimer) NodeReclaimSpace(_ context.Context, request *reclaimspace.NodeR
 	}, nil
 }
 
-// TestSidecar runs a sidecar with the permissions that docs/csi-addons.md lists: without CRDs at
-// first, then with them, with valid and other tokens, and until its pod is gone.
+// TestSidecar runs the sidecars of a controller pod and of a node pod with the permissions that
+// docs/csi-addons.md lists: without CRDs at first, then with them, with valid and other tokens, and
+// until the controller pod is gone.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	kube := c.plane.Client()
-	pod := c.createSidecarObjects(kube)
-	stop := c.startSidecar(pod)
+	c.createSidecarObjects(kube)
+	pod, nodePod := c.createPod(kube, controllerAccount), c.createPod(kube, nodeAccount)
+	stop := c.startSidecar(pod, identity.Capability_Service_CONTROLLER_SERVICE)
+	c.startSidecar(nodePod, identity.Capability_Service_NODE_SERVICE)
 
 	c.eventually(func(ctx context.Context) (bool, error) {
 		lease, err := kube.CoordinationV1().Leases(driverNamespace).
@@ -88,8 +107,9 @@ func TestSidecar(t *testing.T) {
 		return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == pod.Name, nil
 	})
 	c.installCRDs(0, "")
-	node := c.awaitNode()
+	node := c.awaitNode(pod)
 	c.checkCalls(kube, node, wire.Audience(pod.UID))
+	c.checkCalls(kube, c.awaitNode(nodePod), wire.Audience(nodePod.UID))
 
 	stop()
 	lease, err := kube.CoordinationV1().Leases(driverNamespace).
@@ -109,8 +129,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// createSidecarObjects creates what an operator installs, a volume, and the pod, which it returns.
-func (c *cluster) createSidecarObjects(kube kubernetes.Interface) *corev1.Pod {
+// createSidecarObjects creates what an operator installs, and a volume.
+func (c *cluster) createSidecarObjects(kube kubernetes.Interface) {
 	c.Helper()
 	for _, name := range []string{driverNamespace, "csi-addons-system"} {
 		_, err := kube.CoreV1().Namespaces().Create(c.Context(),
@@ -118,7 +138,7 @@ func (c *cluster) createSidecarObjects(kube kubernetes.Interface) *corev1.Pod {
 		c.must(err)
 	}
 	for name, namespace := range map[string]string{
-		"sidecar": driverNamespace, "stranger": driverNamespace,
+		controllerAccount: driverNamespace, nodeAccount: driverNamespace, "stranger": driverNamespace,
 		"csi-addons-controller-manager": "csi-addons-system",
 	} {
 		_, err := kube.CoreV1().ServiceAccounts(namespace).Create(c.Context(),
@@ -142,10 +162,15 @@ func (c *cluster) createSidecarObjects(kube kubernetes.Interface) *corev1.Pod {
 		},
 	}, metav1.CreateOptions{})
 	c.must(err)
+}
+
+// createPod creates a pod with the name and the identity of a ServiceAccount.
+func (c *cluster) createPod(kube kubernetes.Interface, account string) *corev1.Pod {
+	c.Helper()
 	pod, err := kube.CoreV1().Pods(driverNamespace).Create(c.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "pod-a"},
+		ObjectMeta: metav1.ObjectMeta{Name: account},
 		Spec: corev1.PodSpec{
-			ServiceAccountName: "sidecar", Containers: []corev1.Container{{Name: "a", Image: "a"}},
+			ServiceAccountName: account, Containers: []corev1.Container{{Name: "a", Image: "a"}},
 		},
 	}, metav1.CreateOptions{})
 	c.must(err)
@@ -154,7 +179,9 @@ func (c *cluster) createSidecarObjects(kube kubernetes.Interface) *corev1.Pod {
 
 // startSidecar runs a sidecar with the identity of its ServiceAccount. The returned function stops
 // it.
-func (c *cluster) startSidecar(pod *corev1.Pod) func() {
+func (c *cluster) startSidecar(
+	pod *corev1.Pod, service identity.Capability_Service_Type,
+) func() {
 	c.Helper()
 	var flags sidecar.Flags
 	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
@@ -166,14 +193,14 @@ func (c *cluster) startSidecar(pod *corev1.Pod) func() {
 	settings, err := flags.Load()
 	c.must(err)
 	config := rest.CopyConfig(c.config)
-	config.Impersonate.UserName = "system:serviceaccount:" + driverNamespace + ":sidecar"
+	config.Impersonate.UserName = "system:serviceaccount:" + driverNamespace + ":" + pod.Name
 	kube, err := kubernetes.NewForConfig(config)
 	c.must(err)
 	nodes, err := dynamic.NewForConfig(config)
 	c.must(err)
 	s := &sidecar.Sidecar{
-		Settings: settings, Driver: c.startDriver(), Kube: kube, Dynamic: nodes,
-		Clock: clock.RealClock{},
+		Settings: settings, Driver: c.startDriver(service), Kube: kube, Dynamic: nodes,
+		Clock: clock.RealClock{}, Metrics: sidecar.NewMetrics(),
 	}
 	ctx, cancel := context.WithCancel(c.Context())
 	ended := make(chan error, 1)
@@ -188,13 +215,14 @@ func (c *cluster) startSidecar(pod *corev1.Pod) func() {
 	return stop
 }
 
-func (c *cluster) startDriver() *driver.Client {
+func (c *cluster) startDriver(service identity.Capability_Service_Type) *driver.Client {
 	c.Helper()
 	socket := filepath.Join(c.TempDir(), "s")
 	listener, err := (&net.ListenConfig{}).Listen(c.Context(), "unix", socket)
 	c.must(err)
 	server := grpc.NewServer()
-	identity.RegisterIdentityServer(server, reclaimer{})
+	identity.RegisterIdentityServer(server, reclaimer{service: service})
+	reclaimspace.RegisterReclaimSpaceControllerServer(server, reclaimer{})
 	reclaimspace.RegisterReclaimSpaceNodeServer(server, reclaimer{})
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
 	c.Cleanup(server.Stop)
@@ -209,17 +237,21 @@ func (c *cluster) nodes() dynamic.ResourceInterface {
 		Namespace(driverNamespace)
 }
 
-// awaitNode waits for the only CSIAddonsNode.
-func (c *cluster) awaitNode() *v1alpha1.CSIAddonsNode {
+// awaitNode waits for the CSIAddonsNode of a pod.
+func (c *cluster) awaitNode(pod *corev1.Pod) *v1alpha1.CSIAddonsNode {
 	c.Helper()
 	node := &v1alpha1.CSIAddonsNode{}
 	c.eventually(func(ctx context.Context) (bool, error) {
 		list, err := c.nodes().List(ctx, metav1.ListOptions{})
-		if err != nil || len(list.Items) == 0 {
+		if err != nil {
 			return false, err
 		}
-		return true, runtime.DefaultUnstructuredConverter.
-			FromUnstructured(list.Items[0].Object, node)
+		for _, item := range list.Items {
+			if item.GetOwnerReferences()[0].UID == pod.UID {
+				return true, runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, node)
+			}
+		}
+		return false, nil
 	})
 	return node
 }
@@ -238,6 +270,10 @@ func (c *cluster) checkCalls(
 	c.must(err)
 	defer connection.Close()
 	client := wire.NewReclaimSpaceClient(connection)
+	reclaim := client.NodeReclaimSpace
+	if strings.HasPrefix(node.Name, controllerAccount) {
+		reclaim = client.ControllerReclaimSpace
+	}
 	for _, caller := range []struct {
 		namespace, account, audience string
 		code                         codes.Code
@@ -251,7 +287,7 @@ func (c *cluster) checkCalls(
 	} {
 		token := c.token(kube, caller.namespace, caller.account, caller.audience)
 		ctx := metadata.AppendToOutgoingContext(c.Context(), wire.TokenHeader, wire.TokenPrefix+token)
-		answer, err := client.NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: "data"})
+		answer, err := reclaim(ctx, &wire.ReclaimSpaceRequest{PvName: "data"})
 		if status.Code(err) != caller.code {
 			c.Errorf("a call of %s/%s with a token for %q returns %v, want %v", caller.namespace,
 				caller.account, caller.audience, err, caller.code)

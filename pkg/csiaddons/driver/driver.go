@@ -13,9 +13,11 @@ import (
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 )
@@ -24,7 +26,9 @@ const (
 	// maxName is the maximum length of a driver's name in the specification.
 	maxName = 63
 	// maxMessage limits what a driver sends in one response, in bytes.
-	maxMessage = 4 << 20
+	maxMessage = 1 << 20
+	// maxDelay is the longest time between two attempts to connect. The driver is on this machine.
+	maxDelay = time.Second
 	// probeInterval is the time between two probes of a driver that is not ready.
 	probeInterval = time.Second
 	probeTimeout  = 10 * time.Second
@@ -50,7 +54,15 @@ func New(address string) (*Client, error) {
 	// The socket is in a volume of the pod, which only its containers reach.
 	connection, err := grpc.NewClient("unix://"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithUnaryInterceptor(cleanErrors),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay: maxDelay / 10, Multiplier: backoff.DefaultConfig.Multiplier,
+				Jitter: backoff.DefaultConfig.Jitter, MaxDelay: maxDelay,
+			},
+			MinConnectTimeout: maxDelay,
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the connection to the driver at %s: %w", path, err)
 	}
@@ -83,9 +95,11 @@ func (c *Client) Describe(ctx context.Context) (Description, error) {
 		return Description{}, fmt.Errorf("reading the identity of the driver: %w", err)
 	}
 	d := Description{Name: answer.GetName()}
-	if d.Name == "" || len(d.Name) > maxName {
-		return Description{}, fmt.Errorf("the name of the driver has %d characters: "+
-			"it must have between 1 and %d", len(d.Name), maxName)
+	// Names of drivers may contain capital letters.
+	if faults := validation.IsDNS1123Subdomain(strings.ToLower(d.Name)); len(faults) > 0 ||
+		len(d.Name) > maxName {
+		return Description{}, fmt.Errorf("%.64q is no name of a driver: it must have at most %d "+
+			"letters, digits, dots and hyphens, such as cinder.csi.openstack.org", d.Name, maxName)
 	}
 	all, err := c.Identity.GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
 	if err != nil {

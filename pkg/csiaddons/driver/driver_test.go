@@ -104,15 +104,16 @@ func TestDescriptionContainsNameAndServices(t *testing.T) {
 	}
 }
 
-func TestNameOfTheDriverIsLimited(t *testing.T) {
+func TestNameOfTheDriverIsValid(t *testing.T) {
 	t.Parallel()
 	for name, valid := range map[string]bool{
 		"": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
+		"Example.CSI.openstack.org": true, "a_b": false, "a/b": false, "a.": false, "a b": false,
 	} {
 		socket := filepath.Join(t.TempDir(), "s")
 		fake{name: name}.serve(t, socket)
 		if _, err := connect(t, socket).Describe(t.Context()); (err == nil) != valid {
-			t.Errorf("for a name of %d characters the error is %v", len(name), err)
+			t.Errorf("for the name %q the error is %v", name, err)
 		}
 	}
 }

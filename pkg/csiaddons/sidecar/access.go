@@ -33,16 +33,13 @@ const (
 	maxAccepted = 64
 	// reviewTimeout limits the requests for the check of one token.
 	reviewTimeout = 10 * time.Second
-	// reviewsPerSecond and reviewBurst limit the checks that clients without a valid token cause.
-	reviewsPerSecond = 10
-	reviewBurst      = 50
 )
 
 // access checks the token of each call: who sends it, and whether that user may call.
 type access struct {
 	settings *Settings
 	kube     kubernetes.Interface
-	limiter  *rate.Limiter
+	peers    *peers
 	// accepted contains the hashes of tokens.
 	accepted *cache.LRUExpireCache
 }
@@ -50,29 +47,46 @@ type access struct {
 func newAccess(s *Settings, kube kubernetes.Interface) *access {
 	return &access{
 		settings: s, kube: kube,
-		limiter:  rate.NewLimiter(reviewsPerSecond, reviewBurst),
+		peers:    newPeers(),
 		accepted: cache.NewLRUExpireCache(maxAccepted),
 	}
 }
 
-// check is a gRPC interceptor.
+// check is a gRPC interceptor. It logs who sends calls that it refuses.
 func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,
 ) (any, error) {
-	token, err := bearer(ctx)
-	if err != nil {
+	caller := callerOf(ctx)
+	limits := a.peers.limitsOf(caller)
+	if err := a.accept(ctx, limits.reviews); err != nil {
+		if limits.refusals.Allow() {
+			klog.FromContext(ctx).Info("Refused a call", "caller", caller, "method", info.FullMethod,
+				"reason", status.Convert(err).Message())
+		}
 		return nil, err
 	}
-	hash := sha256.Sum256([]byte(token))
-	if _, ok := a.accepted.Get(hash); !ok {
-		if err := a.review(ctx, token); err != nil {
-			klog.FromContext(ctx).V(2).Info("Refused a call", "method", info.FullMethod,
-				"reason", status.Convert(err).Message())
-			return nil, err
-		}
-		a.accepted.Add(hash, true, acceptedFor)
-	}
 	return handler(ctx, request)
+}
+
+// accept returns an error unless the token of the call is valid. It reviews unknown tokens.
+func (a *access) accept(ctx context.Context, reviews *rate.Limiter) error {
+	token, err := bearer(ctx)
+	if err != nil {
+		return err
+	}
+	hash := sha256.Sum256([]byte(token))
+	if _, ok := a.accepted.Get(hash); ok {
+		return nil
+	}
+	if !reviews.Allow() {
+		return status.Error(codes.ResourceExhausted,
+			"too many tokens from this IP address are checked: try again later")
+	}
+	if err := a.review(ctx, token); err != nil {
+		return err
+	}
+	a.accepted.Add(hash, true, acceptedFor)
+	return nil
 }
 
 // bearer returns the token of a call.
@@ -94,9 +108,6 @@ func bearer(ctx context.Context) (string, error) {
 
 // review gets the user of the token from the API server, and checks that this user may call.
 func (a *access) review(ctx context.Context, token string) error {
-	if !a.limiter.Allow() {
-		return status.Error(codes.ResourceExhausted, "too many tokens are checked: try again later")
-	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}

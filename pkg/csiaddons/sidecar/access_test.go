@@ -1,16 +1,27 @@
 package sidecar
 
 import (
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -106,11 +117,7 @@ func TestClientsWithoutAValidTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
-	client := identity.NewIdentityClient(f.connectPinned())
-	// An accepted token is remembered, so that the controller is not limited.
-	if got := f.call(controllerToken); got != codes.OK {
-		t.Fatalf("the call of the controller returns %v", got)
-	}
+	client := identity.NewIdentityClient(f.connectPinned(from("127.0.0.2")))
 	limited := false
 	for range 100 * reviewBurst {
 		_, err := client.GetIdentity(f.with("of-nobody"), &identity.GetIdentityRequest{})
@@ -121,8 +128,114 @@ func TestClientsWithoutAValidTokenAreLimited(t *testing.T) {
 	if !limited {
 		t.Error("a client without a valid token is not limited")
 	}
+	// The controller has another IP address.
 	if got := f.call(controllerToken); got != codes.OK {
 		t.Errorf("the call of the controller returns %v while another client is limited", got)
+	}
+}
+
+func TestAcceptedTokenIsNotLimited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	client := identity.NewIdentityClient(f.connectPinned())
+	for range 2 * reviewBurst {
+		_, err := client.GetIdentity(f.with(controllerToken), &identity.GetIdentityRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.reviews(); n != 1 {
+		t.Errorf("the token was checked %d times", n)
+	}
+}
+
+func TestNumberOfRememberedCallersIsLimited(t *testing.T) {
+	t.Parallel()
+	p := newPeers()
+	for n := range 2 * maxPeers {
+		p.limitsOf(strconv.Itoa(n))
+	}
+	if n := p.limited.Len(); n > maxPeers {
+		t.Errorf("the sidecar remembers %d callers", n)
+	}
+}
+
+// The log of a refused call contains the IP address of the caller, and is limited for each address.
+func TestLogNamesRefusedCallers(t *testing.T) {
+	t.Parallel()
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	a := newAccess(&Settings{}, kubefake.NewClientset())
+	for _, address := range []string{"10.0.0.1", "10.0.0.1", "fd00::1"} {
+		ctx := peer.NewContext(klog.NewContext(t.Context(), logger),
+			&peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(address), Port: 1}})
+		_, err := a.check(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, nil)
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("the call returns %v", err)
+		}
+	}
+	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	for address, want := range map[string]int{`caller="10.0.0.1"`: 1, `caller="fd00::1"`: 1} {
+		if n := strings.Count(log, address); n != want {
+			t.Errorf("%d lines contain %s, want %d:\n%s", n, address, want, log)
+		}
+	}
+}
+
+func TestLargeRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	large := &wire.ReclaimSpaceRequest{PvName: strings.Repeat("a", maxRequest)}
+	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
+		NodeReclaimSpace(f.with("of-nobody"), large)
+	if status.Code(err) != codes.ResourceExhausted || f.reviews() > 0 {
+		t.Errorf("a large request returns %v after %d checks of tokens", err, f.reviews())
+	}
+}
+
+func TestConnectionOfANoisyClientIsClosed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	connection := f.connectPinned() // gRPC clients cannot ping so often
+	address := connection.Target()[len("passthrough:///"):]
+	raw, err := tls.Dial("tcp", address, &tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{"h2"}, //nolint:gosec // the server does not matter
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := io.WriteString(raw, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	framer := http2.NewFramer(raw, raw)
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		_ = framer.WritePing(false, [8]byte{}) // fails when the server has closed the connection
+	}
+	for limit := uint32(0); ; {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("the server closes the connection without a reason: %v", err)
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if value, ok := frame.Value(http2.SettingMaxConcurrentStreams); ok {
+				limit = value
+			}
+		case *http2.GoAwayFrame:
+			if frame.ErrCode != http2.ErrCodeEnhanceYourCalm || limit != maxCalls {
+				t.Errorf("after many pings the server sends %v; it allows %d calls", frame, limit)
+			}
+			return
+		}
 	}
 }
 

@@ -42,6 +42,8 @@ type announcer struct {
 	client dynamic.ResourceInterface
 	all    dynamic.Interface
 	clock  clock.Clock
+
+	metrics *Metrics
 }
 
 // resource returns the resource of the announcements.
@@ -54,7 +56,7 @@ func newAnnouncer(s *Sidecar, driverName, endpoint, pin string) *announcer {
 	return &announcer{
 		want:   announcement(pod, driverName, endpoint, pin),
 		client: s.Dynamic.Resource(resource()).Namespace(pod.Namespace),
-		all:    s.Dynamic, clock: s.Clock,
+		all:    s.Dynamic, clock: s.Clock, metrics: s.Metrics,
 	}
 }
 
@@ -97,15 +99,17 @@ func (a *announcer) run(ctx context.Context) error {
 	log, last := klog.FromContext(ctx), ""
 	limiter := rate.NewLimiter(comparesPerSecond, compareBurst)
 	for limiter.Wait(ctx) == nil { // until ctx is done
-		wait := compareInterval
-		if err := a.compare(ctx); err != nil {
-			wait = retryInterval
-			if err.Error() != last {
-				last = err.Error()
-				log.Info("Failed to write the CSIAddonsNode: trying again", "name", a.want.Name,
-					"interval", retryInterval, "reason", last)
-			}
+		wait, reason := compareInterval, ""
+		err := a.compare(ctx)
+		if err != nil {
+			wait, reason = retryInterval, err.Error()
 		}
+		if reason != "" && reason != last {
+			log.Info("Failed to write the CSIAddonsNode: trying again", "name", a.want.Name,
+				"interval", wait, "reason", reason)
+		}
+		last = reason
+		a.metrics.announce(err)
 		select {
 		case <-ctx.Done():
 		case <-changed:

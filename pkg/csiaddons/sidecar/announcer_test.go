@@ -2,12 +2,14 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -17,6 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -198,5 +203,36 @@ func TestSidecarUsesAFreePortIfAnotherProcessHasThePort(t *testing.T) {
 	want := "[fd00::1]:" + strconv.FormatUint(uint64(published.Port), 10)
 	if got := endpoint(settings, free); got != want {
 		t.Errorf("with an IP address the sidecar publishes %s, want %s", got, want)
+	}
+}
+
+func TestErrorAfterASuccessIsLoggedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var requests atomic.Int32
+	f.dynamic.PrependReactor("get", "csiaddonsnodes",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			if requests.Add(1) == 2 {
+				return false, nil, nil
+			}
+			return true, nil, errors.New("no answer")
+		})
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	clock := clocktesting.NewFakeClock(time.Now())
+	s := &Sidecar{
+		Settings: &Settings{Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a"}},
+		Dynamic:  f.dynamic, Clock: clock, Metrics: f.metrics,
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+	ended := make(chan error, 1)
+	go func() { ended <- newAnnouncer(s, driverName, "", "").run(ctx) }()
+	log := logger.GetSink().(ktesting.Underlier).GetBuffer()
+	eventually(t, "two log lines contain the error", func(context.Context) bool {
+		clock.Step(compareInterval)
+		return strings.Count(log.String(), "no answer") == 2
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

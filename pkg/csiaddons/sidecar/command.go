@@ -7,9 +7,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -52,6 +54,9 @@ func start(ctx context.Context, settings *Settings) error {
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
+	// A client limit would delay the reviews of valid tokens behind those of other callers. Package
+	// access limits reviews by caller, and the API server limits requests.
+	config.QPS = -1
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("creating the client of Kubernetes: %w", err)
@@ -64,9 +69,22 @@ func start(ctx context.Context, settings *Settings) error {
 	if err != nil {
 		return fmt.Errorf("flag --csi-addons-address: %w", err)
 	}
+	defer func() { _ = addons.Close() }()
 	sidecar := &Sidecar{
 		Settings: settings, Driver: addons, Kube: kube, Dynamic: nodes, Clock: clock.RealClock{},
+		Metrics: NewMetrics(),
 	}
-	defer func() { _ = addons.Close() }()
-	return sidecar.Run(ctx)
+	if err := sidecar.Metrics.RegisterWith(legacyregistry.Register); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	ctx, end := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	if settings.HTTPEndpoint != "" {
+		group.Go(func() error { return serveMetrics(ctx, settings.HTTPEndpoint) })
+	}
+	group.Go(func() error {
+		defer end()
+		return sidecar.Run(ctx)
+	})
+	return group.Wait()
 }

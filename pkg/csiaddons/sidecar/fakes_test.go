@@ -32,8 +32,8 @@ type fakeDriver struct {
 	reclaimspace.UnimplementedReclaimSpaceNodeServer
 	fence.UnimplementedFenceControllerServer
 
-	// NodeOnly means that the driver has no controller service.
-	NodeOnly bool
+	// NodeOnly means that the driver has no controller service, ControllerOnly no node service.
+	NodeOnly, ControllerOnly bool
 
 	mu         sync.Mutex
 	probes     int
@@ -77,7 +77,10 @@ func (d *fakeDriver) GetIdentity(context.Context, *identity.GetIdentityRequest,
 
 func (d *fakeDriver) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
 ) (*identity.GetCapabilitiesResponse, error) {
-	services := []identity.Capability_Service_Type{identity.Capability_Service_NODE_SERVICE}
+	var services []identity.Capability_Service_Type
+	if !d.ControllerOnly {
+		services = append(services, identity.Capability_Service_NODE_SERVICE)
+	}
 	if !d.NodeOnly {
 		services = append(services, identity.Capability_Service_CONTROLLER_SERVICE)
 	}

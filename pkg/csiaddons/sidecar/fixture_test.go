@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
@@ -44,8 +45,10 @@ type fixture struct {
 	*testing.T
 
 	kube    *kubefake.Clientset
+	client  kubernetes.Interface // by default kube
 	dynamic *dynamicfake.FakeDynamicClient
 	driver  *fakeDriver
+	metrics *Metrics
 	// ended delivers the result of Run.
 	ended chan error
 	stop  context.CancelFunc
@@ -74,7 +77,7 @@ func podFlags(more ...string) []string {
 func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{
-		T: t, driver: &fakeDriver{}, kube: kubefake.NewClientset(objects...),
+		T: t, driver: &fakeDriver{}, metrics: NewMetrics(), kube: kubefake.NewClientset(objects...),
 		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{resource(): "CSIAddonsNodeList"}),
 		ended: make(chan error, 1),
@@ -123,9 +126,12 @@ func (f *fixture) run(args ...string) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	if f.client == nil {
+		f.client = f.kube
+	}
 	s := &Sidecar{
-		Settings: settings, Driver: startDriver(f.T, f.driver), Kube: f.kube, Dynamic: f.dynamic,
-		Clock: clock.RealClock{},
+		Settings: settings, Driver: startDriver(f.T, f.driver), Kube: f.client, Dynamic: f.dynamic,
+		Clock: clock.RealClock{}, Metrics: f.metrics,
 	}
 	ctx, cancel := context.WithCancel(f.Context())
 	f.stop = cancel
@@ -170,7 +176,7 @@ func (f *fixture) awaitAnnounced() *v1alpha1.CSIAddonsNode {
 }
 
 // connect connects to the published address as a controller does. Without a pin it uses no TLS.
-func (f *fixture) connect(pin string) *grpc.ClientConn {
+func (f *fixture) connect(pin string, options ...grpc.DialOption) *grpc.ClientConn {
 	f.Helper()
 	address, err := wire.ParseEndpoint(f.awaitAnnounced().Spec.Driver.EndPoint)
 	if err != nil {
@@ -182,7 +188,7 @@ func (f *fixture) connect(pin string) *grpc.ClientConn {
 	}
 	port := strconv.FormatUint(uint64(address.Port), 10)
 	connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
-		grpc.WithTransportCredentials(transport))
+		append(options, grpc.WithTransportCredentials(transport))...)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -191,9 +197,17 @@ func (f *fixture) connect(pin string) *grpc.ClientConn {
 }
 
 // connectPinned connects with the pin that the sidecar publishes.
-func (f *fixture) connectPinned() *grpc.ClientConn {
+func (f *fixture) connectPinned(options ...grpc.DialOption) *grpc.ClientConn {
 	f.Helper()
-	return f.connect(f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation])
+	return f.connect(f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation], options...)
+}
+
+// from returns the option of a client with another IP address.
+func from(address string) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, target string) (net.Conn, error) {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		return dialer.DialContext(ctx, "tcp", target)
+	})
 }
 
 // with returns the context of calls with a token.

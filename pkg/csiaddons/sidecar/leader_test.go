@@ -66,13 +66,25 @@ func TestPodThatIsNotTheLeaderNamesIt(t *testing.T) {
 	}
 }
 
+func TestNodeOperationsNeedTheNodeService(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, persistentVolume(), cloudSecret())
+	f.driver.ControllerOnly = true
+	f.run()
+	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
+		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
+	if status.Code(err) != codes.FailedPrecondition || f.driver.node != nil {
+		t.Errorf("the call returns %v; the driver received %v", err, f.driver.node)
+	}
+}
+
 func TestDriverWithoutControllerServiceTakesNoPartInElections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, persistentVolume())
 	f.driver.NodeOnly = true
 	f.run()
-	if err := f.reclaim(f.with(controllerToken)); status.Code(err) != codes.Unimplemented {
-		t.Errorf("the call returns %v, want %v", err, codes.Unimplemented)
+	if err := f.reclaim(f.with(controllerToken)); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the call returns %v, want %v", err, codes.FailedPrecondition)
 	}
 	if n := f.reads("leases"); n > 0 {
 		t.Errorf("the sidecar has read a Lease %d times", n)
@@ -104,26 +116,12 @@ func TestLostLeaseCancelsOperations(t *testing.T) {
 	f.run("--leader-election-lease-duration=6s", "--leader-election-renew-deadline=5s",
 		"--leader-election-retry-period=200ms")
 	f.awaitLeader()
-	ended := make(chan error, 1)
-	go func() {
-		for {
-			err := f.reclaim(f.with(controllerToken))
-			if status.Code(err) != codes.FailedPrecondition { // the term starts soon
-				ended <- err
-				return
-			}
-		}
-	}()
-	select {
-	case <-f.driver.block:
-	case err := <-ended:
-		t.Fatalf("the operation ended with %v", err)
-	}
+	ended := f.startOperation()
 	stolen.Store(true)
 	select {
 	case err := <-ended:
-		if status.Code(err) != codes.Canceled {
-			t.Errorf("the operation ended with %v, want %v", err, codes.Canceled)
+		if status.Code(err) != codes.Aborted {
+			t.Errorf("the operation ended with %v, want %v", err, codes.Aborted)
 		}
 	case <-time.After(soon):
 		t.Error("the operation continues without the Lease")

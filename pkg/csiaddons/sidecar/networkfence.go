@@ -8,17 +8,20 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // maxCIDRs is the maximum number of CIDRs in one request.
 const maxCIDRs = 1024
 
-// networkFence serves wire.NetworkFence. Errors of the driver reach the controller unchanged.
+// networkFence serves wire.NetworkFence. Errors of the driver reach the controller.
 type networkFence struct {
 	wire.UnimplementedNetworkFenceServer
-	calls
-	reader
+
+	driver *driver.Client
+	reader volume.Reader
 }
 
 // FenceClusterNetwork takes the access to the storage away from clients.
@@ -28,9 +31,7 @@ func (n *networkFence) FenceClusterNetwork(ctx context.Context, request *wire.Ne
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := n.limit(ctx)
-	defer cancel()
-	_, err = n.calls.driver.Fence.FenceClusterNetwork(ctx, &spec.FenceClusterNetworkRequest{
+	_, err = n.driver.Fence.FenceClusterNetwork(ctx, &spec.FenceClusterNetworkRequest{
 		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: clients,
 	})
 	return &wire.NetworkFenceResponse{}, err
@@ -43,9 +44,7 @@ func (n *networkFence) UnFenceClusterNetwork(ctx context.Context, request *wire.
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := n.limit(ctx)
-	defer cancel()
-	_, err = n.calls.driver.Fence.UnfenceClusterNetwork(ctx, &spec.UnfenceClusterNetworkRequest{
+	_, err = n.driver.Fence.UnfenceClusterNetwork(ctx, &spec.UnfenceClusterNetworkRequest{
 		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: clients,
 	})
 	return &wire.NetworkFenceResponse{}, err
@@ -62,24 +61,22 @@ func (n *networkFence) clients(ctx context.Context, request *wire.NetworkFenceRe
 	clients := make([]*spec.CIDR, 0, len(given))
 	for _, cidr := range given {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			return nil, nil, status.Errorf(codes.InvalidArgument, "%q is not a CIDR", cidr)
+			return nil, nil, status.Errorf(codes.InvalidArgument, "%.64q is not a CIDR", cidr)
 		}
 		clients = append(clients, &spec.CIDR{Cidr: cidr})
 	}
-	secrets, err := n.secrets(ctx, request.GetSecretNamespace(), request.GetSecretName())
+	secrets, err := n.reader.Secrets(ctx, request.GetSecretNamespace(), request.GetSecretName())
 	return clients, secrets, err
 }
 
 // GetFenceClients returns the clients of this node.
 func (n *networkFence) GetFenceClients(ctx context.Context, request *wire.FenceClientsRequest,
 ) (*wire.FenceClientsResponse, error) {
-	secrets, err := n.secrets(ctx, request.GetSecretNamespace(), request.GetSecretName())
+	secrets, err := n.reader.Secrets(ctx, request.GetSecretNamespace(), request.GetSecretName())
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := n.limit(ctx)
-	defer cancel()
-	answer, err := n.calls.driver.Fence.GetFenceClients(ctx, &spec.GetFenceClientsRequest{
+	answer, err := n.driver.Fence.GetFenceClients(ctx, &spec.GetFenceClientsRequest{
 		Parameters: request.GetParameters(), Secrets: secrets,
 	})
 	if err != nil {

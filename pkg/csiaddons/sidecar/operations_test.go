@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -242,13 +241,5 @@ func TestInvalidFencesDoNotReachTheDriver(t *testing.T) {
 	}
 	if f.driver.fenced != nil {
 		t.Errorf("the driver received %v", f.driver.fenced)
-	}
-}
-
-func TestMissingPermissionIsNoTransientError(t *testing.T) {
-	t.Parallel()
-	err := apierrors.NewForbidden(corev1.Resource("secrets"), "cloud", errors.New("RBAC"))
-	if got := codeOf(err); got != codes.FailedPrecondition {
-		t.Errorf("the code is %v", got)
 	}
 }

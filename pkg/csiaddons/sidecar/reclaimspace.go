@@ -5,15 +5,17 @@ import (
 
 	spec "github.com/csi-addons/spec/lib/go/reclaimspace"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// reclaimSpace serves wire.ReclaimSpace. Errors of the driver reach the controller unchanged.
+// reclaimSpace serves wire.ReclaimSpace. Errors of the driver reach the controller.
 type reclaimSpace struct {
 	wire.UnimplementedReclaimSpaceServer
-	calls
-	reader
 
+	driver      *driver.Client
+	reader      volume.Reader
 	stagingPath string
 }
 
@@ -21,16 +23,13 @@ type reclaimSpace struct {
 func (r *reclaimSpace) ControllerReclaimSpace(
 	ctx context.Context, request *wire.ReclaimSpaceRequest,
 ) (*wire.ReclaimSpaceResponse, error) {
-	volume, secrets, err := r.volume(ctx, request.GetPvName())
+	found, err := r.reader.Volume(ctx, request.GetPvName())
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := r.limit(ctx)
-	defer cancel()
-	answer, err := r.calls.driver.ControllerReclaimSpace.ControllerReclaimSpace(ctx,
+	answer, err := r.driver.ControllerReclaimSpace.ControllerReclaimSpace(ctx,
 		&spec.ControllerReclaimSpaceRequest{
-			VolumeId: volume.Spec.CSI.VolumeHandle, Parameters: volume.Spec.CSI.VolumeAttributes,
-			Secrets: secrets,
+			VolumeId: found.ID(), Parameters: found.Attributes(), Secrets: found.Secrets,
 		})
 	if err != nil {
 		return nil, err
@@ -41,17 +40,15 @@ func (r *reclaimSpace) ControllerReclaimSpace(
 // NodeReclaimSpace calls the driver on this node, where the volume is staged.
 func (r *reclaimSpace) NodeReclaimSpace(ctx context.Context, request *wire.ReclaimSpaceRequest,
 ) (*wire.ReclaimSpaceResponse, error) {
-	volume, secrets, err := r.volume(ctx, request.GetPvName())
+	found, err := r.reader.Volume(ctx, request.GetPvName())
 	if err != nil {
 		return nil, err
 	}
-	path := stagingPath(r.stagingPath, volume)
-	ctx, cancel := r.limit(ctx)
-	defer cancel()
-	answer, err := r.calls.driver.NodeReclaimSpace.NodeReclaimSpace(ctx,
+	path := found.StagingPath(r.stagingPath)
+	answer, err := r.driver.NodeReclaimSpace.NodeReclaimSpace(ctx,
 		&spec.NodeReclaimSpaceRequest{
-			VolumeId: volume.Spec.CSI.VolumeHandle, VolumePath: path, StagingTargetPath: path,
-			VolumeCapability: capability(volume), Secrets: secrets,
+			VolumeId: found.ID(), VolumePath: path, StagingTargetPath: path,
+			VolumeCapability: found.Capability(), Secrets: found.Secrets,
 		})
 	if err != nil {
 		return nil, err

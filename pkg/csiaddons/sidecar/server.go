@@ -22,21 +22,30 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// Limits of what a client may send, before and after its token is checked.
+// Limits of what a client may send and keep open before its token is checked. A request with
+// maxCIDRs fits into maxRequest.
 const (
-	maxRequest     = 1 << 20  // bytes
-	maxHeader      = 32 << 10 // bytes; a token has at most maxToken
-	maxCalls       = 100      // at the same time, on one connection
-	connectTimeout = 20 * time.Second
+	maxRequest     = 128 << 10 // bytes
+	maxHeader      = 32 << 10  // bytes; a token has at most maxToken
+	maxCalls       = 16        // at the same time, on one connection
+	connectTimeout = 10 * time.Second
 	// minKeepalive is the shortest interval between two keepalive messages of a client.
 	minKeepalive = 10 * time.Second
+	// maxIdle and maxAge limit connections. Clients connect again on demand.
+	maxIdle = 5 * time.Minute
+	maxAge  = time.Hour
+	// pingAfter and pingTimeout detect clients that do not answer any more.
+	pingAfter   = time.Minute
+	pingTimeout = 20 * time.Second
 )
 
-// stopTimeout is how long calls in flight may take when the sidecar ends.
-const stopTimeout = 20 * time.Second
+// stopTimeout is how long calls in flight may take when the sidecar ends. Kubelet ends the process
+// 30 s after the signal by default.
+const stopTimeout = 10 * time.Second
 
 // serving is the certificate of the server, with its key.
 type serving struct {
@@ -82,26 +91,33 @@ func newServing(limits TLS) (*serving, error) {
 // does not have answers UNIMPLEMENTED.
 func (s *Sidecar) newServer(described driver.Description, own *serving, lead *election,
 ) *grpc.Server {
-	checks := []grpc.UnaryServerInterceptor{lead.check}
+	checks := []grpc.UnaryServerInterceptor{s.Metrics.observe, deadline(s.Settings.Timeout).limit}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequest), grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minKeepalive, PermitWithoutStream: true,
 		}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: maxIdle, MaxConnectionAge: maxAge,
+			MaxConnectionAgeGrace: max(s.Settings.Timeout, maxDeadline), // for calls in flight
+			Time:                  pingAfter, Timeout: pingTimeout,
+		}),
+		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
+		grpc.StatsHandler(connectionCounter{s.Metrics.connections}),
 	}
 	if s.Settings.Access.Enabled {
-		checks = append([]grpc.UnaryServerInterceptor{newAccess(s.Settings, s.Kube).check}, checks...)
+		checks = append(checks, newAccess(s.Settings, s.Kube).check)
 		options = append(options, grpc.Creds(credentials.NewTLS(own.config)))
 	}
+	checks = append(checks, lead.check)
 	server := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(checks...))...)
-	limits := calls{driver: s.Driver, timeout: s.Settings.Timeout}
-	read := reader{kube: s.Kube, driver: described.Name}
-	identity.RegisterIdentityServer(server, &identityService{calls: limits})
+	read := volume.Reader{Kube: s.Kube, Driver: described.Name}
+	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
 	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
-		calls: limits, reader: read, stagingPath: s.Settings.StagingPath,
+		driver: s.Driver, reader: read, stagingPath: s.Settings.StagingPath,
 	})
-	wire.RegisterNetworkFenceServer(server, &networkFence{calls: limits, reader: read})
+	wire.RegisterNetworkFenceServer(server, &networkFence{driver: s.Driver, reader: read})
 	return server
 }
 
@@ -129,7 +145,8 @@ func endpoint(s *Settings, listener net.Listener) string {
 	return wire.Endpoint{Pod: s.Pod.Name, Namespace: s.Pod.Namespace, Port: port}.String()
 }
 
-// stopGracefully finishes calls in flight within stopTimeout.
+// stopGracefully finishes calls in flight, and cancels them after stopTimeout. No call is in flight
+// when it returns.
 func stopGracefully(server *grpc.Server) {
 	timer := time.AfterFunc(stopTimeout, server.Stop)
 	defer timer.Stop()

@@ -25,13 +25,15 @@ type Settings struct {
 	DriverAddress string
 	// StagingPath is the folder in which kubelet stages volumes.
 	StagingPath string
-	// Timeout limits one call of the driver.
+	// Timeout limits a call whose caller sets no deadline.
 	Timeout time.Duration
 	// Port is the port to serve on. If another process uses it, the sidecar uses a free port.
 	Port uint16
 	// IP replaces the name of the pod in the published address, unless it is "".
-	IP  string
-	Pod Pod
+	IP string
+	// HTTPEndpoint is the address that serves metrics by HTTP; "" means none.
+	HTTPEndpoint string
+	Pod          Pod
 	// Election contains the durations of leader election, and the namespace of the Lease.
 	Election Election
 	Access   Access
@@ -103,7 +105,10 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"If another process uses it, the sidecar uses a free port and publishes that.")
 	set.StringVar(&s.IP, "controller-ip", "", "IP address to publish instead of the name of the pod. "+
 		"Controllers accept the name of a pod only.")
-	set.DurationVar(&s.Timeout, "timeout", defaultTimeout, "Maximum duration of a call of the driver.")
+	set.DurationVar(&s.Timeout, "timeout", defaultTimeout, "Maximum duration of a call whose caller "+
+		"sets no deadline. A deadline of the caller is limited to the longer of 1h and this value.")
+	set.StringVar(&s.HTTPEndpoint, "http-endpoint", "", "Address that serves /metrics and /healthz "+
+		"by HTTP, such as localhost:8080. Without a value the sidecar serves neither.")
 	f.addElection(set)
 	f.addSecurity(set)
 	set.BoolVar(&f.volumeCondition, "enable-volume-condition", false,
@@ -113,14 +118,16 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 }
 
 func (f *Flags) addElection(set *pflag.FlagSet) {
-	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 5 * time.Second
+	// The lease duration must be longer than the sum of the others.
+	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 4 * time.Second
 	e := &f.settings.Election
 	set.StringVar(&e.Namespace, "leader-election-namespace", "",
 		"Namespace of the Lease. Default: the namespace of the pod.")
 	set.DurationVar(&e.LeaseDuration, "leader-election-lease-duration", lease,
-		"How long the Lease is valid after it was renewed.")
+		"How long the Lease is valid after it was renewed, in whole seconds. It must be longer than "+
+			"renew deadline and retry period together.")
 	set.DurationVar(&e.RenewDeadline, "leader-election-renew-deadline", renew,
-		"How long the leader tries to renew the Lease before it gives up.")
+		"How long a pod stays the leader after it renewed the Lease.")
 	set.DurationVar(&e.RetryPeriod, "leader-election-retry-period", retry,
 		"Interval between two attempts to get or renew the Lease.")
 }
@@ -169,11 +176,8 @@ func (f *Flags) Load() (*Settings, error) {
 	if s.Election.Namespace == "" {
 		s.Election.Namespace = s.Pod.Namespace
 	}
-	if e := s.Election; e.RetryPeriod <= 0 || e.LeaseDuration <= e.RenewDeadline ||
-		e.RenewDeadline.Seconds() <= e.RetryPeriod.Seconds()*leaderelection.JitterFactor {
-		fault("leader election: the lease duration (%v) must be longer than the renew deadline (%v), "+
-			"and the deadline longer than %v times the retry period (%v)",
-			e.LeaseDuration, e.RenewDeadline, leaderelection.JitterFactor, e.RetryPeriod)
+	if err := s.Election.validate(); err != nil {
+		fault("%v", err)
 	}
 	for _, account := range s.Access.ServiceAccounts {
 		namespace, name, _ := strings.Cut(account, "/")
@@ -192,6 +196,19 @@ func (f *Flags) Load() (*Settings, error) {
 		return nil, errors.New("settings: " + strings.Join(faults, "; "))
 	}
 	return &s, nil
+}
+
+// validate returns an error unless a leader without the Lease stops before another pod gets it.
+func (e Election) validate() error {
+	if e.RetryPeriod > 0 && e.LeaseDuration > e.RenewDeadline+e.RetryPeriod &&
+		e.LeaseDuration%time.Second == 0 && // a Lease contains whole seconds
+		e.RenewDeadline.Seconds() > e.RetryPeriod.Seconds()*leaderelection.JitterFactor {
+		return nil
+	}
+	return fmt.Errorf("leader election: the lease duration (%v) must be in whole seconds and longer "+
+		"than the renew deadline (%v) and the retry period (%v) together, and the deadline longer "+
+		"than %v times the retry period",
+		e.LeaseDuration, e.RenewDeadline, e.RetryPeriod, leaderelection.JitterFactor)
 }
 
 func (f *Flags) tls() (TLS, error) {

@@ -27,6 +27,7 @@ type Sidecar struct {
 	// Dynamic writes the CSIAddonsNode.
 	Dynamic dynamic.Interface
 	Clock   clock.Clock
+	Metrics *Metrics
 }
 
 // Run waits for the driver, and serves until ctx is done or an error occurs. It finishes calls in
@@ -87,8 +88,9 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
-// serve serves until ctx is done, and finishes the calls in flight.
+// serve serves until ctx is done or an error occurs, and finishes the calls in flight.
 func serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
+	defer stopGracefully(server)
 	stop := context.AfterFunc(ctx, func() { stopGracefully(server) })
 	defer stop()
 	if err := server.Serve(listener); err != nil {

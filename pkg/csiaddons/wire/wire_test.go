@@ -46,10 +46,11 @@ func TestEndpointOfAnotherFormIsAnError(t *testing.T) {
 func TestLeaseNameIsThatOfTheExistingSystem(t *testing.T) {
 	t.Parallel()
 	for driver, want := range map[string]string{
-		"cinder.csi.openstack.org": "cinder-csi-openstack-org-csi-addons",
-		"nfs.manila_csi":           "nfs-manila-csi-csi-addons",
-		"driver.":                  "driver-X-csi-addons",
-		"driver-":                  "driver-X-csi-addons",
+		"cinder.csi.openstack.org":  "cinder-csi-openstack-org-csi-addons",
+		"nfs.manila_csi":            "nfs-manila-csi-csi-addons",
+		"Example.CSI.openstack.org": "example-csi-openstack-org-csi-addons",
+		"driver.":                   "driver-x-csi-addons",
+		"driver-":                   "driver-x-csi-addons",
 	} {
 		if got := wire.LeaseName(driver); got != want {
 			t.Errorf("the Lease of %s is %s, want %s", driver, got, want)

@@ -1,0 +1,68 @@
+package driver_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/csi-addons/spec/lib/go/identity"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestMessagesOfTheDriverAreLimitedAndPrintable(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		"no such volume":             "no such volume",
+		"a\x1b[31m\nb\x00\u202ec\td": "a [31m b  c d",
+		strings.Repeat("ü", 2000):    strings.Repeat("ü", 510) + "...",
+	} {
+		socket := filepath.Join(t.TempDir(), "s")
+		fake{probe: status.Error(codes.NotFound, sent)}.serve(t, socket)
+		_, err := connect(t, socket).Identity.Probe(t.Context(), &identity.ProbeRequest{})
+		got := status.Convert(err)
+		if got.Code() != codes.NotFound || got.Message() != want || len(got.Message()) > 1024 {
+			t.Errorf("%.20q arrives as %v", sent, err)
+		}
+	}
+}
+
+// Without a limit the client would wait up to two minutes after a driver was missing for a while.
+func TestClientConnectsEverySecondWhileTheDriverIsMissing(t *testing.T) {
+	t.Parallel()
+	const attempts, bound = 10, time.Minute // by default gRPC needs more than two minutes
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var seen atomic.Int32
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			seen.Add(1)
+			connection.Close()
+		}
+	}()
+	client := connect(t, socket)
+	for start := time.Now(); seen.Load() < attempts; {
+		if time.Since(start) > bound {
+			t.Fatalf("the client tried to connect %d times in %v", seen.Load(), bound)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), bound)
+		if err := client.Probe(ctx); err == nil {
+			t.Error("the probe succeeds without a driver")
+		}
+		cancel()
+		runtime.Gosched()
+	}
+}

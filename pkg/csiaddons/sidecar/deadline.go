@@ -1,0 +1,27 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// maxDeadline limits the deadline that a caller sets.
+const maxDeadline = time.Hour
+
+// deadline is a gRPC interceptor that limits the duration of a call: by the deadline of the caller
+// if it sets one, otherwise by the duration.
+type deadline time.Duration
+
+func (d deadline) limit(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler,
+) (any, error) {
+	allowed := time.Duration(d)
+	if _, ok := ctx.Deadline(); ok {
+		allowed = max(allowed, maxDeadline)
+	}
+	ctx, cancel := context.WithTimeout(ctx, allowed)
+	defer cancel()
+	return handler(ctx, request)
+}

@@ -1,0 +1,116 @@
+package sidecar
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/component-base/metrics"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+func TestMetricsCountOperationsAndConnections(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, persistentVolume(), cloudSecret())
+	registry := metrics.NewKubeRegistry()
+	if err := f.metrics.RegisterWith(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	f.run()
+	f.awaitLeader()
+	connection := f.connectPinned()
+	client := wire.NewReclaimSpaceClient(connection)
+	for token, name := range map[string]string{controllerToken: "data", "of-nobody": "data"} {
+		_, err := client.NodeReclaimSpace(f.with(token), &wire.ReclaimSpaceRequest{PvName: name})
+		if (err == nil) != (token == controllerToken) {
+			t.Errorf("with the token %q the call returns %v", token, err)
+		}
+	}
+	want := map[string]float64{
+		"announced": 1, "connections": 1, "leader": 1,
+		"operations_total OK NodeReclaimSpace":              1,
+		"operations_total Unauthenticated NodeReclaimSpace": 1,
+		"operation_duration_seconds NodeReclaimSpace":       2,
+		"announcement_writes_total success":                 1,
+	}
+	await := func(want map[string]float64) {
+		t.Helper()
+		var diff string
+		defer func() { t.Log(diff) }()
+		eventually(t, "the metrics are correct", func(context.Context) bool {
+			got := values(t, registry)
+			// The announcer may write again when the watch starts.
+			got["announcement_writes_total success"] = min(1, got["announcement_writes_total success"])
+			diff = cmp.Diff(want, got)
+			return diff == ""
+		})
+	}
+	await(want)
+	connection.Close()
+	want["connections"] = 0
+	await(want)
+}
+
+// values returns the values of counters and gauges, and the counts of histograms, by the name
+// without the prefix and the values of the labels.
+func values(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			key := strings.TrimPrefix(family.GetName(), "csi_addons_sidecar_")
+			for _, label := range metric.GetLabel() {
+				key += " " + label.GetValue()
+			}
+			found[key] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() +
+				float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return found
+}
+
+func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serveMetrics(ctx, address) }()
+	for path, want := range map[string]string{"/metrics": "go_goroutines", "/healthz": "ok"} {
+		eventually(t, path+" answers", func(ctx context.Context) bool {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path,
+				http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false
+			}
+			defer response.Body.Close()
+			content, err := io.ReadAll(response.Body)
+			return err == nil && strings.Contains(string(content), want)
+		})
+	}
+	if err := serveMetrics(t.Context(), address); err == nil ||
+		!strings.Contains(err.Error(), "--http-endpoint") {
+		t.Errorf("for an address in use the error is %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the endpoint ends with %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+// Package volume reads PersistentVolumes and Secrets for calls of a driver, and translates them into
+// the messages of CSI-Addons. The sidecar and the CLI use it.
+package volume
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// readTimeout limits one request.
+	readTimeout = 10 * time.Second
+	// maxSize is the maximum size of an object in bytes. The API server accepts more than 1 MiB.
+	maxSize = 256 << 10
+)
+
+// Reader reads the objects that a call names. Its errors are gRPC statuses, and contain no names of
+// Secrets: the controller copies them into objects that users read. The log contains the names.
+type Reader struct {
+	Kube kubernetes.Interface
+	// Driver is the name of the driver of all volumes.
+	Driver string
+}
+
+// Volume returns a PersistentVolume of the driver, and the content of the Secret with which kubelet
+// stages it, if it has one.
+func (r Reader) Volume(ctx context.Context, name string) (*Volume, error) {
+	object, err := r.own(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	volume := &Volume{object: object}
+	if reference := object.Spec.CSI.NodeStageSecretRef; reference != nil {
+		volume.Secrets, err = r.Secrets(ctx, reference.Namespace, reference.Name)
+	}
+	return volume, err
+}
+
+// own reads a PersistentVolume, which must belong to the driver.
+func (r Reader) own(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, status.Error(codes.InvalidArgument,
+			"the request does not contain the name of a PersistentVolume")
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	object, err := r.Kube.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, status.Errorf(codeOf(err), "reading PersistentVolume %s: %v", name, err)
+	case object.Size() > maxSize:
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"PersistentVolume %s has more than %d bytes", name, maxSize)
+	case object.Spec.CSI == nil:
+		return nil, status.Errorf(codes.InvalidArgument,
+			"PersistentVolume %s belongs to no CSI driver", name)
+	case object.Spec.CSI.Driver != r.Driver:
+		return nil, status.Errorf(codes.InvalidArgument,
+			"PersistentVolume %s belongs to the driver %s, not to the driver %s", name,
+			object.Spec.CSI.Driver, r.Driver)
+	}
+	return object, nil
+}
+
+// Secrets returns the content of a Secret, or nothing if neither name nor namespace is given.
+func (r Reader) Secrets(ctx context.Context, namespace, name string) (map[string]string, error) {
+	if namespace == "" && name == "" {
+		return nil, nil
+	}
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, status.Error(codes.InvalidArgument,
+			"a Secret needs a valid name and a valid namespace, or neither of them")
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	secret, err := r.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		klog.FromContext(ctx).Info("Failed to read the Secret of an operation",
+			"secret", klog.KRef(namespace, name), "reason", err.Error())
+		return nil, status.Errorf(codeOf(err),
+			"reading the Secret of the operation: %s: the log of the sidecar names the Secret",
+			reasonOf(err))
+	}
+	if secret.Size() > maxSize {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"the Secret of the operation has more than %d bytes", maxSize)
+	}
+	content := make(map[string]string, len(secret.Data))
+	for key, value := range secret.Data {
+		content[key] = string(value)
+	}
+	return content, nil
+}
+
+// reasonOf returns what went wrong without the message of the API server, which names the object.
+func reasonOf(err error) string {
+	switch {
+	case apierrors.IsNotFound(err):
+		return "not found"
+	case apierrors.IsForbidden(err):
+		return "forbidden"
+	default:
+		return "the API server did not answer"
+	}
+}
+
+// codeOf returns the code for an error of the API server.
+func codeOf(err error) codes.Code {
+	switch {
+	case apierrors.IsNotFound(err):
+		return codes.NotFound
+	case apierrors.IsForbidden(err):
+		return codes.FailedPrecondition // the RBAC of the sidecar is incomplete
+	default:
+		return codes.Unavailable
+	}
+}
