@@ -44,6 +44,9 @@ func (n *Node) writeFiles(network *Network) error {
 		write("resolv.conf", nil),
 		write("passwd", []byte("root:x:0:0:root:/root:/bin/sh\n")),
 		write("group", []byte("root:x:0:\n")),
+		// Without it nft prints numbers of protocols. At its second full sync, kube-proxy would take
+		// the rules of each Service for leftovers and delete them.
+		write("protocols", []byte("tcp 6 TCP\nudp 17 UDP\nsctp 132 SCTP\n")),
 		write("kubernetes/kubelet.kubeconfig", o.Kubeconfig),
 		write("kubernetes/kube-proxy.kubeconfig", o.ProxyKubeconfig),
 		write("kubernetes/kubelet-client-ca.crt", o.ClientCA),

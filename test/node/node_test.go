@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/test/node/supervisor"
 )
@@ -22,32 +23,18 @@ import (
 func TestPodsReachEachOtherAndServices(t *testing.T) {
 	t.Parallel()
 	server := shared.run(t, shared.pod("server", shared.nodes[0], "serve", "hello"))
-	_, err := shared.client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "server"},
-		Spec: corev1.ServiceSpec{
-			Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: portOfPod()}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, err := shared.client.CoreV1().Services(namespace).
-		Get(t.Context(), "server", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := shared.service(t, server)
 	for i, node := range shared.nodes {
 		client := shared.run(t, shared.pod(fmt.Sprint("client-", i), node, "pause"))
 		for _, url := range []string{
 			"http://" + server.Status.PodIP + ":8080",
-			"http://" + service.Spec.ClusterIP,
+			service,
 		} {
 			shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", url)
 		}
 	}
 	// The server is its own client, which needs a Service that returns to its own pod.
-	shared.mustEventually(t, "exec", server.Name, "--", podProgram, "get",
-		"http://"+service.Spec.ClusterIP)
+	shared.mustEventually(t, "exec", server.Name, "--", podProgram, "get", service)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		"http://"+server.Status.PodIP+":8080", nil)
 	if err != nil {
@@ -58,6 +45,29 @@ func TestPodsReachEachOtherAndServices(t *testing.T) {
 		t.Fatalf("the machine does not reach the pod: %v", err)
 	}
 	_ = response.Body.Close()
+}
+
+// When the zone of its node changes, kube-proxy compares the rules of the node with all Services.
+func TestServicesSurviveANewZoneOfTheNode(t *testing.T) {
+	t.Parallel()
+	node := shared.nodes[0]
+	server := shared.run(t, shared.pod("kept", node, "serve", "hello"))
+	client := shared.run(t, shared.pod("keeper", node, "pause"))
+	before := shared.service(t, server)
+	shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", before)
+	_, err := shared.client.CoreV1().Nodes().Patch(t.Context(), node.Name(), types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"changed"}}}`),
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// When a pod reaches a new Service, kube-proxy has compared all rules.
+	later := shared.run(t, shared.pod("later", node, "serve", "hello"))
+	after := shared.service(t, later)
+	shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", after)
+	if _, err := shared.kubectl(t, "exec", client.Name, "--", podProgram, "get", before); err != nil {
+		t.Errorf("a pod does not reach the Service: %v", err)
+	}
 }
 
 func TestPodsReachTheAPIServerWithTheirTokens(t *testing.T) {

@@ -89,6 +89,21 @@ func (c *testCluster) run(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// service creates a Service for a pod, and returns its URL.
+func (c *testCluster) service(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	service, err := c.client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
+		Spec: corev1.ServiceSpec{
+			Selector: pod.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: portOfPod()}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + service.Spec.ClusterIP
+}
+
 // kubectl runs kubectl and returns its output.
 func (c *testCluster) kubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
