@@ -62,9 +62,9 @@ type Cluster struct {
 }
 
 // Start starts a cluster and waits until its drivers are ready, unless they are idle. The variables
-// BIN_DIR, K8S_BIN_DIR and NODE_BIN_DIR name the folders of the programs, as in the Makefile; the
-// folder of BIN_DIR is in the source tree. If a signal such as Ctrl-C ends this process, the cluster
-// stops before. An error names what is missing.
+// BIN_DIR, K8S_BIN_DIR and NODE_BIN_DIR name the folders of the programs, as in the Makefile;
+// BIN_DIR is in the source tree. If a signal such as Ctrl-C ends this process, the cluster stops
+// before. An error names what is missing.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	log.SetLogger(logr.Discard()) // envtest's messages repeat our errors
 	c := &Cluster{signals: make(chan os.Signal, 1)}
@@ -152,12 +152,10 @@ func (c *Cluster) Stop() {
 
 // stopOnSignal stops the cluster when this process receives a signal, which then ends the process.
 func (c *Cluster) stopOnSignal() {
-	received, ok := <-c.signals
-	if !ok {
+	if _, ok := <-c.signals; !ok {
 		return
 	}
 	c.Stop()
-	if number, ok := received.(syscall.Signal); ok {
-		_ = syscall.Kill(os.Getpid(), number) // ends this process in any case
-	}
+	// A background process of a shell ignores SIGINT.
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }

@@ -39,7 +39,7 @@ func (c *Cluster) WaitUntilReady(ctx context.Context) error {
 			now, err := source.Read(ctx, shareTypes)
 			if err != nil {
 				missing = []string{err.Error()}
-				return false, nil
+				return false, nil //nolint:nilerr // the API server may be overloaded for a moment
 			}
 			missing = now.Missing
 			return len(missing) == 0, nil
