@@ -62,6 +62,7 @@ func newServer(settings *Settings) *grpc.Server {
 	case settings.Driver == Cinder && settings.Service == Node:
 		reclaimspace.RegisterReclaimSpaceNodeServer(server, cinder.NewNode(cinder.Folders{
 			Staging: settings.StagingPath, Devices: "/dev/disk/by-id", System: "/sys/dev/block",
+			Ext4: "/sys/fs/ext4",
 		}))
 	case settings.Driver == Cinder:
 		reclaimspace.RegisterReclaimSpaceControllerServer(server, cinder.Controller{})

@@ -39,6 +39,8 @@ type Node struct {
 	open func(path, volumeID string) (*staged, error)
 	trim func(context.Context, *staged) (discarded uint64, err error)
 
+	estimates estimates
+
 	mu   sync.Mutex
 	busy map[uint64]bool // by the number of the device
 }
@@ -53,6 +55,8 @@ type Folders struct {
 	// System is the folder in which the kernel describes block devices by number:
 	// /sys/dev/block.
 	System string
+	// Ext4 is the folder in which the kernel describes file systems of ext4 by device: /sys/fs/ext4.
+	Ext4 string
 }
 
 // NewNode returns the node service.
@@ -63,13 +67,8 @@ func NewNode(folders Folders) *Node {
 // validVolumeID matches the IDs of Cinder's volumes.
 var validVolumeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// NodeReclaimSpace discards the blocks that the file system of a staged volume does not use.
-//
-// The usage in the answer consists of bounds, because a node cannot read how much space a volume
-// takes in the cloud. Afterwards it is the number of bytes that the file system uses. Before, it is
-// that number and the bytes that the file system reports as discarded, at most its free space. The
-// difference is the most that the cloud may have freed. ext4 does not report what it discarded
-// before, unless it was used since; XFS of recent kernels always reports its whole free space.
+// NodeReclaimSpace discards the blocks that the file system of a staged volume does not use. The
+// usage in the answer is an estimate; see estimates.
 func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeReclaimSpaceRequest,
 ) (*reclaimspace.NodeReclaimSpaceResponse, error) {
 	path, err := check(request)
@@ -90,16 +89,17 @@ func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeR
 	if err != nil {
 		return nil, err
 	}
-	used, free, err := volume.usage()
+	after, err := volume.usage()
 	if err != nil {
 		return nil, err
 	}
-	before := used + min(discarded, free)
+	freed := n.estimates.freed(request.GetVolumeId(), after, discarded)
 	klog.FromContext(ctx).Info("Discarded the unused blocks of a volume",
-		"volume", request.GetVolumeId(), "discardedBytes", discarded, "usedBytes", used)
+		"volume", request.GetVolumeId(), "discardedBytes", discarded, "freedBytes", freed,
+		"usedBytes", after.used)
 	return &reclaimspace.NodeReclaimSpaceResponse{
-		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(before)},
-		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: int64(used)},
+		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(after.used + freed)},
+		PostUsage: &reclaimspace.StorageConsumption{UsageBytes: int64(after.used)},
 	}, nil
 }
 

@@ -21,18 +21,25 @@ type staged struct {
 	device uint64
 	// size is the size of the device in bytes.
 	size uint64
+	// writes is the file in which ext4 counts what was written to the file system, in KiB.
+	writes string
 }
 
 func (s *staged) close() { _ = s.folder.Close() } // it was only read
 
-// usage returns how many bytes of the file system are used, and how many are free.
-func (s *staged) usage() (used, free uint64, err error) {
+// usage returns the usage of the file system.
+func (s *staged) usage() (usage, error) {
 	var space unix.Statfs_t
 	if err := unix.Fstatfs(int(s.folder.Fd()), &space); err != nil {
-		return 0, 0, status.Errorf(codes.Internal, "reading the usage of %s: %v", s.folder.Name(), err)
+		return usage{}, status.Errorf(codes.Internal, "reading the usage of %s: %v", s.folder.Name(), err)
 	}
 	unit := uint64(space.Frsize)
-	return (space.Blocks - space.Bfree) * unit, space.Bfree * unit, nil
+	u := usage{used: (space.Blocks - space.Bfree) * unit, free: space.Bfree * unit}
+	// Only ext4 counts. An older kernel or another file system has no such file.
+	if kibibytes, err := number(s.writes); err == nil {
+		u.written, u.counts = kibibytes<<10, true
+	}
+	return u, nil
 }
 
 // open opens the file system at a path, which must be a mount point of the device of the volume.
@@ -109,7 +116,14 @@ func (f Folders) describe(folder *os.File, volumeID string) (*staged, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &staged{folder: folder, device: device, size: sectors * sectorSize}, nil
+	name, err := os.Readlink(system)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "reading the name of the device: %v", err)
+	}
+	return &staged{
+		folder: folder, device: device, size: sectors * sectorSize,
+		writes: filepath.Join(f.Ext4, filepath.Base(name), "lifetime_write_kbytes"),
+	}, nil
 }
 
 // sectorSize is the unit in which the kernel describes the size of every block device, in bytes.
