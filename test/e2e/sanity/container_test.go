@@ -140,11 +140,11 @@ func (s *site) newRoot(t *testing.T, name string) string {
 			t.Fatal(err)
 		}
 	}
-	mount(t, "overlay", root, "overlay", 0,
+	mount(t, "overlay", root, 0,
 		fmt.Sprintf("lowerdir=/,upperdir=%s,workdir=%s", upper, work))
-	mount(t, "/proc", filepath.Join(root, "proc"), "", unix.MS_BIND|unix.MS_REC, "")
-	mount(t, "/sys", filepath.Join(root, "sys"), "", unix.MS_BIND|unix.MS_REC, "")
-	mount(t, filepath.Join(s.node, "dev"), filepath.Join(root, "dev"), "", unix.MS_BIND, "")
+	mount(t, "/proc", filepath.Join(root, "proc"), unix.MS_BIND|unix.MS_REC, "")
+	mount(t, "/sys", filepath.Join(root, "sys"), unix.MS_BIND|unix.MS_REC, "")
+	mount(t, filepath.Join(s.node, "dev"), filepath.Join(root, "dev"), unix.MS_BIND, "")
 	return root
 }
 
@@ -189,20 +189,21 @@ func (s *site) mountVolume(t *testing.T, pod *corev1.Pod, m corev1.VolumeMount, 
 		t.Fatal(err)
 	}
 	target := filepath.Join(root, m.MountPath)
-	mount(t, folder, target, "", unix.MS_BIND|unix.MS_REC, "")
+	mount(t, folder, target, unix.MS_BIND|unix.MS_REC, "")
 	if m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationBidirectional {
-		mount(t, "", target, "", unix.MS_REC|unix.MS_SLAVE, "")
+		mount(t, "", target, unix.MS_REC|unix.MS_SLAVE, "")
 	}
 }
 
-// mount mounts, and makes the folder on which it mounts. The mount disappears with the namespace of
+// mount mounts, and makes the folder on which it mounts. The source of a file system is its type;
+// the kernel ignores the type of other mounts. The mount disappears with the namespace of
 // the test.
-func mount(t *testing.T, source, target, kind string, flags uintptr, data string) {
+func mount(t *testing.T, source, target string, flags uintptr, data string) {
 	t.Helper()
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+	if err := unix.Mount(source, target, source, flags, data); err != nil {
 		t.Fatalf("mounting %s on %s: %v", source, target, err)
 	}
 }

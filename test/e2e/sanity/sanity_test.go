@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/yaml"
 )
 
@@ -80,16 +81,16 @@ func (s *site) runSanity(
 	t.Helper()
 	// The NFS driver mounts only below this folder.
 	pods := filepath.Join(kubeletFolder, "pods")
-	files, err := os.MkdirTemp(filepath.Join(s.node, pods), "csi-sanity-")
-	if err != nil {
+	folder := filepath.Join(pods, "csi-sanity-"+string(uuid.NewUUID()))
+	files := filepath.Join(s.node, folder)
+	if err := os.MkdirAll(files, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(pods, filepath.Base(files))
 	parameters, secrets := s.classes(t, d)
 	writeYAML(t, filepath.Join(files, "parameters.yaml"), parameters)
 	writeYAML(t, filepath.Join(files, "secrets.yaml"), secrets)
 	root := s.newRoot(t, filepath.Base(files))
-	mount(t, filepath.Join(s.node, kubeletFolder), filepath.Join(root, kubeletFolder), "",
+	mount(t, filepath.Join(s.node, kubeletFolder), filepath.Join(root, kubeletFolder),
 		unix.MS_BIND|unix.MS_REC, "")
 	bindFile(t, filepath.Join(os.Getenv("E2E_BIN_DIR"), "csi-sanity"),
 		filepath.Join(root, "csi-sanity"))

@@ -75,7 +75,7 @@ func newSite(t *testing.T) *site {
 func newFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	mount(t, "tmpfs", folder, "tmpfs", 0, "mode=755")
+	mount(t, "tmpfs", folder, 0, "mode=755")
 	t.Cleanup(func() {
 		if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
 			t.Errorf("unmounting %s: %v", folder, err)
@@ -129,7 +129,7 @@ func (s *site) startCloud(t *testing.T) {
 func (s *site) makeNode(t *testing.T) {
 	t.Helper()
 	dev := filepath.Join(s.node, "dev")
-	mount(t, "tmpfs", dev, "tmpfs", 0, "mode=755")
+	mount(t, "tmpfs", dev, 0, "mode=755")
 	disks := filepath.Join(dev, "disk", "by-id")
 	if err := os.MkdirAll(disks, 0o755); err != nil {
 		t.Fatal(err)
@@ -146,13 +146,13 @@ func (s *site) makeNode(t *testing.T) {
 		makeDevice(t, filepath.Join(dev, name), unix.S_IFBLK|0o660, unix.Mkdev(7, uint32(i)))
 	}
 	kubelet := filepath.Join(s.node, kubeletFolder)
-	mount(t, "tmpfs", kubelet, "tmpfs", 0, "mode=755")
-	mount(t, "", kubelet, "", unix.MS_SHARED, "")
+	mount(t, "tmpfs", kubelet, 0, "mode=755")
+	mount(t, "", kubelet, unix.MS_SHARED, "")
 	shares := filepath.Join(s.dir, "openstack", "shares")
 	if err := os.MkdirAll(shares, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	mount(t, shares, filepath.Join(s.node, exportsFolder), "", unix.MS_BIND, "")
+	mount(t, shares, filepath.Join(s.node, exportsFolder), unix.MS_BIND, "")
 
 	machine := loop.NewDisks(disks)
 	t.Cleanup(func() {
