@@ -179,6 +179,9 @@ test-csi-sanity: build k8s ## Test the real drivers with csi-sanity, as root
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) \
 		-exec 'unshare --mount --net --pid --fork --kill-child --mount-proc' ./test/e2e/sanity
 
+.PHONY: test-e2e
+test-e2e: test-csi-sanity ## Run all end-to-end tests, as root
+
 .PHONY: test-e2e-selection
 test-e2e-selection:
 	@hack/e2e-selection.sh
