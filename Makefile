@@ -143,6 +143,11 @@ test-node: build k8s node ## Test real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m -parallel 6 -v \
 		$(TESTFLAGS) ./test/node/...
 
+.PHONY: test-promises
+test-promises: build k8s node node-images ## Test promises of the operators on real nodes, as root
+	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 90m -v $(TESTFLAGS) \
+		./test/e2e/promises
+
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration
 # TESTFLAGS='-standalone=1 -hypershift=1'`.

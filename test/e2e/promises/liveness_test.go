@@ -1,0 +1,114 @@
+//go:build e2e
+
+package promises
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// driverContainer is the container of the CSI plugin in each pod of a driver.
+const driverContainer = "csi-driver"
+
+// TestLivenessProbesRestartHungPlugins freezes the CSI plugins of both drivers on the node of the
+// writers, and in the pods of the controllers.
+func TestLivenessProbesRestartHungPlugins(t *testing.T) {
+	x := use(t, kind{tls: true})
+	volume := x.write("liveness-volume", cinderClass())
+	share := x.write("liveness-share", manilaClass())
+	frozen := map[string]corev1.Pod{}
+	for _, w := range x.workloads() {
+		for _, pod := range x.podsOf(w) {
+			if w.isDeployment || pod.Spec.NodeName == x.nodeOf(volume) {
+				x.freeze(pod)
+				frozen[pod.Name] = pod
+			}
+		}
+	}
+	for _, pod := range frozen {
+		x.eventually("kubelet restarts the plugin of pod "+pod.Name, func() error {
+			now, err := x.c.Client.CoreV1().Pods(pod.Namespace).
+				Get(t.Context(), pod.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			was, is := statusOf(pod), statusOf(*now)
+			if now.UID != pod.UID || is.RestartCount == was.RestartCount || !is.Ready {
+				return fmt.Errorf("restarts: %d, ready: %t", is.RestartCount, is.Ready)
+			}
+			return nil
+		})
+	}
+	x.must(x.c.WaitUntilReady(t.Context()))
+	volume.mustBeUndisturbed()
+	share.mustBeUndisturbed()
+	// The plugins work again on this node: they unmount, create, attach and mount volumes.
+	x.mustHaveWritten(volume, "liveness-volume")
+	x.mustHaveWritten(share, "liveness-share")
+	x.mustHaveWritten(x.write("liveness-new-volume", cinderClass()), "liveness-new-volume")
+	x.mustHaveWritten(x.write("liveness-new-share", manilaClass()), "liveness-new-share")
+}
+
+// nodeOf returns the name of the node of a writer.
+func (x *test) nodeOf(w *writer) string {
+	x.t.Helper()
+	pod, err := x.pods().Get(x.t.Context(), w.pod, metav1.GetOptions{})
+	x.must(err)
+	return pod.Spec.NodeName
+}
+
+// statusOf returns the status of the container of the CSI plugin.
+func statusOf(pod corev1.Pod) corev1.ContainerStatus {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == driverContainer {
+			return status
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// freeze stops the processes of the CSI plugin in a pod. They do not end, and answer no more.
+func (x *test) freeze(pod corev1.Pod) {
+	x.t.Helper()
+	_, id, ok := strings.Cut(statusOf(pod).ContainerID, "://")
+	if !ok {
+		x.t.Fatalf("the plugin of pod %s does not run: %v", pod.Name, pod.Status.ContainerStatuses)
+	}
+	processes, err := processesOf(id)
+	x.must(err)
+	if len(processes) == 0 {
+		x.t.Fatalf("the machine has no process of container %s of pod %s", id, pod.Name)
+	}
+	for _, process := range processes {
+		x.must(syscall.Kill(process, syscall.SIGSTOP))
+	}
+}
+
+// processesOf returns the processes of a container, as the machine numbers them.
+func processesOf(container string) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	var errs []error
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(content), "/"+container) {
+			continue // the process has ended, or is of another container
+		}
+		process, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		errs = append(errs, err)
+		found = append(found, process)
+	}
+	return found, errors.Join(errs...)
+}

@@ -1,0 +1,63 @@
+//go:build e2e
+
+// Package promises tests what the operators promise about running drivers, on real nodes: pods
+// write to volumes while the operators change the drivers. `make test-promises` runs it.
+//
+// One cluster runs at a time. Tests that need the same cluster share it, one after another.
+package promises
+
+import (
+	"os"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
+)
+
+// running is the cluster that runs.
+var running lab //nolint:gochecknoglobals // TestMain cannot pass values to tests
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	running.stop()
+	os.Exit(code)
+}
+
+// kind is the kind of a cluster.
+type kind struct {
+	// tls means that OpenStack has a private CA.
+	tls bool
+	// idle means that the operators have no pods at first.
+	idle bool
+}
+
+// lab contains at most one cluster.
+type lab struct {
+	*cluster.Cluster
+
+	kind kind
+}
+
+// use returns a test with a cluster of a kind.
+func use(t *testing.T, wanted kind) *test {
+	t.Helper()
+	if running.Cluster == nil || running.kind != wanted {
+		running.stop()
+		started, err := cluster.Start(t.Context(), cluster.Options{
+			Name: "promises", Drivers: []string{"manila", "cinder"}, Nodes: 2,
+			TLS: wanted.tls, Idle: wanted.idle, Progress: os.Stderr,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running = lab{started, wanted}
+	}
+	return &test{t, running.Cluster}
+}
+
+// stop stops the cluster, if one runs.
+func (l *lab) stop() {
+	if l.Cluster != nil {
+		l.Stop()
+	}
+	l.Cluster = nil
+}
