@@ -99,8 +99,8 @@ func (x *test) installEarlier(release string) {
 	x.awaitRollouts(x.workloads())
 }
 
-// letEarlierDriversReadSecrets gives the earlier controllers a permission that they had on OpenShift
-// by a ClusterRole of cluster-storage-operator. It returns a function that withdraws it.
+// letEarlierDriversReadSecrets gives the earlier controllers a permission that a ClusterRole of
+// cluster-storage-operator gave them on OpenShift. It returns a function that withdraws it.
 func (x *test) letEarlierDriversReadSecrets() (withdraw func()) {
 	x.t.Helper()
 	const name = "earlier-drivers"
