@@ -185,7 +185,7 @@ test-csi-sanity: build k8s ## Test the real drivers with csi-sanity, as root
 		-exec 'unshare --mount --net --pid --fork --kill-child --mount-proc' ./test/e2e/sanity
 
 .PHONY: test-e2e
-test-e2e: test-csi-sanity ## Run all end-to-end tests, as root
+test-e2e: test-csi-sanity test-promises ## Run all end-to-end tests, as root
 
 .PHONY: test-e2e-selection
 test-e2e-selection:
