@@ -75,6 +75,9 @@ func New(address string) (*Client, error) {
 	}, nil
 }
 
+// Connection returns the connection, for services that have no field.
+func (c *Client) Connection() grpc.ClientConnInterface { return c.connection }
+
 // Close closes the connection. Calls in flight fail.
 func (c *Client) Close() error { return c.connection.Close() }
 

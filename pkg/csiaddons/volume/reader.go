@@ -34,15 +34,23 @@ type Reader struct {
 // Volume returns a PersistentVolume of the driver, and the content of the Secret with which kubelet
 // stages it, if it has one.
 func (r Reader) Volume(ctx context.Context, name string) (*Volume, error) {
+	volume, err := r.VolumeWithoutSecrets(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if reference := volume.object.Spec.CSI.NodeStageSecretRef; reference != nil {
+		volume.Secrets, err = r.Secrets(ctx, reference.Namespace, reference.Name)
+	}
+	return volume, err
+}
+
+// VolumeWithoutSecrets returns a PersistentVolume of the driver.
+func (r Reader) VolumeWithoutSecrets(ctx context.Context, name string) (*Volume, error) {
 	object, err := r.own(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	volume := &Volume{object: object}
-	if reference := object.Spec.CSI.NodeStageSecretRef; reference != nil {
-		volume.Secrets, err = r.Secrets(ctx, reference.Namespace, reference.Name)
-	}
-	return volume, err
+	return &Volume{object: object}, nil
 }
 
 // own reads a PersistentVolume, which must belong to the driver.
@@ -87,7 +95,7 @@ func (r Reader) Secrets(ctx context.Context, namespace, name string) (map[string
 		klog.FromContext(ctx).Info("Failed to read the Secret of an operation",
 			"secret", klog.KRef(namespace, name), "reason", err.Error())
 		return nil, status.Errorf(codeOf(err),
-			"reading the Secret of the operation: %s: the log of the sidecar names the Secret",
+			"reading the Secret of the operation: %s: the log names the Secret",
 			reasonOf(err))
 	}
 	if secret.Size() > maxSize {

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+
+	"github.com/csi-addons/spec/lib/go/fence"
+	"github.com/csi-addons/spec/lib/go/replication"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
+)
+
+// call is one execution of an operation. It reads objects only if the operation needs them.
+type call struct {
+	*options
+
+	driver *driver.Client
+}
+
+func (c *call) config() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("loading the kubeconfig (flag --kubeconfig): %w", err)
+	}
+	return config, nil
+}
+
+func (c *call) reader(driverName string) (volume.Reader, error) {
+	config, err := c.config()
+	if err != nil {
+		return volume.Reader{}, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return volume.Reader{}, fmt.Errorf("creating the client of Kubernetes: %w", err)
+	}
+	return volume.Reader{Kube: kube, Driver: driverName}, nil
+}
+
+// found returns the volume of the flag --persistentvolume, with the Secret of the flag --secret or
+// its own.
+func (c *call) found(ctx context.Context) (*volume.Volume, error) {
+	if c.volume == "" {
+		return nil, usage("--operation=%s needs --persistentvolume", c.operation)
+	}
+	name := c.driverName
+	if name == "" {
+		described, err := c.driver.Describe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		name = described.Name
+	}
+	reader, err := c.reader(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.secret == "" {
+		return reader.Volume(ctx, c.volume)
+	}
+	found, err := reader.VolumeWithoutSecrets(ctx, c.volume)
+	if err != nil {
+		return nil, err
+	}
+	found.Secrets, err = c.secrets(ctx)
+	return found, err
+}
+
+// secrets returns the content of the Secret of the flag --secret; nil without the flag.
+func (c *call) secrets(ctx context.Context) (map[string]string, error) {
+	if c.secret == "" {
+		return nil, nil
+	}
+	namespace, name, ok := strings.Cut(c.secret, "/")
+	if !ok {
+		return nil, usage("--secret=%q: use namespace/name", c.secret)
+	}
+	reader, err := c.reader("")
+	if err != nil {
+		return nil, err
+	}
+	return reader.Secrets(ctx, namespace, name)
+}
+
+// allParameters returns the parameters, and the ID of the cluster if the flag names one.
+func (c *call) allParameters() map[string]string {
+	parameters := maps.Clone(c.parameters)
+	if c.clusterID != "" {
+		if parameters == nil {
+			parameters = map[string]string{}
+		}
+		parameters["clusterID"] = c.clusterID
+	}
+	return parameters
+}
+
+func (c *call) clients() ([]*fence.CIDR, error) {
+	if len(c.cidrs) == 0 {
+		return nil, usage("--operation=%s needs --cidrs", c.operation)
+	}
+	var clients []*fence.CIDR
+	for _, cidr := range c.cidrs {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return nil, usage("--cidrs: %q is not a CIDR", cidr)
+		}
+		clients = append(clients, &fence.CIDR{Cidr: cidr})
+	}
+	return clients, nil
+}
+
+// replicated is what a replication operation works on.
+type replicated struct {
+	source  *replication.ReplicationSource
+	secrets map[string]string
+	// volumeID is the deprecated field of requests; "" unless --legacy is set.
+	volumeID string
+}
+
+// replicated returns the volume or the volume group of the flags.
+func (c *call) replicated(ctx context.Context) (*replicated, error) {
+	if c.volume != "" && (c.groupID != "" || c.groupContent != "") {
+		return nil, usage("use either --persistentvolume or the flags of a volume group")
+	}
+	if c.volume != "" {
+		found, err := c.found(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r := &replicated{secrets: found.Secrets, source: &replication.ReplicationSource{
+			Type: &replication.ReplicationSource_Volume{
+				Volume: &replication.ReplicationSource_VolumeSource{VolumeId: found.ID()},
+			},
+		}}
+		if c.legacy {
+			r.volumeID = found.ID()
+		}
+		return r, nil
+	}
+	group, err := c.group(ctx)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := c.secrets(ctx)
+	return &replicated{secrets: secrets, source: &replication.ReplicationSource{
+		Type: &replication.ReplicationSource_Volumegroup{
+			Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: group},
+		},
+	}}, err
+}
+
+// group returns the ID of the volume group in the flags, or in the object that they name.
+func (c *call) group(ctx context.Context) (string, error) {
+	switch {
+	case c.groupID != "":
+		return c.groupID, nil
+	case c.groupContent == "":
+		return "", usage("--operation=%s needs a volume group: set --volumegroupid or "+
+			"--volumegroupreplicationcontent; a replication may have --persistentvolume instead",
+			c.operation)
+	}
+	config, err := c.config()
+	if err != nil {
+		return "", err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("creating the client of VolumeGroupReplicationContents: %w", err)
+	}
+	object, err := objects.Resource(schema.GroupVersionResource{
+		Group: "replication.storage.openshift.io", Version: "v1alpha1",
+		Resource: "volumegroupreplicationcontents",
+	}).Get(ctx, c.groupContent, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading VolumeGroupReplicationContent %s: %w", c.groupContent, err)
+	}
+	id, _, err := unstructured.NestedString(object.Object, "spec", "volumeGroupReplicationHandle")
+	if err != nil || id == "" {
+		return "", status.Errorf(codes.FailedPrecondition,
+			"VolumeGroupReplicationContent %s contains no ID of a volume group", c.groupContent)
+	}
+	return id, nil
+}

@@ -1,0 +1,139 @@
+// Package cli is the command csi-addons, which calls the CSI-Addons services of a driver on its
+// socket, without the controller. The image of the sidecar contains it, for tests and repairs.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/version"
+)
+
+// The exit codes. docs/csi-addons.md describes them.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // the driver or the API server returned another error
+	exitUsage       = 2
+	exitUnsupported = 3 // the driver does not have the operation
+	exitUnreachable = 4 // the driver or the API server does not answer
+	exitDeadline    = 5
+)
+
+// Main executes the command, and returns the exit code. It writes the result to stdout, and errors
+// to stderr.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	cmd := newCommand()
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "csi-addons: %s\n", messageOf(err))
+	}
+	return exitCode(err)
+}
+
+// usageError is an error in the flags.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func exitCode(err error) int {
+	if _, ok := err.(usageError); ok { //nolint:errorlint // no caller wraps it
+		return exitUsage
+	}
+	switch status.Code(err) {
+	case codes.OK:
+		return exitOK
+	case codes.Unimplemented:
+		return exitUnsupported
+	case codes.Unavailable:
+		return exitUnreachable
+	case codes.DeadlineExceeded:
+		return exitDeadline
+	default:
+		return exitFailed
+	}
+}
+
+// messageOf returns the text of an error. The code of a gRPC status precedes its message.
+func messageOf(err error) string {
+	if got, ok := status.FromError(err); ok {
+		return fmt.Sprintf("%v: %s", got.Code(), got.Message())
+	}
+	return err.Error()
+}
+
+func newCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "csi-addons --operation=OPERATION",
+		Short: "Call the CSI-Addons services of a driver",
+		Long: "Call the CSI-Addons services of a driver on its socket.\n\nOperations: " +
+			strings.Join(operationNames(), ", ") + ".\n\nExit codes: 0 success, 1 the operation failed, " +
+			"2 the flags are wrong, 3 the driver does not have the operation, 4 the driver or the API " +
+			"server does not answer, 5 the operation takes longer than --timeout.",
+		Version: version.Get().String(),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unexpected argument %q", args[0])
+			}
+			return nil
+		},
+		SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	o.addTo(cmd.Flags())
+	return cmd
+}
+
+// run executes the operation and prints the answer of the driver.
+func (o *options) run(ctx context.Context, out io.Writer) error {
+	execute, ok := operations()[o.operation]
+	if !ok {
+		return usage("--operation=%q: use one of %s", o.operation, strings.Join(operationNames(), ", "))
+	}
+	if o.output != tableOutput && o.output != jsonOutput {
+		return usage("--output=%q: use %s or %s", o.output, tableOutput, jsonOutput)
+	}
+	if o.timeout <= 0 {
+		return usage("--timeout=%v: use a positive duration", o.timeout)
+	}
+	client, err := driver.New(o.endpoint)
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	answer, err := execute(ctx, &call{options: o, driver: client})
+	if err != nil {
+		return err
+	}
+	return o.print(out, answer)
+}
+
+// operation calls the driver and returns its answer.
+type operation func(context.Context, *call) (proto.Message, error)
+
+func operationNames() []string { return slices.Sorted(maps.Keys(operations())) }
+
+const defaultTimeout = 3 * time.Minute
