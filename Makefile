@@ -217,8 +217,12 @@ image-cinder: ## Build the image of the Cinder operator with CONTAINER_TOOL
 	$(CONTAINER_TOOL) build -f Dockerfile.cinder \
 		-t $(or $(IMAGE),openstack-cinder-csi-driver-operator) .
 
+.PHONY: image-csi-addons
+image-csi-addons: ## Build the image of CSI-Addons with CONTAINER_TOOL
+	$(CONTAINER_TOOL) build -f Dockerfile.csi-addons -t $(or $(IMAGE),csi-addons) .
+
 .PHONY: images
-images: ## Build the images of all operators into bin/images, and push them to PUSH
+images: ## Build the images of operators and CSI-Addons into bin/images, and push them to PUSH
 	go run ./hack/images --output=bin/images $(if $(PUSH),--push='$(PUSH)') \
 		$(if $(VERSION),--version='$(VERSION)') $(if $(PLATFORMS),--platforms='$(PLATFORMS)')
 

@@ -9,5 +9,6 @@ tools=${TOOLS:-${PWD}/bin/tools}
 api=pkg/csiaddons/api/v1alpha1
 
 "${tools}/controller-gen" object "paths=./${api}" "output:dir=${root}/${api}"
-"${tools}/controller-gen" crd "paths=./${api}" "output:dir=${root}/assets/csi-addons/crd/generated"
+# Without the option, Kubernetes would drop the labels and annotations of jobTemplate.metadata.
+"${tools}/controller-gen" crd:generateEmbeddedObjectMeta=true "paths=./${api}" "output:dir=${root}/assets/csi-addons/crd/generated"
 go run -buildvcs=false ./hack/protobuf "${tools}" "${root}" pkg/csiaddons/wire/wire.proto

@@ -76,6 +76,32 @@ func TestImageRunsTheProgramOfItsPlatform(t *testing.T) {
 	}
 }
 
+func TestImageContainsAllPrograms(t *testing.T) {
+	t.Parallel()
+	root, output := sources(t), t.TempDir()
+	write(t, filepath.Join(root, "cmd/demo-tool/main.go"), "package main\nfunc main() {}\n")
+	file := filepath.Join(root, "Dockerfile.demo")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(content), "-o /out/demo-operator",
+		"-o /out/ ./cmd/demo-tool", 1))
+	build(t, "--root="+root, "--output="+output, "--platforms=linux/amd64")
+	img := find(t, readLayout(t, filepath.Join(output, "demo-operator")), "linux/amd64")
+	for _, name := range []string{"demo-operator", "demo-tool"} {
+		program := filepath.Join(t.TempDir(), "program")
+		extract(t, img, "usr/bin/"+name, program)
+		out, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).Output()
+		if err != nil || !strings.Contains(string(out), "example.com/demo/cmd/"+name) {
+			t.Errorf("%s is another program: %s %v", name, out, err)
+		}
+		if _, err := os.Stat(filepath.Join(output, name+"-linux-amd64.cdx.json")); err != nil {
+			t.Errorf("%s has no SBOM: %v", name, err)
+		}
+	}
+}
+
 func TestImageContainsCertificateAuthorities(t *testing.T) {
 	t.Parallel()
 	output := t.TempDir()
@@ -198,12 +224,15 @@ func TestSourcesWithoutRepositoryAreUnversioned(t *testing.T) {
 
 func TestErrorsNameTheFix(t *testing.T) {
 	t.Parallel()
+	changed := sources(t)
+	write(t, filepath.Join(changed, "go.mod"), "module example.com/demo\n\ngo 1.26\n\n")
 	broken := sources(t)
 	write(t, filepath.Join(broken, "cmd/demo-operator/main.go"), "package main\nfunc main() { x }\n")
 	for text, args := range map[string][]string{
 		"contains no Dockerfile.*":                 {"--root=" + t.TempDir()},
 		`platform "arm64" is not like linux/arm64`: {"--root=" + sources(t), "--platforms=arm64"},
 		"undefined: x":                             {"--root=" + broken, "--platforms=linux/amd64"},
+		"set --version for the images to push":     {"--root=" + changed, "--push=127.0.0.1:1"},
 		"naming the image in the registry":         {"--root=" + sources(t), "--push=UPPER CASE"},
 		"unknown flag: --unknown":                  {"--unknown"},
 		`unexpected argument "demo"`:               {"demo"},

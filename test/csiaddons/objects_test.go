@@ -28,6 +28,9 @@ spec:
   timeout: 60}`,
 		"cronjob": `kind: ReclaimSpaceCronJob
 spec: {schedule: "@daily", jobTemplate: {spec: {target: {persistentVolumeClaim: data}}}}`,
+		"cronjob with labels": `kind: ReclaimSpaceCronJob
+spec: {schedule: "@daily", jobTemplate: {metadata: {labels: {team: a}, annotations: {by: b}},
+  spec: {target: {persistentVolumeClaim: data}}}}`,
 		"class": `kind: NetworkFenceClass
 spec: {provisioner: example.com, parameters: {zone: a}}`,
 		"class without parameters": `kind: NetworkFenceClass
@@ -48,6 +51,10 @@ func defaulted() map[string]string {
 			"retryDeadlineSeconds: 1800, timeout: 60}",
 		"cronjob": `{schedule: "@daily", concurrencyPolicy: Forbid, successfulJobsHistoryLimit: 3,
 failedJobsHistoryLimit: 1, jobTemplate: {spec: {target: {persistentVolumeClaim: data},
+backOffLimit: 6, retryDeadlineSeconds: 600}}}`,
+		"cronjob with labels": `{schedule: "@daily", concurrencyPolicy: Forbid,
+successfulJobsHistoryLimit: 3, failedJobsHistoryLimit: 1, jobTemplate: {metadata:
+{labels: {team: a}, annotations: {by: b}}, spec: {target: {persistentVolumeClaim: data},
 backOffLimit: 6, retryDeadlineSeconds: 600}}}`,
 		"fence": "{networkFenceClassName: class, cidrs: [10.0.0.1/32], fenceState: Fenced}",
 	}

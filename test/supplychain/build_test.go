@@ -29,7 +29,9 @@ func TestBuildsAreReproducible(t *testing.T) {
 	images := readDockerfiles(t)
 	var packages []string
 	for _, image := range images {
-		packages = append(packages, image.Package)
+		for _, program := range image.Programs {
+			packages = append(packages, program.Package)
+		}
 	}
 
 	// Both copies exist before the first build, so that nobody edits the sources in between.
@@ -44,11 +46,14 @@ func TestBuildsAreReproducible(t *testing.T) {
 	first.run(t, "make", "build", "BUILDVCS=false", "PROGRAMS="+strings.Join(packages, " "))
 	for file, image := range images {
 		second.run(t, "bash", "-c", fmt.Sprintf("umask 077; export %s; %s", image.Variables,
-			strings.Replace(image.Build, "go build", "go build -o program", 1)))
-		built := filepath.Join("bin", filepath.Base(image.Package))
-		if first.digest(t, built) != second.digest(t, "program") {
-			t.Errorf("%s does not build the program that `make build` builds: compare the flags "+
-				"of Go in both", file)
+			strings.Replace(image.Build, "go build", "go build -o programs/", 1)))
+		for _, program := range image.Programs {
+			name := program.Built()
+			if first.digest(t, filepath.Join("bin", name)) !=
+				second.digest(t, filepath.Join("programs", name)) {
+				t.Errorf("%s and `make build` build different programs %s: compare the flags of Go in both",
+					file, name)
+			}
 		}
 	}
 }

@@ -44,16 +44,21 @@ func TestDockerfilesBuildImagesThatRun(t *testing.T) {
 	layouts := buildImages(t, newPlace(t))
 	for file, d := range readDockerfiles(t) {
 		folder := b.build(t, file, d)
-		program := filepath.Join(folder, d.Entrypoint[0])
-		built, err := os.ReadFile(program)
-		if err != nil {
-			t.Fatal(err)
+		img := readImage(t, filepath.Join(layouts, d.Labels["name"]))
+		for _, program := range d.Programs {
+			built, err := os.ReadFile(filepath.Join(folder, program.Path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sha256.Sum256(built) != sha256.Sum256(fileOf(t, img, program.Path)) {
+				t.Errorf("%s and `make images` build different programs %s", file, program.Path)
+			}
+			if strings.HasSuffix(program.Package, "-operator") {
+				testHealth(t, folder, d)
+			} else {
+				testHelp(t, folder, program, d)
+			}
 		}
-		want := fileOf(t, readImage(t, filepath.Join(layouts, d.Labels["name"])), d.Entrypoint[0])
-		if sha256.Sum256(built) != sha256.Sum256(want) {
-			t.Errorf("%s and `make images` build different programs", file)
-		}
-		testHealth(t, folder, d)
 	}
 }
 
@@ -199,6 +204,27 @@ clusters: [{name: none, cluster: {server: 'https://127.0.0.1:1'}}]}`
 	}
 }
 
+// testHelp runs a program of an image as the user of the Dockerfile until it has printed its help.
+func testHelp(t *testing.T, folder string, program dockerfile.Program, d dockerfile.Dockerfile) {
+	t.Helper()
+	user, err := strconv.ParseUint(d.User, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var output bytes.Buffer
+	cmd := &exec.Cmd{
+		Path: program.Path, Dir: "/", Args: []string{program.Path, "--help"},
+		Stdout: &output, Stderr: &output,
+		SysProcAttr: &syscall.SysProcAttr{
+			Chroot: folder, Credential: &syscall.Credential{Uid: uint32(user)},
+			Pdeathsig: syscall.SIGKILL,
+		},
+	}
+	if err := cmd.Run(); err != nil || !strings.Contains(output.String(), program.Built()) {
+		t.Errorf("%s --help: %v\n%s", program.Path, err, output.String())
+	}
+}
+
 // makeReadOnly makes a folder read-only, in a new mount namespace of this thread.
 func makeReadOnly(folder string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -264,7 +290,7 @@ func awaitHealth(ctx context.Context, address string, ended <-chan struct{}) err
 // variablesOf returns the variables of the Deployment of an operator that have a value.
 func variablesOf(t *testing.T, d dockerfile.Dockerfile) []string {
 	t.Helper()
-	driver := strings.TrimSuffix(filepath.Base(d.Package), "-operator")
+	driver := strings.TrimSuffix(d.Programs[0].Built(), "-operator")
 	content := readFile(t, filepath.Join("assets/drivers", driver,
 		"generated/standalone/operator/deployment.yaml"))
 	var deployment appsv1.Deployment

@@ -56,6 +56,10 @@ func (o Options) readCommit(ctx context.Context) (commit, error) {
 	}
 	described, err := o.git(ctx, "describe", "--tags", "--always", "--dirty")
 	c.version = cmp.Or(o.Version, described, "unversioned")
+	if o.Push != "" && o.Version == "" && (described == "" || strings.HasSuffix(described, "-dirty")) {
+		return commit{}, errors.New("the sources are in no commit of git: set --version for the images " +
+			"to push")
+	}
 	return c, err
 }
 

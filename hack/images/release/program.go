@@ -19,13 +19,13 @@ import (
 	"github.com/openstack-csi/csi-operator/hack/sbom/bill"
 )
 
-// compile builds the program for a platform with the command of the Dockerfile.
-func (r release) compile(ctx context.Context, platform v1.Platform, program string) error {
+// compile builds the programs for a platform into a folder with the command of the Dockerfile.
+func (r release) compile(ctx context.Context, platform v1.Platform, folder string) error {
 	cmd := exec.CommandContext(ctx, "bash", "-c",
 		fmt.Sprintf("export %s; exec %s", r.Variables,
-			strings.Replace(r.Build, "go build ", `go build -o "$PROGRAM" `, 1)))
+			strings.Replace(r.Build, "go build ", `go build -o "$FOLDER/" `, 1)))
 	cmd.Dir = r.Root
-	cmd.Env = append(cmd.Environ(), "PROGRAM="+program, "GOOS="+platform.OS,
+	cmd.Env = append(cmd.Environ(), "FOLDER="+folder, "GOOS="+platform.OS,
 		"GOARCH="+platform.Architecture, "GOARM64=", "GOAMD64=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", r.Build, err, out)
@@ -33,23 +33,27 @@ func (r release) compile(ctx context.Context, platform v1.Platform, program stri
 	return nil
 }
 
-// image returns the image with the program. In place of a base image it contains the certificate
+// image returns the image with the programs in a folder. In place of a base image it contains the certificate
 // authorities that Mozilla trusts.
-func (r release) image(platform v1.Platform, program string) (v1.Image, error) {
+func (r release) image(platform v1.Platform, folder string) (v1.Image, error) {
 	authorities, err := image.Layer([]image.File{{
 		Path: "/etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Content: certificateAuthorities(),
 	}}, r.commit.time)
 	if err != nil {
 		return nil, err
 	}
-	binary, err := image.Layer([]image.File{{
-		Path: r.Entrypoint[0], Mode: 0o755, Source: program,
-	}}, r.commit.time)
+	var programs []image.File
+	for _, program := range r.Programs {
+		programs = append(programs, image.File{
+			Path: program.Path, Mode: 0o755, Source: filepath.Join(folder, program.Built()),
+		})
+	}
+	binaries, err := image.Layer(programs, r.commit.time)
 	if err != nil {
 		return nil, err
 	}
 	config := v1.Config{User: r.User, Entrypoint: r.Entrypoint, Labels: r.labels(), WorkingDir: "/"}
-	return image.New(platform, config, r.commit.time, authorities, binary)
+	return image.New(platform, config, r.commit.time, authorities, binaries)
 }
 
 // labels returns the labels of the Dockerfile and those of the release.
@@ -84,21 +88,26 @@ type attachment struct {
 	subject v1.Descriptor
 }
 
-// bill writes the SBOM of the program for a platform beside the layout.
-func (r release) bill(platform v1.Platform, program string, img v1.Image) (attachment, error) {
-	content, err := bill.OfProgram(program)
-	if err != nil {
-		return attachment{}, err
-	}
-	file := fmt.Sprintf("%s-%s-%s.cdx.json", r.name(), platform.OS, platform.Architecture)
-	if err := os.WriteFile(filepath.Join(r.Output, file), content, 0o644); err != nil {
-		return attachment{}, err
-	}
+// bills writes the SBOM of each program in a folder for a platform beside the layout.
+func (r release) bills(platform v1.Platform, folder string, img v1.Image) ([]attachment, error) {
 	subject, err := partial.Descriptor(img)
 	if err != nil {
-		return attachment{}, err
+		return nil, err
 	}
-	return attachment{content, *subject}, nil
+	var attachments []attachment
+	for _, program := range r.Programs {
+		content, err := bill.OfProgram(filepath.Join(folder, program.Built()))
+		if err != nil {
+			return nil, err
+		}
+		file := fmt.Sprintf("%s-%s-%s.cdx.json", path.Base(program.Path), platform.OS,
+			platform.Architecture)
+		if err := os.WriteFile(filepath.Join(r.Output, file), content, 0o644); err != nil {
+			return nil, err
+		}
+		attachments = append(attachments, attachment{content, *subject})
+	}
+	return attachments, nil
 }
 
 // repository returns the name of the image in the registry.

@@ -68,19 +68,19 @@ func (r release) build(ctx context.Context, platforms []v1.Platform) error {
 	var bills []attachment
 	for _, platform := range platforms {
 		fmt.Fprintf(r.progress, "Building %s for %s\n", r.name(), platform)
-		program := filepath.Join(programs, platform.Architecture)
-		if err := r.compile(ctx, platform, program); err != nil {
+		folder := filepath.Join(programs, platform.OS+"-"+platform.Architecture)
+		if err := r.compile(ctx, platform, folder); err != nil {
 			return err
 		}
-		img, err := r.image(platform, program)
+		img, err := r.image(platform, folder)
 		if err != nil {
 			return err
 		}
-		bill, err := r.bill(platform, program, img)
+		attached, err := r.bills(platform, folder, img)
 		if err != nil {
 			return err
 		}
-		images, bills = append(images, img), append(bills, bill)
+		images, bills = append(images, img), append(bills, attached...)
 	}
 	index, err := image.Index(images)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=1"
+// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=2"
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.active.name`
@@ -87,7 +87,8 @@ type ReclaimSpaceCronJobSpec struct {
 
 // ReclaimSpaceJobTemplateSpec is the template of a job.
 type ReclaimSpaceJobTemplateSpec struct {
-	// ObjectMeta contains the labels and annotations of the jobs.
+	// ObjectMeta contains the labels and annotations of the jobs. A CustomResourceDefinition of the
+	// CSI-Addons for Ceph drops its fields.
 	//
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
