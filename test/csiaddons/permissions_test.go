@@ -15,7 +15,7 @@ import (
 func (c *cluster) createPermissions(kube kubernetes.Interface) {
 	c.Helper()
 	leases := rule("coordination.k8s.io", "leases", "get", "create", "update")
-	c.createSidecarPermissions(kube, controllerAccount, leases)
+	c.createSidecarPermissions(kube, leaderAccount, leases)
 	c.createSidecarPermissions(kube, nodeAccount)
 	c.allowController(kube)
 }

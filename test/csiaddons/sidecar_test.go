@@ -42,8 +42,8 @@ const (
 	driverNamespace = "csi"
 
 	// The ServiceAccounts of the pods of the driver.
-	controllerAccount = "controller"
-	nodeAccount       = "node"
+	leaderAccount = "controller"
+	nodeAccount   = "node"
 )
 
 // reclaimer is a driver that accepts every volume. It serves the controller service or the node
@@ -97,7 +97,7 @@ func TestSidecar(t *testing.T) {
 	c := startCluster(t)
 	kube := c.plane.Client()
 	c.createSidecarObjects(kube)
-	pod, nodePod := c.createPod(kube, controllerAccount), c.createPod(kube, nodeAccount)
+	pod, nodePod := c.createPod(kube, leaderAccount), c.createPod(kube, nodeAccount)
 	stop := c.startSidecar(pod, identity.Capability_Service_CONTROLLER_SERVICE)
 	c.startSidecar(nodePod, identity.Capability_Service_NODE_SERVICE)
 
@@ -138,7 +138,7 @@ func (c *cluster) createSidecarObjects(kube kubernetes.Interface) {
 		c.must(err)
 	}
 	for name, namespace := range map[string]string{
-		controllerAccount: driverNamespace, nodeAccount: driverNamespace, "stranger": driverNamespace,
+		leaderAccount: driverNamespace, nodeAccount: driverNamespace, "stranger": driverNamespace,
 		"csi-addons-controller-manager": "csi-addons-system",
 	} {
 		_, err := kube.CoreV1().ServiceAccounts(namespace).Create(c.Context(),
@@ -271,7 +271,7 @@ func (c *cluster) checkCalls(
 	defer connection.Close()
 	client := wire.NewReclaimSpaceClient(connection)
 	reclaim := client.NodeReclaimSpace
-	if strings.HasPrefix(node.Name, controllerAccount) {
+	if strings.HasPrefix(node.Name, leaderAccount) {
 		reclaim = client.ControllerReclaimSpace
 	}
 	for _, caller := range []struct {
