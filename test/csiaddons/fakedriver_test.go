@@ -36,6 +36,38 @@ type fakeDriver struct {
 	onNode, inController func(context.Context) (usage, error)
 	// nodeCalls and controllerCalls count the calls.
 	nodeCalls, controllerCalls atomic.Int32
+	// fences are the capabilities for NetworkFences. fenced and unfenced receive the requests, and
+	// the calls return what fenceErrors contains first.
+	fences      []identity.Capability_NetworkFence_Type
+	fenced      chan *fence.FenceClusterNetworkRequest
+	unfenced    chan *fence.UnfenceClusterNetworkRequest
+	fenceErrors chan error
+}
+
+func (d *fakeDriver) FenceClusterNetwork(_ context.Context,
+	request *fence.FenceClusterNetworkRequest,
+) (*fence.FenceClusterNetworkResponse, error) {
+	select {
+	case err := <-d.fenceErrors:
+		return nil, err
+	default:
+	}
+	d.fenced <- request
+	return &fence.FenceClusterNetworkResponse{}, nil
+}
+
+func (d *fakeDriver) UnfenceClusterNetwork(_ context.Context,
+	request *fence.UnfenceClusterNetworkRequest,
+) (*fence.UnfenceClusterNetworkResponse, error) {
+	d.unfenced <- request
+	return &fence.UnfenceClusterNetworkResponse{}, nil
+}
+
+func (d *fakeDriver) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
+) (*fence.GetFenceClientsResponse, error) {
+	return &fence.GetFenceClientsResponse{Clients: []*fence.ClientDetails{
+		{Id: request.GetParameters()["network"], Addresses: []*fence.CIDR{{Cidr: "10.0.0.1/32"}}},
+	}}, nil
 }
 
 func (d *fakeDriver) Probe(context.Context, *identity.ProbeRequest,
@@ -62,6 +94,13 @@ func (d *fakeDriver) GetCapabilities(context.Context, *identity.GetCapabilitiesR
 		response.Capabilities = append(response.Capabilities, &identity.Capability{
 			Type: &identity.Capability_ReclaimSpace_{
 				ReclaimSpace: &identity.Capability_ReclaimSpace{Type: reclaim},
+			},
+		})
+	}
+	for _, one := range d.fences {
+		response.Capabilities = append(response.Capabilities, &identity.Capability{
+			Type: &identity.Capability_NetworkFence_{
+				NetworkFence: &identity.Capability_NetworkFence{Type: one},
 			},
 		})
 	}

@@ -38,9 +38,9 @@ type Controller struct {
 	Metrics  *metrics.Metrics
 }
 
-// Run runs the controller until ctx is done. It serves metrics and health, and follows the ConfigMap,
-// at all times. The operations run in a second manager, which exists only while no other controller
-// of CSI-Addons runs in the cluster.
+// Run runs the controller until ctx is done. It serves metrics and health, and follows the
+// ConfigMap, at all times. The operations run in a second manager, which exists only while no other
+// controller of CSI-Addons runs in the cluster.
 func (c *Controller) Run(ctx context.Context) error {
 	config := rest.CopyConfig(c.Config)
 	config.QPS = -1 // the API server protects itself

@@ -19,8 +19,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
 )
 
 // leaseName is the name of the Lease of the controller.
@@ -83,24 +85,48 @@ func (s *supervisor) newOperations(ctx context.Context, tokens *connection.Token
 		case <-ctx.Done():
 		}
 	})
-	recorder := m.GetEventRecorder(eventSource)
+	if err := s.addReconcilers(ctx, m, pool, lost); err != nil {
+		return nil, err
+	}
+	return &inner{Manager: m, pool: pool}, nil
+}
+
+// addReconcilers adds what runs the objects of users.
+func (s *supervisor) addReconcilers(ctx context.Context, m manager.Manager, pool *connection.Pool,
+	lost node.Lost,
+) error {
+	recorder, router := m.GetEventRecorder(eventSource), &connection.Router{
+		Pool: pool, Leases: m.GetAPIReader(),
+	}
 	nodes := &node.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Pool: pool, Drivers: s.Settings.Drivers,
 		Options: s.live, Events: recorder,
 	}
-	if err := nodes.SetUp(ctx, m, lost); err != nil {
-		return nil, fmt.Errorf("setting up CSIAddonsNodes: %w", err)
-	}
 	jobs := &reclaimspace.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Drivers: s.Settings.Drivers, Options: s.live,
-		Router:       &connection.Router{Pool: pool, Leases: m.GetAPIReader()},
-		MaxPerDriver: s.Settings.MaxPerDriver, IndexDriver: node.IndexDriver, Events: recorder,
+		Router: router, MaxPerDriver: s.Settings.MaxPerDriver, IndexDriver: node.IndexDriver,
+		Events: recorder, Metrics: s.Metrics, Clock: clock.RealClock{},
+	}
+	schedules := &schedule.Reconciler{
+		Client: m.GetClient(), Options: s.live, Events: recorder, Clock: clock.RealClock{},
+	}
+	fences := &fence.Reconciler{
+		Client: m.GetClient(), Router: router, Drivers: s.Settings.Drivers, Events: recorder,
 		Metrics: s.Metrics, Clock: clock.RealClock{},
 	}
-	if err := jobs.SetUp(ctx, m); err != nil {
-		return nil, fmt.Errorf("setting up ReclaimSpaceJobs: %w", err)
+	clients := &fence.Clients{Client: m.GetClient(), Pool: pool, Events: recorder}
+	for kind, setUp := range map[string]func() error{
+		"CSIAddonsNodes":       func() error { return nodes.SetUp(ctx, m, lost) },
+		"ReclaimSpaceJobs":     func() error { return jobs.SetUp(ctx, m) },
+		"ReclaimSpaceCronJobs": func() error { return schedules.SetUp(ctx, m) },
+		"NetworkFences":        func() error { return fences.SetUp(m) },
+		"NetworkFenceClasses":  func() error { return clients.SetUp(m) },
+	} {
+		if err := setUp(); err != nil {
+			return fmt.Errorf("setting up %s: %w", kind, err)
+		}
 	}
-	return &inner{Manager: m, pool: pool}, nil
+	return nil
 }
 
 // innerOptions returns options with caches that contain only what the operations read: pods of

@@ -31,11 +31,14 @@ const (
 	// ActiveCondition is a condition of the pod of the controller. It is False while another
 	// controller of CSI-Addons runs.
 	ActiveCondition = corev1.PodConditionType("csi-addons.openstack.org/Active")
-	// Reasons of the condition and of events.
-	ReasonOther    = "OtherController"
-	ReasonNoOther  = "NoOtherController"
-	ReasonNoCRDs   = "NoCustomResourceDefinitions"
-	actionStepBack = "StepBack"
+	actionStepBack  = "StepBack"
+)
+
+// Reasons of the condition and of events.
+const (
+	ReasonOther   = "OtherController"
+	ReasonNoOther = "NoOtherController"
+	ReasonNoCRDs  = "NoCustomResourceDefinitions"
 )
 
 // supervisor runs the operations while no other controller of CSI-Addons runs.
@@ -116,8 +119,9 @@ func (s *supervisor) follow(ctx context.Context, running *operations, other stri
 
 // operate runs the operations until ctx is done.
 func (s *supervisor) operate(ctx context.Context) error {
-	if err := s.awaitDefinitions(ctx); err != nil {
-		return nil // ctx is done
+	s.awaitDefinitions(ctx)
+	if ctx.Err() != nil {
+		return nil
 	}
 	tokens, err := s.newTokens(ctx)
 	if err != nil {
@@ -130,10 +134,10 @@ func (s *supervisor) operate(ctx context.Context) error {
 	return inner.run(ctx)
 }
 
-// awaitDefinitions waits until the API server knows all kinds.
-func (s *supervisor) awaitDefinitions(ctx context.Context) error {
+// awaitDefinitions waits until the API server knows all kinds, or ctx is done.
+func (s *supervisor) awaitDefinitions(ctx context.Context) {
 	reported := false
-	return wait.PollUntilContextCancel(ctx, definitionsInterval, true,
+	_ = wait.PollUntilContextCancel(ctx, definitionsInterval, true,
 		func(ctx context.Context) (bool, error) {
 			missing, err := s.missing()
 			if err == nil && len(missing) == 0 {

@@ -36,8 +36,8 @@ func NewPool(tokens *Tokens, m *metrics.Metrics, lost func(types.NamespacedName)
 	}
 }
 
-// Connect connects to the sidecar of a CSIAddonsNode, unless it is connected already, and returns the
-// capabilities of the driver. If the target has changed, it closes the previous connection.
+// Connect connects to the sidecar of a CSIAddonsNode, unless it is connected already, and returns
+// the capabilities of the driver. If the target has changed, it closes the previous connection.
 func (p *Pool) Connect(ctx context.Context, name types.NamespacedName, target Target,
 ) ([]string, error) {
 	sidecar, err := p.prepare(ctx, name, target)
@@ -125,4 +125,14 @@ func (p *Pool) Find(accept func(*Sidecar) bool) []*Sidecar {
 		return strings.Compare(a.Pod.String(), b.Pod.String())
 	})
 	return found
+}
+
+// Of returns the connected sidecar of a CSIAddonsNode, or nil.
+func (p *Pool) Of(name types.NamespacedName) *Sidecar {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found := p.sidecars[name]; found != nil && found.Has() {
+		return found
+	}
+	return nil
 }

@@ -161,7 +161,8 @@ func (s *Sidecar) up(capabilities []string) bool {
 
 // connectError says why there is no connection, if the time of a call has ended without one.
 func (s *Sidecar) connectError(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && s.connection.GetState() != connectivity.Ready {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if late && s.connection.GetState() != connectivity.Ready {
 		return fmt.Errorf("no connection to %s in time (%w)", s.Address, err)
 	}
 	return err

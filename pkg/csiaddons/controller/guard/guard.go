@@ -65,10 +65,10 @@ func (g *Guard) Run(ctx context.Context, found chan<- string) error {
 	last, first := "", true
 	for {
 		other, check, err := g.find(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		if first || other != last {

@@ -73,8 +73,8 @@ func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 		return target, problemf(ReasonNotOwned, "Pod %s with the UID %s does not own the CSIAddonsNode",
 			pod.Name, pod.UID), nil
 	case target.Security == settings.Pinned && !strings.HasPrefix(target.Pin, "sha256:"):
-		return target, problemf(ReasonNoPin, "The sidecar publishes no key in the annotation %s: if it is "+
-			"a sidecar of the CSI-Addons for Ceph, an administrator can allow it with the flag "+
+		return target, problemf(ReasonNoPin, "The sidecar publishes no key in the annotation %s: if it "+
+			"is a sidecar of the CSI-Addons for Ceph, an administrator can allow it with the flag "+
 			"--insecure-drivers", v1alpha1.CertificatePinAnnotation), nil
 	case target.Security != settings.Pinned:
 		target.Pin = ""

@@ -21,7 +21,9 @@ import (
 const maxTimeout = 24 * 60 * 60
 
 // start calls the driver. The slot of the job is free again when the call ends.
-func (r *Reconciler) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan, v volume) {
+func (r *Reconciler) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan,
+	v volume,
+) {
 	timeout := r.Options.Get().ReclaimSpaceTimeout
 	if seconds := job.Spec.Timeout; seconds != nil {
 		timeout = time.Duration(min(*seconds, maxTimeout)) * time.Second
@@ -106,7 +108,8 @@ func (r *Reconciler) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob
 }
 
 // retry writes that a call has failed, and when the next attempt starts.
-func (r *Reconciler) retry(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, failure error) error {
+func (r *Reconciler) retry(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, failure error,
+) error {
 	limit := int32(defaultBackOffLimit)
 	if given := job.Spec.BackOffLimit; given != nil && *given > 0 {
 		limit = *given

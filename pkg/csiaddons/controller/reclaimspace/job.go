@@ -166,7 +166,8 @@ func (r *Reconciler) announce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob
 		status.StartTime = &now
 	}
 	status.Step, status.Node = next.step, ""
-	status.Message = "The driver reclaims space in its controller service, pod " + next.sidecar.Pod.Name
+	status.Message = "The driver reclaims space in its controller service, pod " +
+		next.sidecar.Pod.Name
 	if next.step == v1alpha1.ReclaimSpaceOnNode {
 		status.Node = next.sidecar.Node
 		status.Message = "The driver reclaims space on node " + next.sidecar.Node

@@ -70,8 +70,8 @@ func (r *Reconciler) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v 
 	next.step = v1alpha1.ReclaimSpaceInController
 	next.sidecar, err = r.Router.Leader(ctx, v.driver, connection.ReclaimOffline)
 	if err == nil && next.sidecar == nil {
-		problem = waiting(ReasonNoSidecar, "The controller is not connected to the pod that is the leader "+
-			"of driver %s", v.driver)
+		problem = waiting(ReasonNoSidecar, "The controller is not connected to the pod that is the "+
+			"leader of driver %s", v.driver)
 	}
 	return next, problem, err
 }
@@ -83,8 +83,8 @@ func (r *Reconciler) planNode(driver string, nodes []string) (plan, *obstacle, e
 			return plan{step: v1alpha1.ReclaimSpaceOnNode, sidecar: sidecar}, nil, nil
 		}
 	}
-	return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of driver %s "+
-		"on %s, which uses the volume", driver, strings.Join(nodes[:min(len(nodes), 3)], ", ")), nil
+	return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of driver "+
+		"%s on %s, which uses the volume", driver, strings.Join(nodes[:min(len(nodes), 3)], ", ")), nil
 }
 
 // capabilities returns the capabilities of a driver. They are in the status of its CSIAddonsNodes,

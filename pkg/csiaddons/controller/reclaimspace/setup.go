@@ -64,8 +64,8 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 }
 
 // stopCalls cancels all calls when the controller ends or is not the leader any more, waits for
-// their end, and writes the results of those that have not been cancelled. The next leader repeats a
-// call without a result.
+// their end, and writes the results of those that have not been cancelled. The next leader repeats
+// a call without a result.
 func (r *Reconciler) stopCalls(ctx context.Context) error {
 	<-ctx.Done()
 	r.stopped.Store(true)

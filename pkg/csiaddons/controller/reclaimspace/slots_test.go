@@ -34,8 +34,12 @@ func TestSlotsLimitEachDriverAndAllDrivers(t *testing.T) {
 		driver, job string
 		want        bool
 	}{
-		{"a", "1", true}, {"a", "2", true}, {"a", "3", false},
-		{"b", "4", true}, {"b", "5", false}, {"a", "3", false},
+		{"a", "1", true},
+		{"a", "2", true},
+		{"a", "3", false},
+		{"b", "4", true},
+		{"b", "5", false},
+		{"a", "3", false},
 	} {
 		if got := s.acquire(one.driver, job(one.job)); got != one.want {
 			t.Errorf("job %s of driver %s gets a slot: %v, want %v", one.job, one.driver, got, one.want)

@@ -65,8 +65,8 @@ func (r *Reconciler) set(job *v1alpha1.ReclaimSpaceJob, condition string, is boo
 	})
 }
 
-// wait writes why a job waits. The time in which it waits for the calls of other jobs does not count
-// for its deadline.
+// wait writes why a job waits. The time in which it waits for the calls of other jobs does not
+// count for its deadline.
 func (r *Reconciler) wait(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, why *obstacle) error {
 	changed := job.DeepCopy()
 	if changed.Status.StartTime == nil && why.reason != ReasonBusy {

@@ -1,0 +1,82 @@
+package fence
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+const (
+	workers    = 10
+	firstRetry = 5 * time.Second
+	maxRetry   = 5 * time.Minute
+)
+
+// options returns the options of both controllers. A failed attempt is repeated until it succeeds.
+func options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			firstRetry, maxRetry),
+	}
+}
+
+// SetUp adds the reconciler to a manager.
+func (r *Reconciler) SetUp(m manager.Manager) error {
+	all := func(ctx context.Context, class client.Object) []reconcile.Request {
+		var fences v1alpha1.NetworkFenceList
+		if err := r.Client.List(ctx, &fences); err != nil {
+			return nil // the cache has stopped
+		}
+		var requests []reconcile.Request
+		for i := range fences.Items {
+			if f := &fences.Items[i]; f.Spec.NetworkFenceClassName == class.GetName() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(f)})
+			}
+		}
+		return requests
+	}
+	return builder.ControllerManagedBy(m).Named("networkfence").
+		For(&v1alpha1.NetworkFence{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).
+		WithOptions(options()).Complete(r)
+}
+
+// SetUp adds the reconciler to a manager.
+func (c *Clients) SetUp(m manager.Manager) error {
+	all := func(ctx context.Context, class client.Object) []reconcile.Request {
+		var nodes v1alpha1.CSIAddonsNodeList
+		if err := c.Client.List(ctx, &nodes); err != nil {
+			return nil // the cache has stopped
+		}
+		var requests []reconcile.Request
+		for i := range nodes.Items {
+			node := &nodes.Items[i]
+			if node.Spec.Driver.Name == class.(*v1alpha1.NetworkFenceClass).Spec.Provisioner {
+				requests = append(requests,
+					reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+			}
+		}
+		return requests
+	}
+	connected := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before := e.ObjectOld.(*v1alpha1.CSIAddonsNode).Status.State
+		now := e.ObjectNew.(*v1alpha1.CSIAddonsNode).Status.State
+		return now == v1alpha1.CSIAddonsNodeConnected && before != now
+	}}
+	return builder.ControllerManagedBy(m).Named("fenceclients").
+		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(connected)).
+		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).
+		WithOptions(options()).Complete(c)
+}
