@@ -45,7 +45,7 @@ func TestConnections(t *testing.T) {
 
 	// Sidecars as those of the CSI-Addons for Ceph: no audience, or no TLS.
 	w.addSidecar(w.addPod(driverNamespace, "ceph", "worker-1"), newDriver("ceph"),
-		"--token-audience=", "--allowed-service-accounts="+systemNamespace+"/"+controllerAccount)
+		"--token-audience=", "--allowed-service-accounts="+systemNamespace+"/"+managerAccount)
 	w.awaitSidecar("ceph", connected)
 	w.addSidecar(w.addPod(driverNamespace, "open", "worker-1"), newDriver("open"),
 		"--enable-auth=false")

@@ -43,8 +43,8 @@ import (
 )
 
 const (
-	systemNamespace   = "csi-addons-system"
-	controllerAccount = "csi-addons-controller-manager"
+	systemNamespace = "csi-addons-system"
+	managerAccount  = "csi-addons-controller-manager"
 )
 
 // world is a cluster in which the controller of CSI-Addons is installed.
@@ -116,7 +116,7 @@ func (w *world) startController(args ...string) func() {
 	recorded, err := metrics.New(w.metrics)
 	w.must(err)
 	config := rest.CopyConfig(w.config)
-	config.Impersonate.UserName = "system:serviceaccount:" + systemNamespace + ":" + controllerAccount
+	config.Impersonate.UserName = "system:serviceaccount:" + systemNamespace + ":" + managerAccount
 	c := &controller.Controller{Settings: s, Config: config, Metrics: recorded}
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -192,7 +192,7 @@ func (w *world) addSidecar(pod *corev1.Pod, d *fakeDriver, args ...string) func(
 	w.must(err)
 	one := &sidecar.Sidecar{
 		Settings: s, Driver: w.serve(d), Kube: w.plane.Client(), Dynamic: nodes,
-		Clock: clock.RealClock{},
+		Clock: clock.RealClock{}, Metrics: sidecar.NewMetrics(),
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
