@@ -4,15 +4,18 @@ package promises
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
@@ -73,8 +76,26 @@ func (x *test) useTwoReplicas() {
 			}, metav1.UpdateOptions{})
 		x.must(err)
 	}
-	x.t.Cleanup(func() { x.patchDrivers(map[string]any{"managementState": opv1.Managed}) })
+	x.cleanUp(func(ctx context.Context) error {
+		x.patchDrivers(map[string]any{"managementState": opv1.Managed})
+		return x.awaitOneReplica(ctx)
+	})
 	x.awaitRollouts(x.controllers())
+}
+
+// awaitOneReplica waits until the operators have removed the second replica of each controller.
+func (x *test) awaitOneReplica(ctx context.Context) error {
+	for _, w := range x.controllers() {
+		err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true,
+			func(ctx context.Context) (bool, error) {
+				now, err := x.rollout(ctx, w)
+				return err == nil && now.wanted == 1 && now.done == nil, nil
+			})
+		if err != nil {
+			return fmt.Errorf("waiting for one replica of %s: %w", w.name, err)
+		}
+	}
+	return nil
 }
 
 // otherNode returns the name of a node that is not the given one.

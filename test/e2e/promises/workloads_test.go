@@ -32,9 +32,9 @@ func (x *test) workloads() []workload {
 
 // rollout is the state of a workload.
 type rollout struct {
-	// generation counts the changes of the workload.
-	generation int64
-	pods       *metav1.LabelSelector
+	// wanted is the number of pods that the workload should have.
+	wanted int32
+	pods   *metav1.LabelSelector
 	// done is nil if all pods have the latest template and are available.
 	done error
 }
@@ -46,13 +46,13 @@ func (x *test) rollout(ctx context.Context, w workload) (rollout, error) {
 		if err != nil {
 			return rollout{}, err
 		}
-		return rollout{d.Generation, d.Spec.Selector, deploymentDone(d)}, nil
+		return rollout{ptr.Deref(d.Spec.Replicas, 1), d.Spec.Selector, deploymentDone(d)}, nil
 	}
 	d, err := apps.DaemonSets(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 	if err != nil {
 		return rollout{}, err
 	}
-	return rollout{d.Generation, d.Spec.Selector, daemonSetDone(d)}, nil
+	return rollout{d.Status.DesiredNumberScheduled, d.Spec.Selector, daemonSetDone(d)}, nil
 }
 
 func deploymentDone(d *appsv1.Deployment) error {
