@@ -41,8 +41,8 @@ type Program struct {
 func (p Program) Built() string { return path.Base(p.Package) }
 
 // Read reads a Dockerfile with two stages: the first builds one program by `go build ... -o FILE
-// PACKAGE`, or several by `go build ... -o FOLDER/ PACKAGE...`; the second contains the programs. It
-// fails if the second stage contains an instruction that Dockerfile has no field for.
+// PACKAGE`, or several by `go build ... -o FOLDER/ PACKAGE...`; the second contains the programs.
+// It fails if the second stage contains an instruction that Dockerfile has no field for.
 func Read(file string) (Dockerfile, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

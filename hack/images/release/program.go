@@ -33,8 +33,8 @@ func (r release) compile(ctx context.Context, platform v1.Platform, folder strin
 	return nil
 }
 
-// image returns the image with the programs in a folder. In place of a base image it contains the certificate
-// authorities that Mozilla trusts.
+// image returns the image with the programs in a folder. In place of a base image it contains the
+// certificate authorities that Mozilla trusts.
 func (r release) image(platform v1.Platform, folder string) (v1.Image, error) {
 	authorities, err := image.Layer([]image.File{{
 		Path: "/etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Content: certificateAuthorities(),

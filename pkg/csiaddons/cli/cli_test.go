@@ -52,10 +52,12 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 	const ofCloud, zone = "--secret=csi/cloud", "--parameters=zone=a"
 	const content = "--volumegroupreplicationcontent=content"
 	for args, want := range map[string]proto.Message{
-		"GetIdentity":                      &identity.GetIdentityRequest{},
-		"GetCapabilities":                  &identity.GetCapabilitiesRequest{},
-		"Probe":                            &identity.ProbeRequest{},
-		"ControllerReclaimSpace " + volume: &reclaimspace.ControllerReclaimSpaceRequest{VolumeId: "volume-1", Secrets: stage},
+		"GetIdentity":     &identity.GetIdentityRequest{},
+		"GetCapabilities": &identity.GetCapabilitiesRequest{},
+		"Probe":           &identity.ProbeRequest{},
+		"ControllerReclaimSpace " + volume: &reclaimspace.ControllerReclaimSpaceRequest{
+			VolumeId: "volume-1", Secrets: stage,
+		},
 		"NodeReclaimSpace --stagingpath=/staging " + volume: &reclaimspace.NodeReclaimSpaceRequest{
 			VolumeId: "volume-1", VolumePath: stagedAt, StagingTargetPath: stagedAt,
 			VolumeCapability: used, Secrets: stage,
@@ -66,29 +68,50 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 		"NetworkFence --clusterid=c " + fenced + " " + ofCloud: &fence.FenceClusterNetworkRequest{
 			Cidrs: cidrs, Secrets: cloud, Parameters: map[string]string{"clusterID": "c"},
 		},
-		"NetworkUnFence " + fenced + " " + zone: &fence.UnfenceClusterNetworkRequest{Cidrs: cidrs, Parameters: parameters},
-		"GetFenceClients " + zone:               &fence.GetFenceClientsRequest{Parameters: parameters},
-		"ListClusterFence " + ofCloud:           &fence.ListClusterFenceRequest{Secrets: cloud},
+		"NetworkUnFence " + fenced + " " + zone: &fence.UnfenceClusterNetworkRequest{
+			Cidrs: cidrs, Parameters: parameters,
+		},
+		"GetFenceClients " + zone: &fence.GetFenceClientsRequest{
+			Parameters: parameters,
+		},
+		"ListClusterFence " + ofCloud: &fence.ListClusterFenceRequest{Secrets: cloud},
 		"EnableVolumeReplication " + volume + " " + zone: &replication.EnableVolumeReplicationRequest{
 			ReplicationSource: one, Secrets: stage, Parameters: parameters,
 		},
-		"DisableVolumeReplication " + content: &replication.DisableVolumeReplicationRequest{ReplicationSource: group},
-		"PromoteVolume --force --legacy " + volume: &replication.PromoteVolumeRequest{
-			ReplicationSource: one, VolumeId: "volume-1", Secrets: stage, Force: true,
+		"DisableVolumeReplication " + content: &replication.DisableVolumeReplicationRequest{
+			ReplicationSource: group,
 		},
-		"DemoteVolume --volumegroupid=group-1 " + ofCloud: &replication.DemoteVolumeRequest{ReplicationSource: group, Secrets: cloud},
-		"ResyncVolume " + volume:                          &replication.ResyncVolumeRequest{ReplicationSource: one, Secrets: stage},
-		"GetVolumeReplicationInfo " + volume:              &replication.GetVolumeReplicationInfoRequest{ReplicationSource: one, Secrets: stage},
-		"GetReplicationDestinationInfo " + content:        &replication.GetReplicationDestinationInfoRequest{ReplicationSource: group},
+		"PromoteVolume --force --legacy " + volume: &replication.PromoteVolumeRequest{
+			ReplicationSource: one, Secrets: stage, Force: true,
+			VolumeId: "volume-1", //nolint:staticcheck // what --legacy sets
+		},
+		"DemoteVolume --volumegroupid=group-1 " + ofCloud: &replication.DemoteVolumeRequest{
+			ReplicationSource: group, Secrets: cloud,
+		},
+		"ResyncVolume " + volume: &replication.ResyncVolumeRequest{
+			ReplicationSource: one, Secrets: stage,
+		},
+		"GetVolumeReplicationInfo " + volume: &replication.GetVolumeReplicationInfoRequest{
+			ReplicationSource: one, Secrets: stage,
+		},
+		"GetReplicationDestinationInfo " + content: &replication.GetReplicationDestinationInfoRequest{
+			ReplicationSource: group,
+		},
 		"CreateVolumeGroup --volumegroupname=g --volumeids=1,2": &volumegroup.CreateVolumeGroupRequest{
 			Name: "g", VolumeIds: []string{"1", "2"},
 		},
 		"ModifyVolumeGroupMembership --volumeids=1 " + content: &volumegroup.ModifyVolumeGroupMembershipRequest{
 			VolumeGroupId: "group-1", VolumeIds: []string{"1"},
 		},
-		"DeleteVolumeGroup --volumegroupid=group-1": &volumegroup.DeleteVolumeGroupRequest{VolumeGroupId: "group-1"},
-		"ControllerGetVolumeGroup " + content:       &volumegroup.ControllerGetVolumeGroupRequest{VolumeGroupId: "group-1"},
-		"ListVolumeGroups " + ofCloud:               &volumegroup.ListVolumeGroupsRequest{Secrets: cloud},
+		"DeleteVolumeGroup --volumegroupid=group-1": &volumegroup.DeleteVolumeGroupRequest{
+			VolumeGroupId: "group-1",
+		},
+		"ControllerGetVolumeGroup " + content: &volumegroup.ControllerGetVolumeGroupRequest{
+			VolumeGroupId: "group-1",
+		},
+		"ListVolumeGroups " + ofCloud: &volumegroup.ListVolumeGroupsRequest{
+			Secrets: cloud,
+		},
 	} {
 		d := &fakeDriver{}
 		code, _, stderr := execute(t, d, strings.Fields("--operation="+args)...)
@@ -142,7 +165,7 @@ func TestExitCodeSaysWhatFailed(t *testing.T) {
 		code int
 		text string
 	}{
-		"--operation=GetCapabilities":                    {exitUnsupported, "Unimplemented: no capabilities"},
+		"--operation=GetCapabilities":                    {exitUnsupported, "no capabilities"},
 		"--operation=GetIdentity":                        {exitFailed, "Internal: broken"},
 		"--operation=Probe":                              {exitFailed, "the driver is not ready"},
 		"--operation=ListClusterFence --timeout=100ms":   {exitDeadline, "DeadlineExceeded"},

@@ -135,7 +135,8 @@ func serveCluster(t *testing.T) string {
 		},
 		"/api/v1/namespaces/csi/secrets/stage": secret("stage"),
 		"/api/v1/namespaces/csi/secrets/cloud": secret("cloud"),
-		"/apis/replication.storage.openshift.io/v1alpha1/volumegroupreplicationcontents/content": map[string]any{
+		"/apis/replication.storage.openshift.io/v1alpha1/volumegroupreplicationcontents/" +
+			"content": map[string]any{
 			"apiVersion": "replication.storage.openshift.io/v1alpha1",
 			"kind":       "VolumeGroupReplicationContent",
 			"metadata":   map[string]any{"name": "content"},

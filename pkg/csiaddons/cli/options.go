@@ -34,8 +34,8 @@ func (o *options) addTo(set *pflag.FlagSet) {
 		"Folder in which kubelet stages volumes.")
 	set.StringVar(&o.driverName, "drivername", "",
 		"Name of the driver of the volume. By default the driver at the endpoint is asked.")
-	set.StringVar(&o.secret, "secret", "", "Secret for the driver, as namespace/name. By default, for "+
-		"a PersistentVolume, the Secret with which kubelet stages it.")
+	set.StringVar(&o.secret, "secret", "", "Secret for the driver, as namespace/name. By default, "+
+		"for a PersistentVolume, the Secret with which kubelet stages it.")
 	set.StringSliceVar(&o.cidrs, "cidrs", nil, "CIDRs of the clients to fence.")
 	set.StringVar(&o.clusterID, "clusterid", "", "Adds the parameter clusterID.")
 	set.StringToStringVar(&o.parameters, "parameters", nil, "Parameters for the driver, as key=value.")

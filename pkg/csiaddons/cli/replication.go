@@ -17,7 +17,8 @@ func enableReplication(ctx context.Context, c *call) (proto.Message, error) {
 		return nil, err
 	}
 	return c.replication().EnableVolumeReplication(ctx, &spec.EnableVolumeReplicationRequest{
-		ReplicationSource: of.source, VolumeId: of.volumeID, Secrets: of.secrets,
+		ReplicationSource: of.source, Secrets: of.secrets,
+		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
 		Parameters: c.allParameters(),
 	})
 }
@@ -28,7 +29,8 @@ func disableReplication(ctx context.Context, c *call) (proto.Message, error) {
 		return nil, err
 	}
 	return c.replication().DisableVolumeReplication(ctx, &spec.DisableVolumeReplicationRequest{
-		ReplicationSource: of.source, VolumeId: of.volumeID, Secrets: of.secrets,
+		ReplicationSource: of.source, Secrets: of.secrets,
+		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
 		Parameters: c.allParameters(),
 	})
 }
@@ -39,7 +41,8 @@ func promote(ctx context.Context, c *call) (proto.Message, error) {
 		return nil, err
 	}
 	return c.replication().PromoteVolume(ctx, &spec.PromoteVolumeRequest{
-		ReplicationSource: of.source, VolumeId: of.volumeID, Secrets: of.secrets,
+		ReplicationSource: of.source, Secrets: of.secrets,
+		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
 		Parameters: c.allParameters(), Force: c.force,
 	})
 }
@@ -50,7 +53,8 @@ func demote(ctx context.Context, c *call) (proto.Message, error) {
 		return nil, err
 	}
 	return c.replication().DemoteVolume(ctx, &spec.DemoteVolumeRequest{
-		ReplicationSource: of.source, VolumeId: of.volumeID, Secrets: of.secrets,
+		ReplicationSource: of.source, Secrets: of.secrets,
+		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
 		Parameters: c.allParameters(),
 	})
 }
@@ -61,7 +65,8 @@ func resync(ctx context.Context, c *call) (proto.Message, error) {
 		return nil, err
 	}
 	return c.replication().ResyncVolume(ctx, &spec.ResyncVolumeRequest{
-		ReplicationSource: of.source, VolumeId: of.volumeID, Secrets: of.secrets,
+		ReplicationSource: of.source, Secrets: of.secrets,
+		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
 		Parameters: c.allParameters(), Force: c.force,
 	})
 }
@@ -72,7 +77,8 @@ func replicationInfo(ctx context.Context, c *call) (proto.Message, error) {
 		return nil, err
 	}
 	return c.replication().GetVolumeReplicationInfo(ctx, &spec.GetVolumeReplicationInfoRequest{
-		ReplicationSource: of.source, VolumeId: of.volumeID, Secrets: of.secrets,
+		ReplicationSource: of.source, Secrets: of.secrets,
+		VolumeId: of.volumeID, //nolint:staticcheck // older drivers read it
 	})
 }
 

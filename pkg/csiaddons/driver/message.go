@@ -15,6 +15,8 @@ const maxText = 1 << 10
 
 // cleanErrors is a gRPC interceptor of the client. It limits the messages of errors, and removes
 // details and characters that are not printable.
+//
+//nolint:revive // gRPC defines the arguments
 func cleanErrors(ctx context.Context, method string, request, response any,
 	connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {

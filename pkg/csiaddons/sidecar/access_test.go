@@ -200,9 +200,10 @@ func TestConnectionOfANoisyClientIsClosed(t *testing.T) {
 	f.run()
 	connection := f.connectPinned() // gRPC clients cannot ping so often
 	address := connection.Target()[len("passthrough:///"):]
-	raw, err := tls.Dial("tcp", address, &tls.Config{
+	dialer := &tls.Dialer{Config: &tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{"h2"}, //nolint:gosec // the server does not matter
-	})
+	}}
+	raw, err := dialer.DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

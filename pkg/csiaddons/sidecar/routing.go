@@ -11,8 +11,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// check is a gRPC interceptor that refuses operations of a service that the driver does not serve in
-// this pod, and operations of the controller service unless this pod is the leader. UNIMPLEMENTED
+// check is a gRPC interceptor that refuses operations of a service that the driver does not serve
+// in this pod, and operations of the controller service unless this pod is the leader. UNIMPLEMENTED
 // would say that no pod of the driver has the operation, which a controller counts as success.
 func (e *election) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,

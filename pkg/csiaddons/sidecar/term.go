@@ -20,6 +20,7 @@ type term struct {
 
 func newTerm() *term {
 	t := &term{}
+	//nolint:forbidigo // a term outlives the request that begins it
 	t.ended, t.cancel = context.WithCancelCause(context.Background())
 	return t
 }

@@ -250,14 +250,14 @@ func TestDeadlineOfTheCallerReplacesTheTimeout(t *testing.T) {
 		if test.caller > 0 {
 			ctx, cancel = context.WithTimeout(ctx, test.caller)
 		}
-		_, err := deadline(time.Minute).limit(ctx, nil, nil, func(ctx context.Context, _ any) (any, error) {
+		check := func(ctx context.Context, _ any) (any, error) {
 			end, ok := ctx.Deadline()
 			if left := time.Until(end); !ok || left < test.min || left > test.max {
 				t.Errorf("%s: the operation may take %v, want %v to %v", name, left, test.min, test.max)
 			}
 			return nil, nil
-		})
-		if err != nil {
+		}
+		if _, err := deadline(time.Minute).limit(ctx, nil, nil, check); err != nil {
 			t.Error(err)
 		}
 		cancel()

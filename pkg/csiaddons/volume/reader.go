@@ -1,5 +1,5 @@
-// Package volume reads PersistentVolumes and Secrets for calls of a driver, and translates them into
-// the messages of CSI-Addons. The sidecar and the CLI use it.
+// Package volume reads PersistentVolumes and Secrets for calls of a driver, and translates them
+// into the messages of CSI-Addons. The sidecar and the CLI use it.
 package volume
 
 import (
