@@ -1,5 +1,5 @@
-// Package fence runs NetworkFences: it calls the leader of the driver to fence or unfence clients of
-// storage. It also writes the clients of each node into the status of its CSIAddonsNode.
+// Package fence runs NetworkFences: it calls the leader of the driver to fence or unfence clients
+// of storage. It also writes the clients of each node into the status of its CSIAddonsNode.
 package fence
 
 import (
@@ -75,8 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	}
 	driver, call, err := request(ctx, r.Client, f)
 	if err == nil && len(r.Drivers[driver].Namespaces) == 0 {
-		err = invalidf(ReasonNoDriver, "The controller does not serve the driver %.63q: an administrator "+
-			"can allow it with the flag --driver-namespaces", driver)
+		err = invalidf(ReasonNoDriver, "The controller does not serve the driver %.63q: an "+
+			"administrator can allow it with the flag --driver-namespaces", driver)
 	}
 	if err == nil {
 		err = r.call(ctx, f, driver, call)

@@ -46,14 +46,14 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 		found.SecretName, found.SecretNamespace = clients.GetSecretName(), clients.GetSecretNamespace()
 	}
 	if n := len(f.Spec.Cidrs); n == 0 || n > maxCIDRs {
-		return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %d CIDRs: it must contain between "+
-			"1 and %d", n, maxCIDRs)
+		return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %d CIDRs: it must contain "+
+			"between 1 and %d", n, maxCIDRs)
 	}
 	for _, cidr := range f.Spec.Cidrs {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil || prefix != prefix.Masked() {
-			return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR, or has "+
-				"bits after the prefix", cidr)
+			return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR, "+
+				"or has bits after the prefix", cidr)
 		}
 	}
 	found.Cidrs = f.Spec.Cidrs
@@ -71,15 +71,15 @@ func classRequest(class *v1alpha1.NetworkFenceClass) (*wire.FenceClientsRequest,
 		case key == v1alpha1.NetworkFenceSecretNamespaceParameter:
 			found.SecretNamespace = value
 		case strings.HasPrefix(key, v1alpha1.ReservedParameterPrefix):
-			return nil, invalidf(ReasonInvalidClass, "NetworkFenceClass %s contains the parameter %s, which "+
-				"is reserved and unknown", class.Name, key)
+			return nil, invalidf(ReasonInvalidClass, "NetworkFenceClass %s contains the parameter "+
+				"%s, which is reserved and unknown", class.Name, key)
 		default:
 			found.Parameters[key] = value
 		}
 	}
 	if (found.GetSecretName() == "") != (found.GetSecretNamespace() == "") {
-		return nil, invalidf(ReasonInvalidClass, "NetworkFenceClass %s names only one of the name and the "+
-			"namespace of the Secret", class.Name)
+		return nil, invalidf(ReasonInvalidClass, "NetworkFenceClass %s names only one of the name and "+
+			"the namespace of the Secret", class.Name)
 	}
 	return found, nil
 }
