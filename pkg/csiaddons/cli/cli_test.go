@@ -51,6 +51,8 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 	const volume, fenced = "--persistentvolume=data", "--cidrs=10.0.0.1/32,fd00::/64"
 	const ofCloud, zone = "--secret=csi/cloud", "--parameters=zone=a"
 	const content = "--volumegroupreplicationcontent=content"
+	const rotation = "EncryptionKeyRotation --stagingpath=/staging " + volume + " " + ofCloud
+	const modification = "ModifyVolumeGroupMembership --volumeids=1 " + content
 	for args, want := range map[string]proto.Message{
 		"GetIdentity":     &identity.GetIdentityRequest{},
 		"GetCapabilities": &identity.GetCapabilitiesRequest{},
@@ -62,7 +64,7 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 			VolumeId: "volume-1", VolumePath: stagedAt, StagingTargetPath: stagedAt,
 			VolumeCapability: used, Secrets: stage,
 		},
-		"EncryptionKeyRotation --stagingpath=/staging " + volume + " " + ofCloud: &encryptionkeyrotation.EncryptionKeyRotateRequest{
+		rotation: &encryptionkeyrotation.EncryptionKeyRotateRequest{
 			VolumeId: "volume-1", VolumePath: stagedAt, VolumeCapability: used, Secrets: cloud,
 		},
 		"NetworkFence --clusterid=c " + fenced + " " + ofCloud: &fence.FenceClusterNetworkRequest{
@@ -100,7 +102,7 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 		"CreateVolumeGroup --volumegroupname=g --volumeids=1,2": &volumegroup.CreateVolumeGroupRequest{
 			Name: "g", VolumeIds: []string{"1", "2"},
 		},
-		"ModifyVolumeGroupMembership --volumeids=1 " + content: &volumegroup.ModifyVolumeGroupMembershipRequest{
+		modification: &volumegroup.ModifyVolumeGroupMembershipRequest{
 			VolumeGroupId: "group-1", VolumeIds: []string{"1"},
 		},
 		"DeleteVolumeGroup --volumegroupid=group-1": &volumegroup.DeleteVolumeGroupRequest{

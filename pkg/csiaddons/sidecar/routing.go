@@ -12,8 +12,8 @@ import (
 )
 
 // check is a gRPC interceptor that refuses operations of a service that the driver does not serve
-// in this pod, and operations of the controller service unless this pod is the leader. UNIMPLEMENTED
-// would say that no pod of the driver has the operation, which a controller counts as success.
+// in this pod, and operations of the controller service unless this pod is the leader. The code
+// UNIMPLEMENTED would say that no pod of the driver has the operation: a success for a controller.
 func (e *election) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,
 ) (any, error) {
