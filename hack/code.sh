@@ -10,5 +10,6 @@ api=pkg/csiaddons/api/v1alpha1
 
 "${tools}/controller-gen" object "paths=./${api}" "output:dir=${root}/${api}"
 # Without the option, Kubernetes would drop the labels and annotations of jobTemplate.metadata.
-"${tools}/controller-gen" crd:generateEmbeddedObjectMeta=true "paths=./${api}" "output:dir=${root}/assets/csi-addons/crd/generated"
+"${tools}/controller-gen" crd:generateEmbeddedObjectMeta=true "paths=./${api}" \
+	"output:dir=${root}/assets/csi-addons/crd/generated"
 go run -buildvcs=false ./hack/protobuf "${tools}" "${root}" pkg/csiaddons/wire/wire.proto

@@ -118,13 +118,12 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 }
 
 func (f *Flags) addElection(set *pflag.FlagSet) {
-	// The lease duration must be longer than the sum of the others.
-	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 4 * time.Second
+	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 5 * time.Second
 	e := &f.settings.Election
 	set.StringVar(&e.Namespace, "leader-election-namespace", "",
 		"Namespace of the Lease. Default: the namespace of the pod.")
 	set.DurationVar(&e.LeaseDuration, "leader-election-lease-duration", lease,
-		"How long the Lease is valid after it was renewed, in whole seconds. It must be longer than "+
+		"How long the Lease is valid after it was renewed, in whole seconds: at least "+
 			"renew deadline and retry period together.")
 	set.DurationVar(&e.RenewDeadline, "leader-election-renew-deadline", renew,
 		"How long a pod stays the leader after it renewed the Lease.")
@@ -200,13 +199,13 @@ func (f *Flags) Load() (*Settings, error) {
 
 // validate returns an error unless a leader without the Lease stops before another pod gets it.
 func (e Election) validate() error {
-	if e.RetryPeriod > 0 && e.LeaseDuration > e.RenewDeadline+e.RetryPeriod &&
+	if e.RetryPeriod > 0 && e.LeaseDuration-e.RenewDeadline >= e.RetryPeriod &&
 		e.LeaseDuration%time.Second == 0 && // a Lease contains whole seconds
 		e.RenewDeadline.Seconds() > e.RetryPeriod.Seconds()*leaderelection.JitterFactor {
 		return nil
 	}
-	return fmt.Errorf("leader election: the lease duration (%v) must be in whole seconds and longer "+
-		"than the renew deadline (%v) and the retry period (%v) together, and the deadline longer "+
+	return fmt.Errorf("leader election: the lease duration (%v) must be in whole seconds and at "+
+		"least the renew deadline (%v) and the retry period (%v) together, and the deadline longer "+
 		"than %v times the retry period",
 		e.LeaseDuration, e.RenewDeadline, e.RetryPeriod, leaderelection.JitterFactor)
 }

@@ -22,7 +22,7 @@ func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
 		Election: Election{
 			Namespace: "csi", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
-			RetryPeriod: 4 * time.Second, // unlike there, where it is 5 s: see Election.validate
+			RetryPeriod: 5 * time.Second,
 		},
 		Access: Access{Enabled: true, Audience: "csiaddons.openshift.io/uid-a"},
 		TLS:    TLS{MinVersion: tls.VersionTLS12},
@@ -87,14 +87,15 @@ func TestErrorNamesEveryFault(t *testing.T) {
 func TestLeaderStopsBeforeTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	for durations, valid := range map[[3]string]bool{
-		{"15s", "10s", "4s"}:                          true,
+		{"15s", "10s", "5s"}:                          true,
 		{"137s", "107s", "26s"}:                       true, // OpenShift's
-		{"15s", "10s", "5s"}:                          false,
+		{"14s", "10s", "5s"}:                          false,
 		{"15500ms", "10s", "4s"}:                      false, // the Lease would end after 15 s
 		{"15s", "4s", "4s"}:                           false,
 		{"15s", "10s", "0s"}:                          false,
 		{"0s", "10s", "4s"}:                           false,
 		{"9223372036s", "9223372036s", "9223372036s"}: false,
+		{"9223372036s", "9223372036s", "1s"}:          false,
 	} {
 		_, err := loadSettings(t, podFlags("--leader-election-lease-duration="+durations[0],
 			"--leader-election-renew-deadline="+durations[1],
