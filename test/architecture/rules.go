@@ -79,23 +79,28 @@ func Repository() Rules {
 			"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util",
 			"utils",
 		},
-		Programs: []Program{
-			{"cmd/*-operator", []string{
-				"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
-				"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
-			}},
-			{"cmd/csi-addons*", []string{
-				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
-				"./test", "testing", "net/http/httptest",
-			}},
-			{"cmd/openstack-csi-addons", []string{
-				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
-				"./test", "testing", "net/http/httptest", "k8s.io/client-go/kubernetes",
-			}},
-			{"cmd/asset-generator", []string{
-				"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",
-				"k8s.io/client-go",
-			}},
-		},
+		Programs: programs(),
+	}
+}
+
+// programs returns what the programs must not contain.
+func programs() []Program {
+	return []Program{
+		{"cmd/*-operator", []string{
+			"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
+			"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
+		}},
+		{"cmd/csi-addons*", []string{
+			"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
+			"./test", "testing", "net/http/httptest",
+		}},
+		{"cmd/openstack-csi-addons", []string{
+			"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
+			"./test", "testing", "net/http/httptest", "k8s.io/client-go/kubernetes",
+		}},
+		{"cmd/asset-generator", []string{
+			"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./test", "testing",
+			"k8s.io/client-go",
+		}},
 	}
 }

@@ -279,8 +279,10 @@ func (c *cluster) checkCalls(
 		code                         codes.Code
 	}{
 		{"csi-addons-system", "csi-addons-controller-manager", audience, codes.OK},
-		{"csi-addons-system", "csi-addons-controller-manager", wire.Audience("of-another-pod"),
-			codes.Unauthenticated},
+		{
+			"csi-addons-system", "csi-addons-controller-manager", wire.Audience("of-another-pod"),
+			codes.Unauthenticated,
+		},
 		{"csi-addons-system", "csi-addons-controller-manager", "", codes.Unauthenticated},
 		{"csi-addons-system", "csi-addons-controller-manager", "other", codes.Unauthenticated},
 		{driverNamespace, "stranger", audience, codes.PermissionDenied},

@@ -121,7 +121,7 @@ func (s *supervisor) follow(ctx context.Context, running *operations, other stri
 func (s *supervisor) operate(ctx context.Context) error {
 	s.awaitDefinitions(ctx)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // another controller runs, or the program ends
 	}
 	tokens, err := s.newTokens(ctx)
 	if err != nil {

@@ -1,8 +1,8 @@
 package v1alpha1
 
-// Finalizers that the controller sets.
+// Finalizers of the controller of the CSI-Addons for Ceph. The controller of this project only
+// removes them.
 const (
-	// CSIAddonsNodeFinalizer lets the controller close its connection before the object is gone.
 	CSIAddonsNodeFinalizer = Group + "/csiaddonsnode"
 	NetworkFenceFinalizer  = Group + "/network-fence"
 )
@@ -17,7 +17,7 @@ const (
 	// CertificatePinAnnotation contains the pin of the sidecar's certificate; see package wire.
 	CertificatePinAnnotation = "sidecar." + Group + "/certificatePin"
 	// NetworkFenceClassNamesAnnotation contains the names of the NetworkFenceClasses of the driver as
-	// a JSON array. The controller writes it.
+	// a JSON array. The controller of the CSI-Addons for Ceph writes it.
 	NetworkFenceClassNamesAnnotation = Group + "/networkfenceclass-names"
 )
 

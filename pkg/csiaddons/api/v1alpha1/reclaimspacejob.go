@@ -63,8 +63,8 @@ type ReclaimSpaceJobSpec struct {
 	// +kubebuilder:validation:Maximum=60
 	BackOffLimit *int32 `json:"backOffLimit,omitempty"`
 
-	// RetryDeadlineSeconds is the time in seconds, after the creation of the job, in which it is
-	// tried again.
+	// RetryDeadlineSeconds is the time in seconds, after the first turn of the job, in which failed
+	// calls are repeated.
 	//
 	// +optional
 	// +kubebuilder:default=600

@@ -105,7 +105,7 @@ func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver 
 	}
 	text := fmt.Sprintf("Pod %s changes the access of the clients: %s", sidecar.Pod.Name,
 		f.Spec.FenceState)
-	err = r.write(ctx, f, f.Status.Result, metav1.ConditionUnknown, ReasonStarted, text)
+	err = r.write(ctx, f, outcome{f.Status.Result, metav1.ConditionUnknown, ReasonStarted, text})
 	if err != nil {
 		return err
 	}
@@ -125,36 +125,61 @@ func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver 
 // finish writes the result of an attempt. It returns an error if there will be another attempt.
 func (r *Reconciler) finish(ctx context.Context, f *v1alpha1.NetworkFence, failure error) error {
 	if ctx.Err() != nil {
-		return nil // the next process repeats the call
+		return nil //nolint:nilerr // the next process repeats the call
 	}
+	result := describe(f, failure)
+	err := r.write(ctx, f, result)
+	if result.reason == ReasonRetrying {
+		err = errors.Join(failure, err)
+	}
+	return err
+}
+
+// outcome is what the status says about a call.
+type outcome struct {
+	result v1alpha1.OperationResult
+	fenced metav1.ConditionStatus
+
+	reason, message string
+}
+
+// describe returns the outcome of an attempt that has ended with an error, or with nil.
+func describe(f *v1alpha1.NetworkFence, failure error) outcome {
 	var wrong *invalid
 	switch code := status.Code(failure); {
 	case failure == nil && f.Spec.FenceState == v1alpha1.Unfenced:
-		return r.write(ctx, f, v1alpha1.OperationSucceeded, metav1.ConditionFalse, ReasonUnfenced,
-			"The clients have access again")
+		return outcome{
+			v1alpha1.OperationSucceeded, metav1.ConditionFalse, ReasonUnfenced,
+			"The clients have access again",
+		}
 	case failure == nil:
-		return r.write(ctx, f, v1alpha1.OperationSucceeded, metav1.ConditionTrue, ReasonFenced,
-			"The clients have no access")
+		return outcome{
+			v1alpha1.OperationSucceeded, metav1.ConditionTrue, ReasonFenced,
+			"The clients have no access",
+		}
 	case errors.As(failure, &wrong):
-		return r.write(ctx, f, v1alpha1.OperationFailed, metav1.ConditionUnknown, wrong.reason,
-			wrong.message)
+		return outcome{
+			v1alpha1.OperationFailed, metav1.ConditionUnknown, wrong.reason, wrong.message,
+		}
 	case code == codes.InvalidArgument || code == codes.Unimplemented:
-		return r.write(ctx, f, v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonRefused,
-			connection.Describe(failure))
+		return outcome{
+			v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonRefused,
+			connection.Describe(failure),
+		}
 	}
-	err := r.write(ctx, f, v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonRetrying,
-		connection.Describe(failure))
-	return errors.Join(failure, err)
+	return outcome{
+		v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonRetrying,
+		connection.Describe(failure),
+	}
 }
 
 // write updates the status, and records an event if the reason or the message changes.
-func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence,
-	result v1alpha1.OperationResult, is metav1.ConditionStatus, reason, message string,
-) error {
+func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
 	changed := f.DeepCopy()
-	changed.Status.Result, changed.Status.Reason, changed.Status.Message = result, reason, message
+	changed.Status.Result, changed.Status.Reason = o.result, o.reason
+	changed.Status.Message = o.message
 	meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
-		Type: ConditionFenced, Status: is, Reason: reason, Message: message,
+		Type: ConditionFenced, Status: o.fenced, Reason: o.reason, Message: o.message,
 		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	})
 	if equality.Semantic.DeepEqual(changed.Status, f.Status) {
@@ -167,10 +192,10 @@ func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence,
 	changed.Status = *wanted // the response may lack fields
 	changed.DeepCopyInto(f)
 	kind := corev1.EventTypeNormal
-	if result == v1alpha1.OperationFailed && reason != ReasonStarted {
+	if o.result == v1alpha1.OperationFailed && o.reason != ReasonStarted {
 		kind = corev1.EventTypeWarning
 	}
-	r.Events.Eventf(f, nil, kind, reason, actionFence, "%s", message)
+	r.Events.Eventf(f, nil, kind, o.reason, actionFence, "%s", o.message)
 	return nil
 }
 

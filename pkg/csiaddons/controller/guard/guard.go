@@ -67,7 +67,7 @@ func (g *Guard) Run(ctx context.Context, found chan<- string) error {
 		other, check, err := g.find(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the program ends
 		case err != nil:
 			return err
 		}

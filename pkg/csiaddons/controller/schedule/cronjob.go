@@ -82,7 +82,7 @@ func (r *Reconciler) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJ
 	switch {
 	case err != nil:
 		c.Status.Reason, c.Status.Message = ReasonInvalidSchedule, err.Error()
-		return 0, nil
+		return 0, nil //nolint:nilerr // the status contains the error
 	case ptr.Deref(c.Spec.Suspend, false):
 		c.Status.Reason, c.Status.Message = ReasonSuspended, "No job starts while spec.suspend is true"
 		return 0, nil

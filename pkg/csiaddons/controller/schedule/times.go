@@ -77,7 +77,7 @@ func dueAt(schedule cron.Schedule, since, now time.Time) due {
 // lastAt returns the last time of a schedule that is not after now. The first after since is known.
 func lastAt(schedule cron.Schedule, since, now, first time.Time) time.Time {
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
-		return first.Add(now.Sub(first) / every.Delay * every.Delay)
+		return first.Add(now.Sub(first).Truncate(every.Delay))
 	}
 	// A schedule can have passed very often since then, so the search starts shortly before now.
 	from := since
