@@ -79,29 +79,33 @@ func (w *world) checkImpostors(original *v1alpha1.CSIAddonsNode, pod *corev1.Pod
 	}
 	wrongPin := "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for _, one := range []struct {
-		name, endpoint, pin string
-		owners              []metav1.OwnerReference
-		state               v1alpha1.CSIAddonsNodeState
-		reason              string
+		name, endpoint, pin, node string
+		owners                    []metav1.OwnerReference
+		state                     v1alpha1.CSIAddonsNodeState
+		reason                    string
 	}{
 		{
-			"no-owner", original.Spec.Driver.EndPoint, wrongPin, otherOwner,
+			"no-owner", original.Spec.Driver.EndPoint, wrongPin, "worker-1", otherOwner,
 			v1alpha1.CSIAddonsNodeFailed, node.ReasonNotOwned,
 		},
 		{
-			"no-pin", original.Spec.Driver.EndPoint, "", owner,
+			"no-pin", original.Spec.Driver.EndPoint, "", "worker-1", owner,
 			v1alpha1.CSIAddonsNodeFailed, node.ReasonNoPin,
 		},
 		{
-			"wrong-pin", original.Spec.Driver.EndPoint, wrongPin, owner,
+			"other-node", original.Spec.Driver.EndPoint, wrongPin, "worker-2", owner,
+			v1alpha1.CSIAddonsNodeFailed, node.ReasonWrongNode,
+		},
+		{
+			"wrong-pin", original.Spec.Driver.EndPoint, wrongPin, "worker-1", owner,
 			v1alpha1.CSIAddonsNodeRetrying, node.ReasonUnreachable,
 		},
 		{
-			"other-namespace", "pod://plugin.tenant:9070", wrongPin, owner,
+			"other-namespace", "pod://plugin.tenant:9070", wrongPin, "worker-1", owner,
 			v1alpha1.CSIAddonsNodeFailed, node.ReasonBadEndpoint,
 		},
 		{
-			"address", "10.0.0.1:9070", wrongPin, owner,
+			"address", "10.0.0.1:9070", wrongPin, "worker-1", owner,
 			v1alpha1.CSIAddonsNodeFailed, node.ReasonBadEndpoint,
 		},
 	} {
@@ -111,7 +115,7 @@ func (w *world) checkImpostors(original *v1alpha1.CSIAddonsNode, pod *corev1.Pod
 			},
 			Spec: *original.Spec.DeepCopy(),
 		}
-		impostor.Spec.Driver.EndPoint = one.endpoint
+		impostor.Spec.Driver.EndPoint, impostor.Spec.Driver.NodeID = one.endpoint, one.node
 		if one.pin != "" {
 			impostor.Annotations = map[string]string{v1alpha1.CertificatePinAnnotation: one.pin}
 		}

@@ -12,7 +12,7 @@ type ConcurrencyPolicy string
 
 // The policies of concurrency.
 const (
-	// ForbidConcurrent skips the next job.
+	// ForbidConcurrent delays the next job until the previous job ends.
 	ForbidConcurrent ConcurrencyPolicy = "Forbid"
 	// ReplaceConcurrent cancels the previous job and starts the next.
 	ReplaceConcurrent ConcurrencyPolicy = "Replace"
@@ -54,7 +54,7 @@ type ReclaimSpaceCronJobSpec struct {
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
 	// ConcurrencyPolicy says what happens if the previous job still runs when the next is due: Forbid
-	// skips the next job, Replace cancels the previous job.
+	// delays the next job until the previous job ends, Replace cancels the previous job.
 	//
 	// +optional
 	// +kubebuilder:default=Forbid

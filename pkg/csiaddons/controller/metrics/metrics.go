@@ -48,13 +48,13 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		reclaimed: prometheus.NewCounterVec(counter("reclaimed_bytes_total",
 			"Bytes that drivers report as reclaimed."), []string{labelDriver}),
 		running: prometheus.NewGaugeVec(gauge("operations_running",
-			"Calls of drivers at the moment."), []string{labelDriver}),
+			"Calls of drivers that reclaim space now."), []string{labelDriver}),
 		waiting: prometheus.NewGauge(gauge("operations_waiting",
 			"Operations that wait because too many calls run.")),
 		connections: prometheus.NewGaugeVec(gauge("sidecars_connected",
 			"Sidecars to which the controller is connected."), []string{labelDriver}),
 		active: prometheus.NewGauge(gauge("controller_active",
-			"1 if no other controller of CSI-Addons runs in the cluster, otherwise 0.")),
+			"0 while another controller of CSI-Addons runs or CRDs are missing, otherwise 1.")),
 	}
 	for _, collector := range []prometheus.Collector{
 		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections, m.active,

@@ -39,6 +39,7 @@ const (
 	ReasonBadEndpoint  = "InvalidEndpoint"
 	ReasonNotOwned     = "NotOwnedByPod"
 	ReasonNoPin        = "NoCertificatePin"
+	ReasonWrongNode    = "WrongNode"
 	ReasonPodGone      = "PodGone"
 	actionConnect      = "Connect"
 	actionDelete       = "Delete"

@@ -78,6 +78,10 @@ func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 			"--insecure-drivers", v1alpha1.CertificatePinAnnotation), nil
 	case target.Security != settings.Pinned:
 		target.Pin = ""
+	case pod.Spec.NodeName != "" && target.Node != pod.Spec.NodeName:
+		return target, problemf(ReasonWrongNode, "Pod %s runs on Node %s, and the CSIAddonsNode names "+
+			"another: the flag --node-id of the sidecar must be the name of the Node", pod.Name,
+			pod.Spec.NodeName), nil
 	}
 	if pod.Status.PodIP == "" {
 		waiting := problemf(ReasonPodNotReady, "Pod %s has no IP address yet", pod.Name)

@@ -36,20 +36,24 @@ type calls struct {
 	// wake reconciles a job whose call has ended. It must not block.
 	wake func(types.NamespacedName)
 
-	mu      sync.Mutex
-	running sync.WaitGroup
-	known   map[types.NamespacedName]*call
+	mu       sync.Mutex
+	running  sync.WaitGroup
+	stopping bool
+	known    map[types.NamespacedName]*call
 }
 
-// start runs a call for at most timeout.
+// start runs a call for at most timeout. It returns false without a call after stop.
 func (c *calls) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, timeout time.Duration,
 	run func(context.Context) outcome,
-) {
+) bool {
 	name := types.NamespacedName{Namespace: job.Namespace, Name: job.Name}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	started := &call{uid: job.UID, cancel: cancel}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stopping {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	started := &call{uid: job.UID, cancel: cancel}
 	if c.known == nil {
 		c.known = map[types.NamespacedName]*call{}
 	}
@@ -62,6 +66,7 @@ func (c *calls) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, timeou
 		started.ended, started.outcome = true, result
 		c.wake(name)
 	})
+	return true
 }
 
 // find returns the call of a job, and whether it has ended. The call is nil if there is none.
@@ -98,6 +103,7 @@ func (c *calls) forget(name types.NamespacedName) bool {
 // stop cancels all calls and waits for their end.
 func (c *calls) stop() {
 	c.mu.Lock()
+	c.stopping = true
 	for _, one := range c.known {
 		one.cancel()
 	}

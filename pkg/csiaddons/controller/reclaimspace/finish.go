@@ -20,15 +20,16 @@ import (
 // maxTimeout limits the time of one call, in seconds.
 const maxTimeout = 24 * 60 * 60
 
-// start calls the driver. The slot of the job is free again when the call ends.
+// start calls the driver. The slot of the job is free again when the call ends. It returns false
+// without a call if the controller is ending.
 func (r *Reconciler) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan,
 	v volume,
-) {
+) bool {
 	timeout := r.Options.Get().ReclaimSpaceTimeout
 	if seconds := job.Spec.Timeout; seconds != nil {
 		timeout = time.Duration(min(*seconds, maxTimeout)) * time.Second
 	}
-	r.calls.start(ctx, job, timeout, func(ctx context.Context) outcome {
+	return r.calls.start(ctx, job, timeout, func(ctx context.Context) outcome {
 		defer r.slots.release(v.driver)
 		result := outcome{step: next.step, driver: v.driver}
 		request := &wire.ReclaimSpaceRequest{PvName: v.name}

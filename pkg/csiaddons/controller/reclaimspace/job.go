@@ -71,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 		return reconcile.Result{}, nil
 	}
 	if job.Status.Result != "" {
+		r.slots.forget(name)
 		return reconcile.Result{}, nil
 	}
 	result, ended := r.calls.find(name, job.UID)
@@ -90,11 +91,13 @@ func (r *Reconciler) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	if delay := r.untilRetry(job); delay > 0 {
 		return reconcile.Result{RequeueAfter: delay}, nil
 	}
+	name := client.ObjectKeyFromObject(job)
 	volume, problem, err := r.volume(ctx, job)
 	if err != nil || problem != nil {
+		r.slots.forget(name) // the jobs behind it do not wait for this obstacle
 		return r.meet(ctx, job, problem, err)
 	}
-	if !r.slots.acquire(volume.driver, client.ObjectKeyFromObject(job)) {
+	if !r.slots.acquire(volume.driver, name) {
 		return reconcile.Result{RequeueAfter: queueInterval}, r.wait(ctx, job, waiting(ReasonBusy,
 			"The job waits for other calls of drivers to end"))
 	}
@@ -117,8 +120,7 @@ func (r *Reconciler) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	if err := r.announce(ctx, job, next); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.start(ctx, job, next, volume)
-	started = true
+	started = r.start(ctx, job, next, volume)
 	return reconcile.Result{}, nil
 }
 

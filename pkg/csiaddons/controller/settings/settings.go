@@ -84,15 +84,14 @@ func (f *Flags) addCalls(set *pflag.FlagSet) {
 	set.DurationVar(&f.settings.Options.ReclaimSpaceTimeout, keyTimeout, timeout,
 		"Maximum duration of one call of a driver that reclaims space.")
 	set.IntVar(&f.concurrency, keyConcurrency, concurrent,
-		"Maximum number of calls of all drivers at the same time.")
+		"Maximum number of calls of all drivers that reclaim space at the same time.")
 	set.IntVar(&f.settings.MaxPerDriver, "max-concurrent-per-driver", perDriver,
-		"Maximum number of calls of one driver at the same time.")
+		"Maximum number of calls of one driver that reclaim space at the same time.")
 	set.IntVar(&f.retryDelay, keyRetryDelay, defaultRetryDelay,
 		"Seconds before a failed connection to a sidecar is tried again. The delay doubles with each "+
 			"attempt, to at most five minutes.")
 	set.StringVar(&f.precedence, keyPrecedence, string(ClaimFirst),
-		"Where schedules are read: pvc (claim, then namespace, then StorageClass) or storageclass "+
-			"(StorageClass only).")
+		"Accepted, without effect yet: pvc or storageclass.")
 	set.IntVar(&f.stagger, keyStagger, defaultStagger,
 		"Hours over which jobs of the same schedule are spread. 0 starts them at the same time.")
 }

@@ -1,0 +1,98 @@
+package reclaimspace
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+)
+
+// newReconciler returns a reconciler with one slot, the driver "a" and some objects.
+func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *[]string) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.ReclaimSpaceJob{}).Build()
+	limited, woken := newSlots(t)
+	limited.limits = func() (int, int) { return 1, 1 }
+	r := &Reconciler{
+		Client: kube, Live: kube, Drivers: settings.Drivers{"a": {Namespaces: []string{"drivers"}}},
+		Events: events.NewFakeRecorder(10), Clock: testingclock.NewFakePassiveClock(time.Now()),
+	}
+	r.slots.limits, r.slots.wake, r.slots.metrics = limited.limits, limited.wake, limited.metrics
+	return r, woken
+}
+
+func TestJobWithoutClaimLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "data", UID: "1"},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
+	waits := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "tenant", Name: "waits",
+	}}
+	waits.Spec.Target.PersistentVolumeClaim = claim.Name
+	r, woken := newReconciler(t, claim, waits, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+		Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{UID: claim.UID},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "a"},
+			},
+		},
+	})
+	if !r.slots.acquire("a", job("runs")) {
+		t.Fatal("the first job has no slot")
+	}
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(waits)}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	r.slots.acquire("a", job("behind"))
+	if err := r.Client.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	r.slots.release("a")
+	if got := *woken; len(got) != 1 || got[0] != "behind" {
+		t.Errorf("the free slot wakes the jobs %v, want the job behind", got)
+	}
+}
+
+func TestNoCallStartsAfterStop(t *testing.T) {
+	t.Parallel()
+	var c calls
+	c.stop()
+	started := c.start(t.Context(), &v1alpha1.ReclaimSpaceJob{}, time.Minute,
+		func(context.Context) outcome {
+			t.Error("a call starts")
+			return outcome{}
+		})
+	c.running.Wait()
+	if started {
+		t.Error("start says that a call runs")
+	}
+}
