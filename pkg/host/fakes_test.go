@@ -187,10 +187,22 @@ func (s *apiServer) config() *rest.Config {
 	return &rest.Config{
 		Host:          s.url,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return wholeUpdates{next} },
 	}
 }
 
-// options returns options with short durations of leader election.
+// wholeUpdates waits for the response to an update although its context is done. Otherwise, the
+// server could receive the last renewal of a Lease after its release.
+type wholeUpdates struct{ http.RoundTripper }
+
+func (u wholeUpdates) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut {
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
+	return u.RoundTripper.RoundTrip(r)
+}
+
+// options returns options with a short interval between renewals of the Lease.
 func (s *apiServer) options() Options {
 	config := s.config()
 	o := Options{
@@ -198,8 +210,8 @@ func (s *apiServer) options() Options {
 		Clock: clock.RealClock{},
 	}
 	o.Operator.LeaderElection = configv1.LeaderElection{
-		LeaseDuration: metav1.Duration{Duration: 2 * time.Second},
-		RenewDeadline: metav1.Duration{Duration: time.Second},
+		LeaseDuration: metav1.Duration{Duration: 40 * time.Second},
+		RenewDeadline: metav1.Duration{Duration: 30 * time.Second},
 		RetryPeriod:   metav1.Duration{Duration: 50 * time.Millisecond},
 	}
 	o.Operator.ServingInfo.BindAddress = "127.0.0.1:0"

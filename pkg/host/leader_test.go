@@ -58,7 +58,9 @@ func TestErrorOfWorkIsReturned(t *testing.T) {
 func TestLostLeaseIsAnError(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	err := lead(bounded(t), server.options(), func(work context.Context) error {
+	o := server.options()
+	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
+	err := lead(bounded(t), o, func(work context.Context) error {
 		server.set(func() { server.down = true })
 		<-work.Done()
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// brief limits calls that are expected to hang.
+// brief is how long a client waits for a response that comes too slowly.
 const brief = 100 * time.Millisecond
 
 // failure is a fault of the cloud and the expected error.
@@ -79,19 +80,39 @@ func faultyService() map[string]failure {
 // attempt sends a request that returns a number of results, expects it to fail, and returns the
 // message.
 func (s *fixture) attempt(
-	want failure, hang time.Duration, request func(context.Context) (int, error),
+	want failure, request func(context.Context) (int, error),
 ) string {
 	s.t.Helper()
-	limit := patience
-	if want.fault.Mode == simulator.Hang || want.fault.Mode == simulator.Slow {
-		limit = hang
-	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
+	if want.fault.Mode == simulator.Hang || want.fault.Mode == simulator.Slow {
+		ctx = s.expiring(ctx, want.fault.Mode, 0)
+	}
 	results, err := request(ctx)
 	text := s.failure(results, err, want.reason)
 	wantFragment(s.t, text, want.fragment)
 	return text
+}
+
+// expiring returns a context whose deadline passes some time after a request meets a fault. With a
+// deadline at a fixed time, a busy machine could reach it before it sends the request.
+func (s *fixture) expiring(
+	ctx context.Context, mode simulator.Mode, after time.Duration,
+) context.Context {
+	last := 0
+	for _, earlier := range s.cloud.Log() {
+		last = earlier.Number
+	}
+	ctx, expire := context.WithCancelCause(ctx)
+	go func() {
+		_, err := s.cloud.WaitRequest(ctx, func(r simulator.Request) bool {
+			return r.Number > last && slices.Contains(r.Faults, mode)
+		})
+		if err == nil { // otherwise the caller has ended the context
+			time.AfterFunc(after, func() { expire(context.DeadlineExceeded) })
+		}
+	}()
+	return ctx
 }
 
 // shareTypes returns the request for share types, for attempt.
@@ -105,7 +126,7 @@ func shareTypes(client *openstack.Client) func(context.Context) (int, error) {
 // repeat repeats the request for share types and expects the same message each time.
 func (s *fixture) repeat(client *openstack.Client, want failure) {
 	s.t.Helper()
-	stable(s.t, repetitions, func() string { return s.attempt(want, brief, shareTypes(client)) })
+	stable(s.t, repetitions, func() string { return s.attempt(want, shareTypes(client)) })
 }
 
 // The whole cloud fails before the first login, then recovers.
@@ -193,7 +214,7 @@ func TestFailureAfterNewLoginIsClassified(t *testing.T) {
 			})
 			test.fault.Service = simulator.Share
 			s.fault(test.fault)
-			s.attempt(test, 3*brief, shareTypes(client))
+			s.attempt(test, shareTypes(client))
 			if logins := s.counters().Logins; logins != 1 {
 				t.Errorf("%d logins, want 1", logins)
 			}

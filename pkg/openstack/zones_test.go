@@ -59,7 +59,7 @@ func (s *fixture) wantZones(client *openstack.Client, q zoneRequest, want []open
 func (s *fixture) wantZonesFailure(client *openstack.Client, q zoneRequest, want failure) {
 	s.t.Helper()
 	text := stable(s.t, 3, func() string {
-		return s.attempt(want, brief, func(ctx context.Context) (int, error) {
+		return s.attempt(want, func(ctx context.Context) (int, error) {
 			zones, err := q.ask(client, ctx)
 			return len(zones), err
 		})

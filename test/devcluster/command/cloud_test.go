@@ -110,7 +110,7 @@ func TestCloudServeRunsUntilInterrupted(t *testing.T) {
 		_, err := runCommand(ctx, dir, "cloud serve --share-types a,b")
 		ended <- err
 	}()
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 5*time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			_, err := runCommand(ctx, dir, "cloud share-type remove b")
 			return err == nil, nil

@@ -58,7 +58,7 @@ func TestFilesFollowObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [3]string{"second", missing(ca), "third"}
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) {
 			got = [3]string{read(clouds), read(ca), read(config)}
 			return got == want, nil

@@ -14,13 +14,14 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 // newRunner runs a shell script as the operator.
 func newRunner(t *testing.T, script string) (Runner, *strings.Builder) {
 	t.Helper()
 	bin := t.TempDir()
-	err := os.WriteFile(filepath.Join(bin, "the-operator"), []byte("#!/bin/sh\n"+script), 0o755)
+	err := process.WriteProgram(filepath.Join(bin, "the-operator"), []byte("#!/bin/sh\n"+script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ echo "$@" >>"$0.starts"
 if [ $(wc -l <"$0.starts") -lt 3 ]; then exit 0; fi
 while :; do sleep 0.05; done`)
 	r.Guest = "guest-1"
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

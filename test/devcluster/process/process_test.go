@@ -64,7 +64,7 @@ func TestLeftoversAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(bin, "sleep")
-	if err := os.WriteFile(program, content, 0o755); err != nil {
+	if err := WriteProgram(program, content); err != nil {
 		t.Fatal(err)
 	}
 	start := func(path, folder string) *exec.Cmd {

@@ -18,8 +18,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
 )
 
-// patience bounds everything a test waits for.
-const patience = 20 * time.Second
+// patience bounds everything a test waits for, which includes the time until a parallel part of it
+// begins.
+const patience = 5 * time.Minute
 
 // run starts a simulator that ends with the test.
 func run(t *testing.T, config Config) (*Simulator, context.Context) {

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"flag"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +17,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/openstack-csi/csi-operator/test/node/standin"
+	"github.com/openstack-csi/csi-operator/test/openstack/port"
 )
 
 const onNode = "/var/lib/kubelet/plugins/demo.csi.example.com/csi.sock"
@@ -148,15 +149,15 @@ func (r running) health(t *testing.T) int {
 	}
 }
 
-// freeAddress returns an address of this machine that no process listens to.
+// freeAddress returns an address of this machine that no other process gets before the test ends.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	reserved, err := port.Reserve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Cleanup(func() { _ = reserved.Release() })
+	return "127.0.0.1:" + strconv.Itoa(reserved.Port())
 }
 
 type identity struct {
