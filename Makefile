@@ -40,9 +40,10 @@ BUILD := build -buildvcs=$(BUILDVCS) -ldflags '-s -w'
 BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
-# The folders of the go.mod files of other programs.
+# The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
+# test/devcluster/crd, of which no package is imported, but a CRD is copied.
 MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni) \
-	test/node/images/programs test/e2e/programs/csi-test
+	test/node/images/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
@@ -83,7 +84,7 @@ update: $(CODE_GENERATORS) ## Regenerate the checked-in assets and code
 
 .PHONY: bundle
 bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
-	@ls -d assets/drivers/*/generated/standalone/olm
+	@ls -d assets/drivers/*/generated/standalone/olm assets/csi-addons/generated/olm
 
 .PHONY: new-driver
 new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
@@ -115,8 +116,8 @@ $(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS) &: hack/tools/go.mod hack/tools/go.s
 .PHONY: verify-supply-chain
 verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBOM and builds
 	go mod verify
-	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod verify); done
-	go -C hack/tools mod verify
+	@set -e; for folder in $(MODULES) test/devcluster/crd hack/tools; do \
+		(set -x; go -C $$folder mod verify); done
 	hack/vulnerabilities.sh . ./cmd/...
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short $(TESTFLAGS) \
 		./test/supplychain
@@ -136,7 +137,7 @@ test-unit: ## Run the tests that need no cluster
 
 .PHONY: test-devcluster
 test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driver in it
-	go test -tags integration -timeout 30m $(TESTFLAGS) ./test/devcluster/...
+	go test -tags integration -timeout 40m $(TESTFLAGS) ./test/devcluster/...
 
 .PHONY: test-node
 test-node: build k8s node ## Test real nodes, as root
@@ -147,6 +148,12 @@ test-node: build k8s node ## Test real nodes, as root
 test-promises: build k8s node node-images ## Test promises of the operators on real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 90m -v $(TESTFLAGS) \
 		./test/e2e/promises
+
+# A test mounts a file system.
+.PHONY: test-e2e-csi-addons
+test-e2e-csi-addons: build k8s node node-images ## Test CSI-Addons on real nodes, as root
+	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 60m -v -exec 'unshare --mount' \
+		$(TESTFLAGS) ./test/e2e/csiaddons
 
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration
@@ -175,7 +182,7 @@ test-running-openstack:
 
 .PHONY: test-csi-addons
 test-csi-addons: k8s ## Test CSI-Addons on real API servers
-	go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) ./test/csiaddons/
+	go test -tags integration -count 1 -timeout 40m $(TESTFLAGS) ./test/csiaddons/
 
 # The test is the first process of namespaces, which contain its mounts and its network.
 .PHONY: test-csi-sanity
@@ -184,8 +191,13 @@ test-csi-sanity: build k8s ## Test the real drivers with csi-sanity, as root
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) \
 		-exec 'unshare --mount --net --pid --fork --kill-child --mount-proc' ./test/e2e/sanity
 
+.PHONY: test-storage
+test-storage: build k8s node node-images ## Run Kubernetes' storage tests on real nodes, as root
+	hack/e2e.sh '$(E2E_BIN_DIR)' storage
+	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 4h -v $(TESTFLAGS) ./test/e2e/storage
+
 .PHONY: test-e2e
-test-e2e: test-csi-sanity test-promises ## Run all end-to-end tests, as root
+test-e2e: test-csi-sanity test-promises test-e2e-csi-addons test-storage ## Run all end-to-end tests
 
 .PHONY: test-e2e-selection
 test-e2e-selection:
@@ -196,17 +208,25 @@ bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		$(TESTFLAGS) ./test/bench/
 
+.PHONY: bench-csi-addons
+bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 schedules, and 500 jobs, on 200 nodes
+	BIN_DIR=$(BIN_DIR) go test -tags integration,bench -count 1 -timeout 60m -v \
+		-run ManyClaims $(TESTFLAGS) ./test/csiaddons/
+
+# The drivers that the controller of CSI-Addons serves: cinder, manila or cinder-manila.
+DRIVERS ?= cinder-manila
+
 .PHONY: deploy
-deploy: ## Install the controller of CSI-Addons with kubectl, from IMAGE if it is set
+deploy: ## Install the controller of CSI-Addons for DRIVERS with kubectl, from IMAGE if it is set
 	hack/install-crds.sh --csi-addons
-	kubectl apply -k assets/csi-addons/controller
+	kubectl apply -k assets/csi-addons/install/$(DRIVERS)
 	$(if $(IMAGE),kubectl set image -n csi-addons-system \
 		deployment/csi-addons-controller-manager manager='$(IMAGE)')
 	kubectl rollout status -n csi-addons-system deployment/csi-addons-controller-manager
 
 .PHONY: undeploy
 undeploy: ## Remove the controller of CSI-Addons with kubectl, but not the objects of users
-	kubectl delete --ignore-not-found -k assets/csi-addons/controller
+	kubectl delete --ignore-not-found -k assets/csi-addons/install/cinder-manila
 
 .PHONY: image-manila
 image-manila: ## Build the image of the Manila operator with CONTAINER_TOOL

@@ -1,5 +1,5 @@
-// Package assets contains the manifests that install the operators, for tests and tools. No
-// operator links it: each driver plugin embeds its own bundles.
+// Package assets contains the manifests that install the operators and CSI-Addons, for tests and
+// tools. No operator links it: each driver plugin embeds its own bundles.
 package assets
 
 import (
@@ -7,9 +7,9 @@ import (
 	"io/fs"
 )
 
-//go:embed drivers/*/generated/*/operator drivers/*/generated/standalone/kubernetes
+//go:embed csi-addons drivers/*/generated/*/operator drivers/*/generated/standalone/kubernetes
 var installations embed.FS
 
-// Installations returns the folders drivers/<driver>/generated/<flavour>/operator, and
-// drivers/<driver>/generated/standalone/kubernetes, which needs the first.
+// Installations returns the folders csi-addons, drivers/<driver>/generated/<flavour>/operator, and
+// drivers/<driver>/generated/standalone/kubernetes, which needs the one before.
 func Installations() fs.FS { return installations }

@@ -59,7 +59,44 @@ func bundles(t *testing.T, f flavour.Flavour) map[string]*bundle.Bundle {
 	return all
 }
 
-// eachBundle runs a test for each driver in each of its flavours.
+// withCSIAddons returns the assets of a driver while CSI-Addons is active, or nil if the driver has
+// none for it.
+func withCSIAddons(
+	t *testing.T, driver string, f flavour.Flavour, base *bundle.Bundle,
+) *bundle.Bundle {
+	t.Helper()
+	addons, err := bundle.LoadCSIAddons(drivers(t)[driver], f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(addons.Assets()) == 0 {
+		return nil
+	}
+	var rbac, all []bundle.Asset
+	for _, asset := range base.Assets() {
+		if other, differs := addons.Find(asset.Name); differs {
+			asset = other
+		}
+		all = append(all, asset)
+	}
+	for _, asset := range addons.Assets() {
+		if _, differs := base.Find(asset.Name); differs {
+			continue
+		}
+		if strings.Contains(kindOf(t, asset), "Role") {
+			rbac = append(rbac, asset)
+		} else {
+			all = append(all, asset)
+		}
+	}
+	complete, err := bundle.New(slices.Concat(rbac, all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return complete
+}
+
+// eachBundle runs a test for each driver in each of its flavours, without and with CSI-Addons.
 func eachBundle(
 	t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, b *bundle.Bundle),
 ) {
@@ -70,6 +107,12 @@ func eachBundle(
 				t.Parallel()
 				test(t, driver, f, loaded)
 			})
+			if complete := withCSIAddons(t, driver, f, loaded); complete != nil {
+				t.Run(driver+"/"+string(f)+"/csi-addons", func(t *testing.T) {
+					t.Parallel()
+					test(t, driver, f, complete)
+				})
+			}
 		}
 	}
 }
@@ -273,7 +316,7 @@ func TestPodsFollowTheConventions(t *testing.T) {
 			for _, annotation := range []string{
 				"config.openshift.io/inject-proxy", "config.openshift.io/inject-proxy-cabundle",
 			} {
-				if object.Annotations[annotation] != "csi-driver" {
+				if first, _, _ := strings.Cut(object.Annotations[annotation], ","); first != "csi-driver" {
 					t.Errorf("%s: annotation %s is missing", asset.Name, annotation)
 				}
 			}
@@ -339,8 +382,8 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 			asset, container.Name)
 	}
 	logs := slices.Contains(container.Args, "--v=${LOG_LEVEL}")
-	if proxy := container.Image == "${KUBE_RBAC_PROXY_IMAGE}"; !proxy && container.Args != nil &&
-		!logs {
+	needed := container.Args != nil && container.Image != "${KUBE_RBAC_PROXY_IMAGE}"
+	if needed && !logs {
 		t.Errorf("%s: container %s ignores the log level", asset, container.Name)
 	}
 	for _, arg := range container.Args {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -52,20 +53,26 @@ func eachOLMBundle(t *testing.T, test func(t *testing.T, i installation, b olmBu
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			folder := bundle.Folder(flavour.Standalone)
-			sub, err := fs.Sub(fsys, path.Join(folder, "olm"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := olmBundle{FS: sub, manifests: readInstallation(t, sub, "manifests")}
-			strategy, _, err := unstructured.NestedMap(
-				b.manifests["ClusterServiceVersion"][0].Object, "spec", "install", "spec")
-			if err != nil {
-				t.Fatal(err)
-			}
-			convert(t, &unstructured.Unstructured{Object: strategy}, &b.strategy)
+			b := readOLMBundle(t, fsys, path.Join(folder, "olm"))
 			test(t, readInstallation(t, fsys, path.Join(folder, "operator")), b)
 		})
 	}
+}
+
+func readOLMBundle(t *testing.T, fsys fs.FS, folder string) olmBundle {
+	t.Helper()
+	sub, err := fs.Sub(fsys, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := olmBundle{FS: sub, manifests: readInstallation(t, sub, "manifests")}
+	strategy, _, err := unstructured.NestedMap(
+		b.manifests["ClusterServiceVersion"][0].Object, "spec", "install", "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	convert(t, &unstructured.Unstructured{Object: strategy}, &b.strategy)
+	return b
 }
 
 // read decodes a file of the bundle.
@@ -216,46 +223,54 @@ func name(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
-// TestOLMCanInstallTheBundles checks rules of the bundle format registry+v1.
+// TestOLMCanInstallTheBundles checks rules of the bundle format registry+v1. OLM accepts more
+// kinds, but not all that operators need.
 func TestOLMCanInstallTheBundles(t *testing.T) {
 	t.Parallel()
 	eachOLMBundle(t, func(t *testing.T, i installation, b olmBundle) {
-		// OLM accepts more kinds, but not all that operators need.
-		supported := []string{"ClusterServiceVersion", "ConfigMap", "Service"}
-		if got := slices.Sorted(maps.Keys(b.manifests)); !slices.Equal(got, supported) {
-			t.Errorf("the bundle contains the kinds %q, not %q", got, supported)
-		}
-		version := b.manifests["ClusterServiceVersion"][0]
-		spec, _, err := unstructured.NestedMap(version.Object, "spec")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := utilversion.ParseSemantic(fmt.Sprint(spec["version"])); err != nil {
-			t.Errorf("the version of the bundle: %v", err)
-		}
-		operator := i["Deployment"][0].GetName()
-		if want := fmt.Sprintf("%s.v%s", operator, spec["version"]); version.GetName() != want {
-			t.Errorf("the ClusterServiceVersion is %q, not %q", version.GetName(), want)
-		}
-		var metadata struct{ Annotations map[string]string }
-		b.read(t, "metadata/annotations.yaml", &metadata)
-		const prefix = "operators.operatorframework.io.bundle."
-		if diff := cmp.Diff(map[string]string{
-			prefix + "mediatype.v1": "registry+v1",
-			prefix + "manifests.v1": "manifests/", prefix + "metadata.v1": "metadata/",
-			prefix + "package.v1": operator, prefix + "channels.v1": "alpha",
-			prefix + "channel.default.v1": "alpha",
-		}, metadata.Annotations); diff != "" {
-			t.Errorf("annotations (-want +got):\n%s", diff)
-		}
-		dockerfile, err := fs.ReadFile(b, "bundle.Dockerfile")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for key, value := range metadata.Annotations {
-			if !strings.Contains(string(dockerfile), "LABEL "+key+"="+value+"\n") {
-				t.Errorf("the Dockerfile does not set the label %s=%s", key, value)
-			}
-		}
+		b.checkFormat(t, i["Deployment"][0].GetName(), "ClusterServiceVersion", "ConfigMap", "Service")
 	})
+	t.Run("csi-addons", func(t *testing.T) {
+		t.Parallel()
+		b := readOLMBundle(t, os.DirFS("csi-addons"), "generated/olm")
+		b.checkFormat(t, "csi-addons-openstack", "ClusterServiceVersion", "Service")
+	})
+}
+
+func (b olmBundle) checkFormat(t *testing.T, operator string, supported ...string) {
+	t.Helper()
+	if got := slices.Sorted(maps.Keys(b.manifests)); !slices.Equal(got, supported) {
+		t.Errorf("the bundle contains the kinds %q, not %q", got, supported)
+	}
+	version := b.manifests["ClusterServiceVersion"][0]
+	spec, _, err := unstructured.NestedMap(version.Object, "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := utilversion.ParseSemantic(fmt.Sprint(spec["version"])); err != nil {
+		t.Errorf("the version of the bundle: %v", err)
+	}
+	if want := fmt.Sprintf("%s.v%s", operator, spec["version"]); version.GetName() != want {
+		t.Errorf("the ClusterServiceVersion is %q, not %q", version.GetName(), want)
+	}
+	var metadata struct{ Annotations map[string]string }
+	b.read(t, "metadata/annotations.yaml", &metadata)
+	const prefix = "operators.operatorframework.io.bundle."
+	if diff := cmp.Diff(map[string]string{
+		prefix + "mediatype.v1": "registry+v1",
+		prefix + "manifests.v1": "manifests/", prefix + "metadata.v1": "metadata/",
+		prefix + "package.v1": operator, prefix + "channels.v1": "alpha",
+		prefix + "channel.default.v1": "alpha",
+	}, metadata.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	dockerfile, err := fs.ReadFile(b, "bundle.Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range metadata.Annotations {
+		if !strings.Contains(string(dockerfile), "LABEL "+key+"="+value+"\n") {
+			t.Errorf("the Dockerfile does not set the label %s=%s", key, value)
+		}
+	}
 }

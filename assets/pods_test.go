@@ -111,6 +111,18 @@ func TestDriversDoNotUseTheDeprecatedNodeID(t *testing.T) {
 	}
 }
 
+// addAddonsPrivileges adds the containers of CSI-Addons, if the pod has them.
+func addAddonsPrivileges(listed map[string]string, driver string, pod corev1.PodSpec) {
+	isSidecar := func(c corev1.Container) bool { return c.Name == "csi-addons" }
+	if !slices.ContainsFunc(pod.Containers, isSidecar) {
+		return
+	}
+	listed["csi-addons"] = "spc_t: it uses a socket of a container that may be privileged"
+	if driver == "cinder" {
+		listed["openstack-csi-addons"] = "privileged: it discards the unused blocks of file systems"
+	}
+}
+
 // nodePrivileges lists what the containers of the DaemonSet of a driver may do. The others of a pod
 // have none of these privileges.
 func nodePrivileges(driver string) map[string]string {
@@ -142,6 +154,7 @@ func TestNodeContainersHaveOnlyListedPrivileges(t *testing.T) {
 			t.Error("the pod uses the process or IPC namespace of the node")
 		}
 		listed := nodePrivileges(driver)
+		addAddonsPrivileges(listed, driver, pod)
 		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			privilege, _, _ := strings.Cut(listed[container.Name], ":")
 			if got := nodePrivilege(container); got != privilege {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds csi-sanity, and the drivers that it tests, from Go modules into the folder $1. It skips
-# what is up to date. `make test-csi-sanity` calls it.
+# Builds programs of the end-to-end tests from Go modules into the folder $1. $2 says which:
+# csi-sanity, with the drivers that it tests, or storage, which are Kubernetes' storage tests. It
+# skips what is up to date. `make test-csi-sanity` and `make test-storage` call it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export GOFLAGS='-mod=readonly -trimpath -buildvcs=false' GOWORK=off CGO_ENABLED=0
@@ -9,17 +10,30 @@ mkdir -p "$1"
 out=$(realpath "$1")
 new=$(mktemp -d "${out}/new.XXXXXX")
 trap 'rm -rf "${new}"' EXIT
-tests=test/e2e/programs/csi-test drivers=test/node/images/programs
+tests=test/e2e/programs drivers=test/node/images/programs
 
-# Its sources are in this repository, so Go decides what is up to date.
-go build -ldflags '-s -w' -o "${out}/" ./test/node/standin/nfsplugin
-
-wanted=$( (cat "${tests}/go.mod" "${drivers}/go.mod" hack/e2e.sh &&
-	go env GOVERSION GOARCH) | sha256sum)
-[ "$(cat "${out}/csi-sanity.sha256" 2>/dev/null)" != "${wanted}" ] || exit 0
-echo "Building csi-sanity and the drivers into ${out} (some minutes, once)"
-go -C "${tests}" build -ldflags '-s -w' -o "${new}/" tool
-go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \
-	k8s.io/cloud-provider-openstack/cmd/{cinder,manila}-csi-plugin
+case $2 in
+csi-sanity)
+	# Its sources are in this repository, so Go decides what is up to date.
+	go build -ldflags '-s -w' -o "${out}/" ./test/node/standin/nfsplugin
+	sources=("${tests}/csi-test/go.mod" "${drivers}/go.mod")
+	;;
+storage) sources=("${tests}"/kubernetes/{go.mod,*.go}) ;;
+*)
+	echo >&2 "usage: $0 FOLDER csi-sanity|storage"
+	exit 2
+	;;
+esac
+wanted=$( (cat "${sources[@]}" hack/e2e.sh && go env GOVERSION GOARCH) | sha256sum)
+[ "$(cat "${out}/$2.sha256" 2>/dev/null)" != "${wanted}" ] || exit 0
+echo "Building the programs of $2 into ${out} (minutes, once)"
+if [ "$2" = csi-sanity ]; then
+	go -C "${tests}/csi-test" build -ldflags '-s -w' -o "${new}/" tool
+	go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \
+		k8s.io/cloud-provider-openstack/cmd/{cinder,manila}-csi-plugin
+else
+	go -C "${tests}/kubernetes" build -ldflags '-s -w' -o "${new}/" tool
+	go -C "${tests}/kubernetes" test -c -ldflags '-s -w' -o "${new}/storage.test" .
+fi
 mv "${new}"/* "${out}"
-echo "${wanted}" >"${out}/csi-sanity.sha256"
+echo "${wanted}" >"${out}/$2.sha256"

@@ -9,7 +9,7 @@ trap 'rm -rf "${copy}"' EXIT
 
 folders=(pkg/csiaddons assets/csi-addons)
 cp -R --parents "${folders[@]}" "${copy}"
-find "${copy}" \( -name 'zz_generated.*' -o -name '*.pb.go' -o -path '*/generated/*' \) \
+find "${copy}" \( -name 'zz_generated.*' -o -name '*.pb.go' -o -path '*/crd/generated/*' \) \
 	-delete
 hack/code.sh "${copy}"
 for folder in "${folders[@]}"; do

@@ -4,6 +4,7 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -81,11 +82,32 @@ func Folder(f flavour.Flavour) string {
 	return path.Join(generatedFolder, string(f))
 }
 
+// CSIAddonsCRD is the name of the CustomResourceDefinition that says that a cluster has CSI-Addons.
+const CSIAddonsCRD = "csiaddonsnodes.csiaddons.openshift.io"
+
+// CSIAddonsFolder is the path of the bundle with the assets that are new or differ with CSI-Addons.
+func CSIAddonsFolder(f flavour.Flavour) string {
+	return path.Join(Folder(f), "csi-addons")
+}
+
 // Load reads the bundle of a flavour from a driver's asset folder. A file that the index does not
 // list, and a listed file that does not exist, are errors. Folders beside the files do not belong
 // to the bundle.
 func Load(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
-	folder := Folder(f)
+	return load(fsys, Folder(f))
+}
+
+// LoadCSIAddons reads the bundle with the assets that are new or differ with CSI-Addons. It returns
+// an empty bundle for a driver that does not support CSI-Addons.
+func LoadCSIAddons(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
+	folder := CSIAddonsFolder(f)
+	if _, err := fs.Stat(fsys, folder); errors.Is(err, fs.ErrNotExist) {
+		return &Bundle{}, nil
+	}
+	return load(fsys, folder)
+}
+
+func load(fsys fs.FS, folder string) (*Bundle, error) {
 	text, err := fs.ReadFile(fsys, path.Join(folder, indexName))
 	if err != nil {
 		return nil, fmt.Errorf("reading index: %w", err)
@@ -113,6 +135,15 @@ func Load(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
 // Assets returns all assets in the order to apply them.
 func (b *Bundle) Assets() []Asset {
 	return slices.Clone(b.assets)
+}
+
+// Find returns the asset with a name, and whether there is one.
+func (b *Bundle) Find(name string) (Asset, bool) {
+	i := slices.IndexFunc(b.assets, func(a Asset) bool { return a.Name == name })
+	if i < 0 {
+		return Asset{}, false
+	}
+	return b.assets[i], true
 }
 
 // Select returns the assets with a role on a side, in the order to apply them.

@@ -38,6 +38,34 @@ func names(assets []bundle.Asset) []string {
 	return all
 }
 
+func TestAssetsForCSIAddonsAreOptional(t *testing.T) {
+	t.Parallel()
+	for name, added := range map[string]string{"without": "", "with": "node.yaml"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fsys := sample()
+			if added != "" {
+				const folder = "generated/standalone/csi-addons/"
+				fsys[folder+"index.yaml"] = &fstest.MapFile{
+					Data: []byte("assets:\n- {name: " + added + ", role: nodeWorkload, side: guest}\n"),
+				}
+				fsys[folder+added] = &fstest.MapFile{Data: []byte("kind: DaemonSet # other\n")}
+			}
+			if _, err := bundle.Load(fsys, flavour.Standalone); err != nil {
+				t.Fatal(err)
+			}
+			loaded, err := bundle.LoadCSIAddons(fsys, flavour.Standalone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, found := loaded.Find("node.yaml")
+			if found != (added != "") || got.Name != added {
+				t.Errorf("the bundle contains %q: %v", got.Name, found)
+			}
+		})
+	}
+}
+
 func TestLoadKeepsTheOrderOfTheIndex(t *testing.T) {
 	t.Parallel()
 	loaded, err := bundle.Load(sample(), flavour.Standalone)

@@ -25,6 +25,8 @@ const (
 	NodeDriverRegistrarImage = "NODE_DRIVER_REGISTRAR_IMAGE"
 	LivenessProbeImage       = "LIVENESS_PROBE_IMAGE"
 	KubeRBACProxyImage       = "KUBE_RBAC_PROXY_IMAGE"
+	CSIAddonsSidecarImage    = "CSI_ADDONS_SIDECAR_IMAGE"
+	CSIAddonsDriverImage     = "CSI_ADDONS_DRIVER_IMAGE"
 	ReleaseVersion           = "RELEASE_VERSION"
 )
 
@@ -45,7 +47,7 @@ func Early() []string {
 	return []string{
 		Namespace, NodeNamespace, DriverImage, NFSDriverImage, ProvisionerImage, AttacherImage,
 		ResizerImage, SnapshotterImage, NodeDriverRegistrarImage, LivenessProbeImage,
-		KubeRBACProxyImage, ReleaseVersion,
+		KubeRBACProxyImage, CSIAddonsSidecarImage, CSIAddonsDriverImage, ReleaseVersion,
 	}
 }
 

@@ -18,8 +18,12 @@ import (
 // assembly makes the assets of one driver in one flavour.
 type assembly struct {
 	*layers
-	driver     manifest[driver]
-	flavour    flavour.Flavour
+	driver  manifest[driver]
+	flavour flavour.Flavour
+	// withCSIAddons is the same assembly with CSI-Addons, nil if the driver does not support it.
+	withCSIAddons *assembly
+	// csiAddons says that this assembly contains CSI-Addons.
+	csiAddons  bool
 	values     map[string]string
 	assets     map[string]*asset
 	containers []sidecarContainer
@@ -27,21 +31,36 @@ type assembly struct {
 	ports      []usedPort
 }
 
-// assemble makes the assets of a driver in a flavour. Each step finishes for all parts before the
-// next one starts.
+// assemble makes the assets of a driver in a flavour, without and with CSI-Addons.
 func (l *layers) assemble(d manifest[driver], f flavour.Flavour) (*assembly, error) {
-	a := &assembly{
+	a, err := l.newAssembly(d, f).assemble()
+	if err != nil || !d.content.hasCSIAddons() {
+		return a, err
+	}
+	with := l.newAssembly(d, f)
+	with.csiAddons = true
+	a.withCSIAddons, err = with.assemble()
+	return a, err
+}
+
+func (l *layers) newAssembly(d manifest[driver], f flavour.Flavour) *assembly {
+	return &assembly{
 		layers: l, driver: d, flavour: f, values: buildValues(d.content),
 		assets: map[string]*asset{}, completed: map[string]bool{},
 	}
+}
+
+// assemble makes the assets. Each step finishes for all parts before the next one starts.
+func (a *assembly) assemble() (*assembly, error) {
 	steps := []func(string, *driverPart) error{
 		a.addBase, a.patchWorkload, a.addSidecars,
 		func(part string, p *driverPart) error { return a.applyFlavour(part, p.changes) },
 		func(part string, p *driverPart) error { return a.applyPatches(part, p.changes) },
+		a.applyCSIAddons,
 	}
 	for _, step := range steps {
 		var errs []error
-		for part, p := range d.content.parts() {
+		for part, p := range a.driver.content.parts() {
 			errs = append(errs, step(part, p))
 		}
 		if err := errors.Join(errs...); err != nil {
@@ -198,8 +217,20 @@ func (a *assembly) expandTrait(part string, entry patchEntry) []patchEntry {
 }
 
 func (a *assembly) applyPatches(part string, p changes) error {
-	for i, entry := range p.Patches {
-		if err := a.patch(a.driver.source(part, "patches").index(i), entry, a.values); err != nil {
+	return a.applyEach(a.driver.source(part, "patches"), p.Patches)
+}
+
+// applyCSIAddons applies the patches for CSI-Addons. addSidecars adds its sidecars.
+func (a *assembly) applyCSIAddons(part string, p *driverPart) error {
+	if !a.csiAddons {
+		return nil
+	}
+	return a.applyEach(a.driver.source(part, "csiAddons", "patches"), p.CSIAddons.Patches)
+}
+
+func (a *assembly) applyEach(from source, entries []patchEntry) error {
+	for i, entry := range entries {
+		if err := a.patch(from.index(i), entry, a.values); err != nil {
 			return err
 		}
 	}

@@ -239,6 +239,22 @@ func nameMistakes() map[string]mistake {
 			edits: []edit{{two, "use: liveness-probe", "use: livenes-probe"}},
 			want:  two + `:12: unknown sidecar "livenes-probe"`,
 		},
+		"unknown sidecar for CSI-Addons": {
+			edits: []edit{{
+				two, "- {use: liveness-probe}",
+				"- {use: liveness-probe}\n  csiAddons:\n    sidecars: [{use: addons}]",
+			}},
+			want: two + `:14: unknown sidecar "addons"`,
+		},
+		"patch for CSI-Addons without target": {
+			edits: []edit{{
+				two, "- {use: liveness-probe}",
+				"- {use: liveness-probe}\n  csiAddons:\n    patches:\n" +
+					"    - {target: nodes.yaml, merge: patches/node.yaml}",
+			}},
+			want: two + `:15: patch "patches/node.yaml" has no target: there is no "nodes.yaml", ` +
+				`only ["node.yaml"]`,
+		},
 		"sidecar of the other part": {
 			edits: []edit{
 				{two, "use: liveness-probe", "use: provisioner"},

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ type Output struct {
 	Driver  string // the name of its folder
 	Flavour flavour.Flavour
 	Bundle  *bundle.Bundle
+	// CSIAddons contains the assets that are new or differ with CSI-Addons, nil if the driver does not
+	// support it.
+	CSIAddons *bundle.Bundle
 	// Manifests are the files that install the operator, by their paths relative to the folder of the
 	// bundle. A companion has none.
 	Manifests map[string][]byte
@@ -43,7 +47,8 @@ func Generate(assets fs.FS) ([]Output, error) {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, checkHostPorts(assemblies), checkConflicts(assemblies))
+	complete := withCSIAddons(assemblies)
+	errs = append(errs, checkHostPorts(complete), checkConflicts(complete))
 	if err := sorted(errors.Join(errs...)); err != nil {
 		return nil, err
 	}
@@ -60,20 +65,51 @@ func Generate(assets fs.FS) ([]Output, error) {
 	return outputs, sorted(errors.Join(errs...))
 }
 
-// output returns the bundle of the assets, in the order to apply them.
+// withCSIAddons returns the assemblies, each with CSI-Addons if its driver supports it.
+func withCSIAddons(assemblies []*assembly) []*assembly {
+	complete := make([]*assembly, 0, len(assemblies))
+	for _, a := range assemblies {
+		complete = append(complete, cmp.Or(a.withCSIAddons, a))
+	}
+	return complete
+}
+
+// output returns the bundles of the assets.
 func (a *assembly) output() (Output, error) {
-	folder := a.folder()
-	assets := make([]bundle.Asset, 0, len(a.assets))
-	for _, asset := range slices.SortedFunc(maps.Values(a.assets), applyOrder) {
+	base, err := a.bundle(a.assets)
+	if err != nil || a.withCSIAddons == nil {
+		return Output{Driver: a.folder(), Flavour: a.flavour, Bundle: base}, err
+	}
+	addons, err := a.bundle(a.csiAddonsAssets())
+	return Output{Driver: a.folder(), Flavour: a.flavour, Bundle: base, CSIAddons: addons}, err
+}
+
+// csiAddonsAssets returns the assets that are new or differ with CSI-Addons, by name.
+func (a *assembly) csiAddonsAssets() map[string]*asset {
+	if a.withCSIAddons == nil {
+		return nil
+	}
+	differing := maps.Clone(a.withCSIAddons.assets)
+	maps.DeleteFunc(differing, func(name string, with *asset) bool {
+		without := a.assets[name]
+		return without != nil && bytes.Equal(without.Data, with.Data)
+	})
+	return differing
+}
+
+// bundle returns the bundle of assets, in the order to apply them.
+func (a *assembly) bundle(assets map[string]*asset) (*bundle.Bundle, error) {
+	bundled := make([]bundle.Asset, 0, len(assets))
+	for _, asset := range slices.SortedFunc(maps.Values(assets), applyOrder) {
 		withHeader := asset.Asset
 		withHeader.Data = asset.withHeader(a.driver.file)
-		assets = append(assets, withHeader)
+		bundled = append(bundled, withHeader)
 	}
-	b, err := bundle.New(assets)
+	b, err := bundle.New(bundled)
 	if err != nil {
-		return Output{}, fmt.Errorf("bundling %s for %s: %w", folder, a.flavour, err)
+		return nil, fmt.Errorf("bundling %s for %s: %w", a.folder(), a.flavour, err)
 	}
-	return Output{Driver: folder, Flavour: a.flavour, Bundle: b}, nil
+	return b, nil
 }
 
 // applyOrder puts the objects that pods need before the workloads: the API server rejects a pod
@@ -98,11 +134,23 @@ func (a *asset) rank() int {
 }
 
 // Update generates the bundles of the assets folder root and writes them to
-// drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there. It
-// removes all other files there. If there is an error in the layers, it writes nothing.
+// drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there, and the
+// OLM bundle of CSI-Addons to csi-addons/generated. It removes all other files there. If there is
+// an error in the layers, it writes nothing.
 func Update(root string) error {
 	outputs, err := Generate(os.DirFS(root))
 	if err != nil {
+		return err
+	}
+	addons, err := csiAddonsBundle(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	addonsDir := filepath.Join(root, filepath.FromSlash(csiAddonsGenerated))
+	if err := os.RemoveAll(addonsDir); err != nil {
+		return fmt.Errorf("removing stale output: %w", err)
+	}
+	if err := writeManifests(addonsDir, addons); err != nil {
 		return err
 	}
 	written := map[string]bool{}
@@ -110,6 +158,11 @@ func Update(root string) error {
 		folder := filepath.FromSlash(bundle.Folder(output.Flavour))
 		dir := filepath.Join(root, "drivers", output.Driver, folder)
 		err := errors.Join(output.Bundle.Save(dir), writeManifests(dir, output.Manifests))
+		if output.CSIAddons != nil {
+			folder := filepath.FromSlash(bundle.CSIAddonsFolder(output.Flavour))
+			addons := filepath.Join(root, "drivers", output.Driver, folder)
+			err = errors.Join(err, output.CSIAddons.Save(addons))
+		}
 		if err != nil {
 			return fmt.Errorf("saving %s for %s: %w", output.Driver, output.Flavour, err)
 		}

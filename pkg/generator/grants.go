@@ -142,11 +142,37 @@ func (i *installation) neededGrants() (map[string]*grants, error) {
 	for _, a := range i.operands {
 		for _, asset := range a.assets {
 			if i.inOwnCluster(asset.Side) {
-				i.grantAsset(needed, asset)
+				named, all := verbs(asset.Role)
+				i.grantAsset(needed, asset, named, all)
 			}
 		}
+		i.grantCSIAddons(needed, a)
 	}
 	return needed, i.grantLeftovers(needed)
+}
+
+// grantCSIAddons adds the permissions to watch the CRD of CSI-Addons, and to create and delete the
+// operands for it.
+func (i *installation) grantCSIAddons(needed map[string]*grants, a *assembly) {
+	if a.withCSIAddons == nil {
+		return
+	}
+	if i.inOwnCluster(flavour.Guest) {
+		in(needed, "").name(watchCRD(), bundle.CSIAddonsCRD)
+	}
+	for name, asset := range a.csiAddonsAssets() {
+		named, all := verbs(asset.Role)
+		if a.assets[name] == nil {
+			named += " delete"
+		}
+		if i.inOwnCluster(asset.Side) {
+			i.grantAsset(needed, asset, named, all)
+		}
+	}
+}
+
+func watchCRD() permission {
+	return permission{"apiextensions.k8s.io", "customresourcedefinitions", "list watch"}
 }
 
 // inOwnCluster reports whether the objects of a side are in the cluster in which the operator runs.
@@ -175,7 +201,7 @@ func (i *installation) grantLeftovers(needed map[string]*grants) error {
 // isOperand reports whether an object of a kind is among the operands.
 func (i *installation) isOperand(kind, name string) bool {
 	for _, a := range i.operands {
-		for _, asset := range a.assets {
+		for _, asset := range cmp.Or(a.withCSIAddons, a).assets {
 			object, err := meta.Accessor(asset.object)
 			if err == nil && asset.kind() == kind && object.GetName() == name {
 				return true
@@ -185,7 +211,9 @@ func (i *installation) isOperand(kind, name string) bool {
 	return false
 }
 
-func (i *installation) grantAsset(needed map[string]*grants, asset *asset) {
+// grantAsset adds the permissions to maintain an asset: the verbs named for its name, and the verbs
+// all for requests without a name.
+func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named, all string) {
 	object, err := meta.Accessor(asset.object)
 	if err != nil {
 		return // checkConflicts reports it
@@ -197,12 +225,10 @@ func (i *installation) grantAsset(needed map[string]*grants, asset *asset) {
 	kind := asset.object.GetObjectKind().GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	g := in(needed, namespace)
-	named, all := verbs(asset.Role)
 	g.name(permission{resource.Group, resource.Resource, named}, object.GetName())
 	g.all[permission{resource.Group, resource.Resource, all}] = true
 	if asset.Role == bundle.SnapshotClass || asset.Role == bundle.ServiceMonitor {
-		crds := permission{"apiextensions.k8s.io", "customresourcedefinitions", "list watch"}
-		in(needed, "").name(crds, resource.GroupResource().String())
+		in(needed, "").name(watchCRD(), resource.GroupResource().String())
 	}
 	g.held = append(g.held, rulesOf(asset)...)
 	switch object := asset.object.(type) {

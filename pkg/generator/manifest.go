@@ -56,6 +56,16 @@ func (d driver) parts() iter.Seq2[string, *driverPart] {
 	}
 }
 
+// hasCSIAddons reports whether a part of the driver changes with CSI-Addons.
+func (d driver) hasCSIAddons() bool {
+	for _, p := range d.parts() {
+		if len(p.CSIAddons.Sidecars)+len(p.CSIAddons.Patches) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // part returns a part of the driver, or an empty one if the driver does not have it.
 func (d driver) part(name string) *driverPart {
 	return cmp.Or(d.perPart.part(name), &driverPart{})
@@ -69,7 +79,15 @@ type driverPart struct {
 	Workload string            `json:"workload"` // a strategic merge patch of the base workload
 	Metrics  []metricsPort     `json:"metrics"`  // that the driver itself serves
 	Sidecars []sidecarUse      `json:"sidecars"`
+	// CSIAddons is what changes while the operator adds CSI-Addons to the pods.
+	CSIAddons extension `json:"csiAddons"`
 	changes
+}
+
+// extension are sidecars and patches that apply after all others.
+type extension struct {
+	Sidecars []sidecarUse `json:"sidecars"`
+	Patches  []patchEntry `json:"patches"`
 }
 
 // changes are what a driver changes in a part of the base.
@@ -96,12 +114,15 @@ type operatorPart struct {
 type ports struct {
 	Liveness    int `json:"liveness"`
 	Registrar   int `json:"registrar"`
+	CSIAddons   int `json:"csiAddons"`   // for the controller of CSI-Addons
 	MetricsFrom int `json:"metricsFrom"` // inside the pod
 	ExposedFrom int `json:"exposedFrom"` // on the pod's address, behind kube-rbac-proxy
 }
 
 func (p ports) byName() map[string]int {
-	byName := map[string]int{"liveness": p.Liveness, "registrar": p.Registrar}
+	byName := map[string]int{
+		"liveness": p.Liveness, "registrar": p.Registrar, "csiAddons": p.CSIAddons,
+	}
 	maps.DeleteFunc(byName, func(_ string, number int) bool { return number == 0 })
 	return byName
 }

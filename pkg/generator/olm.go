@@ -8,11 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// The folders of the OLM bundle, beside the manifests that install the operator without OLM.
+// The folders of an OLM bundle, beside the manifests that install the operator without OLM.
 const (
 	olmFolder        = "olm"
 	olmManifests     = olmFolder + "/manifests"
@@ -44,7 +48,8 @@ func (i *installation) completeServiceVersion() error {
 	errs := []error{
 		i.appendTo(target, target.layers[0], "/metadata/name", name),
 		i.appendTo(target, deployment.layers[0], "/spec/relatedImages", relatedImages(deployment)),
-		i.extract(deployment, "spec", target, "deployments", map[string]any{"name": i.part.Name}),
+		i.extract(deployment, "spec", target, "deployments",
+			map[string]any{"name": i.deploymentMeta().GetName()}),
 	}
 	account := map[string]any{"serviceAccountName": podTemplate(deployment).Spec.ServiceAccountName}
 	lists := map[string]string{"ClusterRole": "clusterPermissions", "Role": "permissions"}
@@ -88,11 +93,31 @@ func relatedImages(deployment *asset) []any {
 
 // inServiceVersion returns whether OLM creates an object from the ClusterServiceVersion.
 func (i *installation) inServiceVersion(a *asset) bool {
-	switch a.kind() {
-	case "ClusterRole", "ClusterRoleBinding":
-		return true
-	case "Deployment", "ServiceAccount", "Role", "RoleBinding":
+	switch object := a.object.(type) {
+	case *appsv1.Deployment:
 		return i.besideOperator(a)
+	case *corev1.ServiceAccount:
+		account := podTemplate(i.deployment()).Spec.ServiceAccountName
+		return i.besideOperator(a) && object.Name == account
+	case *rbacv1.ClusterRoleBinding:
+		return true
+	case *rbacv1.RoleBinding:
+		return i.besideOperator(a)
+	case *rbacv1.ClusterRole:
+		return i.isBound(object.Name)
+	case *rbacv1.Role:
+		return i.besideOperator(a)
+	}
+	return false
+}
+
+// isBound returns whether a ClusterRoleBinding binds a ClusterRole.
+func (i *installation) isBound(role string) bool {
+	for _, asset := range i.assets {
+		binding, ok := asset.object.(*rbacv1.ClusterRoleBinding)
+		if ok && binding.RoleRef.Name == role {
+			return true
+		}
 	}
 	return false
 }
@@ -103,15 +128,25 @@ func (i *installation) inManifests(a *asset) bool {
 	return (a.kind() == "ConfigMap" || a.kind() == "Service") && i.besideOperator(a)
 }
 
-// besideOperator returns whether an object is in the namespace of the operator.
+// besideOperator returns whether an object is in the namespace of the operator's Deployment.
 func (i *installation) besideOperator(a *asset) bool {
 	object, err := meta.Accessor(a.object)
-	return err == nil && object.GetNamespace() == i.namespaces().Operator
+	return err == nil && object.GetNamespace() == i.deploymentMeta().GetNamespace()
+}
+
+// deploymentMeta returns the metadata of the operator's Deployment.
+func (i *installation) deploymentMeta() metav1.Object {
+	deployment, ok := i.deployment().object.(*appsv1.Deployment)
+	if !ok {
+		return &metav1.ObjectMeta{}
+	}
+	return deployment
 }
 
 // olmBundle returns the files of the OLM bundle, and a kustomization of the objects that OLM cannot
-// create.
-func (i *installation) olmBundle() (map[string][]byte, error) {
+// create. complete is the path from that kustomization to the one that installs the operator
+// without OLM.
+func (i *installation) olmBundle(complete string) (map[string][]byte, error) {
 	version, content := i.serviceVersion()
 	if version == nil {
 		return nil, nil
@@ -140,7 +175,7 @@ func (i *installation) olmBundle() (map[string][]byte, error) {
 		files[path.Join(folder, file)] = append([]byte(generatedHeader), text...)
 	}
 	encode(olmMetadata, "annotations.yaml", map[string]any{"annotations": annotations})
-	without, err := kustomizationWithout(omitted)
+	without, err := kustomizationWithout(complete, omitted)
 	encode(olmPrerequisites, "kustomization.yaml", without)
 	return files, errors.Join(append(errs, err)...)
 }
@@ -170,11 +205,10 @@ func olmDockerfile(labels map[string]string) []byte {
 	return []byte(text + "COPY manifests /manifests/\nCOPY metadata /metadata/\n")
 }
 
-// kustomizationWithout returns a kustomization of the manifests that install the operator without
-// OLM, except some.
-func kustomizationWithout(omitted []*asset) (map[string]any, error) {
+// kustomizationWithout returns a kustomization of the manifests of another one, except some.
+func kustomizationWithout(complete string, omitted []*asset) (map[string]any, error) {
 	patches, err := deletions(omitted)
-	kustomization := newKustomization("../../" + installPart)
+	kustomization := newKustomization(complete)
 	kustomization["patches"] = patches
 	return kustomization, err
 }

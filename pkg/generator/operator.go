@@ -156,7 +156,8 @@ func (i *installation) sorted() []*asset {
 // and the kustomization for clusters that are not OpenShift.
 func (i *installation) manifests() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, write := range []func() (map[string][]byte, error){i.olmBundle, i.kubernetesOverlay} {
+	olm := func() (map[string][]byte, error) { return i.olmBundle("../../" + installPart) }
+	for _, write := range []func() (map[string][]byte, error){olm, i.kubernetesOverlay} {
 		made, err := write()
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package generator
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,7 +18,8 @@ type sidecarContainer struct {
 	traits     []string
 }
 
-// addSidecars adds the proxies for the metrics of the driver itself, then the sidecars.
+// addSidecars adds the proxies for the metrics of the driver itself, then the sidecars. Sidecars
+// serve metrics in the controller part only.
 func (a *assembly) addSidecars(part string, p *driverPart) error {
 	a.usePorts(part, p.Ports)
 	for i, metrics := range p.Metrics {
@@ -26,10 +28,9 @@ func (a *assembly) addSidecars(part string, p *driverPart) error {
 		}
 	}
 	next := metricsPort{Local: p.Ports.MetricsFrom, Exposed: p.Ports.ExposedFrom}
-	for i, use := range p.Sidecars {
-		from := a.driver.source(part, "sidecars").index(i)
+	for use, from := range a.sidecarsOf(part, p) {
 		metrics := a.sidecars[use.Use].content.Metrics
-		if metrics == nil {
+		if metrics == nil || part == nodePart {
 			if err := a.addSidecar(from, part, use, a.values); err != nil {
 				return err
 			}
@@ -52,6 +53,23 @@ func (a *assembly) addSidecars(part string, p *driverPart) error {
 		next.Exposed++
 	}
 	return nil
+}
+
+// sidecarsOf yields the sidecars of a part with their positions, those for CSI-Addons last.
+func (a *assembly) sidecarsOf(part string, p *driverPart) iter.Seq2[sidecarUse, source] {
+	return func(yield func(sidecarUse, source) bool) {
+		for i, use := range p.Sidecars {
+			if !yield(use, a.driver.source(part, "sidecars").index(i)) {
+				return
+			}
+		}
+		for i, use := range p.CSIAddons.Sidecars {
+			from := a.driver.source(part, "csiAddons", "sidecars").index(i)
+			if !a.csiAddons || !yield(use, from) {
+				return
+			}
+		}
+	}
 }
 
 // exposeMetrics puts a kube-rbac-proxy in front of a metrics port.

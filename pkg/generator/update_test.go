@@ -153,3 +153,29 @@ func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
 		})
 	}
 }
+
+func TestKustomizationOfCSIAddonsMustFitItsObjects(t *testing.T) {
+	t.Parallel()
+	const folder = "csi-addons/install/cinder-manila/"
+	for name, test := range map[string]struct{ kustomization, want string }{
+		"patch without target": {
+			"patches:\n- target: {kind: Deployment, name: other}\n  patch: '[]'\n",
+			folder + "kustomization.yaml:2: there is no Deployment other",
+		},
+		"unknown field": {
+			"images: []\n", folder + `kustomization.yaml:1: "kustomization.yaml": unknown field "images"`,
+		},
+		"missing file": {"resources: [role.yaml]\n", folder + "role.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tree := validTree(t)
+			tree["csi-addons/clusterserviceversion.yaml"] = &fstest.MapFile{Data: []byte("a: b\n")}
+			tree[folder+"kustomization.yaml"] = &fstest.MapFile{Data: []byte(test.kustomization)}
+			err := generator.Update(writeTree(t, tree))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %s", err, test.want)
+			}
+		})
+	}
+}

@@ -103,8 +103,16 @@ func (v *validator) driverPart(at *field.Path, p *driverPart) {
 	v.forbidGrants(at.Child("add"), p.Add)
 	v.patches(at.Child("patches"), p.Patches)
 	v.forbidTraits(at.Child("patches"), p.Patches)
-	for i, use := range p.Sidecars {
-		v.only(at.Child("sidecars").Index(i).Child("only"), use.Only)
+	v.sidecars(at.Child("sidecars"), p.Sidecars)
+	addons := at.Child("csiAddons")
+	v.sidecars(addons.Child("sidecars"), p.CSIAddons.Sidecars)
+	v.patches(addons.Child("patches"), p.CSIAddons.Patches)
+	v.forbidTraits(addons.Child("patches"), p.CSIAddons.Patches)
+}
+
+func (v *validator) sidecars(at *field.Path, uses []sidecarUse) {
+	for i, use := range uses {
+		v.only(at.Index(i).Child("only"), use.Only)
 	}
 }
 

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,10 +39,13 @@ func fill(c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("the Deployment stays unchanged: %w", err)
 	}
-	return []byte(strings.NewReplacer(
-		"${"+bundle.ClusterID+"}", clusterID,
-		"${"+bundle.LogLevel+"}", strconv.Itoa(loglevel.LogLevelToVerbosity(spec.LogLevel)),
-	).Replace(string(manifest))), nil
+	return bytes.ReplaceAll(fillLogLevel(spec, manifest),
+		[]byte("${"+bundle.ClusterID+"}"), []byte(clusterID)), nil
+}
+
+func fillLogLevel(spec *opv1.OperatorSpec, manifest []byte) []byte {
+	verbosity := strconv.Itoa(loglevel.LogLevelToVerbosity(spec.LogLevel))
+	return bytes.ReplaceAll(manifest, []byte("${"+bundle.LogLevel+"}"), []byte(verbosity))
 }
 
 // check returns an error if a placeholder is left or the manifest is not a Deployment. library-go

@@ -90,6 +90,8 @@ func describeResponse(err error) string {
 	case errors.Is(err, errTooMany):
 		return fmt.Sprintf("it lists more than %d items, which is more than the operator accepts. "+
 			"Ask the cloud's administrator to show fewer to this project", maxItems)
+	case errors.Is(err, errUnstable):
+		return "so many shares are created or deleted that a list may lack some"
 	case errors.Is(err, errRedirected):
 		return "it redirects the request to another server, which must not get the token. " +
 			"Check auth_url and the cloud's catalog"

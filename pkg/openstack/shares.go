@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -15,11 +16,16 @@ const (
 	// sharesInPage and maxShares limit lists of shares.
 	sharesInPage = 500
 	maxShares    = 10_000
+	// maxListings is how often shares are listed until they do not move meanwhile.
+	maxListings = 5
 	// concurrentRequests is how many requests of one Shares run at the same time.
 	concurrentRequests = 8
 	// MaxMetadataValue is the maximum length of a value in the metadata of a share, in bytes.
 	MaxMetadataValue = 1023
 )
+
+// errUnstable means that shares moved while they were listed.
+var errUnstable = errors.New("shares moved while they were listed")
 
 // Share is a share of Manila. Its fields are from the cloud: the ID is safe in URLs and messages,
 // other fields contain at most 1023 arbitrary bytes.
@@ -110,10 +116,11 @@ func (c *Client) forget(ctx context.Context, s *session, failure *Error) error {
 // shareError classifies the error of a request about one share.
 func shareError(endpoint, authURL string, err error) *Error {
 	name := manila().name
-	switch status := statusOf(err); status {
-	case http.StatusNotFound:
+	if isMissing(err) {
 		return errorf(NotFound, "OpenStack's %s at %s has no such share or access rule (HTTP 404)", name,
 			redactedURL(endpoint))
+	}
+	switch status := statusOf(err); status {
 	case http.StatusConflict:
 		return errorf(Conflict, "OpenStack's %s at %s is busy with the share (HTTP 409)", name,
 			redactedURL(endpoint))
@@ -126,34 +133,59 @@ func shareError(endpoint, authURL string, err error) *Error {
 	return callError(name, endpoint, authURL, err)
 }
 
-// List returns all shares of the project whose metadata contain an entry, at most 10000.
+// List returns all shares of the project whose metadata contain an entry, at most 10000. It returns
+// an error if so many shares are created or deleted meanwhile that the list may lack some.
 func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
 	var found []Share
-	err := s.send(ctx, listError, func(client *gophercloud.ServiceClient) error {
-		seen := map[string]bool{}
-		for total := 0; ; {
-			part, err := listPage(ctx, client, shares.ListOpts{
-				Metadata: map[string]string{key: value}, Limit: sharesInPage, Offset: total,
-				SortKey: "created_at", SortDir: "asc",
-			})
-			if err != nil || len(part) == 0 {
-				return err
-			}
-			if total += len(part); total > maxShares {
-				return errTooMany
-			}
-			found, err = appendShares(found, part, seen, func(share shares.Share) bool {
-				return share.Metadata[key] == value // the cloud may ignore the filter
-			})
-			if err != nil {
-				return err
+	err := s.send(ctx, listError, func(client *gophercloud.ServiceClient) (err error) {
+		for range maxListings {
+			if found, err = listShares(ctx, client, key, value); !errors.Is(err, errUnstable) {
+				break
 			}
 		}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return found, nil
+}
+
+// listShares returns the shares of all pages. Manila pages by position: if a share is deleted or
+// created meanwhile, the others move to other positions. So each page starts with the last share
+// of the previous page. If it is not there, the error is errUnstable.
+func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, value string,
+) ([]Share, error) {
+	var found []Share
+	seen, last := map[string]bool{}, ""
+	for {
+		part, err := listPage(ctx, client, shares.ListOpts{
+			Metadata: map[string]string{key: value}, Limit: sharesInPage, Offset: max(len(seen)-1, 0),
+			SortKey: "id", SortDir: "asc",
+		})
+		if err != nil {
+			return nil, err
+		}
+		if last != "" {
+			if len(part) == 0 || part[0].ID != last {
+				return nil, errUnstable
+			}
+			part = part[1:]
+		}
+		if len(part) == 0 {
+			return found, nil
+		}
+		if len(seen)+len(part) > maxShares {
+			return nil, errTooMany
+		}
+		found, err = appendShares(found, part, seen, func(share shares.Share) bool {
+			return share.Metadata[key] == value // the cloud may ignore the filter
+		})
+		if err != nil {
+			return nil, err
+		}
+		last = part[len(part)-1].ID
+	}
 }
 
 // listPage returns shares from an offset on. gophercloud's pager would accept an answer without a
@@ -178,22 +210,59 @@ func listPage(ctx context.Context, client *gophercloud.ServiceClient, options sh
 	return *page.Shares, nil
 }
 
-// appendShares appends the shares that match and were not seen: a share may move to another page.
+// appendShares appends the shares that match. A share that was seen has moved to another page.
 func appendShares(
 	found []Share, part []shares.Share, seen map[string]bool, matches func(shares.Share) bool,
 ) ([]Share, error) {
 	for _, share := range part {
-		if !validID.MatchString(share.ID) {
+		switch {
+		case !validID.MatchString(share.ID):
 			return nil, errNotOpenStack
-		}
-		if !seen[share.ID] && matches(share) {
-			found = append(found, Share{
-				ID: share.ID, Status: share.Status, Protocol: share.ShareProto, Metadata: share.Metadata,
-			})
+		case seen[share.ID]:
+			return nil, errUnstable
 		}
 		seen[share.ID] = true
+		if matches(share) {
+			found = append(found, shareOf(&share))
+		}
 	}
 	return found, nil
+}
+
+// Find returns a share, and whether it exists.
+func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists bool, err error) {
+	err = s.call(ctx, func(client *gophercloud.ServiceClient) error {
+		found, err := shares.Get(ctx, client, shareID).Extract()
+		switch {
+		case err != nil:
+			return err
+		case found.ID != shareID, found.Metadata == nil: // Manila always returns metadata
+			return errNotOpenStack
+		}
+		share = shareOf(found)
+		return nil
+	})
+	return share, err == nil, ignoreNotFound(err)
+}
+
+func shareOf(found *shares.Share) Share {
+	return Share{
+		ID: found.ID, Status: found.Status, Protocol: found.ShareProto, Metadata: found.Metadata,
+	}
+}
+
+// isMissing returns whether an error is Manila's own answer for an object that does not exist. A
+// load balancer between here and Manila may also answer 404. The body is that of Manila's class
+// Fault, in manila/api/openstack/wsgi.py.
+func isMissing(err error) bool {
+	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	var answer struct {
+		Missing struct {
+			Code int `json:"code"`
+		} `json:"itemNotFound"`
+	}
+	return response.Actual == http.StatusNotFound &&
+		json.Unmarshal(response.Body, &answer) == nil && answer.Missing.Code == http.StatusNotFound
 }
 
 // SetMetadata sets entries of the metadata of a share, and keeps the others.

@@ -35,11 +35,8 @@ func TestOnlySharesWithTheMetadataAreListed(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
 	requests := s.shares()
-	page := strings.Join([]string{share(shareID, "blue"), share(ruleID, "green")}, ",")
-	answer := simulator.Answer{Body: `{"shares":[` + page + `]}`} // as if the filter was ignored
-	s.fault(simulator.Fault{
-		Mode: simulator.Foreign, Service: simulator.Share, Answer: &answer, Times: 2, // pages
-	})
+	// As if the filter was ignored.
+	s.pages([]string{share(shareID, "blue"), share(ruleID, "green")}, []string{share(ruleID, "green")})
 	found, err := requests.List(t.Context(), "cluster", "blue")
 	check(t, err)
 	want := []openstack.Share{{
@@ -48,6 +45,83 @@ func TestOnlySharesWithTheMetadataAreListed(t *testing.T) {
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("shares (-want +got):\n%s", diff)
 	}
+}
+
+// pages answers the next requests with pages of shares.
+func (s *fixture) pages(pages ...[]string) {
+	s.t.Helper()
+	for _, page := range pages {
+		s.fault(simulator.Fault{
+			Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
+			Answer: &simulator.Answer{Body: `{"shares":[` + strings.Join(page, ",") + `]}`},
+		})
+	}
+}
+
+func TestListContainsAllSharesIfOneIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	blue := func(ids ...string) (page []string) {
+		for _, id := range ids {
+			page = append(page, share(id, "blue"))
+		}
+		return page
+	}
+	// The cloud returns two shares in a page. After the first page somebody deletes share a.
+	s.pages(blue("a", "b"), blue("c", "d"), blue("b", "c"), blue("c", "d"), blue("d"))
+	found, err := requests.List(t.Context(), "cluster", "blue")
+	check(t, err)
+	var ids []string
+	for _, f := range found {
+		ids = append(ids, f.ID)
+	}
+	if diff := cmp.Diff([]string{"b", "c", "d"}, ids); diff != "" {
+		t.Errorf("shares (-want +got):\n%s", diff)
+	}
+}
+
+func TestListThatMayLackSharesIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	for range 5 {
+		s.pages([]string{share("a", "blue"), share("b", "blue")}, []string{share("c", "blue")})
+	}
+	found, err := requests.List(t.Context(), "cluster", "blue")
+	s.failure(len(found), err, openstack.CloudUnreachable)
+	if err == nil || !strings.Contains(err.Error(), "a list may lack some") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	_, exists, err := requests.Find(t.Context(), shareID)
+	check(t, err)
+	if exists {
+		t.Error("a share exists that nobody created")
+	}
+	s.fault(simulator.Fault{ // of a load balancer
+		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
+		Answer: &simulator.Answer{Status: http.StatusNotFound, Body: `<h1>Not Found</h1>`},
+	})
+	_, _, err = requests.Find(t.Context(), shareID)
+	s.failure(0, err, openstack.NotOffered)
+	s.fault(simulator.Fault{
+		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
+		Answer: &simulator.Answer{Body: `{"share":` + share(ruleID, "blue") + `}`},
+	})
+	_, _, err = requests.Find(t.Context(), shareID)
+	s.failure(0, err, openstack.CloudUnreachable)
+	s.fault(simulator.Fault{
+		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
+		Answer: &simulator.Answer{Body: `{"share":{"id":"` + shareID + `"}}`},
+	})
+	_, _, err = requests.Find(t.Context(), shareID)
+	s.failure(0, err, openstack.CloudUnreachable)
 }
 
 func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
@@ -99,7 +173,8 @@ func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {
 	requests := s.shares()
 	for status, want := range map[int]openstack.Reason{
 		http.StatusBadRequest: openstack.Refused, http.StatusNotAcceptable: openstack.Refused,
-		http.StatusNotFound: openstack.NotFound, http.StatusConflict: openstack.Conflict,
+		// The answer is not that of Manila for a share that does not exist.
+		http.StatusNotFound: openstack.NotOffered, http.StatusConflict: openstack.Conflict,
 		http.StatusForbidden: openstack.NotOffered, http.StatusBadGateway: openstack.CloudUnreachable,
 	} {
 		s.fault(simulator.Fault{
@@ -108,6 +183,10 @@ func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {
 		rule := openstack.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
 		s.failure(0, requests.Grant(t.Context(), shareID, rule), want)
 	}
+	err := requests.Grant(t.Context(), shareID, openstack.AccessRule{
+		Type: "ip", To: "10.0.0.5", Level: "rw",
+	})
+	s.failure(0, err, openstack.NotFound)
 	// What does not exist needs no removal.
 	check(t, requests.Revoke(t.Context(), shareID, ruleID))
 	check(t, requests.DeleteMetadata(t.Context(), shareID, "key"))
@@ -115,7 +194,7 @@ func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {
 	s.fault(simulator.Fault{
 		Mode: simulator.Status, Service: simulator.Share, Status: http.StatusNotFound, Times: 1,
 	})
-	_, err := requests.List(t.Context(), "cluster", "blue")
+	_, err = requests.List(t.Context(), "cluster", "blue")
 	s.failure(0, err, openstack.NotOffered)
 }
 

@@ -67,6 +67,8 @@ func entries() []entry {
 		{guestStaticResources, driverNeeded, perDriver, (*driver).guestStaticResources},
 		// Writes: static objects in the management cluster (HyperShift).
 		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources},
+		// Writes: RBAC and the NetworkPolicy of the sidecar of CSI-Addons, while its CRD exists.
+		{"*CSIAddonsController", driverNeeded, perDriver, (*driver).csiAddonsResources},
 		// Writes: VolumeSnapshotClass, while its CRD exists.
 		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass},
 		// Writes: ServiceMonitor, while its CRD exists.

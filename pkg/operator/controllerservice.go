@@ -23,8 +23,13 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	fill := hook.Manifest(d.cluster)
+	if other := d.csiAddons.alternative(asset); other != nil {
+		fill = append([]deploymentcontroller.ManifestHookFunc{other.Deployment()}, fill...)
+		hooks = append(hooks, other.Trigger())
+	}
 	changes, informers := hook.DeploymentHooks(hooks)
 	client := d.cluster.Workloads(d.operator, string(d.Name))
 	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
-		clients.Kube, deployments, informers, hook.Manifest(d.cluster), changes...), nil
+		clients.Kube, deployments, informers, fill, changes...), nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"k8s.io/utils/clock"
+
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -24,7 +26,9 @@ type driver struct {
 	operator     v1helpers.OperatorClientWithFinalizers
 	settings     *settings.Settings
 	events       events.Recorder
+	clock        clock.Clock
 	bundle       *bundle.Bundle
+	csiAddons    *csiAddons
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components
 	// trustedCAName is the name of the ConfigMap with the trusted CA bundle, "" if there is none.
@@ -53,6 +57,19 @@ func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, 
 		}
 		if err := checkName(d, b); err != nil {
 			return nil, err
+		}
+		bundles = append(bundles, b)
+	}
+	return bundles, nil
+}
+
+// loadCSIAddons loads the bundles for CSI-Addons of the drivers, in the same order.
+func loadCSIAddons(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, error) {
+	var bundles []*bundle.Bundle
+	for _, d := range drivers {
+		b, err := bundle.LoadCSIAddons(d.Assets, f)
+		if err != nil {
+			return nil, fmt.Errorf("loading assets for CSI-Addons of driver %q: %w", d.ConditionPrefix, err)
 		}
 		bundles = append(bundles, b)
 	}

@@ -60,6 +60,7 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 	}
 	return &operator{
 		name: "test-operator", drivers: drivers, bundles: bundles, settings: s,
+		csiAddons:  slices.Repeat([]*bundle.Bundle{{}}, len(drivers)),
 		namespaces: f.Namespaces(s.Namespace, drivers[0].Namespace),
 	}
 }
@@ -84,7 +85,7 @@ func assemble(o *operator) ([]*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return drivers, setUp(drivers, p.Clock)
+	return drivers, setUp(drivers)
 }
 
 // assembled returns drivers in a cluster with fake clients.

@@ -20,6 +20,9 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	if other := d.csiAddons.alternative(asset); other != nil {
+		hooks = append([]hook.Workload{other.DaemonSet()}, hooks...)
+	}
 	changes, informers := hook.DaemonSetHooks(hooks)
 	client := d.cluster.Workloads(d.operator, string(d.Name))
 	return nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,

@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/management"
@@ -27,9 +27,11 @@ import (
 // operator is what a start command runs.
 type operator struct {
 	// name is the name of the operator's Deployment.
-	name       string
-	drivers    []plugin.Driver
-	bundles    []*bundle.Bundle
+	name    string
+	drivers []plugin.Driver
+	bundles []*bundle.Bundle
+	// csiAddons are the bundles for CSI-Addons, empty ones if their images are not set.
+	csiAddons  []*bundle.Bundle
 	settings   *settings.Settings
 	namespaces flavour.Namespaces
 }
@@ -43,12 +45,20 @@ func newOperator(
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := flags.Load(lookup, bundle.AllImageVariables(flags.Flavour(), bundles))
+	addons, err := loadCSIAddons(drivers, flags.Flavour())
 	if err != nil {
 		return nil, err
 	}
+	loaded, err := flags.Load(lookup, bundle.AllImageVariables(flags.Flavour(), bundles),
+		bundle.AllImageVariables(flags.Flavour(), addons))
+	if err != nil {
+		return nil, err
+	}
+	if !loaded.CSIAddons {
+		addons = slices.Repeat([]*bundle.Bundle{{}}, len(drivers))
+	}
 	return &operator{
-		name: name, drivers: drivers, bundles: bundles, settings: loaded,
+		name: name, drivers: drivers, bundles: bundles, csiAddons: addons, settings: loaded,
 		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
 	}, nil
 }
@@ -64,7 +74,7 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 	if err != nil {
 		return err
 	}
-	if err := setUp(drivers, process.Clock); err != nil {
+	if err := setUp(drivers); err != nil {
 		return err
 	}
 	controllers, err := buildControllers(drivers)
@@ -98,7 +108,7 @@ func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 // fillAssets returns the drivers, whose assets contain the values of the early placeholders.
 func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) ([]*driver, error) {
 	leader := o.drivers[0]
-	values := placeholders(o.bundles, o.settings, o.namespaces)
+	values := placeholders(slices.Concat(o.bundles, o.csiAddons), o.settings, o.namespaces)
 	key := &hook.Key{}
 	var drivers []*driver
 	for i, p := range o.drivers {
@@ -110,9 +120,18 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		if err != nil {
 			return nil, fmt.Errorf("assets of driver %q: %w", p.ConditionPrefix, err)
 		}
+		addons, err := o.csiAddons[i].Fill(values)
+		if err != nil {
+			return nil, fmt.Errorf("assets for CSI-Addons of driver %q: %w", p.ConditionPrefix, err)
+		}
+		csiAddons, err := newCSIAddons(connected, addons, process)
+		if err != nil {
+			return nil, fmt.Errorf("watching CSI-Addons for driver %q: %w", p.ConditionPrefix, err)
+		}
 		drivers = append(drivers, &driver{
 			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator,
 			settings: o.settings, events: process.Events, bundle: filled, key: key,
+			csiAddons: csiAddons, clock: process.Clock,
 			initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
 		})
 	}
@@ -121,7 +140,7 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 
 // setUp calls the Setup function of each driver. Companion drivers use the trusted CA bundle of the
 // leading driver.
-func setUp(drivers []*driver, c clock.Clock) error {
+func setUp(drivers []*driver) error {
 	leader := drivers[0]
 	if !leader.Removable {
 		management.SetOperatorNotRemovable()
@@ -144,7 +163,7 @@ func setUp(drivers []*driver, c clock.Clock) error {
 		}
 		d.components, err = d.Setup(plugin.Dependencies{
 			Cluster: d.cluster, Settings: d.settings, Events: d.events,
-			Cloud: cloud, CloudInformers: informers, Clock: c,
+			Cloud: cloud, CloudInformers: informers, Clock: d.clock,
 		})
 		if err == nil {
 			err = d.components.Validate()

@@ -5,6 +5,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -41,31 +42,45 @@ func (d *driver) optionalResources(
 		return nil, nil
 	}
 	clients := d.cluster.Side(assets[0].Side)
-	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(clients.APIExtensions, 0,
-		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, crdName).String()
-		}),
-		apiextensionsinformers.WithTransform(guest.OnlyObject("", crdName, withoutSchema)))
-	d.cluster.AddInformerFactory(crds)
-	crd := crds.Apiextensions().V1().CustomResourceDefinitions()
-	exists := func() bool { return established(crd.Lister(), crdName) }
-	files, read := assetFunc(assets)
+	crd := watchCRD(d.cluster, assets[0].Side, crdName)
+	files, read := d.assetFunc(assets)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
-		WithConditionalResources(read, files, exists, never).
+		WithConditionalResources(read, files, crd.established, never).
 		// The CRD may be deleted after this check.
 		WithIgnoreNotFoundOnCreate()
 	sync, err := withClassNames(assets, static.Sync)
 	if err != nil {
 		return nil, err
 	}
-	return factory.New().WithInformers(d.operator.Informer(), crd.Informer()).
+	return factory.New().
+		WithInformers(append(d.csiAddons.informers(), d.operator.Informer(), crd.Informer())...).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(optionalResync).
 		ToController(static.Name(), d.events), nil
 }
 
 func never() bool { return false }
+
+// crdInformer watches one CRD.
+type crdInformer struct {
+	crdinformers.CustomResourceDefinitionInformer
+	name string
+}
+
+// watchCRD returns the informer of a CRD of a side, without its schema.
+func watchCRD(c *cluster.Cluster, side flavour.Side, name string) crdInformer {
+	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(c.Side(side).APIExtensions, 0,
+		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}),
+		apiextensionsinformers.WithTransform(guest.OnlyObject("", name, withoutSchema)))
+	c.AddInformerFactory(crds)
+	return crdInformer{crds.Apiextensions().V1().CustomResourceDefinitions(), name}
+}
+
+// established returns true if the API server serves the objects of the CRD.
+func (i crdInformer) established() bool { return established(i.Lister(), i.name) }
 
 func established(lister apiextensionslisters.CustomResourceDefinitionLister, name string) bool {
 	crd, err := lister.Get(name)

@@ -66,8 +66,8 @@ func TestCRDCountsOnlyWhileItIsEstablished(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := established(apiextensionslisters.NewCustomResourceDefinitionLister(store), snapshotClasses)
-		if got != tt.want {
+		lister := apiextensionslisters.NewCustomResourceDefinitionLister(store)
+		if got := established(lister, snapshotClasses); got != tt.want {
 			t.Errorf("%s: established is %v", name, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
 	extensions := apiextensionsfake.NewClientset()
 	clients.APIExtensions = extensions
 	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	controller, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
 	if err != nil || controller == nil {

@@ -40,13 +40,22 @@ type servicePorts struct {
 type requiredService struct {
 	*corev1.Service
 	lister corelisters.ServiceLister
+	// other is the required state while useOther returns true, nil if there is none.
+	other    *corev1.Service
+	useOther func() bool
+}
+
+func (r requiredService) ports() []corev1.ServicePort {
+	if r.other != nil && r.useOther() {
+		return r.other.Spec.Ports
+	}
+	return r.Spec.Ports
 }
 
 func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
 	s := &servicePorts{OperatorClient: d.operator, kube: clients.Kube}
 	for _, asset := range assets {
-		var service corev1.Service
 		kind, err := metadata(asset)
 		if err != nil {
 			return nil, err
@@ -54,13 +63,28 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		if kind.APIVersion != "v1" || kind.Kind != "Service" {
 			continue
 		}
-		if err := yaml.UnmarshalStrict(asset.Data, &service); err != nil {
-			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
+		required := requiredService{useOther: d.csiAddons.active}
+		if required.Service, err = decodeService(asset); err != nil {
+			return nil, err
 		}
-		services := clients.ObjectInformers.For(service.Namespace, service.Name).Core().V1().Services()
-		s.required = append(s.required, requiredService{&service, services.Lister()})
+		if other, ok := d.csiAddons.instead(asset.Name); ok {
+			if required.other, err = decodeService(other); err != nil {
+				return nil, err
+			}
+		}
+		informers := clients.ObjectInformers.For(required.Namespace, required.Name)
+		required.lister = informers.Core().V1().Services().Lister()
+		s.required = append(s.required, required)
 	}
 	return s, nil
+}
+
+func decodeService(asset bundle.Asset) (*corev1.Service, error) {
+	var service corev1.Service
+	if err := yaml.UnmarshalStrict(asset.Data, &service); err != nil {
+		return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
+	}
+	return &service, nil
 }
 
 // before returns a function that repairs the ports and then calls sync.
@@ -96,10 +120,11 @@ func (s *servicePorts) sync(ctx context.Context) error {
 }
 
 func (s *servicePorts) repair(ctx context.Context, required requiredService) error {
+	ports := required.ports()
 	good := func(existing *corev1.Service, err error) bool {
 		// The static resources controller creates a missing Service.
 		return apierrors.IsNotFound(err) ||
-			err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, required.Spec.Ports)
+			err == nil && equality.Semantic.DeepEqual(existing.Spec.Ports, ports)
 	}
 	if good(required.lister.Services(required.Namespace).Get(required.Name)) {
 		return nil
@@ -111,7 +136,7 @@ func (s *servicePorts) repair(ctx context.Context, required requiredService) err
 			return nil
 		}
 		if err == nil {
-			existing.Spec.Ports = required.Spec.Ports
+			existing.Spec.Ports = ports
 			_, err = services.Update(ctx, existing, metav1.UpdateOptions{})
 		}
 		return err

@@ -52,7 +52,8 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 			required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			required.Spec.Ports = wanted
 			s := &servicePorts{
-				f.Operator, clients.Kube, []requiredService{{required, services.Lister()}}, nil,
+				OperatorClient: f.Operator, kube: clients.Kube,
+				required: []requiredService{{Service: required, lister: services.Lister()}},
 			}
 			if err := s.sync(t.Context()); err != nil {
 				t.Fatal(err)
@@ -146,7 +147,8 @@ func TestPortRepairReadsTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &servicePorts{
-		kube: kube, required: []requiredService{{required, corelisters.NewServiceLister(stale)}},
+		kube:     kube,
+		required: []requiredService{{Service: required, lister: corelisters.NewServiceLister(stale)}},
 	}
 	if err := s.sync(t.Context()); err != nil {
 		t.Fatal(err)

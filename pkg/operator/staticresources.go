@@ -7,6 +7,8 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -60,7 +62,7 @@ func (d *driver) staticResources(
 	if err != nil {
 		return nil, err
 	}
-	files, read := assetFunc(assets)
+	files, read := d.assetFunc(assets)
 	ports, err := d.newServicePorts(side, assets)
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (d *driver) staticResources(
 	// RBAC is a prerequisite of workloads; the ports of a Service are not.
 	sync := ports.before(d.initialSyncs.track(static.Sync))
 	f := factory.New().
-		WithInformers(d.operator.Informer()).
+		WithInformers(append(d.csiAddons.informers(), d.operator.Informer())...).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(staticResync)
 	if err := d.watchAssets(f, side, assets); err != nil {
@@ -82,25 +84,35 @@ func (d *driver) staticResources(
 
 // watchAssets triggers the controller when an object among the assets changes.
 func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
-	clients := d.cluster.Side(side)
 	for _, asset := range assets {
-		object, err := metadata(asset)
+		informer, object, err := d.informer(side, asset)
 		if err != nil {
 			return err
-		}
-		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-		if object.Namespace == "" && clients.Informers.InformersFor("") == nil {
-			return fmt.Errorf("asset %q has no namespace: the operator can read such objects only in the "+
-				"guest cluster", asset.Name)
-		}
-		informers := clients.ObjectInformers.For(object.Namespace, object.Name)
-		informer, err := informers.ForResource(resource)
-		if err != nil {
-			return fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
 		}
 		f.WithFilteredEventsInformers(nameFilter(object.Name), informer.Informer())
 	}
 	return nil
+}
+
+// informer returns the informer of the object of an asset, and its metadata.
+func (d *driver) informer(
+	side flavour.Side, asset bundle.Asset,
+) (informers.GenericInformer, *metav1.PartialObjectMetadata, error) {
+	clients := d.cluster.Side(side)
+	object, err := metadata(asset)
+	if err != nil {
+		return nil, nil, err
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	if object.Namespace == "" && clients.Informers.InformersFor("") == nil {
+		return nil, nil, fmt.Errorf("asset %q has no namespace: the operator can read such objects "+
+			"only in the guest cluster", asset.Name)
+	}
+	informer, err := clients.ObjectInformers.For(object.Namespace, object.Name).ForResource(resource)
+	if err != nil {
+		return nil, nil, fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
+	}
+	return informer, object, nil
 }
 
 func nameFilter(name string) factory.EventFilterFunc {
@@ -138,8 +150,9 @@ func (d *driver) changeCSIDriver(text []byte) ([]byte, error) {
 	return yaml.Marshal(obj)
 }
 
-// assetFunc returns the names of the assets, and a function that reads an asset by name.
-func assetFunc(assets []bundle.Asset) ([]string, resourceapply.AssetFunc) {
+// assetFunc returns the names of the assets, and a function that reads an asset by name. While
+// CSI-Addons is active it reads the assets that replace others.
+func (d *driver) assetFunc(assets []bundle.Asset) ([]string, resourceapply.AssetFunc) {
 	var files []string
 	data := map[string][]byte{}
 	for _, asset := range assets {
@@ -147,6 +160,9 @@ func assetFunc(assets []bundle.Asset) ([]string, resourceapply.AssetFunc) {
 		data[asset.Name] = asset.Data
 	}
 	return files, func(name string) ([]byte, error) {
+		if other, ok := d.csiAddons.instead(name); ok && d.csiAddons.active() {
+			return other.Data, nil
+		}
 		if text, ok := data[name]; ok {
 			return text, nil
 		}

@@ -3,8 +3,10 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +77,31 @@ func (l *loader) images(variables [][]string) map[string]string {
 		}
 	}
 	return images
+}
+
+// optionalImages adds the images that are set to images. It returns true if all of them are set.
+func (l *loader) optionalImages(images map[string]string, optional [][]string) bool {
+	var given, missing []string
+	for _, names := range optional {
+		switch {
+		case images[names[0]] != "": // a required image
+		case slices.ContainsFunc(names, func(name string) bool { return l.env(name, "") != "" }):
+			given = append(given, names[0])
+		default:
+			missing = append(missing, strings.Join(names, " or "))
+		}
+	}
+	if len(given) > 0 && len(missing) > 0 {
+		l.warn("environment variable %s is missing: the pods get no containers of CSI-Addons, although "+
+			"%s is set", strings.Join(missing, ", "), strings.Join(given, ", "))
+	}
+	if len(given) == 0 || len(missing) > 0 {
+		return false
+	}
+	maps.Copy(images, l.images(slices.DeleteFunc(slices.Clone(optional), func(names []string) bool {
+		return images[names[0]] != ""
+	})))
+	return true
 }
 
 // fsGroupPolicy ignores unknown values, because the policy of the asset is a safe value.

@@ -71,6 +71,8 @@ type Settings struct {
 	ClusterID string
 	// Images contains the images by the first of the variables that Load received for each.
 	Images map[string]string
+	// CSIAddons is true if the optional images are set.
+	CSIAddons bool
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
 	ReleaseVersion string
 	Proxy          []corev1.EnvVar
@@ -135,8 +137,11 @@ func (f *Flags) Flavour() flavour.Flavour {
 }
 
 // Load reads and checks flags and environment variables. Each element of images contains the
-// variables of one image, by precedence. The error names every fault in one line.
-func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Settings, error) {
+// variables of one image, by precedence. The optional images are those of CSI-Addons: unless all of
+// them are set, the operator uses none. The error names every fault in one line.
+func (f *Flags) Load(
+	lookup func(string) (string, bool), images, optional [][]string,
+) (*Settings, error) {
 	l := loader{lookup: lookup, restartOn: map[string][]byte{}}
 	s := f.settings
 	s.Flavour, s.RestartOn = f.Flavour(), l.restartOn
@@ -147,6 +152,7 @@ func (f *Flags) Load(lookup func(string) (string, bool), images [][]string) (*Se
 			"a guest cluster has an ID already")
 	}
 	s.Images = l.images(images)
+	s.CSIAddons = l.optionalImages(s.Images, optional)
 	s.ReleaseVersion = l.env(envReleaseVersion, "")
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
 	s.CloudsFile = l.env(envCloudsFile, defaultCloudsFile)

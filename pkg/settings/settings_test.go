@@ -25,13 +25,22 @@ func load(t *testing.T, env map[string]string, images [][]string,
 	args ...string,
 ) (*settings.Settings, error) {
 	t.Helper()
+	return loadOptional(t, env, images, nil, args...)
+}
+
+// loadOptional is load with optional images.
+func loadOptional(t *testing.T, env map[string]string, images, optional [][]string,
+	args ...string,
+) (*settings.Settings, error) {
+	t.Helper()
 	var flags settings.Flags
 	set := pflag.NewFlagSet("start", pflag.ContinueOnError)
 	flags.AddTo(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return flags.Load(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, images)
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	return flags.Load(lookup, images, optional)
 }
 
 func file(t *testing.T, content string) string {
@@ -242,6 +251,54 @@ func TestFirstSetImageVariableIsUsed(t *testing.T) {
 				t.Errorf("warnings %q, images (-want +got):\n%s", got.Warnings, diff)
 			}
 		})
+	}
+}
+
+func TestOptionalImagesAreUsedTogether(t *testing.T) {
+	t.Parallel()
+	required := map[string]string{"A_IMAGE": "a"}
+	for name, test := range map[string]struct {
+		env     map[string]string
+		want    map[string]string
+		warning string
+	}{
+		"none":  {required, required, ""},
+		"empty": {map[string]string{"A_IMAGE": "a", "B_IMAGE": ""}, required, ""},
+		"one": {
+			map[string]string{"A_IMAGE": "a", "B_IMAGE": "b"},
+			required,
+			"environment variable C_IMAGE is missing: the pods get no containers of CSI-Addons, " +
+				"although B_IMAGE is set",
+		},
+		"all": {
+			map[string]string{"A_IMAGE": "a", "B_IMAGE": "b", "C_IMAGE": "c"},
+			map[string]string{"A_IMAGE": "a", "B_IMAGE": "b", "C_IMAGE": "c"},
+			"",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			optional := [][]string{{"A_IMAGE"}, {"B_IMAGE"}, {"C_IMAGE"}}
+			got, err := loadOptional(t, test.env, optional[:1], optional, "--namespace=ns")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Images); diff != "" {
+				t.Errorf("images (-want +got):\n%s", diff)
+			}
+			if complete := len(test.want) == len(optional); got.CSIAddons != complete {
+				t.Errorf("CSIAddons is %v, want %v", got.CSIAddons, complete)
+			}
+			if warnings := strings.Join(got.Warnings, "; "); warnings != test.warning {
+				t.Errorf("warnings are %q, want %q", warnings, test.warning)
+			}
+		})
+	}
+	invalid := map[string]string{"A_IMAGE": "a", "B_IMAGE": "b c"}
+	_, err := loadOptional(t, invalid, nil, [][]string{{"A_IMAGE"}, {"B_IMAGE"}}, "--namespace=ns")
+	const want = "environment variable B_IMAGE is not the name of an image"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v, want %s", err, want)
 	}
 }
 

@@ -3,9 +3,11 @@
 package clustertest
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -93,7 +97,8 @@ func New(tb testing.TB, seed Seed) *Fake {
 	return f
 }
 
-// Start runs the requested informers until the test ends, and waits until they have synced.
+// Start runs the requested informers until the test ends. It waits until they have synced, and
+// watch the objects of both sides.
 func (f *Fake) Start(tb testing.TB) {
 	tb.Helper()
 	f.Cluster.Start(tb.Context())
@@ -121,7 +126,34 @@ func (f *Fake) Start(tb testing.TB) {
 	if f.HostedControlPlanes != nil && !cache.WaitForCacheSync(stop, f.HostedControlPlanes.HasSynced) {
 		tb.Fatal("informer of HostedControlPlanes has not synced")
 	}
+	awaitWatches(tb, f.Guest)
+	awaitWatches(tb, f.ControlPlane)
 	f.State.sync(tb)
+}
+
+// awaitWatches waits until informers watch all that they have listed. An informer has synced before
+// it watches, and a watch of the fake client does not deliver earlier deletions.
+func awaitWatches(tb testing.TB, client *kubefake.Clientset) {
+	tb.Helper()
+	var unwatched sets.Set[string]
+	err := wait.PollUntilContextTimeout(tb.Context(), time.Millisecond, syncTimeout, true,
+		func(context.Context) (bool, error) {
+			listed, watched := sets.New[string](), sets.New[string]()
+			for _, action := range client.Actions() {
+				selects := action.GetResource().Resource + " in " + action.GetNamespace() + " "
+				switch a := action.(type) {
+				case clienttesting.ListAction:
+					listed.Insert(selects + a.GetListRestrictions().Fields.String())
+				case clienttesting.WatchAction:
+					watched.Insert(selects + a.GetWatchRestrictions().Fields.String())
+				}
+			}
+			unwatched = listed.Difference(watched)
+			return unwatched.Len() == 0, nil
+		})
+	if err != nil {
+		tb.Fatalf("waiting for watches of %v: %v", sets.List(unwatched), err)
+	}
 }
 
 // configResource returns the resource of a kind of config.openshift.io.

@@ -20,6 +20,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/guard"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // TestConnections checks to which sidecars the controller connects, and which CSIAddonsNodes it
@@ -30,11 +31,13 @@ func TestConnections(t *testing.T) {
 	w.addNode("worker-1")
 	w.addNode("worker-2")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}})
+	w.addDriverNamespace("other-drivers")
 	newDriver := func(name string) *fakeDriver {
 		return &fakeDriver{name: name, services: services{nodeService}, reclaims: reclaims{online}}
 	}
 	w.startController("--driver-namespaces=cinder="+driverNamespace+",ceph="+driverNamespace+
-		",open="+driverNamespace, "--insecure-drivers=ceph", "--plaintext-drivers=open")
+		",open="+driverNamespace+",other=other-drivers", "--insecure-drivers=ceph",
+		"--plaintext-drivers=open")
 
 	pod := w.addPod(driverNamespace, "plugin", "worker-1")
 	w.addSidecar(pod, newDriver("cinder"))
@@ -45,19 +48,41 @@ func TestConnections(t *testing.T) {
 
 	// Sidecars as those of the CSI-Addons for Ceph: no audience, or no TLS.
 	w.addSidecar(w.addPod(driverNamespace, "ceph", "worker-1"), newDriver("ceph"),
-		"--token-audience=", "--allowed-service-accounts="+systemNamespace+"/"+managerAccount)
+		"--token-audience=", "--allowed-service-accounts="+systemNamespace+"/csi-addons-unverified")
 	w.awaitSidecar("ceph", connected)
 	w.addSidecar(w.addPod(driverNamespace, "open", "worker-1"), newDriver("open"),
 		"--enable-auth=false")
 	w.awaitSidecar("open", connected)
 
-	// A sidecar of a tenant, which would get the calls for the volumes of the driver.
+	// Sidecars of a tenant and of another driver, which would get the calls for the volumes of the
+	// driver.
 	w.addSidecar(w.addPod("tenant", "plugin", "worker-1"), newDriver("cinder"))
-	w.awaitReason("cinder", "tenant", node.ReasonNotAllowed)
+	w.addSidecar(w.addPod("other-drivers", "plugin", "worker-1"), newDriver("cinder"))
+	w.awaitReason("cinder", "other-drivers", node.ReasonNotAllowed)
 
 	w.checkImpostors(found, pod)
+	w.checkDuplicate()
 	w.checkReplacedPod(newDriver)
 	w.checkDead()
+	w.awaitSidecar("cinder", func(n *v1alpha1.CSIAddonsNode) bool {
+		return n.Namespace == "tenant" && n.Status.State == ""
+	})
+}
+
+// checkDuplicate creates a second CSIAddonsNode for a sidecar whose name says nothing, and deletes
+// the first.
+func (w *world) checkDuplicate() {
+	w.Helper()
+	first := w.awaitSidecar("ceph", connected)
+	second := &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: first.Namespace, Name: "zz-second", OwnerReferences: first.OwnerReferences,
+		},
+		Spec: first.Spec,
+	}
+	w.create(second)
+	w.awaitReason("ceph", driverNamespace, node.ReasonDuplicate)
+	w.must(w.client.Delete(w.Context(), second))
 }
 
 // awaitReason waits for a CSIAddonsNode in a namespace that has the state Failed for a reason.
@@ -77,6 +102,8 @@ func (w *world) checkImpostors(original *v1alpha1.CSIAddonsNode, pod *corev1.Pod
 	otherOwner := []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Pod", Name: other.Name, UID: other.UID},
 	}
+	proper := wire.ObjectName(other.Name, "cinder")
+	otherEndpoint := "pod://other." + driverNamespace + ":9070"
 	wrongPin := "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for _, one := range []struct {
 		name, endpoint, pin, node string
@@ -93,11 +120,15 @@ func (w *world) checkImpostors(original *v1alpha1.CSIAddonsNode, pod *corev1.Pod
 			v1alpha1.CSIAddonsNodeFailed, node.ReasonNoPin,
 		},
 		{
-			"other-node", original.Spec.Driver.EndPoint, wrongPin, "worker-2", owner,
+			"second", original.Spec.Driver.EndPoint, wrongPin, "worker-1", owner,
+			v1alpha1.CSIAddonsNodeFailed, node.ReasonWrongName,
+		},
+		{
+			proper, otherEndpoint, wrongPin, "worker-2", otherOwner,
 			v1alpha1.CSIAddonsNodeFailed, node.ReasonWrongNode,
 		},
 		{
-			"wrong-pin", original.Spec.Driver.EndPoint, wrongPin, "worker-1", owner,
+			proper, otherEndpoint, wrongPin, "worker-1", otherOwner,
 			v1alpha1.CSIAddonsNodeRetrying, node.ReasonUnreachable,
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,13 +74,19 @@ func TestCRDs(t *testing.T) {
 		t.Errorf("our CRD stores the reason %q, want Tested", got)
 	}
 
+	c.checkLimits()
 	c.setRevision(crds, "networkfences", "99")
-	c.setRevision(crds, "reclaimspacejobs", "0")
+	c.setRevision(crds, "reclaimspacejobs", "2") // which had no limits
+	c.setRevision(crds, "csiaddonsnodes", "1")   // the same
+	tenant, node := c.largeJob(), c.largeNode()
 	c.installCRDs(1, "a later release has installed it (revision 99, not 1)")
+	c.checkLimits()
+	c.endLargeJob(tenant)
+	c.endLargeNode(node)
 	c.setRevision(crds, "csiaddonsnodes", "2.1")
 	c.installCRDs(1, "its annotation "+v1alpha1.RevisionAnnotation+" is 2.1, which is no number")
 	for name, want := range map[string]string{
-		"networkfences": "99", "reclaimspacejobs": "1", "csiaddonsnodes": "2.1",
+		"networkfences": "99", "reclaimspacejobs": "3", "csiaddonsnodes": "2.1",
 	} {
 		got, err := crds.Get(t.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
 		c.must(err)
@@ -145,7 +152,17 @@ func existing(
 	}
 	status.Properties["fieldOfALaterRelease"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 	version.Schema.OpenAPIV3Schema.Properties["status"] = status
+	removeLimits(version.Schema.OpenAPIV3Schema.Properties["spec"])
 	return crd
+}
+
+// removeLimits removes the limits of texts from a schema. The CSI-Addons for Ceph have none.
+func removeLimits(schema apiextensionsv1.JSONSchemaProps) {
+	for name, property := range schema.Properties {
+		property.MaxLength = nil
+		removeLimits(property)
+		schema.Properties[name] = property
+	}
 }
 
 // create creates a CRD and waits until the API server serves it.
@@ -179,17 +196,19 @@ func (c *cluster) remove(client typed.CustomResourceDefinitionInterface, name st
 	})
 }
 
-// setRevision installs our CRD with another revision, as another release does.
+// setRevision installs our CRD with another revision and without limits, as another release does.
 func (c *cluster) setRevision(client typed.CustomResourceDefinitionInterface,
 	plural, revision string,
 ) {
 	c.Helper()
 	text, err := os.ReadFile(crdFolder + plural + ".yaml")
 	c.must(err)
-	annotation := v1alpha1.RevisionAnnotation + ": "
-	other := strings.Replace(string(text), annotation+`"1"`, annotation+`"`+revision+`"`, 1)
+	annotation := regexp.QuoteMeta(v1alpha1.RevisionAnnotation) + `: "\d+"`
+	other := regexp.MustCompile(annotation).ReplaceAllLiteral(text,
+		[]byte(v1alpha1.RevisionAnnotation+`: "`+revision+`"`))
+	other = regexp.MustCompile(`\n *maxLength: \d+`).ReplaceAllLiteral(other, nil)
 	_, err = client.Patch(c.Context(), plural+"."+v1alpha1.Group, types.ApplyPatchType,
-		[]byte(other), metav1.PatchOptions{FieldManager: "csi-addons-openstack"})
+		other, metav1.PatchOptions{FieldManager: "csi-addons-openstack"})
 	c.must(err)
 }
 

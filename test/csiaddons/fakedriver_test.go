@@ -19,6 +19,9 @@ const (
 	offline           = identity.Capability_ReclaimSpace_OFFLINE
 )
 
+// storageAddress is the client that drivers report. It is no address of a Node.
+const storageAddress = "172.16.0.1/32"
+
 // usage is what a driver reports before and after a call.
 type usage struct{ pre, post int64 }
 
@@ -63,10 +66,10 @@ func (d *fakeDriver) UnfenceClusterNetwork(_ context.Context,
 	return &fence.UnfenceClusterNetworkResponse{}, nil
 }
 
-func (d *fakeDriver) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
+func (d *fakeDriver) GetFenceClients(context.Context, *fence.GetFenceClientsRequest,
 ) (*fence.GetFenceClientsResponse, error) {
 	return &fence.GetFenceClientsResponse{Clients: []*fence.ClientDetails{
-		{Id: request.GetParameters()["network"], Addresses: []*fence.CIDR{{Cidr: "10.0.0.1/32"}}},
+		{Id: "worker-1", Addresses: []*fence.CIDR{{Cidr: storageAddress}}},
 	}}, nil
 }
 

@@ -4,6 +4,7 @@ package csiaddons
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,8 @@ func TestNetworkFences(t *testing.T) {
 		&v1alpha1.NetworkFenceClass{
 			ObjectMeta: metav1.ObjectMeta{Name: "shares"},
 			Spec: v1alpha1.NetworkFenceClassSpec{
-				Provisioner: "manila", Parameters: map[string]string{"network": "storage"},
+				Provisioner: "manila",
+				Parameters:  map[string]string{v1alpha1.StorageNetworksParameter: "172.16.0.0/16"},
 			},
 		},
 		&v1alpha1.NetworkFenceClass{
@@ -70,7 +72,7 @@ func TestNetworkFences(t *testing.T) {
 	w.awaitFence("by-class", v1alpha1.OperationFailed, fence.ReasonRetrying)
 	w.awaitFence("by-class", v1alpha1.OperationSucceeded, fence.ReasonFenced)
 	got := <-d.fenced
-	if got.GetParameters()["network"] != "storage" || len(got.GetSecrets()) != 0 ||
+	if got.GetParameters()[v1alpha1.StorageNetworksParameter] == "" || len(got.GetSecrets()) != 0 ||
 		got.GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
 		t.Errorf("the driver gets %v", got)
 	}
@@ -89,27 +91,17 @@ func TestNetworkFences(t *testing.T) {
 	})
 	w.awaitFence("bad-cidr", v1alpha1.OperationFailed, fence.ReasonInvalidCIDR)
 	w.addFence("bad-class", v1alpha1.NetworkFenceSpec{
-		NetworkFenceClassName: "reserved", Cidrs: []string{"10.0.0.1/32"},
+		NetworkFenceClassName: "reserved", Cidrs: []string{"10.0.0.9/32"},
 	})
 	w.awaitFence("bad-class", v1alpha1.OperationFailed, fence.ReasonInvalidClass)
 	w.must(w.client.Delete(t.Context(), &v1alpha1.NetworkFenceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "reserved"},
 	}))
-	found := w.awaitSidecar("manila", func(n *v1alpha1.CSIAddonsNode) bool {
-		return len(n.Status.NetworkFenceClientStatus) == 1
-	})
-	if diff := cmp.Diff([]v1alpha1.NetworkFenceClientStatus{{
-		NetworkFenceClassName: "shares",
-		ClientDetails:         []v1alpha1.ClientDetail{{ID: "storage", Cidrs: []string{"10.0.0.1/32"}}},
-	}}, found.Status.NetworkFenceClientStatus); diff != "" {
-		t.Errorf("clients of the node (-want +got):\n%s", diff)
-	}
+	w.checkFenceClients()
 
 	stop()
 	stop = w.startController(args)
-	unfence := w.awaitFence("by-class", v1alpha1.OperationSucceeded, fence.ReasonFenced)
-	unfence.Spec.FenceState = v1alpha1.Unfenced
-	w.must(w.client.Update(t.Context(), unfence))
+	w.unfence("by-class")
 	w.awaitFence("by-class", v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
 	if got := <-d.unfenced; got.GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
 		t.Errorf("the driver gets %v", got)
@@ -120,6 +112,58 @@ func TestNetworkFences(t *testing.T) {
 		t.Errorf("after a restart and a deletion the driver gets %d more calls to fence and %d to "+
 			"unfence", len(d.fenced), len(d.unfenced))
 	}
+}
+
+// checkFenceClients waits for the clients in the status of the CSIAddonsNode of the driver manila,
+// and adds a class that does not name their network.
+func (w *world) checkFenceClients() {
+	w.Helper()
+	w.create(&v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "no-networks"},
+		Spec:       v1alpha1.NetworkFenceClassSpec{Provisioner: "manila"},
+	})
+	found := w.awaitSidecar("manila", func(n *v1alpha1.CSIAddonsNode) bool {
+		return len(n.Status.NetworkFenceClientStatus) == 1 &&
+			n.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation] == `["no-networks","shares"]`
+	})
+	if diff := cmp.Diff([]v1alpha1.NetworkFenceClientStatus{{
+		NetworkFenceClassName: "shares",
+		ClientDetails:         []v1alpha1.ClientDetail{{ID: "worker-1", Cidrs: []string{storageAddress}}},
+	}}, found.Status.NetworkFenceClientStatus); diff != "" {
+		w.Errorf("clients of the node (-want +got):\n%s", diff)
+	}
+	w.awaitEvent(found.Namespace, found.Name, storageAddress+" is not an address of the Node")
+	w.checkSharedAddress(found)
+}
+
+// checkSharedAddress adds a Node with the address of a client. After the next class, the status of
+// the CSIAddonsNode contains the address no longer.
+func (w *world) checkSharedAddress(sidecar *v1alpha1.CSIAddonsNode) {
+	w.Helper()
+	w.addNode("worker-2")
+	address, _, _ := strings.Cut(storageAddress, "/")
+	w.eventually(func(ctx context.Context) (bool, error) {
+		node := &corev1.Node{}
+		err := w.client.Get(ctx, types.NamespacedName{Name: "worker-2"}, node)
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		return err == nil && w.client.Status().Update(ctx, node) == nil, err
+	})
+	w.create(&v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "more"},
+		Spec: v1alpha1.NetworkFenceClassSpec{
+			Provisioner: "manila",
+			Parameters:  map[string]string{v1alpha1.StorageNetworksParameter: "172.16.0.0/16"},
+		},
+	})
+	w.awaitSidecar("manila", func(n *v1alpha1.CSIAddonsNode) bool {
+		clients := []v1alpha1.ClientDetail{{ID: "worker-1", Cidrs: []string{}}}
+		return cmp.Equal(n.Status.NetworkFenceClientStatus, []v1alpha1.NetworkFenceClientStatus{
+			{NetworkFenceClassName: "more", ClientDetails: clients},
+			{NetworkFenceClassName: "shares", ClientDetails: clients},
+		}) &&
+			n.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation] == `["more","no-networks","shares"]`
+	})
+	w.awaitEvent(sidecar.Namespace, sidecar.Name, "Node worker-2 has this address too")
 }
 
 func (w *world) addFence(name string, spec v1alpha1.NetworkFenceSpec) {
@@ -187,12 +231,17 @@ func TestReclaimSpaceCronJob(t *testing.T) {
 		err := w.client.Get(ctx, client.ObjectKeyFromObject(c), c)
 		return c.Status.LastSuccessfulTime != nil && c.Status.Active == nil, err
 	})
+	// A minute may begin at any time, so there may be a job of a later minute.
 	var jobs v1alpha1.ReclaimSpaceJobList
 	w.must(w.client.List(t.Context(), &jobs))
-	job := jobs.Items[0]
-	if want := c.Status.LastScheduleTime.UTC().Format(time.RFC3339); len(jobs.Items) != 1 ||
-		job.Annotations[v1alpha1.ScheduledAtAnnotation] != want || !metav1.IsControlledBy(&job, c) {
-		t.Errorf("the jobs are %+v, want one for %s", jobs.Items, want)
+	minutes := map[string]v1alpha1.ReclaimSpaceJob{}
+	for _, job := range jobs.Items {
+		minutes[job.Annotations[v1alpha1.ScheduledAtAnnotation]] = job
+	}
+	want := c.Status.LastScheduleTime.UTC().Format(time.RFC3339)
+	job, ok := minutes[want]
+	if !ok || len(minutes) != len(jobs.Items) || !metav1.IsControlledBy(&job, c) {
+		t.Errorf("the jobs are %+v, want one for each minute, and one for %s", jobs.Items, want)
 	}
 	w.must(w.client.Delete(t.Context(), c))
 	w.eventually(func(ctx context.Context) (bool, error) {

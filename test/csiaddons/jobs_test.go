@@ -57,6 +57,11 @@ func TestReclaimSpaceJobs(t *testing.T) {
 			onNode: answers(0, 0, status.Error(codes.InvalidArgument, "no path")),
 		},
 		"plain": {services: services{nodeService}},
+		"detached": { // its controller service can never reclaim space
+			services: services{nodeService, controllerService}, reclaims: reclaims{online, offline},
+			onNode:       answers(9, 4, nil),
+			inController: answers(0, 0, status.Error(codes.Unimplemented, "only on nodes")),
+		},
 	}
 	w.create(&storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: "shares"},
@@ -68,7 +73,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		flags = append(flags, "--driver-namespaces="+name+"="+driverNamespace)
 		w.addSidecar(w.addPod(driverNamespace, "pod-of-"+name, "worker-1"), d)
 		nodes := []string{"worker-1"}
-		if name == "shares" {
+		if name == "shares" || name == "detached" {
 			nodes = nil
 		}
 		w.addVolume(name, name, nodes...)
@@ -126,6 +131,26 @@ func TestReclaimSpaceJobs(t *testing.T) {
 	}
 	w.checkEvents("both", "Started", "Started", "Succeeded")
 	w.checkEvents("strict", "Started", "Failed")
+	w.checkDetached(drivers["detached"])
+}
+
+// checkDetached runs a job for a volume that no node uses yet, although only nodes can reclaim its
+// space.
+func (w *world) checkDetached(d *fakeDriver) {
+	w.Helper()
+	w.addJob(d.name, d.name, v1alpha1.ReclaimSpaceJobSpec{})
+	w.awaitJob(d.name, func(job *v1alpha1.ReclaimSpaceJob) bool {
+		return job.Status.Reason == reclaimspace.ReasonNotInUse && d.controllerCalls.Load() == 1
+	})
+	w.attach(d.name, d.name, "worker-1")
+	job := w.awaitEnd(d.name)
+	if got := job.Status; got.Reason != reclaimspace.ReasonReclaimed ||
+		got.ReclaimedSpace.String() != "5" {
+		w.Errorf("after the volume is attached, the job ends with %s: %s", got.Reason, got.Message)
+	}
+	if n, c := d.nodeCalls.Load(), d.controllerCalls.Load(); n != 1 || c != 1 {
+		w.Errorf("the driver got %d calls on nodes and %d in its controller service", n, c)
+	}
 }
 
 // checkEvents compares the reasons of the events of a job.

@@ -35,6 +35,7 @@ type cluster struct {
 	dynamic    dynamic.Interface
 	kubernetes string // the folder of the programs
 	kubeconfig string
+	auditLog   string
 	plane      *controlplane.ControlPlane
 }
 
@@ -47,11 +48,11 @@ func startCluster(t *testing.T) *cluster {
 	c.kubernetes = programs
 	dir := paths.Dir(filepath.Join(t.TempDir(), "cluster"))
 	c.must(dir.Clear())
-	c.kubeconfig = dir.AdminKubeconfig()
+	c.kubeconfig, c.auditLog = dir.AdminKubeconfig(), dir.AuditLog()
 	c.plane, err = controlplane.Start(t.Context(), controlplane.Options{
 		Binaries: programs,
 		Dir:      filepath.Join(dir.ControlPlanes(), "main"), Logs: dir.Logs(),
-		AuditLog: dir.AuditLog(), Kubeconfig: c.kubeconfig,
+		AuditLog: c.auditLog, Kubeconfig: c.kubeconfig,
 		Stages: filepath.Join(programs, "manifests", "stages"),
 		CRDs:   []string{filepath.Join(programs, "manifests", "crds")},
 	})

@@ -3,16 +3,21 @@
 package csiaddons
 
 import (
+	"context"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // objects are objects that the API server accepts, by a name for errors.
@@ -182,6 +187,127 @@ func (c *cluster) checkObjects() {
 			c.Errorf("the API server accepts an object, or does not say %q, but %v:\n%s",
 				refused.err, err, refused.object)
 		}
+	}
+}
+
+// checkLimits checks the limits of texts, which only our CRDs have.
+func (c *cluster) checkLimits() {
+	c.Helper()
+	claim := func(bytes int) map[string]any {
+		name := strings.Repeat("a", bytes)
+		return map[string]any{"target": map[string]any{"persistentVolumeClaim": name}}
+	}
+	cron := func(schedule, bytes int) map[string]any {
+		return map[string]any{
+			"schedule":    strings.Repeat("a", schedule),
+			"jobTemplate": map[string]any{"spec": claim(bytes)},
+		}
+	}
+	sidecar := func(name, endpoint, node int) map[string]any {
+		return map[string]any{"driver": map[string]any{
+			"name": strings.Repeat("a", name), "endpoint": strings.Repeat("a", endpoint),
+			"nodeID": strings.Repeat("a", node),
+		}}
+	}
+	for _, one := range []struct {
+		kind string
+		spec map[string]any
+		err  string
+	}{
+		{"CSIAddonsNode", sidecar(63, wire.MaxEndpoint, 253), ""},
+		{"CSIAddonsNode", sidecar(64, wire.MaxEndpoint, 253), "spec.driver.name: Too long"},
+		{"CSIAddonsNode", sidecar(63, wire.MaxEndpoint+1, 253), "spec.driver.endpoint: Too long"},
+		{"CSIAddonsNode", sidecar(63, wire.MaxEndpoint, 254), "spec.driver.nodeID: Too long"},
+		{"ReclaimSpaceJob", claim(253), ""},
+		{"ReclaimSpaceJob", claim(254), "spec.target.persistentVolumeClaim: Too long"},
+		{"ReclaimSpaceCronJob", cron(schedule.MaxSchedule, 253), ""},
+		{"ReclaimSpaceCronJob", cron(schedule.MaxSchedule+1, 253), "spec.schedule: Too long"},
+		{
+			"ReclaimSpaceCronJob", cron(schedule.MaxSchedule, 254),
+			"spec.jobTemplate.spec.target.persistentVolumeClaim: Too long",
+		},
+	} {
+		object := c.object("kind: " + one.kind)
+		object.Object["spec"] = one.spec
+		create := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		// The API server may still use the previous CRD.
+		c.eventually(func(ctx context.Context) (bool, error) {
+			_, err := c.client(object).Create(ctx, object, create)
+			if one.err == "" {
+				return true, err
+			}
+			return err != nil && strings.Contains(err.Error(), one.err), nil
+		})
+	}
+}
+
+// largeJob creates a job as a tenant who fills the memory of the controller does.
+func (c *cluster) largeJob() *unstructured.Unstructured {
+	c.Helper()
+	job := c.object("kind: ReclaimSpaceJob")
+	c.must(unstructured.SetNestedField(job.Object, strings.Repeat("a", huge), "spec", "target",
+		"persistentVolumeClaim"))
+	return c.createLarge(job)
+}
+
+// largeNode does the same as somebody with root on a node.
+func (c *cluster) largeNode() *unstructured.Unstructured {
+	c.Helper()
+	node := c.object("kind: CSIAddonsNode\nspec: {driver: {name: example.com, nodeID: worker-1}}")
+	c.must(unstructured.SetNestedField(node.Object, strings.Repeat("a", huge), "spec", "driver",
+		"endpoint"))
+	node.SetFinalizers([]string{v1alpha1.CSIAddonsNodeFinalizer})
+	return c.createLarge(node)
+}
+
+func (c *cluster) createLarge(object *unstructured.Unstructured) *unstructured.Unstructured {
+	c.Helper()
+	var created *unstructured.Unstructured
+	c.eventually(func(ctx context.Context) (bool, error) {
+		var err error
+		created, err = c.client(object).Create(ctx, object, metav1.CreateOptions{})
+		return err == nil, nil // the API server still uses the previous CRD
+	})
+	return created
+}
+
+// endLargeJob writes the status of a job that the CRD does not allow any more, as the controller
+// does: it has only a part of the object. The rest must stay.
+func (c *cluster) endLargeJob(job *unstructured.Unstructured) {
+	c.Helper()
+	part := job.DeepCopy()
+	c.must(unstructured.SetNestedField(part.Object, strings.Repeat("a", 254), "spec", "target",
+		"persistentVolumeClaim"))
+	c.must(unstructured.SetNestedField(part.Object, "Failed", "status", "result"))
+	ended, err := c.client(part).UpdateStatus(c.Context(), part, metav1.UpdateOptions{})
+	c.must(err)
+	result, _, err := unstructured.NestedString(ended.Object, "status", "result")
+	c.must(err)
+	if !equality.Semantic.DeepEqual(job.Object["spec"], ended.Object["spec"]) || result != "Failed" {
+		c.Errorf("a write of the status changes the specification, or has the result %q", result)
+	}
+}
+
+// endLargeNode does the same for a CSIAddonsNode: it writes the status, deletes the object and
+// removes the finalizer.
+func (c *cluster) endLargeNode(node *unstructured.Unstructured) {
+	c.Helper()
+	patch := func(text string, subresources ...string) *unstructured.Unstructured {
+		patched, err := c.client(node).Patch(c.Context(), node.GetName(), types.MergePatchType,
+			[]byte(text), metav1.PatchOptions{}, subresources...)
+		c.must(err)
+		return patched
+	}
+	failed := patch(`{"status": {"state": "Failed"}}`, "status")
+	state, _, err := unstructured.NestedString(failed.Object, "status", "state")
+	c.must(err)
+	if !equality.Semantic.DeepEqual(node.Object["spec"], failed.Object["spec"]) || state != "Failed" {
+		c.Errorf("a write of the status changes the specification, or has the state %q", state)
+	}
+	c.must(c.client(node).Delete(c.Context(), node.GetName(), metav1.DeleteOptions{}))
+	patch(`{"metadata": {"finalizers": null}}`)
+	if _, err := c.client(node).Get(c.Context(), node.GetName(), metav1.GetOptions{}); err == nil {
+		c.Error("a CSIAddonsNode stays after its finalizer is removed")
 	}
 }
 

@@ -21,13 +21,16 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -45,6 +48,7 @@ import (
 const (
 	systemNamespace = "csi-addons-system"
 	managerAccount  = "csi-addons-controller-manager"
+	managerUser     = "system:serviceaccount:" + systemNamespace + ":" + managerAccount
 )
 
 // world is a cluster in which the controller of CSI-Addons is installed.
@@ -61,6 +65,14 @@ type world struct {
 // newWorld installs the manifests of the controller, and creates the namespace of drivers.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := installedWorld(t, "controller")
+	w.addDriverNamespace(driverNamespace)
+	return w
+}
+
+// installedWorld creates namespaces, and installs the CRDs and a folder of assets/csi-addons.
+func installedWorld(t *testing.T, folder string, namespaces ...string) *world {
+	t.Helper()
 	w := &world{cluster: startCluster(t)}
 	known := runtime.NewScheme()
 	w.must(scheme.AddToScheme(known))
@@ -68,9 +80,12 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.client, err = client.New(w.config, client.Options{Scheme: known})
 	w.must(err)
-	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons")
+	for _, name := range namespaces {
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/crd")
+	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/"+folder)
 	w.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driverNamespace}})
 	w.eventually(func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		err := w.client.List(ctx, &pods, client.InNamespace(systemNamespace))
@@ -81,6 +96,26 @@ func newWorld(t *testing.T) *world {
 		return true, nil
 	})
 	return w
+}
+
+// addDriverNamespace creates a namespace that the controller may serve, with a RoleBinding as those
+// in assets/csi-addons/drivers.
+func (w *world) addDriverNamespace(name string) {
+	w.Helper()
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	w.bindDriverRole(name)
+}
+
+// bindDriverRole creates the RoleBinding in the namespace of a driver.
+func (w *world) bindDriverRole(namespace string) {
+	w.Helper()
+	w.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "csi-addons-driver-rolebinding"},
+		RoleRef:    roleRef("ClusterRole", "csi-addons-driver-role"),
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: managerAccount,
+		}},
+	})
 }
 
 func (w *world) kubectl(args ...string) {
@@ -99,9 +134,8 @@ func (w *world) create(objects ...client.Object) {
 	}
 }
 
-// startController runs the controller with the permissions of its manifests. The returned function
-// stops it, and can be called again.
-func (w *world) startController(args ...string) func() {
+// newController returns a controller with the permissions of its manifests.
+func (w *world) newController(config *rest.Config, args ...string) *controller.Controller {
 	w.Helper()
 	var flags settings.Flags
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
@@ -115,9 +149,16 @@ func (w *world) startController(args ...string) func() {
 	w.metrics = prometheus.NewRegistry()
 	recorded, err := metrics.New(w.metrics)
 	w.must(err)
-	config := rest.CopyConfig(w.config)
-	config.Impersonate.UserName = "system:serviceaccount:" + systemNamespace + ":" + managerAccount
-	c := &controller.Controller{Settings: s, Config: config, Metrics: recorded}
+	config = rest.CopyConfig(config)
+	config.Impersonate.UserName = managerUser
+	return &controller.Controller{Settings: s, Config: config, Metrics: recorded}
+}
+
+// startController runs the controller with the permissions of its manifests. The returned function
+// stops it, and can be called again.
+func (w *world) startController(args ...string) func() {
+	w.Helper()
+	c := w.newController(w.config, args...)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -140,25 +181,53 @@ func (w *world) addNode(name string) {
 // addPod creates a pod of a driver that runs on a node, with the address of this machine.
 func (w *world) addPod(namespace, name, node string) *corev1.Pod {
 	w.Helper()
+	return w.addPodOf("default", namespace, name, node)
+}
+
+// addPodOf is addPod for a ServiceAccount.
+func (w *world) addPodOf(account, namespace, name, node string) *corev1.Pod {
+	w.Helper()
+	pod := w.newPodOf(account, namespace, name, node)
+	w.setAddress(pod, "127.0.0.1")
+	return pod
+}
+
+// newPod creates a pod of a driver that runs on a node.
+func (w *world) newPod(namespace, name, node string) *corev1.Pod {
+	w.Helper()
+	return w.newPodOf("default", namespace, name, node)
+}
+
+// newPodOf is newPod for a ServiceAccount.
+func (w *world) newPodOf(account, namespace, name, node string) *corev1.Pod {
+	w.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
 			NodeName: node, Containers: []corev1.Container{{Name: "a", Image: "a"}},
-			ServiceAccountName: "default", AutomountServiceAccountToken: ptr.To(false),
+			ServiceAccountName: account, AutomountServiceAccountToken: ptr.To(false),
 		},
 	}
 	w.eventually(func(ctx context.Context) (bool, error) { // the ServiceAccount may not exist yet
 		return w.client.Create(ctx, pod) == nil, nil
 	})
-	w.setAddress(pod, "127.0.0.1")
 	return pod
 }
 
 // setAddress changes the address of a pod after kwok has started it.
+//
+// If a previous pod had the same name, kwok may delete the new one, because it deletes pods by
+// name. A StatefulSet would then create the pod again, and so does this function.
 func (w *world) setAddress(pod *corev1.Pod, address string) {
 	w.Helper()
+	again := pod.DeepCopy()
+	again.UID, again.ResourceVersion = "", ""
 	w.eventually(func(ctx context.Context) (bool, error) {
-		if err := w.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		if apierrors.IsNotFound(err) {
+			return false, w.client.Create(ctx, again.DeepCopy())
+		}
+		if err != nil {
 			return false, err
 		}
 		if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
@@ -179,6 +248,13 @@ func (w *world) removePod(pod *corev1.Pod) {
 // addSidecar runs a sidecar for a driver in a pod. The returned function stops it.
 func (w *world) addSidecar(pod *corev1.Pod, d *fakeDriver, args ...string) func() {
 	w.Helper()
+	return w.addSidecarAs(w.config, pod, d, args...)
+}
+
+// addSidecarAs is addSidecar for a user of the API server.
+func (w *world) addSidecarAs(config *rest.Config, pod *corev1.Pod, d *fakeDriver, args ...string,
+) func() {
+	w.Helper()
 	var flags sidecar.Flags
 	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
 	flags.AddTo(set)
@@ -188,10 +264,12 @@ func (w *world) addSidecar(pod *corev1.Pod, d *fakeDriver, args ...string) func(
 	}, args...)))
 	s, err := flags.Load()
 	w.must(err)
-	nodes, err := dynamic.NewForConfig(w.config)
+	nodes, err := dynamic.NewForConfig(config)
+	w.must(err)
+	kube, err := kubernetes.NewForConfig(config)
 	w.must(err)
 	one := &sidecar.Sidecar{
-		Settings: s, Driver: w.serve(d), Kube: w.plane.Client(), Dynamic: nodes,
+		Settings: s, Driver: w.serve(d), Kube: kube, Dynamic: nodes,
 		Clock: clock.RealClock{}, Metrics: sidecar.NewMetrics(),
 	}
 	ctx, cancel := context.WithCancel(w.Context())
@@ -249,17 +327,23 @@ func (w *world) addVolume(name, driverOf string, nodes ...string) {
 		},
 	})
 	for _, node := range nodes {
-		attachment := &storagev1.VolumeAttachment{
-			ObjectMeta: metav1.ObjectMeta{Name: name + "-" + node},
-			Spec: storagev1.VolumeAttachmentSpec{
-				Attacher: driverOf, NodeName: node,
-				Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
-			},
-		}
-		w.create(attachment)
-		attachment.Status.Attached = true
-		w.must(w.client.Status().Update(w.Context(), attachment))
+		w.attach(name, driverOf, node)
 	}
+}
+
+// attach creates the VolumeAttachment of a volume that is attached to a node.
+func (w *world) attach(name, driverOf, node string) {
+	w.Helper()
+	attachment := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + node},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: driverOf, NodeName: node,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
+		},
+	}
+	w.create(attachment)
+	attachment.Status.Attached = true
+	w.must(w.client.Status().Update(w.Context(), attachment))
 }
 
 // addJob creates a job for a claim.

@@ -93,6 +93,12 @@ func eachGolden(t *testing.T, o options) {
 // mustBeGolden compares a workload with its golden file.
 func (e *env) mustBeGolden(name string) {
 	e.t.Helper()
+	e.mustBeGoldenIn(string(e.flavour), name)
+}
+
+// mustBeGoldenIn compares a workload with its golden file in a folder.
+func (e *env) mustBeGoldenIn(folder, name string) {
+	e.t.Helper()
 	var workload any
 	var err error
 	if name == e.subject.Workloads[0] {
@@ -103,7 +109,7 @@ func (e *env) mustBeGolden(name string) {
 	e.must(err)
 	got, err := normalised(workload)
 	e.must(err)
-	path := filepath.Join("testdata", "workloads", string(e.flavour), name+".yaml")
+	path := filepath.Join("testdata", "workloads", folder, name+".yaml")
 	if *update {
 		e.must(os.MkdirAll(filepath.Dir(path), 0o755))
 		e.must(os.WriteFile(path, got, 0o644))

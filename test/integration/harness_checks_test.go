@@ -14,7 +14,7 @@ import (
 
 // finish stops the operator and makes the checks that every test must pass.
 func (e *env) finish() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx()), cleanUp)
 	defer cancel()
 	metrics := e.metricsText(ctx)
 	e.stopOperator()

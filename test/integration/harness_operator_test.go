@@ -14,8 +14,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
-// stopBound is how long the operator may take to end after SIGTERM. In a pod it has 30 s.
-const stopBound = 15 * time.Second
+// stopBound is how long the operator may take to end after SIGTERM: as long as in a pod.
+const stopBound = 30 * time.Second
 
 // operatorRun is one process of the operator.
 type operatorRun struct {

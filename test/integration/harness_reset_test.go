@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -266,7 +265,7 @@ func (c *cluster) awaitDeleted(ctx context.Context) error {
 		}
 		return len(left) == 0, nil
 	}
-	if err := wait.PollUntilContextTimeout(ctx, pollEvery, 20*time.Second, true, check); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, pollEvery, cleanUp, true, check); err != nil {
 		return fmt.Errorf("resetting the %s cluster: %w; left: %s",
 			c.name, err, strings.Join(left, ", "))
 	}

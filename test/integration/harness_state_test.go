@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -26,10 +28,16 @@ func (e *env) driver() (*opv1.ClusterCSIDriver, error) {
 		Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})
 }
 
+// conflicts returns how often, and after which delay, a write is repeated that another program
+// preceded: operators write the status often while they start.
+func conflicts() wait.Backoff {
+	return wait.Backoff{Steps: 100, Duration: 20 * time.Millisecond, Jitter: 1}
+}
+
 // changeDriver changes the ClusterCSIDriver's spec.
 func (e *env) changeDriver(change func(*opv1.ClusterCSIDriver)) {
 	e.t.Helper()
-	e.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	e.must(retry.RetryOnConflict(conflicts(), func() error {
 		driver, err := e.driver()
 		if err != nil {
 			return err
@@ -44,7 +52,7 @@ func (e *env) changeDriver(change func(*opv1.ClusterCSIDriver)) {
 // changeDriverStatus updates the ClusterCSIDriver's status, as operators of earlier releases do.
 func (e *env) changeDriverStatus(change func(*opv1.ClusterCSIDriverStatus)) {
 	e.t.Helper()
-	e.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	e.must(retry.RetryOnConflict(conflicts(), func() error {
 		driver, err := e.driver()
 		if err != nil {
 			return err

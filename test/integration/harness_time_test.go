@@ -17,6 +17,9 @@ const (
 	soon = 15 * time.Second
 	// installed bounds the start of the operator and its drivers.
 	installed = 40 * time.Second
+	// cleanUp bounds what follows a test: checks, the end of the operator, and the removal of objects.
+	// It is no property of the operator, and long because the time on a busy machine counts.
+	cleanUp = 2 * time.Minute
 )
 
 // stopwatch measures how long something takes, without the time in which programs waited for a CPU:

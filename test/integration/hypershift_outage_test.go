@@ -178,7 +178,7 @@ func (e *hostedEnv) stopAPI(c *cluster, how controlplane.How) (start func()) {
 // allowWhileStarting accepts refused requests for a moment: a starting API server has not read all
 // tokens and RBAC objects yet.
 func (e *hostedEnv) allowWhileStarting(c *cluster, began time.Time) {
-	before, until := e.allowed, time.Now().Add(10*time.Second)
+	before, until := e.allowed, time.Now().Add(30*time.Second)
 	e.allowed = func(r request) bool {
 		return before != nil && before(r) ||
 			r.Cluster == c && r.Time.After(began) && r.Time.Before(until)

@@ -31,7 +31,10 @@ func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
 		fromOLM := []string{
 			"ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "Service", "ServiceAccount",
 		}
-		kinds := kustomize(t, folder)
+		var kinds []string
+		for _, object := range kustomize(t, folder) {
+			kinds = append(kinds, object.GetKind())
+		}
 		for _, kind := range fromOLM {
 			if slices.Contains(kinds, kind) {
 				t.Errorf("%s contains a %s", folder, kind)
@@ -43,8 +46,8 @@ func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
 	}
 }
 
-// kustomize returns the kind of each object that `kubectl kustomize` prints for a folder.
-func kustomize(t *testing.T, folder string) []string {
+// kustomize returns the objects that `kubectl kustomize` prints for a folder.
+func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
 	program := filepath.Join(shared.kubernetes, "kubectl")
 	cmd := exec.CommandContext(t.Context(), program, "kustomize", folder)
@@ -54,14 +57,14 @@ func kustomize(t *testing.T, folder string) []string {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
 	}
-	var kinds []string
+	var objects []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(output), 4096); ; {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-			return kinds
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		kinds = append(kinds, object.GetKind())
+		objects = append(objects, object)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,7 +85,7 @@ func (o optional) restoreCRD(
 		_, err := e.guest.of(o.collection).List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	}
-	return wait.PollUntilContextTimeout(ctx, pollEvery, 20*time.Second, true, listable)
+	return wait.PollUntilContextTimeout(ctx, pollEvery, cleanUp, true, listable)
 }
 
 // TestOptionalObjectsFollowCRD checks that a missing CRD is no error, and that the object is

@@ -181,14 +181,14 @@ func (e *env) startScript(program string, timeout int, args ...string) *process.
 	client := e.file("kubectl")
 	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl,
 		e.guest.dir.AdminKubeconfig())
-	e.must(os.WriteFile(client, []byte(text), 0o700))
+	e.must(process.WriteProgram(client, []byte(text)))
 	script, err := filepath.Abs(filepath.Join("..", "..", "hack", "rotate-credentials.sh"))
 	e.must(err)
 	if program == "/nowhere" { // a copy does not find the program
 		text, err := os.ReadFile(script)
 		e.must(err)
 		script = e.file("rotate-credentials.sh")
-		e.must(os.WriteFile(script, text, 0o700))
+		e.must(process.WriteProgram(script, text))
 	}
 	e.must(os.RemoveAll(e.scriptLog()))
 	p := e.startProgram(process.Options{

@@ -127,7 +127,7 @@ func (u *upgrade) get(o legacy.Object) (*unstructured.Unstructured, error) {
 func (u *upgrade) install() {
 	u.t.Helper()
 	for _, o := range u.earlier.Objects {
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := retry.RetryOnConflict(conflicts(), func() error {
 			live, err := u.get(o)
 			if apierrors.IsNotFound(err) {
 				side, in := u.on(o)

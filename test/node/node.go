@@ -26,10 +26,11 @@ import (
 
 const (
 	pollInterval = 20 * time.Millisecond
-	// bootTimeout bounds the time until the node has its namespaces, stopTimeout the time until
-	// nothing of it is left.
-	bootTimeout = time.Minute
-	stopTimeout = time.Minute
+	// bootTimeout bounds the time until the node has its namespaces, restartTimeout the time until a
+	// service runs again, and stopTimeout the time until nothing of the node is left.
+	bootTimeout    = time.Minute
+	restartTimeout = time.Minute
+	stopTimeout    = time.Minute
 )
 
 // Options describes a node.
@@ -230,13 +231,25 @@ func (n *Node) Stop() error {
 	return n.Disks.Close()
 }
 
-// Restart kills a service of the node, such as supervisor.Kubelet. The node starts it again.
-func (n *Node) Restart(service string) error {
-	pid, err := n.process(service)
+// Restart kills a service of the node, such as supervisor.Kubelet, and waits until the node has
+// started it again.
+func (n *Node) Restart(ctx context.Context, service string) error {
+	before, err := n.process(service)
 	if err != nil {
 		return err
 	}
-	return syscall.Kill(pid, syscall.SIGKILL)
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing %s of node %s: %w", service, n.options.Name, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, restartTimeout, true,
+		func(context.Context) (bool, error) {
+			after, err := n.process(service)
+			return err == nil && after != before, nil
+		})
+	if err != nil {
+		return fmt.Errorf("waiting until node %s starts %s again: %w", n.options.Name, service, err)
+	}
+	return nil
 }
 
 // process returns the process ID of a service, as the machine sees it.

@@ -185,20 +185,9 @@ func TestPodsSurviveTheRestartOfServices(t *testing.T) {
 	pod := shared.run(t, shared.pod("survivor", node, "serve", "hello"))
 	started := startOf(t, pod.Name)
 	for _, service := range []string{supervisor.Kubelet, supervisor.Containerd, supervisor.KubeProxy} {
-		before, err := node.process(service)
-		if err != nil {
+		if err := node.Restart(t.Context(), service); err != nil {
 			t.Fatal(err)
 		}
-		if err := node.Restart(service); err != nil {
-			t.Fatal(err)
-		}
-		mustPoll(t, func(context.Context) error {
-			after, err := node.process(service)
-			if err == nil && after == before {
-				err = errors.New("the service was not started again")
-			}
-			return err
-		})
 		shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "stat", podProgram)
 		if got := startOf(t, pod.Name); got != started {
 			t.Errorf("the pod started at %s, and after the restart of %s at %s", started, service, got)

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed generated/*/*.yaml
+//go:embed generated/*/*.yaml generated/*/csi-addons/*.yaml
 var generated embed.FS
 
 // Assets returns the folder that contains generated/, with one bundle per flavour.

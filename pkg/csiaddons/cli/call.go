@@ -31,7 +31,12 @@ type call struct {
 }
 
 func (c *call) config() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
+	// Without a path, BuildConfigFromFlags would print a warning before the output.
+	load := rest.InClusterConfig
+	if c.kubeconfig != "" {
+		load = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", c.kubeconfig) }
+	}
+	config, err := load()
 	if err != nil {
 		return nil, fmt.Errorf("loading the kubeconfig (flag --kubeconfig): %w", err)
 	}

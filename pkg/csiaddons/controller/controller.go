@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -22,7 +23,6 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -30,6 +30,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
+
+// requestsPerSecond and requestBurst limit the requests for objects of one kind, so that tenants
+// with many objects do not overload the API server. Leader election has a limit of its own.
+const requestsPerSecond, requestBurst = 100, 200
 
 // Controller is the program.
 type Controller struct {
@@ -43,7 +47,7 @@ type Controller struct {
 // controller of CSI-Addons runs in the cluster.
 func (c *Controller) Run(ctx context.Context) error {
 	config := rest.CopyConfig(c.Config)
-	config.QPS = -1 // the API server protects itself
+	config.QPS, config.Burst = requestsPerSecond, requestBurst
 	known := runtime.NewScheme()
 	if err := scheme.AddToScheme(known); err != nil {
 		return fmt.Errorf("adding the kinds of Kubernetes: %w", err)
@@ -51,7 +55,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err := v1alpha1.AddToScheme(known); err != nil {
 		return fmt.Errorf("adding the kinds of CSI-Addons: %w", err)
 	}
-	outer, err := manager.New(config, c.outerOptions(known))
+	cluster, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating the discovery client: %w", err)
+	}
+	others, err := otherNamespaces(cluster, c.Settings)
+	if err != nil {
+		return err
+	}
+	outer, err := manager.New(config, c.outerOptions(known, others))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
@@ -69,7 +81,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		return fmt.Errorf("following ConfigMap %s: %w", settings.ConfigMap, err)
 	}
 	s := &supervisor{
-		Controller: c, outer: outer, config: config, scheme: known, live: live,
+		Controller: c, outer: outer, config: config, scheme: known, live: live, options: follower,
 		events: outer.GetEventRecorder(eventSource),
 		guard: &guard.Guard{
 			Cache: outer.GetCache(), Own: c.Settings.Namespace, Clock: clock.RealClock{},
@@ -81,18 +93,17 @@ func (c *Controller) Run(ctx context.Context) error {
 	return outer.Start(ctx)
 }
 
-func (c *Controller) outerOptions(known *runtime.Scheme) manager.Options {
+// outerOptions returns the options of the manager that follows the ConfigMap, and other controllers
+// in namespaces.
+func (c *Controller) outerOptions(known *runtime.Scheme, others map[string]cache.Config,
+) manager.Options {
 	named := func(name string) fields.Selector {
 		return fields.OneTermEqualSelector("metadata.name", name)
-	}
-	others := map[string]cache.Config{c.Settings.Namespace: {}}
-	for _, namespace := range c.Settings.OtherNamespaces {
-		others[namespace] = cache.Config{}
 	}
 	options := metricsserver.Options{BindAddress: c.Settings.MetricsAddress}
 	if c.Settings.SecureMetrics {
 		options.SecureServing = true
-		options.FilterProvider = filters.WithAuthenticationAndAuthorization
+		options.FilterProvider = checkedMetrics
 	}
 	return manager.Options{
 		Scheme: known, Metrics: options, HealthProbeBindAddress: c.Settings.ProbeAddress,

@@ -6,13 +6,10 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -56,7 +53,8 @@ func (s *supervisor) newTokens(ctx context.Context) (*connection.Tokens, error) 
 	}
 	tokens := &connection.Tokens{
 		Client:  kube.CoreV1().ServiceAccounts(s.Settings.Namespace),
-		Account: s.Settings.ServiceAccount, Clock: clock.RealClock{},
+		Account: s.Settings.ServiceAccount, Unverified: s.Settings.UnverifiedAccount,
+		Clock: clock.RealClock{},
 	}
 	if s.Settings.Pod == "" {
 		return tokens, nil
@@ -72,9 +70,11 @@ func (s *supervisor) newTokens(ctx context.Context) (*connection.Tokens, error) 
 	return tokens, nil
 }
 
-// newOperations creates the manager of the operations.
-func (s *supervisor) newOperations(ctx context.Context, tokens *connection.Tokens) (*inner, error) {
-	m, err := manager.New(s.config, s.innerOptions())
+// newOperations creates the manager of the operations. It serves sidecars in these namespaces.
+func (s *supervisor) newOperations(
+	ctx context.Context, tokens *connection.Tokens, namespaces []string,
+) (*inner, error) {
+	m, err := manager.New(s.config, s.innerOptions(namespaces))
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager of operations: %w", err)
 	}
@@ -108,19 +108,27 @@ func (s *supervisor) addReconcilers(ctx context.Context, m manager.Manager, pool
 		Events: recorder, Metrics: s.Metrics, Clock: clock.RealClock{},
 	}
 	schedules := &schedule.Reconciler{
-		Client: m.GetClient(), Options: s.live, Events: recorder, Clock: clock.RealClock{},
+		Client: m.GetClient(), Live: m.GetAPIReader(), Options: s.live, Events: recorder,
+		Clock: clock.RealClock{},
+	}
+	claims := &schedule.Claims{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Drivers: s.Settings.Drivers, Options: s.live,
+		IndexDriver: node.IndexDriver, Events: recorder,
 	}
 	fences := &fence.Reconciler{
-		Client: m.GetClient(), Router: router, Drivers: s.Settings.Drivers, Events: recorder,
-		Metrics: s.Metrics, Clock: clock.RealClock{},
+		Client: m.GetClient(), Live: m.GetAPIReader(), Router: router, Drivers: s.Settings.Drivers,
+		Events: recorder, Metrics: s.Metrics, Clock: clock.RealClock{},
 	}
-	clients := &fence.Clients{Client: m.GetClient(), Pool: pool, Events: recorder}
+	clients := &fence.Clients{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Pool: pool, Events: recorder,
+	}
 	for kind, setUp := range map[string]func() error{
 		"CSIAddonsNodes":       func() error { return nodes.SetUp(ctx, m, lost) },
 		"ReclaimSpaceJobs":     func() error { return jobs.SetUp(ctx, m) },
 		"ReclaimSpaceCronJobs": func() error { return schedules.SetUp(ctx, m) },
+		"schedules of claims":  func() error { return claims.SetUp(ctx, m) },
 		"NetworkFences":        func() error { return fences.SetUp(m) },
-		"NetworkFenceClasses":  func() error { return clients.SetUp(m) },
+		"NetworkFenceClasses":  func() error { return clients.SetUp(ctx, m) },
 	} {
 		if err := setUp(); err != nil {
 			return fmt.Errorf("setting up %s: %w", kind, err)
@@ -129,13 +137,8 @@ func (s *supervisor) addReconcilers(ctx context.Context, m manager.Manager, pool
 	return nil
 }
 
-// innerOptions returns options with caches that contain only what the operations read: pods of
-// drivers, and no fields that they do not use.
-func (s *supervisor) innerOptions() manager.Options {
-	drivers := map[string]cache.Config{}
-	for _, namespace := range s.Settings.Drivers.Namespaces() {
-		drivers[namespace] = cache.Config{}
-	}
+// innerOptions returns the options of the manager of the operations.
+func (s *supervisor) innerOptions(namespaces []string) manager.Options {
 	return manager.Options{
 		Scheme: s.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0", GracefulShutdownTimeout: ptr.To(shutdownTimeout),
@@ -143,35 +146,6 @@ func (s *supervisor) innerOptions() manager.Options {
 		LeaderElectionNamespace:       s.Settings.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:                 {Namespaces: drivers, Transform: shrinkPod},
-				&storagev1.VolumeAttachment{}: {Transform: shrinkAttachment},
-			},
-		},
+		Cache:                         cacheOptions(namespaces),
 	}
-}
-
-// shrinkPod removes what package node does not read.
-func shrinkPod(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil
-	}
-	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP}
-	return pod, nil
-}
-
-// shrinkAttachment removes what package reclaimspace does not read.
-func shrinkAttachment(object any) (any, error) {
-	attachment, ok := object.(*storagev1.VolumeAttachment)
-	if !ok {
-		return object, nil
-	}
-	attachment.ManagedFields, attachment.Annotations, attachment.Labels = nil, nil, nil
-	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: attachment.Status.Attached}
-	return attachment, nil
 }

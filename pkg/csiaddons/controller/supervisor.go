@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/guard"
@@ -26,19 +27,21 @@ import (
 const (
 	// shutdownTimeout is how long operations may take to end after they are cancelled.
 	shutdownTimeout = 30 * time.Second
-	// definitionsInterval is the time between two checks for the CustomResourceDefinitions.
-	definitionsInterval = 10 * time.Second
-	// ActiveCondition is a condition of the pod of the controller. It is False while another
-	// controller of CSI-Addons runs.
+	// checkInterval is the time between two checks for missing CustomResourceDefinitions and
+	// permissions.
+	checkInterval = 10 * time.Second
+	// ActiveCondition is a condition of the pod of the controller. It is False while the controller
+	// does nothing, because another one runs or because something is missing.
 	ActiveCondition = corev1.PodConditionType("csi-addons.openstack.org/Active")
 	actionStepBack  = "StepBack"
 )
 
 // Reasons of the condition and of events.
 const (
-	ReasonOther   = "OtherController"
-	ReasonNoOther = "NoOtherController"
-	ReasonNoCRDs  = "NoCustomResourceDefinitions"
+	ReasonOther     = "OtherController"
+	ReasonNoOther   = "NoOtherController"
+	ReasonNoCRDs    = "NoCustomResourceDefinitions"
+	ReasonForbidden = "NamespacesForbidden"
 )
 
 // supervisor runs the operations while no other controller of CSI-Addons runs.
@@ -49,8 +52,10 @@ type supervisor struct {
 	config *rest.Config
 	scheme *runtime.Scheme
 	live   *settings.Live
-	guard  *guard.Guard
-	events events.EventRecorder
+	// options applies the options of the ConfigMap.
+	options *follower
+	guard   *guard.Guard
+	events  events.EventRecorder
 }
 
 // operations are the running operations.
@@ -123,21 +128,21 @@ func (s *supervisor) operate(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // another controller runs, or the program ends
 	}
+	// The first operation already follows the ConfigMap.
+	if _, err := s.options.Reconcile(ctx, reconcile.Request{}); err != nil {
+		return fmt.Errorf("reading ConfigMap %s: %w", settings.ConfigMap, err)
+	}
 	tokens, err := s.newTokens(ctx)
 	if err != nil {
 		return err
 	}
-	inner, err := s.newOperations(ctx, tokens)
-	if err != nil {
-		return err
-	}
-	return inner.run(ctx)
+	return s.runAllowed(ctx, tokens)
 }
 
 // awaitDefinitions waits until the API server knows all kinds, or ctx is done.
 func (s *supervisor) awaitDefinitions(ctx context.Context) {
 	reported := false
-	_ = wait.PollUntilContextCancel(ctx, definitionsInterval, true,
+	_ = wait.PollUntilContextCancel(ctx, checkInterval, true,
 		func(ctx context.Context) (bool, error) {
 			missing, err := s.missing()
 			if err == nil && len(missing) == 0 {
@@ -208,9 +213,9 @@ func (s *supervisor) report(ctx context.Context, active bool, reason, message st
 	if err != nil {
 		logger.Error(err, "Failed to write the condition of the pod", "pod", name)
 	}
-	kind := corev1.EventTypeNormal
-	if !active {
-		kind = corev1.EventTypeWarning
+	kind := corev1.EventTypeWarning
+	if reason == ReasonNoOther {
+		kind = corev1.EventTypeNormal
 	}
 	s.events.Eventf(pod, nil, kind, reason, actionStepBack, "%s", message)
 }

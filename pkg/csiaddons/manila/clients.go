@@ -9,11 +9,9 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-)
 
-// networksParameter is the key of the parameters of a NetworkFenceClass that contains the networks
-// from which nodes mount shares, separated by commas.
-const networksParameter = "storageNetworks"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
 
 // Node serves fence.FenceController in the pods of the node service: it returns the addresses of
 // the node. Only the controller service fences.
@@ -33,7 +31,7 @@ type Node struct {
 func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
 ) (*fence.GetFenceClientsResponse, error) {
 	addresses := []netip.Addr{n.Address}
-	if text := request.GetParameters()[networksParameter]; text != "" {
+	if text := request.GetParameters()[v1alpha1.StorageNetworksParameter]; text != "" {
 		var err error
 		if addresses, err = n.inside(text); err != nil {
 			return nil, err
@@ -54,7 +52,8 @@ func (n *Node) inside(list string) ([]netip.Addr, error) {
 		network, err := parseNetwork(strings.TrimSpace(text))
 		if err != nil || len(networks) == maxNetworks {
 			return nil, status.Errorf(codes.InvalidArgument,
-				"parameter %s is not a list of at most %d CIDRs", networksParameter, maxNetworks)
+				"parameter %s is not a list of at most %d CIDRs", v1alpha1.StorageNetworksParameter,
+				maxNetworks)
 		}
 		networks = append(networks, network)
 	}
@@ -76,7 +75,8 @@ func (n *Node) inside(list string) ([]netip.Addr, error) {
 	}
 	if len(addresses) == 0 {
 		return nil, status.Errorf(codes.FailedPrecondition,
-			"node %s has no address in the networks of parameter %s", n.Name, networksParameter)
+			"node %s has no address in the networks of parameter %s", n.Name,
+			v1alpha1.StorageNetworksParameter)
 	}
 	return addresses, nil
 }

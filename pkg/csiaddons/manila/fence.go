@@ -8,9 +8,7 @@
 package manila
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
@@ -32,10 +29,15 @@ const (
 	clusterKey = "manila.csi.openstack.org/cluster"
 	protocol   = "NFS"
 	// maxNetworks limits the networks of one request.
-	maxNetworks = 1024
-	// concurrentShares is how many shares change at the same time.
-	concurrentShares = 8
-	pollInterval     = time.Second
+	maxNetworks  = 1024
+	pollInterval = time.Second
+	// settleTimeout limits how long all shares together may complete earlier requests about their
+	// access rules, and changeTimeout how long one share may change.
+	settleTimeout = 20 * time.Second
+	changeTimeout = time.Minute
+	// sharedCluster is the cluster ID in the manifests for Kubernetes without OpenShift. All clusters
+	// have it whose administrators did not choose another.
+	sharedCluster = "kubernetes"
 )
 
 // Config configures a Controller.
@@ -51,23 +53,27 @@ type Config struct {
 type Controller struct {
 	fence.UnimplementedFenceControllerServer
 
-	config   Config
-	connect  func(context.Context) (shares, error)
-	interval time.Duration
+	config                  Config
+	connect                 func(context.Context) (shares, error)
+	interval, settle, limit time.Duration
 	// busy contains one element while an operation runs: two would read and write the same records.
 	busy chan struct{}
+	// fenced contains the IDs of the shares that were fenced when this process last listed or changed
+	// them.
+	fenced sync.Map
 }
 
 // NewController returns the controller service. It sends nothing.
 func NewController(config Config, client *openstack.Client) *Controller {
 	return &Controller{
-		config: config, interval: pollInterval, busy: make(chan struct{}, 1),
+		config: config, interval: pollInterval, settle: settleTimeout, limit: changeTimeout,
+		busy:    make(chan struct{}, 1),
 		connect: func(ctx context.Context) (shares, error) { return client.Shares(ctx) },
 	}
 }
 
-// FenceClusterNetwork revokes the access of clients to all shares of the cluster. If the rules of
-// one share cannot express it, no share changes.
+// FenceClusterNetwork revokes the access of clients to all shares of the cluster. If one share
+// cannot express it, no share changes. It returns an error if one share may still admit a client.
 func (c *Controller) FenceClusterNetwork(
 	ctx context.Context, request *fence.FenceClusterNetworkRequest,
 ) (*fence.FenceClusterNetworkResponse, error) {
@@ -75,9 +81,9 @@ func (c *Controller) FenceClusterNetwork(
 	if err != nil {
 		return nil, err
 	}
-	err = c.change(ctx, c.config.MaxRules, func(r record) ([]netip.Prefix, error) {
-		return sorted(slices.Concat(r.fenced, networks)), nil
-	})
+	err = c.change(ctx, operation{limit: c.config.MaxRules, target: func(r record) []netip.Prefix {
+		return sorted(slices.Concat(r.fenced, networks))
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +91,8 @@ func (c *Controller) FenceClusterNetwork(
 	return &fence.FenceClusterNetworkResponse{}, nil
 }
 
-// UnfenceClusterNetwork restores the access of clients to all shares of the cluster.
+// UnfenceClusterNetwork ends the fence of networks on all shares of the cluster. It restores the
+// access of their clients, except of those in other fenced networks.
 func (c *Controller) UnfenceClusterNetwork(
 	ctx context.Context, request *fence.UnfenceClusterNetworkRequest,
 ) (*fence.UnfenceClusterNetworkResponse, error) {
@@ -93,21 +100,14 @@ func (c *Controller) UnfenceClusterNetwork(
 	if err != nil {
 		return nil, err
 	}
-	err = c.change(ctx, 0, func(r record) ([]netip.Prefix, error) {
-		rest := slices.DeleteFunc(slices.Clone(r.fenced),
+	err = c.change(ctx, operation{target: func(r record) []netip.Prefix {
+		return slices.DeleteFunc(slices.Clone(r.fenced),
 			func(fenced netip.Prefix) bool { return slices.Contains(networks, fenced) })
-		for _, fenced := range rest {
-			if overlapsAny(fenced, networks) {
-				return nil, status.Errorf(codes.FailedPrecondition,
-					"%s is fenced, and contains clients of the request. Unfence %s", fenced, fenced)
-			}
-		}
-		return rest, nil
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
-	klog.FromContext(ctx).Info("Restored the access of clients", "cidrs", join(networks))
+	klog.FromContext(ctx).Info("Ended the fence of clients", "cidrs", join(networks))
 	return &fence.UnfenceClusterNetworkResponse{}, nil
 }
 
@@ -126,7 +126,7 @@ func (c *Controller) ListClusterFence(ctx context.Context, _ *fence.ListClusterF
 	for _, share := range found {
 		r, err := readRecord(share)
 		if err != nil {
-			return nil, status.Error(codes.FailedPrecondition, err.Error())
+			return nil, status.Errorf(codes.FailedPrecondition, "share %s: %v", share.ID, err)
 		}
 		networks = append(networks, r.fenced...)
 	}
@@ -153,113 +153,50 @@ func parseCIDRs(given []*fence.CIDR) ([]netip.Prefix, error) {
 	return sorted(networks), nil
 }
 
-// change plans the changes of all shares, and performs them if there is a plan for each share.
-// target returns the networks to fence, from the record of a share.
-func (c *Controller) change(
-	ctx context.Context, limit int, target func(record) ([]netip.Prefix, error),
-) error {
-	select {
-	case c.busy <- struct{}{}:
-		defer func() { <-c.busy }()
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	cloud, err := c.connect(ctx)
-	if err != nil {
-		return cloudError(ctx, err)
-	}
-	found, err := c.list(ctx, cloud)
-	if err != nil {
-		return err
-	}
-	w := worker{shares: cloud, interval: c.interval}
-	var mu sync.Mutex
-	var plans []plan
-	err = each(ctx, found, func(ctx context.Context, share openstack.Share) error {
-		p, err := w.plan(ctx, share, limit, target)
-		mu.Lock()
-		defer mu.Unlock()
-		plans = append(plans, p)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return w.applyAll(ctx, slices.DeleteFunc(plans, func(p plan) bool { return !p.changes() }))
-}
-
-// applyAll performs all plans, also after an error: a share that cannot change must not keep the
-// others from changing.
-func (w worker) applyAll(ctx context.Context, plans []plan) error {
-	var mu sync.Mutex
-	var first error
-	failed := 0
-	_ = each(ctx, plans, func(ctx context.Context, p plan) error {
-		if err := w.apply(ctx, p); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			failed++
-			first = cmp.Or(first, err)
-		}
-		return nil
-	})
-	if failed > 1 {
-		first = fmt.Errorf("%d of %d shares did not change: %w", failed, len(plans), first)
-	}
-	return cloudError(ctx, first)
-}
-
-// each calls work for all items, for some at the same time. After the first error, which it
-// returns, it cancels the others.
-func each[T any](ctx context.Context, items []T, work func(context.Context, T) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(concurrentShares)
-	for _, item := range items {
-		group.Go(func() error { return work(ctx, item) })
-	}
-	return group.Wait()
-}
-
-// list returns the shares of the cluster that clients mount by NFS.
+// list returns the shares of the cluster.
 func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share, error) {
+	if c.config.Cluster == sharedCluster {
+		return nil, status.Errorf(codes.FailedPrecondition, "the cluster ID is %q, which other clusters "+
+			"in the project may have too: their shares would be fenced. Set a unique ID by the flag "+
+			"--cluster-id of the operator", sharedCluster)
+	}
 	found, err := cloud.List(ctx, clusterKey, c.config.Cluster)
 	if err != nil {
 		return nil, cloudError(ctx, err)
 	}
-	return slices.DeleteFunc(found, func(share openstack.Share) bool {
-		return !strings.EqualFold(share.Protocol, protocol) || share.Status == deletingStatus
-	}), nil
+	return found, nil
 }
 
-// deletingStatus is the status of a share that Manila deletes. Nobody can change its access rules.
-const deletingStatus = "deleting"
-
-// plan reads the access rules of a share and returns how they change. The plan is empty if the
-// share does not exist any more.
-func (w worker) plan(ctx context.Context, share openstack.Share, limit int,
-	target func(record) ([]netip.Prefix, error),
-) (plan, error) {
-	old, err := readRecord(share)
-	if err != nil {
-		return plan{}, status.Error(codes.FailedPrecondition, err.Error())
+// check returns an error if an operation on shares would be none, or a fence would not be complete.
+//
+// Without shares nothing was fenced, or all shares were deleted, or the credentials are those of
+// another project. Manila answers 404 for the shares of another project, so it cannot tell which.
+func (c *Controller) check(found []openstack.Share, o operation) error {
+	others := 0
+	for _, share := range found {
+		if !isNFS(share) {
+			others++
+		}
 	}
-	networks, err := target(old)
-	if err != nil {
-		return plan{}, err
-	}
-	rules, err := w.settled(ctx, share.ID)
 	switch {
-	case openstack.ReasonOf(err) == openstack.NotFound:
-		return plan{}, nil
-	case err != nil:
-		return plan{}, cloudError(ctx, fmt.Errorf("share %s: %w", share.ID, err))
+	case len(found) == 0 && o.fences():
+		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
+			"in its metadata %s, so nothing is fenced. Check the flag --cluster-id", c.config.Cluster,
+			clusterKey)
+	case len(found) == 0:
+		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
+			"in its metadata %s, so no access is restored. Check the flag --cluster-id and the project "+
+			"in the credentials. If all shares were deleted, delete the NetworkFence", c.config.Cluster,
+			clusterKey)
+	case others > 0 && o.fences():
+		return status.Errorf(codes.FailedPrecondition, "%d of %d shares of the cluster do not use %s, "+
+			"and the access to them cannot be revoked by the address of a client. No share is changed",
+			others, len(found), protocol)
 	}
-	p, err := newPlan(share, rules, networks, limit)
-	if err != nil {
-		return plan{}, status.Error(codes.FailedPrecondition, err.Error())
-	}
-	return p, nil
+	return nil
 }
+
+func isNFS(share openstack.Share) bool { return strings.EqualFold(share.Protocol, protocol) }
 
 // cloudError returns a gRPC status for an error of OpenStack. The caller retries all of them. The
 // end of ctx may be the cause of any error.

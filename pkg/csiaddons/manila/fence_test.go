@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/csi-addons/spec/lib/go/fence"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -30,6 +32,9 @@ func TestFenceRevokesAndUnfenceRestoresExactly(t *testing.T) {
 		"a rule with a length": {[]string{"rw 10.0.0.5/32"}, []string{"", "", ""}},
 		"rules that overlap": {
 			[]string{"ro 0.0.0.0/0", "rw 10.0.0.0/24", "rw 10.0.0.5"}, []string{"", "rw", "ro"},
+		},
+		"readers in a network of writers": {
+			[]string{"rw 0.0.0.0/0", "ro 10.0.0.0/24"}, []string{"", "ro", "rw"},
 		},
 		"nested networks":  {[]string{"rw 10.0.0.0/8", "rw 10.0.0.6/31"}, []string{"", "rw", ""}},
 		"other clients":    {[]string{"rw 192.168.0.0/16"}, []string{"", "", "rw"}},
@@ -89,6 +94,26 @@ func TestRuleThatIsAddedWhileFencedIsRevokedByTheNextFence(t *testing.T) {
 	f.expectRules(share, "ro 0.0.0.0/0", "rw 10.0.0.0/24")
 }
 
+func TestOtherClientsKeepTheirAccessWhileTheLevelOfARuleChanges(t *testing.T) {
+	t.Parallel()
+	for level, other := range map[string]string{"ro": "rw", "rw": "ro"} {
+		f := newFixture(t)
+		share := f.share(cluster, level+" 0.0.0.0/0")
+		f.must(f.fence(f.controller(), fenced))
+		f.expectAccess(share, "", level, level)
+		f.allow(share, ipType, other+" 10.0.0.0/24")
+		c, _ := f.crashAfter(noCrash, func() {
+			if f.access(share, neighbor) == "" || f.access(share, stranger) != level {
+				t.Errorf("from %s to %s: another client has no access", level, other)
+			}
+		})
+		f.must(f.fence(c, fenced))
+		f.expectAccess(share, "", other, level)
+		f.must(f.unfence(f.controller(), fenced))
+		f.expectRules(share, level+" 0.0.0.0/0", other+" 10.0.0.0/24")
+	}
+}
+
 func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -136,15 +161,26 @@ func TestFenceWhoseRecordIsTooLongChangesNothing(t *testing.T) {
 	f.expectRules(share, "rw 10.0.0.0/8")
 }
 
-func TestUnfenceOfAPartOfAFencedNetworkIsRefused(t *testing.T) {
+func TestFencesThatNestEndInAnyOrder(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 0.0.0.0/0")
-	f.must(f.fence(f.controller(), "10.0.0.0/24"))
-	if err := f.unfence(f.controller(), fenced+"/32"); status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("the error is %v", err)
+	for name, ends := range map[string][]string{
+		"the larger first": {"10.0.0.0/24", fenced + "/32"}, "the smaller first": {fenced, "10.0.0.0/24"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			share := f.share(cluster, "rw 0.0.0.0/0")
+			f.must(f.fence(f.controller(), "10.0.0.0/24"))
+			f.must(f.fence(f.controller(), fenced))
+			f.expectAccess(share, "", "", "rw")
+			f.must(f.unfence(f.controller(), ends[0]))
+			f.must(f.unfence(f.controller(), ends[0])) // a repetition changes nothing
+			neighborAccess := map[bool]string{true: "rw", false: ""}[name == "the larger first"]
+			f.expectAccess(share, "", neighborAccess, "rw")
+			f.must(f.unfence(f.controller(), ends[1]))
+			f.expectRules(share, "rw 0.0.0.0/0")
+		})
 	}
-	f.expectAccess(share, "", "", "rw")
 }
 
 func TestInvalidNetworksAreRefused(t *testing.T) {
@@ -265,7 +301,7 @@ func TestRequestsInProgressEndBeforeTheRulesAreRead(t *testing.T) {
 func TestDeletedShareIsIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	w := worker{shares: f.requests(), interval: 1}
+	w := worker{shares: f.requests(), interval: 1, limit: patience, fenced: &sync.Map{}}
 	p := plan{before: record{fenced: networks(t, fenced), revoked: []rule{{to: "0.0.0.0/0"}}}}
 	p.share.ID = "00000000-0000-0000-0000-000000000000"
 	f.must(w.apply(t.Context(), p))
@@ -334,7 +370,7 @@ func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
 		"172.16.0.0/12;10.0.0.0/24": nil,
 	} {
 		answer, err := node.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{
-			Parameters: map[string]string{networksParameter: parameter},
+			Parameters: map[string]string{v1alpha1.StorageNetworksParameter: parameter},
 		})
 		if (err != nil) != (want == nil) {
 			t.Errorf("for the networks %q the error is %v", parameter, err)

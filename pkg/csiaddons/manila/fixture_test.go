@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
@@ -83,8 +86,14 @@ func newFixture(t *testing.T) *fixture {
 // share creates a share of a cluster with access rules, such as "rw 0.0.0.0/0".
 func (f *fixture) share(cluster string, rules ...string) (id string) {
 	f.Helper()
+	return f.shareOf("NFS", cluster, rules...)
+}
+
+// shareOf creates a share with another protocol.
+func (f *fixture) shareOf(protocol, cluster string, rules ...string) (id string) {
+	f.Helper()
 	created, err := gophershares.Create(f.Context(), f.manila, gophershares.CreateOpts{
-		ShareProto: "NFS", Size: 1, Metadata: map[string]string{clusterKey: cluster},
+		ShareProto: protocol, Size: 1, Metadata: map[string]string{clusterKey: cluster},
 	}).Extract()
 	if err != nil {
 		f.Fatal(err)
@@ -174,6 +183,14 @@ func (f *fixture) metadata(share string) map[string]string {
 	return found
 }
 
+// setCluster moves a share to another cluster. The other metadata stay.
+func (f *fixture) setCluster(share, id string) {
+	f.Helper()
+	f.must(gophershares.SetMetadata(f.Context(), f.manila, share, gophershares.SetMetadataOpts{
+		Metadata: map[string]string{clusterKey: id},
+	}).Err)
+}
+
 // access returns what a client may do with a share.
 func (f *fixture) access(share, client string) string {
 	f.Helper()
@@ -195,7 +212,7 @@ func (f *fixture) expectAccess(share string, want ...string) {
 // controller returns a new controller, as after a restart.
 func (f *fixture) controller() *Controller {
 	c := NewController(Config{Cluster: cluster, MaxRules: 64}, f.client)
-	c.interval = time.Millisecond
+	c.interval, c.settle, c.limit = time.Millisecond, patience, patience
 	return c
 }
 
@@ -228,6 +245,9 @@ func (f *fixture) must(err error) {
 		f.Fatal(err)
 	}
 }
+
+// noCrash is more than the number of changes of any operation.
+const noCrash = 1000
 
 var errCrash = errors.New("the process ended")
 
@@ -290,4 +310,21 @@ type listing struct {
 func (l *listing) Rules(ctx context.Context, id string) ([]openstack.AccessRule, error) {
 	defer l.listed()
 	return l.shares.Rules(ctx, id)
+}
+
+// fault sets a fault of requests about a share.
+func (f *fixture) fault(fault simulator.Fault) (id string) {
+	f.Helper()
+	fault.Service = simulator.Share
+	set, err := f.cloud.SetFault(fault)
+	f.must(err)
+	return set.ID
+}
+
+// refused fails the test unless an error has a code, and contains a text.
+func (f *fixture) refused(err error, code codes.Code, text string) {
+	f.Helper()
+	if status.Code(err) != code || !strings.Contains(err.Error(), text) {
+		f.Errorf("the error is %v, want %v with %q", err, code, text)
+	}
 }

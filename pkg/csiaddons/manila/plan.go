@@ -13,11 +13,18 @@ import (
 // has revoked.
 type plan struct {
 	share openstack.Share
+	// target are the networks to fence.
+	target []netip.Prefix
 	// before is the record that is written first.
 	before record
-	// replaced are the IDs of rules that Manila could not apply, and that are granted again.
-	replaced []string
-	granted  []openstack.AccessRule
+	// failed are the IDs of rules that Manila could not apply, and that are granted again.
+	failed  []string
+	granted []openstack.AccessRule
+	// replaced are the IDs of rules whose level changes. They are revoked before the replacements are
+	// granted, because a share cannot have two rules for the same clients. Meanwhile the clients use
+	// the larger rule that is the reason of the change: it is revoked later.
+	replaced     []string
+	replacements []openstack.AccessRule
 	// revoked are the IDs of rules.
 	revoked []string
 	// after is the record that is written last. It is removed if it contains no rules.
@@ -26,7 +33,7 @@ type plan struct {
 
 // changes returns whether the plan has a step.
 func (p plan) changes() bool {
-	return len(p.replaced)+len(p.granted)+len(p.revoked) > 0 ||
+	return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 ||
 		p.share.Metadata[fencedKey] != "" || p.share.Metadata[revokedKey] != ""
 }
 
@@ -35,12 +42,12 @@ func (p plan) changes() bool {
 // the fence is established; 0 means no limit.
 func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip.Prefix, limit int,
 ) (plan, error) {
-	p := plan{share: share}
+	p := plan{share: share, target: target}
 	old, err := readRecord(share)
 	if err != nil {
 		return p, err
 	}
-	current, err := parseRules(share, rules, limit > 0)
+	current, err := parseRules(rules, limit > 0)
 	if err != nil {
 		return p, err
 	}
@@ -50,22 +57,22 @@ func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip
 			originals = append(originals, c.rule)
 		}
 	}
-	remaining := limit - len(rules)
 	wanted, err := wantedRules(originals, target, limit)
 	if err != nil {
-		return p, fmt.Errorf("share %s: %w", share.ID, err)
+		return p, err
 	}
-	p.compare(current, wanted, target, old.revoked)
-	if limit > 0 && len(p.granted) > remaining {
-		return p, fmt.Errorf("share %s: the fence needs %d more access rules, and the share has %d: the "+
-			"limit is %d (flag --max-access-rules)", share.ID, len(p.granted), len(rules), limit)
+	p.compare(current, wanted, old.revoked)
+	more := len(p.granted) - len(p.failed)
+	if limit > 0 && more > 0 && len(rules)+more > limit {
+		return p, fmt.Errorf("the fence needs %d more access rules, and the share has %d: the limit is "+
+			"%d (flag --max-access-rules)", more, len(rules), limit)
 	}
 	// Until the access is restored, the record says that clients are fenced.
 	p.before = record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
 	p.after = record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
 		func(r rule) bool { return !overlapsAny(r.network, target) })}
 	if _, err := p.before.metadata(); err != nil && limit > 0 {
-		return p, fmt.Errorf("share %s: %w", share.ID, err)
+		return p, err
 	}
 	return p, nil
 }
@@ -83,20 +90,19 @@ type currentRule struct {
 
 // parseRules returns the rules of type ip. Rules of other types do not depend on the address of a
 // client: they are an error for a new fence.
-func parseRules(share openstack.Share, rules []openstack.AccessRule, fencing bool,
-) ([]currentRule, error) {
+func parseRules(rules []openstack.AccessRule, fencing bool) ([]currentRule, error) {
 	current := make([]currentRule, 0, len(rules))
 	for _, r := range rules {
 		if r.Type != ipType {
 			if fencing {
-				return nil, fmt.Errorf("share %s has an access rule of type %s: a fence of addresses cannot "+
-					"revoke it. Remove the rule", share.ID, r.Type)
+				return nil, fmt.Errorf("it has an access rule of type %s, which a fence of addresses cannot "+
+					"revoke. Remove the rule", r.Type)
 			}
 			continue
 		}
 		network, err := parseNetwork(r.To)
 		if err != nil {
-			return nil, fmt.Errorf("reading an access rule of share %s: %w", share.ID, err)
+			return nil, fmt.Errorf("reading an access rule: %w", err)
 		}
 		current = append(current, currentRule{
 			rule: rule{to: r.To, network: network, level: r.Level}, id: r.ID,
@@ -114,37 +120,38 @@ type wantedRule struct {
 	part bool
 }
 
-// wantedRules returns the original rules, each without the target. A rule for a network takes
-// precedence over a part of another rule with the same network.
+// wantedRules returns the original rules, each without the target. Several rules may admit a
+// client, with different levels. As among the original rules, the rule with the smallest network
+// decides: Manila's driver for NetApp (netapp/dataontap/protocols/nfs_cmode.py) sorts rules so, and
+// in exports(5) an address takes precedence over networks. A part of a rule lies in the parts of
+// larger rules or is equal to one, so of equal parts only that of the smallest original rule is
+// wanted.
 func wantedRules(originals []rule, target []netip.Prefix, limit int) ([]wantedRule, error) {
 	if limit == 0 {
 		limit = noLimit
 	}
-	wanted, index := []wantedRule{}, map[netip.Prefix]int{}
+	var wanted []wantedRule
+	var affected []rule
+	exists := map[netip.Prefix]bool{}
 	for _, original := range originals {
-		if !overlapsAny(original.network, target) {
-			index[original.network] = len(wanted)
-			wanted = append(wanted, wantedRule{rule: original})
-		}
-	}
-	for _, original := range originals {
-		if !overlapsAny(original.network, target) {
+		if overlapsAny(original.network, target) {
+			affected = append(affected, original)
 			continue
 		}
+		exists[original.network] = true
+		wanted = append(wanted, wantedRule{rule: original})
+	}
+	slices.SortStableFunc(affected, func(a, b rule) int { return b.network.Bits() - a.network.Bits() })
+	for _, original := range affected {
 		parts, ok := without(original.network, target, limit)
 		if !ok {
 			return nil, fmt.Errorf("the access rule for %s minus the fenced clients takes more than %d "+
 				"rules (flag --max-access-rules)", original.network, limit)
 		}
 		for _, network := range parts {
-			part := wantedRule{rule{network.String(), network, original.level}, true}
-			i, exists := index[network]
-			switch {
-			case !exists:
-				index[network] = len(wanted)
-				wanted = append(wanted, part)
-			case wanted[i].part && part.level == readWrite:
-				wanted[i] = part
+			if !exists[network] {
+				exists[network] = true
+				wanted = append(wanted, wantedRule{rule{network.String(), network, original.level}, true})
 			}
 		}
 	}
@@ -154,33 +161,34 @@ func wantedRules(originals []rule, target []netip.Prefix, limit int) ([]wantedRu
 // noLimit is more rules than the limits of a record allow.
 const noLimit = 1 << 20
 
-// compare adds the differences between current and wanted rules to the plan.
-func (p *plan) compare(
-	current []currentRule, wanted []wantedRule, target []netip.Prefix, recorded []rule,
-) {
+// compare adds the differences between current and wanted rules to the plan. recorded are original
+// rules that a fence has revoked or was about to revoke.
+func (p *plan) compare(current []currentRule, wanted []wantedRule, recorded []rule) {
 	keep := map[string]bool{}
 	for _, w := range wanted {
-		i := slices.IndexFunc(current, func(c currentRule) bool { return c.network == w.network })
-		if i >= 0 {
-			c := current[i]
-			own := c.added || slices.Contains(recorded, c.rule)
-			if !own || (!c.failed && c.level == w.level && c.added == w.part) {
-				keep[c.id] = true
-				continue
-			}
-			p.replaced = append(p.replaced, c.id)
-		}
 		granted := openstack.AccessRule{Type: ipType, To: w.to, Level: w.level}
 		if w.part {
 			granted.Metadata = map[string]string{addedKey: addedValue}
 		}
-		p.granted = append(p.granted, granted)
-	}
-	for _, c := range current {
-		if keep[c.id] || slices.Contains(p.replaced, c.id) {
+		i := slices.IndexFunc(current, func(c currentRule) bool { return c.network == w.network })
+		if i < 0 {
+			p.granted = append(p.granted, granted)
 			continue
 		}
-		if c.added || overlapsAny(c.network, target) {
+		c := current[i]
+		keep[c.id] = true
+		own := c.added || slices.Contains(recorded, c.rule)
+		switch {
+		case !own: // a rule of somebody else for exactly these clients takes precedence
+		case c.failed:
+			p.failed, p.granted = append(p.failed, c.id), append(p.granted, granted)
+		case c.level != w.level || c.added != w.part:
+			p.replaced = append(p.replaced, c.id)
+			p.replacements = append(p.replacements, granted)
+		}
+	}
+	for _, c := range current {
+		if !keep[c.id] && (c.added || overlapsAny(c.network, p.target)) {
 			p.revoked = append(p.revoked, c.id)
 		}
 	}

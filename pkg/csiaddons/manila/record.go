@@ -27,6 +27,9 @@ type record struct {
 	revoked []rule
 }
 
+// empty returns whether there is nothing to remember.
+func (r record) empty() bool { return len(r.revoked) == 0 || len(r.fenced) == 0 }
+
 // rule is an access rule of type ip.
 type rule struct {
 	// to is the text in the access rule, and network what it means.
@@ -40,7 +43,7 @@ func readRecord(share openstack.Share) (r record, err error) {
 	for _, text := range split(share.Metadata[fencedKey]) {
 		network, err := parseNetwork(text)
 		if err != nil {
-			return r, fmt.Errorf("reading %s in the metadata of share %s: %w", fencedKey, share.ID, err)
+			return r, fmt.Errorf("reading %s in its metadata: %w", fencedKey, err)
 		}
 		r.fenced = append(r.fenced, network)
 	}
@@ -49,8 +52,7 @@ func readRecord(share openstack.Share) (r record, err error) {
 		level, to, _ := strings.Cut(text, " ")
 		network, err := parseNetwork(to)
 		if err != nil || (level != readOnly && level != readWrite) {
-			return r, fmt.Errorf("reading %s in the metadata of share %s: %q is not an access rule",
-				revokedKey, share.ID, text)
+			return r, fmt.Errorf("reading %s in its metadata: %q is not an access rule", revokedKey, text)
 		}
 		r.revoked = append(r.revoked, rule{to: to, network: network, level: level})
 	}
@@ -80,7 +82,7 @@ func (r record) metadata() (map[string]string, error) {
 	entries := map[string]string{fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ",")}
 	for key, value := range entries {
 		if len(value) > openstack.MaxMetadataValue {
-			return nil, fmt.Errorf("the record does not fit into the metadata of the share: %s has %d "+
+			return nil, fmt.Errorf("the record does not fit into its metadata: %s has %d "+
 				"characters, the limit is %d. Fence fewer or larger networks", key, len(value),
 				openstack.MaxMetadataValue)
 		}

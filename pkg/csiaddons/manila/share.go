@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -22,6 +23,7 @@ const (
 // shares are the requests to Manila that a fence sends; *openstack.Shares implements it.
 type shares interface {
 	List(ctx context.Context, key, value string) ([]openstack.Share, error)
+	Find(ctx context.Context, shareID string) (share openstack.Share, exists bool, err error)
 	Rules(ctx context.Context, shareID string) ([]openstack.AccessRule, error)
 	Grant(ctx context.Context, shareID string, rule openstack.AccessRule) error
 	Revoke(ctx context.Context, shareID, ruleID string) error
@@ -32,19 +34,26 @@ type shares interface {
 // worker changes the access rules of shares.
 type worker struct {
 	shares
-	// interval is the time between two requests that wait for Manila.
-	interval time.Duration
+	// interval is the time between two requests that wait for Manila, and limit how long one share
+	// may change.
+	interval, limit time.Duration
+	// settled is when no plan waits any longer for requests in progress.
+	settled time.Time
+	// fenced contains the IDs of the shares that have a record.
+	fenced *sync.Map
 }
 
 // apply performs a plan. It may be repeated after any error: a new plan continues. It returns no
 // error if the share does not exist any more.
 func (w worker) apply(ctx context.Context, p plan) error {
-	err := w.steps(ctx, p)
-	if openstack.ReasonOf(err) == openstack.NotFound {
-		return nil
+	limited, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	w.fenced.Store(p.share.ID, true)
+	if err := w.steps(limited, p); err != nil {
+		return w.unlessGone(ctx, p.share.ID, err)
 	}
-	if err != nil {
-		return fmt.Errorf("share %s: %w", p.share.ID, err)
+	if p.after.empty() {
+		w.fenced.Delete(p.share.ID)
 	}
 	return nil
 }
@@ -53,18 +62,17 @@ func (w worker) steps(ctx context.Context, p plan) error {
 	if err := w.writeRecord(ctx, &p.share, p.before); err != nil {
 		return fmt.Errorf("recording the access rules: %w", err)
 	}
+	if err := w.revoke(ctx, p.share.ID, p.failed); err != nil {
+		return err
+	}
+	if err := w.grant(ctx, p.share.ID, p.granted); err != nil {
+		return err
+	}
 	if err := w.revoke(ctx, p.share.ID, p.replaced); err != nil {
 		return err
 	}
-	for _, rule := range p.granted {
-		if err := w.grant(ctx, p.share.ID, rule); err != nil {
-			return fmt.Errorf("granting access to %s: %w", rule.To, err)
-		}
-	}
-	if len(p.granted) > 0 {
-		if err := w.waitActive(ctx, p.share.ID, p.granted); err != nil {
-			return err
-		}
+	if err := w.grant(ctx, p.share.ID, p.replacements); err != nil {
+		return err
 	}
 	if err := w.revoke(ctx, p.share.ID, p.revoked); err != nil {
 		return err
@@ -72,13 +80,32 @@ func (w worker) steps(ctx context.Context, p plan) error {
 	if err := w.writeRecord(ctx, &p.share, p.after); err != nil {
 		return fmt.Errorf("updating the record of access rules: %w", err)
 	}
-	return nil
+	return w.verify(ctx, p)
+}
+
+// verify returns an error if a share admits a fenced client: somebody may have added an access rule
+// meanwhile.
+func (w worker) verify(ctx context.Context, p plan) error {
+	if len(p.target) == 0 {
+		return nil
+	}
+	rules, err := w.Rules(ctx, p.share.ID)
+	if err != nil {
+		return err
+	}
+	current, err := parseRules(rules, false)
+	for _, c := range current {
+		if overlapsAny(c.network, p.target) {
+			return fmt.Errorf("access rule %s for %s was added during the operation", c.id, c.network)
+		}
+	}
+	return err
 }
 
 // writeRecord writes a record unless the share has it, and removes one without rules. The key with
 // the fenced networks is removed first: rules to restore without a fence do no harm.
 func (w worker) writeRecord(ctx context.Context, share *openstack.Share, r record) error {
-	if len(r.revoked) == 0 || len(r.fenced) == 0 {
+	if r.empty() {
 		for _, key := range []string{fencedKey, revokedKey} {
 			if share.Metadata[key] == "" {
 				continue
@@ -102,30 +129,52 @@ func (w worker) writeRecord(ctx context.Context, share *openstack.Share, r recor
 	return w.retry(ctx, func() error { return w.SetMetadata(ctx, share.ID, entries) })
 }
 
-// grant adds a rule. Manila refuses a rule that exists: then an earlier request was not lost.
-func (w worker) grant(ctx context.Context, shareID string, rule openstack.AccessRule) error {
+// grant adds rules, and waits until they are active.
+func (w worker) grant(ctx context.Context, shareID string, granted []openstack.AccessRule) error {
+	if len(granted) == 0 {
+		return nil
+	}
+	for _, rule := range granted {
+		if err := w.grantOne(ctx, shareID, rule); err != nil {
+			return fmt.Errorf("granting access to %s: %w", rule.To, err)
+		}
+	}
+	return w.waitActive(ctx, shareID, granted)
+}
+
+// grantOne adds a rule. Manila refuses a rule that exists: then an earlier request was not lost.
+func (w worker) grantOne(ctx context.Context, shareID string, rule openstack.AccessRule) error {
 	err := w.retry(ctx, func() error { return w.Grant(ctx, shareID, rule) })
 	if openstack.ReasonOf(err) != openstack.Refused {
 		return err
 	}
 	rules, listErr := w.Rules(ctx, shareID)
 	if listErr == nil && slices.ContainsFunc(rules, func(r openstack.AccessRule) bool {
-		return r.Type == rule.Type && r.To == rule.To && r.Level == rule.Level
+		return sameClients(r, rule) && r.Level == rule.Level
 	}) {
 		return nil
 	}
 	return errors.Join(err, listErr)
 }
 
+// sameClients returns whether rules of type ip are for the same clients. A share has at most one
+// such rule: Manila compares networks, not texts (_check_for_existing_access in
+// manila/db/sqlalchemy/api.py).
+func sameClients(a, b openstack.AccessRule) bool {
+	one, errOne := parseNetwork(a.To)
+	other, errOther := parseNetwork(b.To)
+	return a.Type == b.Type && errOne == nil && errOther == nil && one == other
+}
+
 // revoke removes rules and waits until they are gone.
 func (w worker) revoke(ctx context.Context, shareID string, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
 	for _, id := range ids {
 		if err := w.retry(ctx, func() error { return w.Revoke(ctx, shareID, id) }); err != nil {
 			return fmt.Errorf("revoking access rule %s: %w", id, err)
 		}
+	}
+	if len(ids) == 0 {
+		return nil
 	}
 	return w.wait(ctx, shareID, "revoked access rules remain",
 		func(rules []openstack.AccessRule) (done bool, err error) {
@@ -164,19 +213,32 @@ func (w worker) waitActive(ctx context.Context, shareID string, granted []openst
 		})
 }
 
-// settled waits until no request about the access rules of a share is in progress, and returns the
-// rules.
-func (w worker) settled(ctx context.Context, shareID string) (rules []openstack.AccessRule,
-	err error,
+// rules returns the access rules of a share when no request about them is in progress.
+func (w worker) rules(ctx context.Context, shareID string) (
+	rules []openstack.AccessRule, err error,
 ) {
-	err = w.wait(ctx, shareID, "earlier changes of access rules are in progress",
-		func(found []openstack.AccessRule) (bool, error) {
-			rules = found
-			return !slices.ContainsFunc(found, func(r openstack.AccessRule) bool {
-				return r.State != activeState && r.State != failedState
-			}), nil
+	busy := false
+	err = w.until(ctx, func(ctx context.Context) (bool, error) {
+		rules, err = w.Rules(ctx, shareID)
+		busy = slices.ContainsFunc(rules, func(r openstack.AccessRule) bool {
+			return r.State != activeState && r.State != failedState
 		})
+		return !busy, err
+	})
+	if busy && (err == nil || ctx.Err() != nil) {
+		err = errors.Join(errors.New("earlier changes of its access rules are in progress"), err)
+	}
 	return rules, err
+}
+
+// until repeats a request until it is done or fails, at the latest until the time w.settled.
+func (w worker) until(ctx context.Context, request func(context.Context) (done bool, err error),
+) error {
+	return wait.PollUntilContextCancel(ctx, w.interval, true,
+		func(ctx context.Context) (bool, error) {
+			done, err := request(ctx)
+			return done || time.Now().After(w.settled), err
+		})
 }
 
 // wait lists the access rules of a share until they fulfil a condition. Otherwise the error

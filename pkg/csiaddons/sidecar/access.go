@@ -3,15 +3,21 @@ package sidecar
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/callers"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -31,24 +38,46 @@ const (
 	acceptedFor = time.Minute
 	// maxAccepted is the number of tokens to remember. There is one controller.
 	maxAccepted = 64
+	// refusedFor is how long the sidecar remembers a refused token, so that its repetition causes no
+	// request. A new permission takes effect after this time.
+	refusedFor = 5 * time.Second
+	maxRefused = 1024
 	// reviewTimeout limits the requests for the check of one token.
 	reviewTimeout = 10 * time.Second
+	// reviewsPerSecond and reviewBurst limit the unknown tokens of one network that are checked. The
+	// controller sends one unknown token in eight minutes.
+	reviewsPerSecond = 1
+	reviewBurst      = 20
+	// maxReviews limits the checks at the same time, for clients with an accepted token and for all
+	// others.
+	maxReviews = 4
+	// refusalInterval is the time between two log lines about refused calls from one network.
+	refusalInterval = 10 * time.Second
+	// maxNetworks is the number of networks to remember.
+	maxNetworks = 1024
 )
 
 // access checks the token of each call: who sends it, and whether that user may call.
 type access struct {
 	settings *Settings
 	kube     kubernetes.Interface
-	peers    *peers
-	// accepted contains the hashes of tokens.
-	accepted *cache.LRUExpireCache
+	// accepted contains the hashes of tokens, and refused the errors by hash.
+	accepted, refused *cache.LRUExpireCache
+	// reviews limits the checks of tokens, and refusals the log lines.
+	reviews, refusals *callers.Limits
+	// known and others limit the checks at the same time.
+	known, others *semaphore.Weighted
 }
 
 func newAccess(s *Settings, kube kubernetes.Interface) *access {
 	return &access{
 		settings: s, kube: kube,
-		peers:    newPeers(),
 		accepted: cache.NewLRUExpireCache(maxAccepted),
+		refused:  cache.NewLRUExpireCache(maxRefused),
+		reviews:  callers.New(reviewsPerSecond, reviewBurst, maxNetworks),
+		refusals: callers.New(rate.Every(refusalInterval), 1, maxNetworks),
+		known:    semaphore.NewWeighted(maxReviews),
+		others:   semaphore.NewWeighted(maxReviews),
 	}
 }
 
@@ -56,42 +85,128 @@ func newAccess(s *Settings, kube kubernetes.Interface) *access {
 func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,
 ) (any, error) {
-	caller := callerOf(ctx)
-	limits := a.peers.limitsOf(caller)
-	if err := a.accept(ctx, limits.reviews); err != nil {
-		if limits.refusals.Allow() {
-			klog.FromContext(ctx).Info("Refused a call", "caller", caller, "method", info.FullMethod,
-				"reason", status.Convert(err).Message())
-		}
+	if err := a.accept(ctx, callerOf(ctx)); err != nil {
+		a.log(ctx, info.FullMethod, err)
 		return nil, err
 	}
 	return handler(ctx, request)
 }
 
+// screen refuses a call without a token for this sidecar. gRPC calls it before it reads the request
+// of the call, so that strangers cannot fill the memory with requests.
+func (a *access) screen(ctx context.Context, call *tap.Info) (context.Context, error) {
+	token, err := bearer(call.Header)
+	audience := a.settings.Access.Audience
+	if err == nil && audience != "" && !claimsAudience(token, audience) {
+		err = status.Errorf(codes.Unauthenticated, "the token is not for the audience %q", audience)
+	}
+	if err != nil {
+		a.log(ctx, call.FullMethodName, err)
+		return nil, err
+	}
+	return ctx, nil
+}
+
+// log logs a call that is refused.
+func (a *access) log(ctx context.Context, method string, reason error) {
+	if caller := callerOf(ctx); a.refusals.Allow(caller) {
+		klog.FromContext(ctx).Info("Refused a call", "caller", caller, "method", method,
+			"reason", status.Convert(reason).Message())
+	}
+}
+
 // accept returns an error unless the token of the call is valid. It reviews unknown tokens.
-func (a *access) accept(ctx context.Context, reviews *rate.Limiter) error {
-	token, err := bearer(ctx)
+func (a *access) accept(ctx context.Context, caller string) error {
+	sent, _ := metadata.FromIncomingContext(ctx)
+	token, err := bearer(sent)
 	if err != nil {
 		return err
 	}
 	hash := sha256.Sum256([]byte(token))
 	if _, ok := a.accepted.Get(hash); ok {
+		clientOf(ctx).accepted.Store(true)
 		return nil
 	}
-	if !reviews.Allow() {
-		return status.Error(codes.ResourceExhausted,
-			"too many tokens from this IP address are checked: try again later")
+	if found, ok := a.refused.Get(hash); ok {
+		return found.(error)
 	}
+	turn, err := a.turn(ctx, caller)
+	if err != nil {
+		return err
+	}
+	defer turn.Release(1)
 	if err := a.review(ctx, token); err != nil {
+		if status.Code(err) != codes.Unavailable {
+			a.refused.Add(hash, err, refusedFor)
+		}
 		return err
 	}
 	a.accepted.Add(hash, true, acceptedFor)
+	clientOf(ctx).accepted.Store(true)
 	return nil
 }
 
-// bearer returns the token of a call.
-func bearer(ctx context.Context) (string, error) {
-	sent, _ := metadata.FromIncomingContext(ctx)
+// turn waits for the turn of a check of a token. The next tokens of a client that has sent a valid
+// one wait for no other client: not even for those that share its address.
+func (a *access) turn(ctx context.Context, caller string) (*semaphore.Weighted, error) {
+	turn := a.known
+	if !clientOf(ctx).accepted.Load() {
+		turn = a.others
+		if !a.reviews.Allow(caller) {
+			return nil, status.Error(codes.ResourceExhausted,
+				"too many tokens from this network are checked: try again later")
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	if err := turn.Acquire(ctx, 1); err != nil {
+		return nil, status.Error(codes.ResourceExhausted, "too many tokens are checked: try again later")
+	}
+	return turn, nil
+}
+
+// claimsAudience returns whether a token claims to be for an audience. It verifies nothing. The
+// audience contains the UID of the pod, which strangers do not know, so they cause no request to
+// the API server.
+func claimsAudience(token, audience string) bool {
+	const parts = 3
+	fields := strings.Split(token, ".")
+	if len(fields) != parts {
+		return false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(fields[1])
+	if err != nil {
+		return false
+	}
+	var claims struct {
+		Audience json.RawMessage `json:"aud"`
+	}
+	var several []string
+	var one string
+	if json.Unmarshal(payload, &claims) != nil {
+		return false
+	}
+	if json.Unmarshal(claims.Audience, &several) == nil {
+		return slices.Contains(several, audience)
+	}
+	return json.Unmarshal(claims.Audience, &one) == nil && one == audience
+}
+
+// callerOf returns the IP address of the caller, or "" if it has none.
+func callerOf(ctx context.Context) string {
+	caller, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(caller.Addr.String())
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// bearer returns the token in the metadata of a call.
+func bearer(sent metadata.MD) (string, error) {
 	values := sent.Get(wire.TokenHeader)
 	if len(values) != 1 {
 		return "", status.Errorf(codes.Unauthenticated,

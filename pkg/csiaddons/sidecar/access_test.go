@@ -45,6 +45,7 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 		otherPodToken:                   codes.Unauthenticated,
 		sharedToken:                     codes.Unauthenticated,
 		apiServerToken:                  codes.Unauthenticated,
+		forgedToken:                     codes.Unauthenticated,
 		"of-nobody":                     codes.Unauthenticated,
 		"":                              codes.Unauthenticated,
 		strings.Repeat("a", maxToken+1): codes.Unauthenticated,
@@ -63,6 +64,23 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 	_, err = client.GetIdentity(twice, &identity.GetIdentityRequest{})
 	if status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a call with two tokens returns %v", err)
+	}
+}
+
+// A stranger who sends only the beginning of a request cannot fill the memory of the sidecar.
+func TestCallsOfStrangersAreRefusedBeforeTheirRequests(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	description := &grpc.StreamDesc{ClientStreams: true}
+	stream, err := f.connectPinned().NewStream(f.with(otherPodToken), description,
+		identity.Identity_GetIdentity_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = stream.RecvMsg(&identity.GetIdentityResponse{}) // without a request
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a call without a request returns %v, want %v", err, codes.Unauthenticated)
 	}
 }
 
@@ -119,8 +137,9 @@ func TestClientsWithoutAValidTokenAreLimited(t *testing.T) {
 	f.run()
 	client := identity.NewIdentityClient(f.connectPinned(from("127.0.0.2")))
 	limited := false
-	for range 100 * reviewBurst {
-		_, err := client.GetIdentity(f.with("of-nobody"), &identity.GetIdentityRequest{})
+	for n := range 100 * reviewBurst {
+		forged := tokenFor("csiaddons.openshift.io/uid-a", strconv.Itoa(n))
+		_, err := client.GetIdentity(f.with(forged), &identity.GetIdentityRequest{})
 		if limited = status.Code(err) == codes.ResourceExhausted; limited {
 			break
 		}
@@ -150,14 +169,61 @@ func TestAcceptedTokenIsNotLimited(t *testing.T) {
 	}
 }
 
-func TestNumberOfRememberedCallersIsLimited(t *testing.T) {
+// The controller can share its address with other clients: behind a node that translates addresses.
+func TestAcceptedClientIsNotLimitedWithItsNeighbours(t *testing.T) {
 	t.Parallel()
-	p := newPeers()
-	for n := range 2 * maxPeers {
-		p.limitsOf(strconv.Itoa(n))
+	f := newFixture(t)
+	f.run("--allowed-service-accounts=csi/other,csi-addons-system/csi-addons-controller-manager")
+	own := identity.NewIdentityClient(f.connectPinned())
+	if _, err := own.GetIdentity(f.with(controllerToken), &identity.GetIdentityRequest{}); err != nil {
+		t.Fatal(err)
 	}
-	if n := p.limited.Len(); n > maxPeers {
-		t.Errorf("the sidecar remembers %d callers", n)
+	neighbour := identity.NewIdentityClient(f.connectPinned())
+	limited := false
+	for n := range 100 * reviewBurst {
+		forged := tokenFor("csiaddons.openshift.io/uid-a", strconv.Itoa(n))
+		_, err := neighbour.GetIdentity(f.with(forged), &identity.GetIdentityRequest{})
+		if limited = status.Code(err) == codes.ResourceExhausted; limited {
+			break
+		}
+	}
+	if !limited {
+		t.Error("a client without a valid token is not limited")
+	}
+	// The next token of the controller.
+	if _, err := own.GetIdentity(f.with(strangerToken), &identity.GetIdentityRequest{}); err != nil {
+		t.Errorf("the next valid token of a client is refused: %v", err)
+	}
+}
+
+func TestStrangersCauseNoRequests(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	client := identity.NewIdentityClient(f.connectPinned())
+	for n := range 2 * reviewBurst {
+		for _, token := range []string{
+			"garbage" + strconv.Itoa(n), tokenFor("csiaddons.openshift.io/uid-b", strconv.Itoa(n)),
+			"a." + strconv.Itoa(n) + ".b", "a.eyJhdWQiOjF9.b", "a.W10.b",
+		} {
+			_, err := client.GetIdentity(f.with(token), &identity.GetIdentityRequest{})
+			if status.Code(err) != codes.Unauthenticated {
+				t.Fatalf("the token %s leads to %v", token, err)
+			}
+		}
+	}
+	if n := f.reviews(); n != 0 {
+		t.Errorf("%d tokens for other audiences were checked", n)
+	}
+	began := time.Now()
+	for range 3 {
+		if got := f.call(strangerToken); got != codes.PermissionDenied {
+			t.Errorf("the call of a stranger returns %v", got)
+		}
+	}
+	took := time.Since(began)
+	if n := f.reviews(); n > 1+int(took/refusedFor) {
+		t.Errorf("the same refused token was checked %d times in %v", n, took)
 	}
 }
 
@@ -188,7 +254,7 @@ func TestLargeRequestsAreRefused(t *testing.T) {
 	f.run()
 	large := &wire.ReclaimSpaceRequest{PvName: strings.Repeat("a", maxRequest)}
 	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
-		NodeReclaimSpace(f.with("of-nobody"), large)
+		NodeReclaimSpace(f.with(forgedToken), large)
 	if status.Code(err) != codes.ResourceExhausted || f.reviews() > 0 {
 		t.Errorf("a large request returns %v after %d checks of tokens", err, f.reviews())
 	}

@@ -2,9 +2,8 @@ package sidecar
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -24,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 const (
@@ -64,7 +63,7 @@ func newAnnouncer(s *Sidecar, driverName, endpoint, pin string) *announcer {
 func announcement(pod Pod, driverName, endpoint, pin string) *v1alpha1.CSIAddonsNode {
 	node := &v1alpha1.CSIAddonsNode{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: objectName(pod.Name, driverName), Namespace: pod.Namespace,
+			Name: wire.ObjectName(pod.Name, driverName), Namespace: pod.Namespace,
 			Annotations: map[string]string{v1alpha1.CreatedByPodUIDAnnotation: pod.UID},
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: types.UID(pod.UID)},
@@ -78,15 +77,6 @@ func announcement(pod Pod, driverName, endpoint, pin string) *v1alpha1.CSIAddons
 		node.Annotations[v1alpha1.CertificatePinAnnotation] = pin
 	}
 	return node
-}
-
-// objectName returns the name of the object of a driver in a pod: the name of the pod and a hash of
-// both names. So two drivers in one pod have two objects, and so have two pods on one node.
-func objectName(pod, driverName string) string {
-	const digits = 10
-	sum := sha256.Sum256([]byte(pod + "/" + driverName))
-	suffix := "-" + hex.EncodeToString(sum[:])[:digits]
-	return pod[:min(len(pod), validation.DNS1123SubdomainMaxLength-len(suffix))] + suffix
 }
 
 // run maintains the object until ctx is done. It retries while the CRD is missing or the API server
@@ -145,7 +135,8 @@ func (a *announcer) watch(ctx context.Context, changed chan<- struct{}) error {
 }
 
 // compare creates the object, or makes it equal to what is wanted. An object whose immutable fields
-// differ is deleted first. While a finalizer keeps it, creating it fails, and run tries again.
+// differ is deleted first. While a finalizer keeps it, the error contains the finalizer, and run
+// tries again.
 func (a *announcer) compare(ctx context.Context) error {
 	object, err := a.client.Get(ctx, a.want.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -160,8 +151,9 @@ func (a *announcer) compare(ctx context.Context) error {
 	}
 	was, is := found.Spec.Driver, a.want.Spec.Driver
 	switch {
-	case found.DeletionTimestamp != nil:
-		return nil // the event of its end creates it again
+	case found.DeletionTimestamp != nil: // the event of its end creates it again
+		return fmt.Errorf("CSIAddonsNode %s is being deleted, and finalizers keep it: %.200q",
+			found.Name, strings.Join(found.Finalizers, ", "))
 	case was.Name != is.Name || was.NodeID != is.NodeID:
 		if err := a.remove(ctx, found); err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -35,7 +36,7 @@ func TestSidecarAnnouncesItselfWhenTheDriverIsReady(t *testing.T) {
 	got := f.awaitAnnounced()
 	want := &v1alpha1.CSIAddonsNode{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: objectName("pod-a", driverName), Namespace: "csi",
+			Name: wire.ObjectName("pod-a", driverName), Namespace: "csi",
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "v1", Kind: "Pod", Name: "pod-a", UID: "uid-a"},
 			},
@@ -108,11 +109,34 @@ func TestSidecarRepairsTheAnnouncement(t *testing.T) {
 	}
 }
 
+func TestSidecarSaysThatAFinalizerKeepsTheAnnouncement(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.create(v1alpha1.CSIAddonsNodeDriver{Name: driverName, NodeID: "worker-1"},
+		func(node *v1alpha1.CSIAddonsNode) {
+			node.DeletionTimestamp = ptr.To(metav1.Now())
+			node.Finalizers = []string{"example.com/forever"}
+		})
+	s := &Sidecar{
+		Settings: &Settings{Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a"}},
+		Dynamic:  f.dynamic, Clock: clocktesting.NewFakeClock(time.Now()), Metrics: f.metrics,
+	}
+	err := newAnnouncer(s, driverName, "", "").compare(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "example.com/forever") {
+		t.Errorf("the error does not name the finalizer: %v", err)
+	}
+}
+
 // create creates the CSIAddonsNode of the sidecar with other content.
-func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver) {
+func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver,
+	change ...func(*v1alpha1.CSIAddonsNode),
+) {
 	f.Helper()
 	node := announcement(Pod{Name: "pod-a", Namespace: "csi"}, driverName, "", "sha256:evil")
 	node.OwnerReferences, node.Spec.Driver = nil, other
+	for _, apply := range change {
+		apply(node)
+	}
 	node.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("CSIAddonsNode"))
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
 	if err != nil {
@@ -169,7 +193,7 @@ func TestNamesOfAnnouncementsDiffer(t *testing.T) {
 		{long, "manila"},
 		{long[1:] + "b", "cinder"},
 	} {
-		name := objectName(pair[0], pair[1])
+		name := wire.ObjectName(pair[0], pair[1])
 		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
 			t.Errorf("%q is no name of an object: %v", name, errs)
 		}

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"encoding/base64"
 	"net"
 	"slices"
 	"strconv"
@@ -30,12 +31,24 @@ import (
 
 // Tokens of the fake API server.
 const (
-	controllerToken = "of-controller" // the controller, the audience of the pod
-	strangerToken   = "of-stranger"   // another ServiceAccount, the audience of the pod
-	otherPodToken   = "of-other-pod"  // the controller, the audience of another pod
-	sharedToken     = "of-all-pods"   // the controller, an audience without a pod
-	apiServerToken  = "of-api-server" // the controller, the audience of the API server
+	// forPod is the part of a token that says that it is for the pod of the sidecar.
+	forPod = "e30.eyJhdWQiOlsiY3NpYWRkb25zLm9wZW5zaGlmdC5pby91aWQtYSJdfQ."
+
+	// The controller and another ServiceAccount, the audience of the pod.
+	controllerToken, strangerToken = forPod + "controller", forPod + "stranger"
+	// Nobody, the audience of the pod.
+	forgedToken = forPod + "forged"
+	// The controller: the audiences of another pod, of no pod, and of the API server.
+	otherPodToken  = "of-other-pod"
+	sharedToken    = "e30.eyJhdWQiOiJjc2lhZGRvbnMub3BlbnNoaWZ0LmlvIn0.a"
+	apiServerToken = "of-api-server"
 )
+
+// tokenFor returns a token for an audience, with a signature.
+func tokenFor(audience, signature string) string {
+	payload := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `"}`))
+	return "e30." + payload + "." + signature
+}
 
 // controllerUser is the user whom reviewAccess allows to call.
 const controllerUser = "system:serviceaccount:csi-addons-system:csi-addons-controller-manager"

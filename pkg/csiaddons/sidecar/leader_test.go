@@ -101,6 +101,17 @@ func (f *fixture) awaitLeader() {
 	})
 }
 
+// awaitTerm waits until the sidecar executes operations of the leader. Its term begins a moment
+// after the Lease names its pod.
+func (f *fixture) awaitTerm() {
+	f.Helper()
+	client := wire.NewNetworkFenceClient(f.connectPinned())
+	eventually(f.T, "the term of the pod begins", func(context.Context) bool {
+		_, err := client.FenceClusterNetwork(f.with(controllerToken), &wire.NetworkFenceRequest{})
+		return status.Code(err) == codes.InvalidArgument
+	})
+}
+
 func TestLostLeaseCancelsOperations(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, persistentVolume(), cloudSecret())

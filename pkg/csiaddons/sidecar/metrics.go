@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"k8s.io/component-base/metrics"
 )
 
 // Metrics are the metrics of a sidecar. docs/csi-addons.md describes them.
 type Metrics struct {
 	operations  *metrics.CounterVec
+	refused     *metrics.CounterVec
 	durations   *metrics.HistogramVec
 	connections *metrics.Gauge
 	writes      *metrics.CounterVec
@@ -37,6 +38,7 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		operations: counter("operations_total", "Calls by operation and gRPC code.",
 			"operation", "code"),
+		refused: counter("refused_calls_total", "Calls without a token for this sidecar."),
 		durations: metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Name: prefix + "operation_duration_seconds", StabilityLevel: metrics.ALPHA,
 			Help:    "Duration of calls by operation, from the check of the token to the answer.",
@@ -53,7 +55,7 @@ func NewMetrics() *Metrics {
 // RegisterWith registers the metrics.
 func (m *Metrics) RegisterWith(register func(metrics.Registerable) error) error {
 	for _, metric := range []metrics.Registerable{
-		m.operations, m.durations, m.connections, m.writes, m.announced, m.leader,
+		m.operations, m.refused, m.durations, m.connections, m.writes, m.announced, m.leader,
 	} {
 		if err := register(metric); err != nil {
 			return err
@@ -74,6 +76,18 @@ func (m *Metrics) observe(ctx context.Context, request any, info *grpc.UnaryServ
 	return response, err
 }
 
+// screened returns a handle that counts the calls which another handle refuses. The names of their
+// methods are not known to exist.
+func (m *Metrics) screened(handle tap.ServerInHandle) tap.ServerInHandle {
+	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		accepted, err := handle(ctx, call)
+		if err != nil {
+			m.refused.WithLabelValues().Inc()
+		}
+		return accepted, err
+	}
+}
+
 // announce counts an attempt to write the CSIAddonsNode.
 func (m *Metrics) announce(err error) {
 	if err != nil {
@@ -91,27 +105,5 @@ func (m *Metrics) lead(leader bool) {
 		m.leader.Set(1)
 	} else {
 		m.leader.Set(0)
-	}
-}
-
-// connectionCounter counts open connections.
-type connectionCounter struct{ open *metrics.Gauge }
-
-func (connectionCounter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
-	return ctx
-}
-
-func (connectionCounter) HandleRPC(context.Context, stats.RPCStats) {}
-
-func (connectionCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
-	return ctx
-}
-
-func (c connectionCounter) HandleConn(_ context.Context, event stats.ConnStats) {
-	switch event.(type) {
-	case *stats.ConnBegin:
-		c.open.Inc()
-	case *stats.ConnEnd:
-		c.open.Dec()
 	}
 }

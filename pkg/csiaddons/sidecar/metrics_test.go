@@ -3,8 +3,8 @@ package sidecar
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+	"github.com/openstack-csi/csi-operator/test/openstack/port"
 )
 
 func TestMetricsCountOperationsAndConnections(t *testing.T) {
@@ -33,10 +34,10 @@ func TestMetricsCountOperationsAndConnections(t *testing.T) {
 	}
 	want := map[string]float64{
 		"announced": 1, "connections": 1, "leader": 1,
-		"operations_total OK NodeReclaimSpace":              1,
-		"operations_total Unauthenticated NodeReclaimSpace": 1,
-		"operation_duration_seconds NodeReclaimSpace":       2,
-		"announcement_writes_total success":                 1,
+		"operations_total OK NodeReclaimSpace":        1,
+		"operation_duration_seconds NodeReclaimSpace": 1,
+		"refused_calls_total":                         1,
+		"announcement_writes_total success":           1,
 	}
 	await := func(want map[string]float64) {
 		t.Helper()
@@ -80,12 +81,12 @@ func values(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
 
 func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	reserved, err := port.Reserve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
+	t.Cleanup(func() { _ = reserved.Release() })
+	address := "127.0.0.1:" + strconv.Itoa(reserved.Port())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serveMetrics(ctx, address) }()

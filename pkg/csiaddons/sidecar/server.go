@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/callers"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -29,9 +30,12 @@ import (
 // Limits of what a client may send and keep open before its token is checked. A request with
 // maxCIDRs fits into maxRequest.
 const (
-	maxRequest     = 128 << 10 // bytes
-	maxHeader      = 32 << 10  // bytes; a token has at most maxToken
-	maxCalls       = 16        // at the same time, on one connection
+	maxRequest = 128 << 10 // bytes
+	maxHeader  = 32 << 10  // bytes; a token has at most maxToken
+	maxCalls   = 16        // at the same time, on one connection
+	// maxConnections and maxOfNetwork limit the open connections, of which a controller needs one.
+	maxConnections = 128
+	maxOfNetwork   = 16
 	connectTimeout = 10 * time.Second
 	// minKeepalive is the shortest interval between two keepalive messages of a client.
 	minKeepalive = 10 * time.Second
@@ -104,11 +108,13 @@ func (s *Sidecar) newServer(described driver.Description, own *serving, lead *el
 			Time:                  pingAfter, Timeout: pingTimeout,
 		}),
 		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
-		grpc.StatsHandler(connectionCounter{s.Metrics.connections}),
+		grpc.StatsHandler(connections{s.Metrics.connections}),
 	}
 	if s.Settings.Access.Enabled {
-		checks = append(checks, newAccess(s.Settings, s.Kube).check)
-		options = append(options, grpc.Creds(credentials.NewTLS(own.config)))
+		access := newAccess(s.Settings, s.Kube)
+		checks = append(checks, access.check)
+		options = append(options, grpc.Creds(credentials.NewTLS(own.config)),
+			grpc.InTapHandle(s.Metrics.screened(access.screen)))
 	}
 	checks = append(checks, lead.check)
 	server := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(checks...))...)
@@ -122,7 +128,7 @@ func (s *Sidecar) newServer(described driver.Description, own *serving, lead *el
 }
 
 // listen listens on a port of all addresses. If another process of the host network uses the port,
-// it listens on a free port.
+// it listens on a free port. The number of connections is limited.
 func listen(ctx context.Context, port uint16) (net.Listener, error) {
 	var config net.ListenConfig
 	address := net.JoinHostPort("", strconv.FormatUint(uint64(port), 10))
@@ -133,7 +139,7 @@ func listen(ctx context.Context, port uint16) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", port, err)
 	}
-	return listener, nil
+	return callers.Limit(listener, maxConnections, maxOfNetwork), nil
 }
 
 // endpoint returns the address to publish.

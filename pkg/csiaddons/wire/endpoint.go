@@ -15,6 +15,10 @@ const DefaultPort = 9070
 
 const scheme = "pod"
 
+// MaxEndpoint is the maximum length of the text of an Endpoint in bytes.
+const MaxEndpoint = len(scheme+"://") + validation.DNS1123SubdomainMaxLength + len(".") +
+	validation.DNS1123LabelMaxLength + len(":65535")
+
 // Endpoint is the address of a sidecar: a port of a pod.
 type Endpoint struct {
 	Pod, Namespace string
@@ -29,6 +33,9 @@ func (e Endpoint) String() string {
 
 // ParseEndpoint parses pod://<pod>.<namespace>:<port>. The name of a pod may contain dots.
 func ParseEndpoint(text string) (Endpoint, error) {
+	if len(text) > MaxEndpoint {
+		return Endpoint{}, fmt.Errorf("endpoint %.40q... has more than %d bytes", text, MaxEndpoint)
+	}
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != scheme || parsed.Host == "" ||
 		text != scheme+"://"+parsed.Host {

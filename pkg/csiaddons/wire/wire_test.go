@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,9 +11,16 @@ import (
 
 func TestEndpointNamesPodNamespaceAndPort(t *testing.T) {
 	t.Parallel()
+	longest := wire.Endpoint{
+		Pod: strings.Repeat("p", 253), Namespace: strings.Repeat("n", 63), Port: 65535,
+	}
+	if got := len(longest.String()); got != wire.MaxEndpoint {
+		t.Errorf("the longest endpoint has %d bytes, not %d", got, wire.MaxEndpoint)
+	}
 	for text, want := range map[string]wire.Endpoint{
 		"pod://node-x7k2p.csi:9070":  {Pod: "node-x7k2p", Namespace: "csi", Port: 9070},
 		"pod://etcd-a.example.csi:1": {Pod: "etcd-a.example", Namespace: "csi", Port: 1},
+		longest.String():             longest,
 	} {
 		got, err := wire.ParseEndpoint(text)
 		if err != nil {
@@ -34,7 +42,7 @@ func TestEndpointOfAnotherFormIsAnError(t *testing.T) {
 		"pod://node.csi:65536", "pod://node.csi:9070/path", "pod://user@node.csi:9070",
 		"pod://node.csi:9070?a=b", "pod://node.csi:9070#a", "https://node.csi:9070",
 		"pod://node..csi:9070", "pod://.csi:9070", "pod://NODE.csi:9070", "pod://[::1]:9070",
-		"pod://node.csi:9070\n",
+		"pod://node.csi:9070\n", "pod://node.csi:" + strings.Repeat("0", 400) + "9070",
 	} {
 		if got, err := wire.ParseEndpoint(text); err == nil {
 			t.Errorf("endpoint %q is accepted as %+v", text, got)

@@ -41,6 +41,7 @@ func (c *Cluster) newCloud() (testcloud.Cloud, error) {
 		return testcloud.New(config)
 	}
 	config.State = c.opts.Dir.OpenStackState()
+	config.ComputeZones, config.VolumeZones = c.opts.Nodes.zones(), c.opts.Nodes.zones()
 	var err error
 	c.real.cloud, err = simulator.New(config)
 	return c.real.cloud, err

@@ -33,6 +33,8 @@ type Options struct {
 	// installed without pods.
 	Nodes Nodes
 	Idle  bool
+	// CSIAddons installs CSI-Addons, and the operators add it to their drivers. It needs real nodes.
+	CSIAddons bool
 	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
 	// standalone.
 	Guests int

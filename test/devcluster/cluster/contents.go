@@ -24,7 +24,7 @@ const (
 	// startsAtOnce is the number of control planes that start in parallel. More would exceed their
 	// time limits.
 	startsAtOnce = 3
-	nodesTimeout = time.Minute
+	nodesTimeout = 3 * time.Minute
 	// importTimeout is the time for real nodes, which import all images first.
 	importTimeout = 10 * time.Minute
 )
@@ -53,7 +53,7 @@ func (c *Cluster) planEnvironments() error {
 	if c.opts.Guests == 0 {
 		c.environments = []*Environment{{
 			Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management,
-			idle: c.opts.Idle,
+			CSIAddons: c.opts.CSIAddons, idle: c.opts.Idle,
 		}}
 		if c.opts.Nodes.Count > 0 {
 			c.environments[0].kubectl = filepath.Join(c.opts.Binaries, "kubectl")

@@ -23,6 +23,8 @@ type Environment struct {
 	Dir paths.Dir
 	// Operators are the operators of this environment, with their namespace and address.
 	Operators []fixtures.Operator
+	// CSIAddons says that the operators add CSI-Addons to their drivers.
+	CSIAddons bool
 
 	// kubectl is set if the cluster is not OpenShift: it builds the manifests for Kubernetes.
 	kubectl string
@@ -61,7 +63,7 @@ func (s *Environment) sides(
 	}
 	if s.kubectl != "" {
 		side := fixtures.Kubernetes(s.Operators, s.kubectl)
-		side.Idle = s.idle
+		side.Idle, side.CSIAddons = s.idle, s.CSIAddons
 		return do(s.target, side)
 	}
 	if !s.isHosted() {

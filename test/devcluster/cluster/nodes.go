@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,16 +28,40 @@ const (
 	exportsPath = "/var/lib/kubelet/plugins/csi-nfsplugin/exports"
 	// headerTimeout limits how long a client sends the header of a request.
 	headerTimeout = time.Minute
+	// defaultZone is the availability zone of a default installation of OpenStack.
+	defaultZone = "nova"
 )
 
 // Nodes describes real nodes. With a count of zero there are none, and kwok simulates nodes.
 type Nodes struct {
 	Count int
+	// Zones are the availability zones of the nodes, in their order. More nodes are in defaultZone.
+	Zones []string
 	// Programs is the folder that hack/node.sh filled, Supervisor the program devnode.
 	Programs, Supervisor string
 	// Images are tar files of images. Sandbox is the name of the image of pause.
 	Images  []string
 	Sandbox string
+}
+
+// zone returns the availability zone of a node. Nodes count from 1.
+func (n Nodes) zone(number int) string {
+	if number > len(n.Zones) {
+		return defaultZone
+	}
+	return n.Zones[number-1]
+}
+
+// zones returns the zones of all nodes.
+func (n Nodes) zones() []simulator.Zone {
+	var zones []simulator.Zone
+	for number := 1; number <= n.Count; number++ {
+		zone := simulator.Zone{Name: n.zone(number)}
+		if !slices.Contains(zones, zone) {
+			zones = append(zones, zone)
+		}
+	}
+	return zones
 }
 
 // realNodes are running nodes with their network.
@@ -49,6 +74,9 @@ type realNodes struct {
 
 // RunsOperators returns true if the operators are pods of the cluster.
 func (c *Cluster) RunsOperators() bool { return c.opts.Nodes.Count > 0 }
+
+// Nodes returns the running real nodes.
+func (c *Cluster) Nodes() []*node.Node { return c.real.nodes }
 
 // createNetwork creates the network of real nodes.
 func (c *Cluster) createNetwork(context.Context) error {
@@ -85,7 +113,8 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 
 func (c *Cluster) startNode(ctx context.Context, number int) error {
 	server := simulator.Server{
-		ID: string(uuid.NewUUID()), Name: fmt.Sprintf("devcluster-node-%d", number), Zone: "nova",
+		ID: string(uuid.NewUUID()), Name: fmt.Sprintf("devcluster-node-%d", number),
+		Zone: c.opts.Nodes.zone(number),
 	}
 	kubelet, err := c.management.Issue("system:node:"+server.Name, user.NodesGroup)
 	if err != nil {
@@ -158,16 +187,19 @@ func (r *realNodes) stop() error {
 // labelNodes adds the labels that a kubelet may not add to its own node: the roles, which the
 // installer adds, and the place, which the controller manager of the cloud adds.
 func (c *Cluster) labelNodes(ctx context.Context) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{
-		"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": "",
-		"node-role.kubernetes.io/worker": "",
-		corev1.LabelTopologyZone:         "nova", corev1.LabelTopologyRegion: simulator.DefaultRegion,
-	}}})
-	if err != nil {
-		return err
-	}
-	for _, n := range c.real.nodes {
-		_, err := c.management.Client().CoreV1().Nodes().
+	for i, n := range c.real.nodes {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"labels": map[string]string{
+				"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": "",
+				"node-role.kubernetes.io/worker": "",
+				corev1.LabelTopologyZone:         c.opts.Nodes.zone(i + 1),
+				corev1.LabelTopologyRegion:       simulator.DefaultRegion,
+			},
+		}})
+		if err != nil {
+			return err
+		}
+		_, err = c.management.Client().CoreV1().Nodes().
 			Patch(ctx, n.Name(), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return fmt.Errorf("labelling node %s: %w", n.Name(), err)

@@ -75,6 +75,7 @@ type flags struct {
 	flavour            string
 	guests             int
 	nodes              string
+	csiAddons          bool
 }
 
 // Flavours of a cluster.
@@ -94,6 +95,8 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.nodes, "nodes", simulatedNodes,
 		simulatedNodes+": kwok simulates nodes, and operators are processes of this machine; "+
 			realNodes+" or "+realNodes+":N: one or N real nodes, with operators and drivers as pods")
+	cmd.Flags().BoolVar(&f.csiAddons, "csi-addons", false,
+		"install CSI-Addons, which the operators then add to their drivers; needs real nodes")
 	cmd.Flags().StringSliceVar(&f.drivers, "drivers", []string{"manila"},
 		"drivers whose operators run, such as manila,cinder")
 }
@@ -138,7 +141,8 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 		return cluster.Options{}, errors.New("no driver is given")
 	}
 	o := cluster.Options{
-		Dir: p.dir, Binaries: p.binaries, TLS: f.tls, Operators: operators, Progress: progress,
+		Dir: p.dir, Binaries: p.binaries, TLS: f.tls, Operators: operators, CSIAddons: f.csiAddons,
+		Progress: progress,
 	}
 	if o.Nodes, err = f.nodeOptions(p); err != nil {
 		return cluster.Options{}, err

@@ -19,6 +19,10 @@ const (
 // nodeOptions returns the real nodes that --nodes describes. It fails if something is missing to
 // run them.
 func (f *flags) nodeOptions(p places) (cluster.Nodes, error) {
+	if f.nodes == simulatedNodes && f.csiAddons {
+		return cluster.Nodes{}, fmt.Errorf("--csi-addons needs --nodes=%s: pods of simulated nodes run "+
+			"no programs", realNodes)
+	}
 	if f.nodes == simulatedNodes {
 		return cluster.Nodes{}, nil
 	}

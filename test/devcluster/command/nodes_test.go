@@ -14,6 +14,15 @@ func TestNodesAreSimulatedUnlessRealOnesAreWanted(t *testing.T) {
 	}
 }
 
+func TestCSIAddonsNeedsRealNodes(t *testing.T) {
+	t.Parallel()
+	f := flags{nodes: simulatedNodes, flavour: standalone, csiAddons: true}
+	_, err := f.nodeOptions(places{})
+	if err == nil || !strings.Contains(err.Error(), "--csi-addons needs --nodes=real") {
+		t.Errorf("with simulated nodes: got error %v", err)
+	}
+}
+
 func TestNodesFlagNamesMistakes(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

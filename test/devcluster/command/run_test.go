@@ -85,10 +85,10 @@ func (d *devcluster) read(path string) string {
 	return string(content)
 }
 
-// eventually fails the test unless a condition holds within a minute, or while run runs.
+// eventually fails the test unless a condition holds within five minutes, or while run runs.
 func (d *devcluster) eventually(what string, holds func() bool) {
 	d.t.Helper()
-	err := wait.PollUntilContextTimeout(d.t.Context(), 100*time.Millisecond, time.Minute, true,
+	err := wait.PollUntilContextTimeout(d.t.Context(), 100*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) {
 			select {
 			case <-d.ended:
@@ -166,7 +166,7 @@ func TestRunPrintsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	idle := []byte("#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
-	if err := os.WriteFile(filepath.Join(bin, "manila-operator"), idle, 0o755); err != nil {
+	if err := process.WriteProgram(filepath.Join(bin, "manila-operator"), idle); err != nil {
 		t.Fatal(err)
 	}
 	d := run(t, "--exit-when-ready", "--timeout=1s", "--bin="+bin)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -16,7 +15,7 @@ func (c *ControlPlane) installCRDs(context.Context) error {
 	options := envtest.CRDInstallOptions{
 		Paths:              c.opts.CRDs,
 		ErrorIfPathMissing: true,
-		MaxTime:            30 * time.Second,
+		MaxTime:            startTimeout,
 	}
 	if err := envtest.ReadCRDFiles(&options); err != nil {
 		return fmt.Errorf("reading CRDs: %w", err)

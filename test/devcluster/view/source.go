@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
@@ -27,6 +28,8 @@ type Source struct {
 	drivers   operatorclient.Interface
 	// cluster contains the nodes of the drivers, control the operators.
 	cluster, control kubernetes.Interface
+	// csiAddons is nil without CSI-Addons.
+	csiAddons client.Reader
 }
 
 // State describes one or more drivers.
@@ -46,6 +49,9 @@ func NewSource(e *cluster.Environment) (*Source, error) {
 	}
 	if err == nil {
 		s.control, err = kubernetes.NewForConfig(e.ControlConfig())
+	}
+	if err == nil && e.CSIAddons {
+		s.csiAddons, err = newCSIAddonsClient(e.Config())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -70,6 +76,11 @@ func (s *Source) Read(ctx context.Context, shareTypes []string) (State, error) {
 		}
 		for _, text := range state.Missing {
 			all.Missing = append(all.Missing, title+text)
+		}
+	}
+	if s.csiAddons != nil {
+		if err := all.addCSIAddons(ctx, s); err != nil {
+			return State{}, fmt.Errorf("reading the state of CSI-Addons: %w", err)
 		}
 	}
 	return all, nil

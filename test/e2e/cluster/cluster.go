@@ -31,12 +31,16 @@ type Options struct {
 	Name string
 	// Drivers are the drivers whose operators run, such as manila and cinder.
 	Drivers []string
-	// Nodes is the number of real nodes.
+	// Nodes is the number of real nodes. Zones are their availability zones, in their order; nova
+	// for the nodes without one.
 	Nodes int
+	Zones []string
 	// With TLS, OpenStack serves HTTPS with a private CA.
 	TLS bool
 	// Idle operators are installed without pods, so no driver runs.
 	Idle bool
+	// CSIAddons installs CSI-Addons, which the operators add to their drivers.
+	CSIAddons bool
 	// Progress receives messages for the user.
 	Progress io.Writer
 }
@@ -80,13 +84,17 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if killed > 0 {
 		fmt.Fprintf(o.Progress, "killed %d processes that an earlier cluster left\n", killed)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	starting, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if c.Cluster, err = devcluster.Start(ctx, options); err != nil {
-		return nil, errors.Join(err, claim.Close())
-	}
-	if err := c.connect(ctx, o); err != nil {
+	if c.Cluster, err = devcluster.Start(starting, options); err != nil {
+		err = errors.Join(err, claim.Close())
+	} else if err = c.connect(starting, o); err != nil {
 		c.Stop()
+	}
+	if starting.Err() != nil && ctx.Err() == nil { // a signal arrived; the next test would start
+		endProcess()
+	}
+	if err != nil {
 		return nil, err
 	}
 	signal.Notify(c.signals, syscall.SIGINT, syscall.SIGTERM)
@@ -118,9 +126,10 @@ func (c *Cluster) plan(o Options) (devcluster.Options, error) {
 		return devcluster.Options{}, err
 	}
 	nodes, err := devcluster.RealNodes(cmp.Or(o.Nodes, 1), folders)
+	nodes.Zones = o.Zones
 	return devcluster.Options{
 		Dir: c.Dir, Binaries: c.Binaries, TLS: o.TLS, Operators: c.Operators, Nodes: nodes,
-		Idle: o.Idle, Progress: o.Progress,
+		Idle: o.Idle, CSIAddons: o.CSIAddons, Progress: o.Progress,
 	}, err
 }
 
@@ -156,6 +165,9 @@ func (c *Cluster) stopOnSignal() {
 		return
 	}
 	c.Stop()
-	// A background process of a shell ignores SIGINT.
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	endProcess()
 }
+
+// endProcess ends this process with a signal that it cannot ignore. A background process of a shell
+// ignores SIGINT.
+func endProcess() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }

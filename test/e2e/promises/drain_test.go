@@ -4,6 +4,7 @@ package promises
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 // TestDrainHonoursPodDisruptionBudgets drains both nodes, one after the other. Each controller has
@@ -26,7 +29,7 @@ import (
 func TestDrainHonoursPodDisruptionBudgets(t *testing.T) {
 	x := use(t, kind{tls: true})
 	x.useTwoReplicas()
-	w := x.writeInStatefulSet("drain", cinderClass())
+	w := x.writeInStatefulSet("drain", pods.Cinder())
 	first := x.nodeOf(w)
 	second := x.otherNode(first)
 	least := x.watchAvailable()
@@ -66,21 +69,34 @@ func refused(output, workload string) bool {
 // useTwoReplicas sets two replicas of each controller. The operators set one on Kubernetes, so they
 // must not manage their drivers meanwhile.
 func (x *test) useTwoReplicas() {
-	x.t.Helper()
+	x.T.Helper()
 	x.patchDrivers(map[string]any{"managementState": opv1.Unmanaged})
-	for _, w := range x.controllers() {
-		_, err := x.c.Client.AppsV1().Deployments(w.namespace).UpdateScale(x.t.Context(), w.name,
-			&autoscalingv1.Scale{
-				ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace},
-				Spec:       autoscalingv1.ScaleSpec{Replicas: 2},
-			}, metav1.UpdateOptions{})
-		x.must(err)
-	}
-	x.cleanUp(func(ctx context.Context) error {
+	x.CleanUp(func(ctx context.Context) error {
 		x.patchDrivers(map[string]any{"managementState": opv1.Managed})
 		return x.awaitOneReplica(ctx)
 	})
-	x.awaitRollouts(x.controllers())
+	// An operator that has not seen the change yet sets one replica again.
+	x.Eventually("two replicas of each controller are available", func() error {
+		var errs []error
+		for _, w := range x.controllers() {
+			now, err := x.rollout(x.T.Context(), w)
+			if err == nil && now.wanted != 2 {
+				err = x.scale(w, 2)
+				err = errors.Join(err, fmt.Errorf("%s had %d replicas", w.name, now.wanted))
+			}
+			errs = append(errs, err, now.done)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func (x *test) scale(w workload, replicas int32) error {
+	_, err := x.Cluster.Client.AppsV1().Deployments(w.namespace).UpdateScale(x.T.Context(), w.name,
+		&autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace},
+			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
+		}, metav1.UpdateOptions{})
+	return err
 }
 
 // awaitOneReplica waits until the operators have removed the second replica of each controller.
@@ -100,21 +116,21 @@ func (x *test) awaitOneReplica(ctx context.Context) error {
 
 // otherNode returns the name of a node that is not the given one.
 func (x *test) otherNode(node string) string {
-	x.t.Helper()
-	nodes, err := x.c.Client.CoreV1().Nodes().List(x.t.Context(), metav1.ListOptions{})
-	x.must(err)
+	x.T.Helper()
+	nodes, err := x.Cluster.Client.CoreV1().Nodes().List(x.T.Context(), metav1.ListOptions{})
+	x.Must(err)
 	for _, other := range nodes.Items {
 		if other.Name != node {
 			return other.Name
 		}
 	}
-	x.t.Fatalf("there is no node but %s", node)
+	x.T.Fatalf("there is no node but %s", node)
 	return ""
 }
 
 // drain drains a node, and returns what kubectl prints. Afterwards all controllers are available.
 func (x *test) drain(node string) string {
-	x.t.Helper()
+	x.T.Helper()
 	out := x.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
 		"--timeout="+timeout.String())
 	x.awaitRollouts(x.controllers())
@@ -123,12 +139,12 @@ func (x *test) drain(node string) string {
 
 // kubectl runs kubectl and returns what it prints.
 func (x *test) kubectl(args ...string) string {
-	x.t.Helper()
-	cmd := exec.CommandContext(x.t.Context(), filepath.Join(x.c.Binaries, "kubectl"),
-		append([]string{"--kubeconfig=" + x.c.Dir.AdminKubeconfig()}, args...)...)
+	x.T.Helper()
+	cmd := exec.CommandContext(x.T.Context(), filepath.Join(x.Cluster.Binaries, "kubectl"),
+		append([]string{"--kubeconfig=" + x.Cluster.Dir.AdminKubeconfig()}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		x.t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
+		x.T.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
@@ -136,17 +152,17 @@ func (x *test) kubectl(args ...string) string {
 // watchAvailable watches the Deployments of the drivers. It returns a function that ends the watch
 // and returns the least number of available pods of each.
 func (x *test) watchAvailable() func() map[string]int32 {
-	x.t.Helper()
-	ctx, stop := context.WithCancel(x.t.Context())
-	x.t.Cleanup(stop)
+	x.T.Helper()
+	ctx, stop := context.WithCancel(x.T.Context())
+	x.T.Cleanup(stop)
 	var watches sync.WaitGroup
 	var mu sync.Mutex
 	least := map[string]int32{}
 	for _, w := range x.controllers() {
-		changes, err := x.c.Client.AppsV1().Deployments(w.namespace).Watch(ctx, metav1.ListOptions{
+		changes, err := x.Cluster.Client.AppsV1().Deployments(w.namespace).Watch(ctx, metav1.ListOptions{
 			FieldSelector: "metadata.name=" + w.name,
 		})
-		x.must(err)
+		x.Must(err)
 		least[w.name] = 2
 		watches.Go(func() {
 			for change := range changes.ResultChan() {

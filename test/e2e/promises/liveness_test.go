@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 // driverContainer is the container of the CSI plugin in each pod of a driver.
@@ -23,8 +25,8 @@ const driverContainer = "csi-driver"
 // writers, and in the pods of the controllers.
 func TestLivenessProbesRestartHungPlugins(t *testing.T) {
 	x := use(t, kind{tls: true})
-	volume := x.write("liveness-volume", cinderClass())
-	share := x.write("liveness-share", manilaClass())
+	volume := x.write("liveness-volume", pods.Cinder())
+	share := x.write("liveness-share", pods.Manila())
 	frozen := map[string]corev1.Pod{}
 	for _, w := range x.workloads() {
 		for _, pod := range x.podsOf(w) {
@@ -35,8 +37,8 @@ func TestLivenessProbesRestartHungPlugins(t *testing.T) {
 		}
 	}
 	for _, pod := range frozen {
-		x.eventually("kubelet restarts the plugin of pod "+pod.Name, func() error {
-			now, err := x.c.Client.CoreV1().Pods(pod.Namespace).
+		x.Eventually("kubelet restarts the plugin of pod "+pod.Name, func() error {
+			now, err := x.Cluster.Client.CoreV1().Pods(pod.Namespace).
 				Get(t.Context(), pod.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -48,21 +50,21 @@ func TestLivenessProbesRestartHungPlugins(t *testing.T) {
 			return nil
 		})
 	}
-	x.must(x.c.WaitUntilReady(t.Context()))
+	x.Must(x.Cluster.WaitUntilReady(t.Context()))
 	volume.mustBeUndisturbed()
 	share.mustBeUndisturbed()
 	// The plugins work again on this node: they unmount, create, attach and mount volumes.
 	x.mustHaveWritten(volume, "liveness-volume")
 	x.mustHaveWritten(share, "liveness-share")
-	x.mustHaveWritten(x.write("liveness-new-volume", cinderClass()), "liveness-new-volume")
-	x.mustHaveWritten(x.write("liveness-new-share", manilaClass()), "liveness-new-share")
+	x.mustHaveWritten(x.write("liveness-new-volume", pods.Cinder()), "liveness-new-volume")
+	x.mustHaveWritten(x.write("liveness-new-share", pods.Manila()), "liveness-new-share")
 }
 
 // nodeOf returns the name of the node of a writer.
 func (x *test) nodeOf(w *writer) string {
-	x.t.Helper()
-	pod, err := x.pods().Get(x.t.Context(), w.pod, metav1.GetOptions{})
-	x.must(err)
+	x.T.Helper()
+	pod, err := x.Pods().Get(x.T.Context(), w.pod, metav1.GetOptions{})
+	x.Must(err)
 	return pod.Spec.NodeName
 }
 
@@ -78,18 +80,18 @@ func statusOf(pod corev1.Pod) corev1.ContainerStatus {
 
 // freeze stops the processes of the CSI plugin in a pod. They do not end, and answer no more.
 func (x *test) freeze(pod corev1.Pod) {
-	x.t.Helper()
+	x.T.Helper()
 	_, id, ok := strings.Cut(statusOf(pod).ContainerID, "://")
 	if !ok {
-		x.t.Fatalf("the plugin of pod %s does not run: %v", pod.Name, pod.Status.ContainerStatuses)
+		x.T.Fatalf("the plugin of pod %s does not run: %v", pod.Name, pod.Status.ContainerStatuses)
 	}
 	processes, err := processesOf(id)
-	x.must(err)
+	x.Must(err)
 	if len(processes) == 0 {
-		x.t.Fatalf("the machine has no process of container %s of pod %s", id, pod.Name)
+		x.T.Fatalf("the machine has no process of container %s of pod %s", id, pod.Name)
 	}
 	for _, process := range processes {
-		x.must(syscall.Kill(process, syscall.SIGSTOP))
+		x.Must(syscall.Kill(process, syscall.SIGSTOP))
 	}
 }
 

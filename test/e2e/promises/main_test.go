@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 // running is the cluster that runs.
@@ -51,7 +52,7 @@ func use(t *testing.T, wanted kind) *test {
 		}
 		running = lab{started, wanted}
 	}
-	return &test{t, running.Cluster}
+	return &test{&pods.Test{T: t, Cluster: running.Cluster}}
 }
 
 // stop stops the cluster, if one runs.

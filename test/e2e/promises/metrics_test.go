@@ -19,6 +19,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 // TestMetricsNeedTokenWithPermission scrapes each port of the metrics Services of operators and
@@ -26,8 +28,8 @@ import (
 func TestMetricsNeedTokenWithPermission(t *testing.T) {
 	x := use(t, kind{tls: true})
 	// Volumes and shares are created, so the metrics contain calls of the drivers.
-	x.mustHaveWritten(x.write("metrics-volume", cinderClass()), "metrics-volume")
-	x.mustHaveWritten(x.write("metrics-share", manilaClass()), "metrics-share")
+	x.mustHaveWritten(x.write("metrics-volume", pods.Cinder()), "metrics-volume")
+	x.mustHaveWritten(x.write("metrics-share", pods.Manila()), "metrics-share")
 	allowed, stranger := x.account("metrics-reader"), x.account("metrics-stranger")
 	x.allowMetrics("metrics-reader")
 	calls := map[string]bool{}
@@ -37,20 +39,20 @@ func TestMetricsNeedTokenWithPermission(t *testing.T) {
 			stranger: http.StatusForbidden,
 		} {
 			status, body, err := scrape(t.Context(), url, token)
-			x.must(err)
+			x.Must(err)
 			if status != want || strings.Contains(body, "# TYPE") {
 				t.Errorf("%s answered %d to a token of %d characters, want %d: %.200s",
 					url, status, len(token), want, body)
 			}
 		}
 		body := x.mustScrape(url, allowed)
-		for _, o := range x.c.Operators {
+		for _, o := range x.Cluster.Operators {
 			call := fmt.Sprintf("driver_name=%q,grpc_status_code=\"OK\"", o.ClusterCSIDriver)
 			created := strings.Contains(body, call) && strings.Contains(body, "CreateVolume")
 			calls[o.Driver] = calls[o.Driver] || created
 		}
 	}
-	for _, o := range x.c.Operators {
+	for _, o := range x.Cluster.Operators {
 		if !calls[o.Driver] {
 			t.Errorf("no metrics contain the call CreateVolume of driver %s", o.Driver)
 		}
@@ -59,40 +61,40 @@ func TestMetricsNeedTokenWithPermission(t *testing.T) {
 
 // account creates a ServiceAccount and returns a token for it.
 func (x *test) account(name string) string {
-	x.t.Helper()
-	accounts := x.c.Client.CoreV1().ServiceAccounts(namespace)
-	_, err := accounts.Create(x.t.Context(), &corev1.ServiceAccount{
+	x.T.Helper()
+	accounts := x.Cluster.Client.CoreV1().ServiceAccounts(namespace)
+	_, err := accounts.Create(x.T.Context(), &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}, metav1.CreateOptions{})
-	x.must(err)
-	x.cleanUp(func(ctx context.Context) error {
+	x.Must(err)
+	x.CleanUp(func(ctx context.Context) error {
 		return accounts.Delete(ctx, name, metav1.DeleteOptions{})
 	})
-	token, err := accounts.CreateToken(x.t.Context(), name, &authenticationv1.TokenRequest{},
+	token, err := accounts.CreateToken(x.T.Context(), name, &authenticationv1.TokenRequest{},
 		metav1.CreateOptions{})
-	x.must(err)
+	x.Must(err)
 	return token.Status.Token
 }
 
 // allowMetrics lets a ServiceAccount read metrics, as the ClusterRole of Prometheus does.
 func (x *test) allowMetrics(account string) {
-	x.t.Helper()
-	rbac := x.c.Client.RbacV1()
+	x.T.Helper()
+	rbac := x.Cluster.Client.RbacV1()
 	meta := metav1.ObjectMeta{Name: account}
-	_, err := rbac.ClusterRoles().Create(x.t.Context(), &rbacv1.ClusterRole{
+	_, err := rbac.ClusterRoles().Create(x.T.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: meta,
 		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
 	}, metav1.CreateOptions{})
-	x.must(err)
-	_, err = rbac.ClusterRoleBindings().Create(x.t.Context(), &rbacv1.ClusterRoleBinding{
+	x.Must(err)
+	_, err = rbac.ClusterRoleBindings().Create(x.T.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
 		Subjects: []rbacv1.Subject{{
 			Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace,
 		}},
 	}, metav1.CreateOptions{})
-	x.must(err)
-	x.cleanUp(func(ctx context.Context) error {
+	x.Must(err)
+	x.CleanUp(func(ctx context.Context) error {
 		return errors.Join(rbac.ClusterRoleBindings().Delete(ctx, account, metav1.DeleteOptions{}),
 			rbac.ClusterRoles().Delete(ctx, account, metav1.DeleteOptions{}))
 	})
@@ -101,10 +103,10 @@ func (x *test) allowMetrics(account string) {
 // metricsURLs returns the URLs that Prometheus scrapes: each address and port of the Services whose
 // name ends in -metrics. The value is the Service.
 func (x *test) metricsURLs() map[string]string {
-	x.t.Helper()
-	slices, err := x.c.Client.DiscoveryV1().EndpointSlices("").List(x.t.Context(),
+	x.T.Helper()
+	slices, err := x.Cluster.Client.DiscoveryV1().EndpointSlices("").List(x.T.Context(),
 		metav1.ListOptions{})
-	x.must(err)
+	x.Must(err)
 	urls, services := map[string]string{}, map[string]bool{}
 	for _, slice := range slices.Items {
 		service := slice.Labels[discoveryv1.LabelServiceName]
@@ -120,20 +122,20 @@ func (x *test) metricsURLs() map[string]string {
 		}
 	}
 	// One Service of each operator, and one of each driver.
-	if len(services) != 2*len(x.c.Operators) {
-		x.t.Fatalf("the metrics Services with pods are %v", services)
+	if len(services) != 2*len(x.Cluster.Operators) {
+		x.T.Fatalf("the metrics Services with pods are %v", services)
 	}
-	x.t.Logf("the Services %v have %d ports with metrics", services, len(urls))
+	x.T.Logf("the Services %v have %d ports with metrics", services, len(urls))
 	return urls
 }
 
 // mustScrape returns the metrics.
 func (x *test) mustScrape(url, token string) string {
-	x.t.Helper()
+	x.T.Helper()
 	var body string
 	// The permission of the token may be new.
-	x.eventually(url+" answers", func() error {
-		status, answer, err := scrape(x.t.Context(), url, token)
+	x.Eventually(url+" answers", func() error {
+		status, answer, err := scrape(x.T.Context(), url, token)
 		if err == nil && (status != http.StatusOK || !strings.Contains(answer, "# TYPE go_info")) {
 			err = fmt.Errorf("status %d: %.200s", status, answer)
 		}

@@ -13,18 +13,20 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 // TestCredentialsReachDriversWithoutInterruptedWrites rotates the credentials in OpenStack and in
 // the Secrets, as cloud-credential-operator does. OpenStack then refuses the earlier credentials.
 func TestCredentialsReachDriversWithoutInterruptedWrites(t *testing.T) {
 	x := use(t, kind{tls: true})
-	volume := x.write("credentials-volume", cinderClass())
-	share := x.write("credentials-share", manilaClass())
-	x.mustReplacePods(x.controllers(), func() { x.must(x.c.RotateCredentials(t.Context())) })
+	volume := x.write("credentials-volume", pods.Cinder())
+	share := x.write("credentials-share", pods.Manila())
+	x.mustReplacePods(x.controllers(), func() { x.Must(x.Cluster.RotateCredentials(t.Context())) })
 	// Only a driver that knows the new credentials creates volumes and shares.
-	x.mustHaveWritten(x.write("credentials-new-volume", cinderClass()), "credentials-new-volume")
-	x.mustHaveWritten(x.write("credentials-new-share", manilaClass()), "credentials-new-share")
+	x.mustHaveWritten(x.write("credentials-new-volume", pods.Cinder()), "credentials-new-volume")
+	x.mustHaveWritten(x.write("credentials-new-share", pods.Manila()), "credentials-new-share")
 	volume.mustBeUndisturbed()
 	share.mustBeUndisturbed()
 	x.mustHaveWritten(volume, "credentials-volume")
@@ -40,8 +42,8 @@ func (x *test) controllers() []workload {
 // operators replace all their pods.
 func TestNodePodsAreReplacedWithoutInterruptedWrites(t *testing.T) {
 	x := use(t, kind{tls: true})
-	volume := x.write("rollout-volume", cinderClass())
-	share := x.write("rollout-share", manilaClass())
+	volume := x.write("rollout-volume", pods.Cinder())
+	share := x.write("rollout-share", pods.Manila())
 	for _, level := range []opv1.LogLevel{opv1.Debug, opv1.Normal} {
 		x.mustReplacePods(x.workloads(), func() {
 			x.patchDrivers(map[string]any{"logLevel": level})
@@ -55,14 +57,14 @@ func TestNodePodsAreReplacedWithoutInterruptedWrites(t *testing.T) {
 
 // patchDrivers changes the spec of the ClusterCSIDrivers.
 func (x *test) patchDrivers(spec map[string]any) {
-	x.t.Helper()
+	x.T.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": spec})
-	x.must(err)
-	client, err := operatorclient.NewForConfig(x.c.Config)
-	x.must(err)
-	for _, o := range x.c.Operators {
+	x.Must(err)
+	client, err := operatorclient.NewForConfig(x.Cluster.Config)
+	x.Must(err)
+	for _, o := range x.Cluster.Operators {
 		_, err := client.OperatorV1().ClusterCSIDrivers().Patch(context.Background(),
 			o.ClusterCSIDriver, types.MergePatchType, patch, metav1.PatchOptions{})
-		x.must(err)
+		x.Must(err)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 // TestUpgradesKeepEveryRecord replaces the drivers of each earlier generation by those of this
@@ -35,12 +36,12 @@ func TestUpgradesKeepEveryRecord(t *testing.T) {
 	x := use(t, kind{idle: true})
 	for _, release := range []string{"4.17", "4.21"} {
 		t.Run(release, func(t *testing.T) {
-			x := &test{t, x.c}
+			x := &test{&pods.Test{T: t, Cluster: x.Cluster}}
 			x.scaleOperators(0)
 			x.installEarlier(release)
 			withdraw := x.letEarlierDriversReadSecrets()
-			volume := x.writeInStatefulSet("volume", cinderClass())
-			share := x.writeInStatefulSet("share", manilaClass())
+			volume := x.writeInStatefulSet("volume", pods.Cinder())
+			share := x.writeInStatefulSet("share", pods.Manila())
 			x.mustReplacePods(x.workloads(), func() {
 				withdraw()
 				x.scaleOperators(1)
@@ -48,7 +49,7 @@ func TestUpgradesKeepEveryRecord(t *testing.T) {
 			volume.mustBeUndisturbed()
 			share.mustBeUndisturbed()
 			for _, w := range []*writer{volume, share} {
-				x.must(x.remove(t.Context(), w.pod))
+				x.Must(x.Remove(t.Context(), w.pod))
 				w = x.follow(w.pod)
 				x.mustHaveWrittenInStatefulSet(w, strings.TrimSuffix(w.pod, "-0"))
 			}
@@ -58,15 +59,15 @@ func TestUpgradesKeepEveryRecord(t *testing.T) {
 
 // scaleOperators sets the number of pods of the operators, and waits for it.
 func (x *test) scaleOperators(replicas int32) {
-	x.t.Helper()
+	x.T.Helper()
 	var operators []workload
-	for _, o := range x.c.Operators {
-		_, err := x.c.Client.AppsV1().Deployments(o.Namespace).UpdateScale(x.t.Context(), o.Name,
+	for _, o := range x.Cluster.Operators {
+		_, err := x.Cluster.Client.AppsV1().Deployments(o.Namespace).UpdateScale(x.T.Context(), o.Name,
 			&autoscalingv1.Scale{
 				ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace},
 				Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
 			}, metav1.UpdateOptions{})
-		x.must(err)
+		x.Must(err)
 		operators = append(operators, workload{o.Namespace, o.Name, true})
 	}
 	x.awaitRollouts(operators)
@@ -75,25 +76,25 @@ func (x *test) scaleOperators(replicas int32) {
 // installEarlier writes the objects of the earlier operators of a release, and waits for their
 // drivers.
 func (x *test) installEarlier(release string) {
-	x.t.Helper()
-	writer, err := fixtures.NewWriter(x.c.Config)
-	x.must(err)
-	for _, o := range x.c.Operators {
+	x.T.Helper()
+	writer, err := fixtures.NewWriter(x.Cluster.Config)
+	x.Must(err)
+	for _, o := range x.Cluster.Operators {
 		generations, err := legacy.Generations(o.ClusterCSIDriver, flavour.Standalone,
 			o.OperandNamespace)
-		x.must(err)
+		x.Must(err)
 		i := slices.IndexFunc(generations, func(g legacy.Generation) bool {
 			return strings.HasSuffix(g.Name, "-"+release)
 		})
 		if i < 0 {
-			x.t.Fatalf("driver %s has no generation %s", o.Driver, release)
+			x.T.Fatalf("driver %s has no generation %s", o.Driver, release)
 		}
 		for _, object := range generations[i].Objects {
-			x.must(x.adapt(object.Unstructured, o))
+			x.Must(x.adapt(object.Unstructured, o))
 			if object.GetKind() == "Deployment" {
 				x.writeCertificate(object)
 			}
-			x.must(x.replace(writer, object.Unstructured))
+			x.Must(x.replace(writer, object.Unstructured))
 		}
 	}
 	x.awaitRollouts(x.workloads())
@@ -102,39 +103,39 @@ func (x *test) installEarlier(release string) {
 // letEarlierDriversReadSecrets gives the earlier controllers a permission that a ClusterRole of
 // cluster-storage-operator gave them on OpenShift. It returns a function that withdraws it.
 func (x *test) letEarlierDriversReadSecrets() (withdraw func()) {
-	x.t.Helper()
+	x.T.Helper()
 	const name = "earlier-drivers"
-	rbac := x.c.Client.RbacV1()
+	rbac := x.Cluster.Client.RbacV1()
 	meta := metav1.ObjectMeta{Name: name}
-	_, err := rbac.ClusterRoles().Create(x.t.Context(), &rbacv1.ClusterRole{
+	_, err := rbac.ClusterRoles().Create(x.T.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: meta,
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"},
 		}},
 	}, metav1.CreateOptions{})
-	x.must(err)
+	x.Must(err)
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}
-	for _, o := range x.c.Operators {
+	for _, o := range x.Cluster.Operators {
 		binding.Subjects = append(binding.Subjects, rbacv1.Subject{
 			Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName,
 			Name: "system:serviceaccounts:" + o.OperandNamespace,
 		})
 	}
-	_, err = rbac.ClusterRoleBindings().Create(x.t.Context(), binding, metav1.CreateOptions{})
-	x.must(err)
+	_, err = rbac.ClusterRoleBindings().Create(x.T.Context(), binding, metav1.CreateOptions{})
+	x.Must(err)
 	withdraw = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), pods.CleanupTimeout)
 		defer cancel()
 		err := errors.Join(rbac.ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}),
 			rbac.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}))
 		if err != nil {
-			x.t.Error(err)
+			x.T.Error(err)
 		}
 	})
-	x.t.Cleanup(withdraw)
+	x.T.Cleanup(withdraw)
 	return withdraw
 }
 
@@ -142,10 +143,10 @@ func (x *test) letEarlierDriversReadSecrets() (withdraw func()) {
 // field differs.
 func (x *test) replace(writer fixtures.Writer, object *unstructured.Unstructured) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		return writer.Write(x.t.Context(), object)
+		return writer.Write(x.T.Context(), object)
 	})
 	if apierrors.IsInvalid(err) {
-		err = errors.Join(writer.Delete(x.t.Context(), object), writer.Write(x.t.Context(), object))
+		err = errors.Join(writer.Delete(x.T.Context(), object), writer.Write(x.T.Context(), object))
 	}
 	return err
 }
@@ -208,7 +209,7 @@ func (x *test) setCredentials(secret *unstructured.Unstructured) error {
 	if err != nil || data["os-authURL"] == "" {
 		return err
 	}
-	info, credentials := x.c.Cloud().Info(), x.c.Cloud().Credentials()
+	info, credentials := x.Cluster.Cloud().Info(), x.Cluster.Cloud().Credentials()
 	data["os-authURL"], data["os-region"] = info.AuthURL, info.Regions[0]
 	data["os-applicationCredentialID"] = credentials.ApplicationCredentialID
 	data["os-applicationCredentialSecret"] = credentials.ApplicationCredentialSecret
@@ -218,16 +219,16 @@ func (x *test) setCredentials(secret *unstructured.Unstructured) error {
 // writeCertificate creates the Secret with the serving certificate of a Deployment, as the service
 // CA of OpenShift does.
 func (x *test) writeCertificate(object legacy.Object) {
-	x.t.Helper()
+	x.T.Helper()
 	var deployment appsv1.Deployment
-	x.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment))
+	x.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment))
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
 		if volume.Name != "metrics-serving-cert" {
 			continue
 		}
 		chain, key, err := cert.GenerateSelfSignedCertKey(deployment.Name, nil, nil)
-		x.must(err)
-		_, err = x.c.Client.CoreV1().Secrets(object.GetNamespace()).Create(x.t.Context(),
+		x.Must(err)
+		_, err = x.Cluster.Client.CoreV1().Secrets(object.GetNamespace()).Create(x.T.Context(),
 			&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: volume.Secret.SecretName},
 				Type:       corev1.SecretTypeTLS,
@@ -236,7 +237,7 @@ func (x *test) writeCertificate(object legacy.Object) {
 				},
 			}, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
-			x.must(err)
+			x.Must(err)
 		}
 	}
 }

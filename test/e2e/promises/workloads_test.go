@@ -22,7 +22,7 @@ type workload struct {
 // workloads returns the workloads of all drivers.
 func (x *test) workloads() []workload {
 	var all []workload
-	for _, o := range x.c.Operators {
+	for _, o := range x.Cluster.Operators {
 		for i, name := range o.Workloads {
 			all = append(all, workload{o.OperandNamespace, name, i == 0})
 		}
@@ -40,7 +40,7 @@ type rollout struct {
 }
 
 func (x *test) rollout(ctx context.Context, w workload) (rollout, error) {
-	apps := x.c.Client.AppsV1()
+	apps := x.Cluster.Client.AppsV1()
 	if w.isDeployment {
 		d, err := apps.Deployments(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 		if err != nil {
@@ -77,15 +77,15 @@ func daemonSetDone(d *appsv1.DaemonSet) error {
 
 // podsOf returns the UIDs of the pods of a workload.
 func (x *test) podsOf(w workload) map[types.UID]corev1.Pod {
-	x.t.Helper()
-	now, err := x.rollout(x.t.Context(), w)
-	x.must(err)
+	x.T.Helper()
+	now, err := x.rollout(x.T.Context(), w)
+	x.Must(err)
 	selector, err := metav1.LabelSelectorAsSelector(now.pods)
-	x.must(err)
-	list, err := x.c.Client.CoreV1().Pods(w.namespace).List(x.t.Context(), metav1.ListOptions{
+	x.Must(err)
+	list, err := x.Cluster.Client.CoreV1().Pods(w.namespace).List(x.T.Context(), metav1.ListOptions{
 		LabelSelector: selector.String(),
 	})
-	x.must(err)
+	x.Must(err)
 	pods := map[types.UID]corev1.Pod{}
 	for _, pod := range list.Items {
 		pods[pod.UID] = pod
@@ -96,15 +96,15 @@ func (x *test) podsOf(w workload) map[types.UID]corev1.Pod {
 // mustReplacePods makes a change, and waits until every workload has only pods that did not exist
 // before.
 func (x *test) mustReplacePods(workloads []workload, change func()) {
-	x.t.Helper()
+	x.T.Helper()
 	before := map[workload]map[types.UID]corev1.Pod{}
 	for _, w := range workloads {
 		before[w] = x.podsOf(w)
 	}
 	change()
 	for _, w := range workloads {
-		x.eventually(w.name+" has new pods", func() error {
-			now, err := x.rollout(x.t.Context(), w)
+		x.Eventually(w.name+" has new pods", func() error {
+			now, err := x.rollout(x.T.Context(), w)
 			if err != nil {
 				return err
 			}
@@ -116,15 +116,15 @@ func (x *test) mustReplacePods(workloads []workload, change func()) {
 			return now.done
 		})
 	}
-	x.must(x.c.WaitUntilReady(x.t.Context()))
+	x.Must(x.Cluster.WaitUntilReady(x.T.Context()))
 }
 
 // awaitRollouts waits until all pods of the workloads have the latest template and are available.
 func (x *test) awaitRollouts(workloads []workload) {
-	x.t.Helper()
+	x.T.Helper()
 	for _, w := range workloads {
-		x.eventually(w.name+" is rolled out", func() error {
-			now, err := x.rollout(x.t.Context(), w)
+		x.Eventually(w.name+" is rolled out", func() error {
+			now, err := x.rollout(x.T.Context(), w)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ package promises
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +17,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
 const (
-	// dataPath is the folder of the volume in a pod, records the file with the records in it.
-	dataPath = "/data"
-	records  = dataPath + "/records"
+	// records is the file with the records in the volume.
+	records = pods.DataPath + "/records"
 	// longestPause is the longest time between two records without a defect, on a busy machine.
 	longestPause = time.Minute
 )
@@ -47,6 +50,8 @@ type writer struct {
 	test *test
 	pod  string
 	uid  types.UID
+	// disconnect closes the output of the pod, and waits until nothing reads it.
+	disconnect func()
 
 	mu sync.Mutex
 	// last is the last record that the pod has reported, at is when. pause is the longest time
@@ -61,29 +66,44 @@ type writer struct {
 
 // follow waits until the pod reports records, and then reads its output until the pod ends.
 func (x *test) follow(pod string) *writer {
-	x.t.Helper()
+	x.T.Helper()
 	w := &writer{test: x, pod: pod}
+	w.connect(corev1.PodLogOptions{Follow: true})
+	x.T.Cleanup(func() { w.disconnect() })
+	w.mustProgress()
+	return w
+}
+
+// connect waits until the pod runs, and starts to read its output.
+func (w *writer) connect(options corev1.PodLogOptions) {
+	x := w.test
+	x.T.Helper()
 	var out io.ReadCloser
-	x.eventually("pod "+pod+" writes", func() error {
-		found, err := x.pods().Get(x.t.Context(), pod, metav1.GetOptions{})
+	x.Eventually("pod "+w.pod+" writes", func() error {
+		found, err := x.Pods().Get(x.T.Context(), w.pod, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		switch found.Status.Phase {
 		case corev1.PodRunning:
 		case corev1.PodFailed:
-			x.t.Fatalf("pod %s failed; its output is %q", pod, x.output(pod))
+			x.T.Fatalf("pod %s failed; its output is %q", w.pod, x.Output(w.pod))
 		default:
-			return x.describe(found)
+			return x.Describe(found)
 		}
-		w.uid = found.UID
-		out, err = x.pods().GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(x.t.Context())
+		w.uid = cmp.Or(w.uid, found.UID)
+		out, err = x.Pods().GetLogs(w.pod, &options).Stream(x.T.Context())
 		return err
 	})
-	go w.read(out)
-	x.t.Cleanup(func() { _ = out.Close() }) // it ends the reader
-	w.mustProgress()
-	return w
+	var reading sync.WaitGroup
+	w.mu.Lock()
+	w.last, w.ended = 0, false
+	w.mu.Unlock()
+	reading.Go(func() { w.read(out) })
+	w.disconnect = func() {
+		_ = out.Close() // it ends the reader
+		reading.Wait()
+	}
 }
 
 // read parses the output of the pod.
@@ -110,45 +130,53 @@ func (w *writer) read(out io.Reader) {
 	w.ended = true
 }
 
-// state returns the last record, and an error if the pod does not write.
-func (w *writer) state() (int, error) {
+// state returns the last record, whether the output has ended, and why it is unexpected.
+func (w *writer) state() (int, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended && w.err == nil {
-		return w.last, fmt.Errorf("the output of pod %s ended after record %d", w.pod, w.last)
-	}
-	return w.last, w.err
+	return w.last, w.ended, w.err
 }
 
-// mustProgress waits until the pod has written more records.
+// mustProgress waits until the pod has written more records. It reads the output again if a restart
+// of the kubelet or containerd has ended it. Lines may be lost then; the volume contains them.
 func (w *writer) mustProgress() {
-	w.test.t.Helper()
-	first, err := w.state()
-	w.test.must(err)
-	w.test.eventually("more records of pod "+w.pod, func() error {
-		last, err := w.state()
-		if err == nil && last < first+3 {
-			err = fmt.Errorf("the last record is %d", last)
+	w.test.T.Helper()
+	var first int
+	w.test.Eventually("more records of pod "+w.pod, func() error {
+		last, ended, err := w.state()
+		if err != nil {
+			return err
 		}
-		return err
+		if ended {
+			w.disconnect()
+			w.connect(corev1.PodLogOptions{Follow: true, TailLines: ptr.To[int64](1)})
+			return fmt.Errorf("the output ended after record %d", last)
+		}
+		if first == 0 {
+			first = last
+		}
+		if first == 0 || last < first+3 {
+			return fmt.Errorf("the last record is %d", last)
+		}
+		return nil
 	})
 }
 
 // mustBeUndisturbed checks that the pod still writes, was not restarted, and made no long pause.
 func (w *writer) mustBeUndisturbed() {
-	w.test.t.Helper()
+	w.test.T.Helper()
 	w.mustProgress()
-	pod, err := w.test.pods().Get(w.test.t.Context(), w.pod, metav1.GetOptions{})
-	w.test.must(err)
+	pod, err := w.test.Pods().Get(w.test.T.Context(), w.pod, metav1.GetOptions{})
+	w.test.Must(err)
 	if pod.UID != w.uid || pod.Status.ContainerStatuses[0].RestartCount > 0 {
-		w.test.t.Errorf("pod %s was replaced or restarted: %v", w.pod, pod.Status.ContainerStatuses)
+		w.test.T.Errorf("pod %s was replaced or restarted: %v", w.pod, pod.Status.ContainerStatuses)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.test.t.Logf("pod %s wrote %d records, with a pause of at most %v", w.pod, w.last,
+	w.test.T.Logf("pod %s wrote %d records, with a pause of at most %v", w.pod, w.last,
 		w.pause.Round(time.Millisecond))
 	if w.pause > longestPause {
-		w.test.t.Errorf("pod %s wrote nothing for %v", w.pod, w.pause)
+		w.test.T.Errorf("pod %s wrote nothing for %v", w.pod, w.pause)
 	}
 }
 

@@ -3,7 +3,6 @@
 package sanity
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -21,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/report"
 )
 
 func TestDriversPassCSISanity(t *testing.T) {
@@ -120,34 +121,23 @@ func writeYAML(t *testing.T, file string, content any) {
 	}
 }
 
-// readReport returns the number of tests that passed, and the sorted names of those that failed.
+// readReport returns the number of tests that passed, and the sorted names of the tests and steps
+// that failed.
 func readReport(t *testing.T, file string) (passed int, failed []string) {
 	t.Helper()
-	content, err := os.ReadFile(file)
+	entries, err := report.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var suites []struct {
-		SpecReports []struct {
-			ContainerHierarchyTexts []string
-			LeafNodeText, State     string
-		}
-	}
-	if err := json.Unmarshal(content, &suites); err != nil {
-		t.Fatal(err)
-	}
-	for _, suite := range suites {
-		for _, spec := range suite.SpecReports {
-			name := strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")
-			switch spec.State {
-			case "passed":
-				if spec.LeafNodeText != "" { // it is a test, and no step before or after the tests
-					passed++
-				}
-			case "skipped", "pending":
-			default:
-				failed = append(failed, name)
+	for _, e := range entries {
+		switch e.State {
+		case "passed":
+			if e.Kind == report.Test {
+				passed++
 			}
+		case "skipped", "pending":
+		default:
+			failed = append(failed, e.Name)
 		}
 	}
 	slices.Sort(failed)

@@ -9,7 +9,7 @@ type recipe struct {
 	// base is what the image contains besides the program.
 	base base
 	// module is the package in the Go module of the folder programs, and standin the package of the
-	// stand-in. An operator has neither.
+	// stand-in. An image of `make images` has neither.
 	module, standin string
 	// path is the path of the program.
 	path string
@@ -40,6 +40,7 @@ func recipes() []recipe {
 	return []recipe{
 		{name: "manila-csi-driver-operator"},
 		{name: "openstack-cinder-csi-driver-operator"},
+		{name: "csi-addons", image: "docker.io/library/csi-addons:latest"},
 		{
 			name: "cinder-csi-plugin", module: openstack + "cinder-csi-plugin",
 			path: "/bin/cinder-csi-plugin", command: true, base: tools,
@@ -85,5 +86,9 @@ func recipes() []recipe {
 			module: "k8s.io/kubernetes/test/images/agnhost", path: "/agnhost", base: tools,
 		},
 		{name: "busybox", image: tests + "busybox:1.37.0-1", base: busybox},
+		// It contains no DNS tools: the storage tests only run a shell and dd of GNU in this image.
+		{name: "glibc-dns-testing", image: tests + "glibc-dns-testing:2.0.0", base: tools},
+		// It contains no nginx: the storage tests only run a shell in this image.
+		{name: "nginx", image: tests + "nginx:1.15-4", base: busybox},
 	}
 }

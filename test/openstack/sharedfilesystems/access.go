@@ -40,16 +40,18 @@ const (
 )
 
 // Access returns what a client with that address may do with a share, by the active access rules of
-// type ip, and whether the share exists.
+// type ip, and whether the share exists. The rule with the smallest network decides, as in Manila's
+// driver for NetApp (manila/share/drivers/netapp/dataontap/protocols/nfs_cmode.py).
 func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
 	share, found := s.shares.Get(shareID)
+	bits := -1
 	for _, rule := range share.Rules {
 		allowed, err := network(rule.To)
 		if rule.Type != "ip" || rule.State != active || err != nil || !allowed.Contains(client.Unmap()) {
 			continue
 		}
-		if level = Level(rule.Level); level == ReadWrite {
-			break
+		if allowed.Bits() > bits {
+			level, bits = Level(rule.Level), allowed.Bits()
 		}
 	}
 	return level, found
@@ -134,7 +136,8 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	return rest.Answer{Content: map[string]any{"access": description}}, nil
 }
 
-// canAllow returns the error of Manila if an access rule is invalid or exists already.
+// canAllow returns the error of Manila if an access rule is invalid or exists already. Manila
+// compares networks (_check_for_existing_access in manila/db/sqlalchemy/api.py).
 func canAllow(r *rest.Request, share Share, rule Rule) error {
 	switch rule.Type {
 	case "ip":
@@ -150,7 +153,7 @@ func canAllow(r *rest.Request, share Share, rule Rule) error {
 		return rest.BadRequest("Only 'ip', 'user', 'cert' or 'cephx' access types are supported.")
 	}
 	exists := slices.ContainsFunc(share.Rules,
-		func(other Rule) bool { return other.Type == rule.Type && other.To == rule.To })
+		func(other Rule) bool { return other.Type == rule.Type && sameTarget(other, rule) })
 	switch {
 	case !slices.Contains([]Level{ReadOnly, ReadWrite}, Level(rule.Level)):
 		return rest.BadRequest("Invalid access rule: Invalid share access level: %s.", rule.Level)
@@ -162,6 +165,12 @@ func canAllow(r *rest.Request, share Share, rule Rule) error {
 			"replicas or migration copies lacks a valid host or is in an invalid state.")
 	}
 	return nil
+}
+
+func sameTarget(a, b Rule) bool {
+	one, errOne := network(a.To)
+	other, errOther := network(b.To)
+	return a.To == b.To || errOne == nil && errOther == nil && one == other
 }
 
 // deny removes an access rule; API reference: Revoke access.

@@ -19,7 +19,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=1"
+// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=2"
 // +kubebuilder:printcolumn:name="namespace",type=string,JSONPath=`.metadata.namespace`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="DriverName",type=string,JSONPath=`.spec.driver.name`
@@ -45,14 +45,18 @@ type CSIAddonsNodeSpec struct {
 type CSIAddonsNodeDriver struct {
 	// Name is the name of the CSI driver.
 	//
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="name is immutable"
 	Name string `json:"name"`
 
 	// EndPoint is the address of the sidecar, pod://<pod>.<namespace>:<port>.
+	//
+	// +kubebuilder:validation:MaxLength=329
 	EndPoint string `json:"endpoint"`
 
 	// NodeID is the name of the Node on which the pod runs.
 	//
+	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeID is immutable"
 	NodeID string `json:"nodeID"`
 }

@@ -49,6 +49,10 @@ const (
 	ScheduledAtAnnotation = Group + "/scheduled-at"
 )
 
+// ScheduleFromLabel contains, on a ReclaimSpaceCronJob whose schedule comes from an annotation, the
+// kind of the object with the annotation: PersistentVolumeClaim, Namespace or StorageClass.
+const ScheduleFromLabel = "csi-addons.openstack.org/schedule-from"
+
 // Keys of the parameters of a NetworkFenceClass that name the Secret of its driver. The driver gets
 // all other parameters. A key with ReservedParameterPrefix that is not one of these is an error.
 const (
@@ -56,6 +60,11 @@ const (
 	NetworkFenceSecretNameParameter      = ReservedParameterPrefix + "networkfence-secret-name"
 	NetworkFenceSecretNamespaceParameter = ReservedParameterPrefix + "networkfence-secret-namespace"
 )
+
+// StorageNetworksParameter is the key of the parameters of a NetworkFenceClass that contains the
+// networks from which nodes use the storage, separated by commas. The adapter of Manila reads it,
+// and the controller accepts addresses in these networks as clients of any node.
+const StorageNetworksParameter = "storageNetworks"
 
 // RevisionAnnotation contains, on a CustomResourceDefinition of this project, a number that
 // increases with each change of its schema. hack/install-crds.sh reads it.

@@ -22,7 +22,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=2"
+// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=3"
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.active.name`
@@ -45,6 +45,7 @@ type ReclaimSpaceCronJob struct {
 type ReclaimSpaceCronJobSpec struct {
 	// Schedule is the schedule in the format of cron, in UTC.
 	//
+	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`.+`
 	Schedule string `json:"schedule"`
 

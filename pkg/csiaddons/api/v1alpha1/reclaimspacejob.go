@@ -31,7 +31,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=1"
+// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=3"
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.metadata.namespace`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Retries",type=integer,JSONPath=`.status.retries`
@@ -85,6 +85,7 @@ type TargetSpec struct {
 	// PersistentVolumeClaim is the name of a claim in the namespace of the object.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="persistentVolumeClaim is immutable"
 	PersistentVolumeClaim string `json:"persistentVolumeClaim,omitempty"`
 }
@@ -127,6 +128,11 @@ type ReclaimSpaceJobStatus struct {
 	// StartTime is the time of the first attempt.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// QueueSeconds is the time in seconds, after StartTime, in which the job has waited because too
+	// many calls of drivers ran. It does not count for RetryDeadlineSeconds.
+	// +optional
+	QueueSeconds int64 `json:"queueSeconds,omitempty"`
 
 	// CompletionTime is the time at which the job ended.
 	// +optional

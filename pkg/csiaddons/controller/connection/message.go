@@ -6,8 +6,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxMessage limits a message that may contain text of a sidecar or a driver, in bytes.
-const maxMessage = 1024
+// maxMessage limits a message that may contain text of a sidecar or a driver, in bytes. The API
+// server refuses events with more than 1,024 bytes, and callers add words.
+const maxMessage = 900
 
 // Describe returns the text of an error of a call, for a status or an event.
 func Describe(err error) string {

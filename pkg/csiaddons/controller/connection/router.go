@@ -24,9 +24,7 @@ type Router struct {
 // OnNode returns the sidecar of a driver on a node, or nil if no connected sidecar there has all
 // capabilities.
 func (r *Router) OnNode(driver, node string, capabilities ...string) *Sidecar {
-	found := r.Pool.Find(func(s *Sidecar) bool {
-		return s.Driver == driver && s.Node == node && s.Has(capabilities...)
-	})
+	found := r.Pool.OnNode(driver, node, capabilities...)
 	if len(found) == 0 {
 		return nil
 	}
@@ -37,15 +35,24 @@ func (r *Router) OnNode(driver, node string, capabilities ...string) *Sidecar {
 // nil if the controller is not connected to it. The Lease of the driver names the pod.
 func (r *Router) Leader(ctx context.Context, driver string, capabilities ...string,
 ) (*Sidecar, error) {
-	candidates := r.Pool.Find(func(s *Sidecar) bool {
-		return s.Driver == driver && s.Has(ControllerService) && s.Has(capabilities...)
-	})
+	candidates := r.Pool.OfDriver(driver, append([]string{ControllerService}, capabilities...)...)
 	var namespaces []string
 	for _, candidate := range candidates {
 		if !slices.Contains(namespaces, candidate.Pod.Namespace) {
 			namespaces = append(namespaces, candidate.Pod.Namespace)
 		}
 	}
+	leaders, _, err := r.Leaders(ctx, driver, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	return ofPods(candidates, leaders), nil
+}
+
+// Leaders returns the pods that hold the Lease of a driver in some namespaces, and whether there is
+// such a Lease. Only pods with the controller service of the driver may write it.
+func (r *Router) Leaders(ctx context.Context, driver string, namespaces []string,
+) (leaders []types.NamespacedName, exists bool, err error) {
 	for _, namespace := range namespaces {
 		lease := &coordinationv1.Lease{}
 		name := types.NamespacedName{Namespace: namespace, Name: wire.LeaseName(driver)}
@@ -54,16 +61,28 @@ func (r *Router) Leader(ctx context.Context, driver string, capabilities ...stri
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading Lease %s: %w", name, err)
+			return nil, false, fmt.Errorf("reading Lease %s: %w", name, err)
 		}
-		leader := types.NamespacedName{
-			Namespace: namespace, Name: ptr.Deref(lease.Spec.HolderIdentity, ""),
-		}
-		for _, candidate := range candidates {
-			if candidate.Pod == leader {
-				return candidate, nil
-			}
+		exists = true
+		if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" {
+			leaders = append(leaders, types.NamespacedName{Namespace: namespace, Name: holder})
 		}
 	}
-	return nil, nil
+	return leaders, exists, nil
+}
+
+// OfPods returns the sidecar of a driver in one of some pods, or nil if no connected sidecar there
+// has all capabilities.
+func (r *Router) OfPods(driver string, pods []types.NamespacedName, capabilities ...string,
+) *Sidecar {
+	return ofPods(r.Pool.OfDriver(driver, capabilities...), pods)
+}
+
+func ofPods(sidecars []*Sidecar, pods []types.NamespacedName) *Sidecar {
+	for _, sidecar := range sidecars {
+		if slices.Contains(pods, sidecar.Pod) {
+			return sidecar
+		}
+	}
+	return nil
 }

@@ -3,8 +3,8 @@ package connection
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -26,11 +26,14 @@ import (
 
 // Limits of a connection.
 const (
-	maxResponse     = 1 << 20 // bytes
-	maxHeaders      = 32 << 10
-	connectTimeout  = 10 * time.Second
-	firstReconnect  = time.Second
-	maxReconnect    = time.Minute
+	maxResponse = 1 << 20 // bytes
+	maxHeaders  = 32 << 10
+	// dialTimeout limits the wait for an answer of the host, connectTimeout also the TLS handshake.
+	dialTimeout    = 3 * time.Second
+	connectTimeout = 5 * time.Second
+	// bufferSize is that of the read buffer and of the write buffer. Messages are small, and there
+	// are many connections.
+	bufferSize      = 4 << 10
 	keepaliveTime   = 30 * time.Second
 	keepaliveAnswer = 10 * time.Second
 	// unknownKeepaliveTime is the shortest interval that every gRPC server accepts.
@@ -83,6 +86,12 @@ func dial(target Target, tokens *Tokens) (*Sidecar, error) {
 	}, nil
 }
 
+// dialHost connects to a host. A host that does not answer occupies the caller for a short time.
+func dialHost(ctx context.Context, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return dialer.DialContext(ctx, "tcp", address)
+}
+
 func options(target Target, tokens *Tokens) []grpc.DialOption {
 	alive := keepalive.ClientParameters{Time: unknownKeepaliveTime, Timeout: keepaliveAnswer}
 	transport := insecure.NewCredentials()
@@ -99,15 +108,13 @@ func options(target Target, tokens *Tokens) []grpc.DialOption {
 	}
 	all := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport), grpc.WithKeepaliveParams(alive),
-		grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithContextDialer(dialHost), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithNoProxy(), grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			MinConnectTimeout: connectTimeout,
-			Backoff: backoff.Config{
-				BaseDelay: firstReconnect, MaxDelay: maxReconnect,
-				Multiplier: backoff.DefaultConfig.Multiplier, Jitter: backoff.DefaultConfig.Jitter,
-			},
+			MinConnectTimeout: connectTimeout, Backoff: backoff.DefaultConfig,
 		}),
 	}
 	if target.Security == settings.Plaintext {
@@ -135,9 +142,9 @@ func forgetRefused(tokens *Tokens, audience string) grpc.UnaryClientInterceptor 
 // serves another driver.
 func (s *Sidecar) describe(ctx context.Context) ([]string, error) {
 	client := identity.NewIdentityClient(s.connection)
-	who, err := client.GetIdentity(ctx, &identity.GetIdentityRequest{}, grpc.WaitForReady(true))
+	who, err := client.GetIdentity(ctx, &identity.GetIdentityRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the name of the driver: %w", s.connectError(ctx, err))
+		return nil, fmt.Errorf("asking for the name of the driver: %w", err)
 	}
 	if who.GetName() != s.Driver {
 		return nil, fmt.Errorf("the sidecar serves the driver %.63q instead of %s", who.GetName(),
@@ -157,15 +164,6 @@ func (s *Sidecar) up(capabilities []string) bool {
 	down := s.capabilities == nil
 	s.capabilities = append([]string{}, capabilities...)
 	return down
-}
-
-// connectError says why there is no connection, if the time of a call has ended without one.
-func (s *Sidecar) connectError(ctx context.Context, err error) error {
-	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
-	if late && s.connection.GetState() != connectivity.Ready {
-		return fmt.Errorf("no connection to %s in time (%w)", s.Address, err)
-	}
-	return err
 }
 
 // Has returns whether the connection is up and the driver has all capabilities.

@@ -32,7 +32,10 @@ type Tokens struct {
 	// Client creates tokens in the namespace of the controller.
 	Client  corev1client.ServiceAccountInterface
 	Account string
-	// Pod is the pod of the controller; tokens end with it. It may be nil.
+	// Unverified is the ServiceAccount of tokens for the API server. It has no permissions, because
+	// these tokens are sent to sidecars that are not verified.
+	Unverified string
+	// Pod is the pod of the controller; tokens of Account end with it. It may be nil.
 	Pod   *authenticationv1.BoundObjectReference
 	Clock clock.PassiveClock
 
@@ -87,15 +90,17 @@ func (t *Tokens) Forget(audience string) {
 func (t *Tokens) request(ctx context.Context, audience string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	account := t.Unverified
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: ptr.To[int64](lifetime), BoundObjectRef: t.Pod,
+		ExpirationSeconds: ptr.To[int64](lifetime),
 	}}
 	if audience != "" {
-		request.Spec.Audiences = []string{audience}
+		account = t.Account
+		request.Spec.Audiences, request.Spec.BoundObjectRef = []string{audience}, t.Pod
 	}
-	issued, err := t.Client.CreateToken(ctx, t.Account, request, metav1.CreateOptions{})
+	issued, err := t.Client.CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", t.Account, err)
+		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", account, err)
 	}
 	// The API server may give a longer lifetime. The clock of this process decides.
 	t.mu.Lock()

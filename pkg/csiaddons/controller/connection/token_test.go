@@ -16,8 +16,9 @@ import (
 
 // issued are the token requests that the fake API server has answered.
 type issued struct {
-	mu    sync.Mutex
-	specs []authenticationv1.TokenRequestSpec
+	mu       sync.Mutex
+	specs    []authenticationv1.TokenRequestSpec
+	accounts []string
 }
 
 func newTokens(t *testing.T) (*Tokens, *issued, *testingclock.FakePassiveClock) {
@@ -30,13 +31,16 @@ func newTokens(t *testing.T) (*Tokens, *issued, *testingclock.FakePassiveClock) 
 			requests.mu.Lock()
 			defer requests.mu.Unlock()
 			requests.specs = append(requests.specs, request.Spec)
+			requests.accounts = append(requests.accounts,
+				action.(clienttesting.CreateActionImpl).Name)
 			request.Status.Token = string(rune('a' + len(requests.specs) - 1))
 			return true, request, nil
 		})
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	return &Tokens{
 		Client: kube.CoreV1().ServiceAccounts("system"), Account: "controller", Clock: clock,
-		Pod: &authenticationv1.BoundObjectReference{Kind: "Pod", Name: "p", UID: "1"},
+		Unverified: "unverified",
+		Pod:        &authenticationv1.BoundObjectReference{Kind: "Pod", Name: "p", UID: "1"},
 	}, requests, clock
 }
 
@@ -64,6 +68,23 @@ func TestTokensAreForOneAudienceAndShortLived(t *testing.T) {
 	if *first.ExpirationSeconds != 600 || first.BoundObjectRef.Name != "p" ||
 		len(first.Audiences) != 1 || first.Audiences[0] != "one" {
 		t.Errorf("the token is requested with %+v", first)
+	}
+}
+
+// A sidecar that is not verified can use its token at the API server.
+func TestTokenForTheAPIServerBelongsToAnotherAccount(t *testing.T) {
+	t.Parallel()
+	tokens, requests, _ := newTokens(t)
+	for _, audience := range []string{"", "one"} {
+		if _, err := tokens.Get(t.Context(), audience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"unverified", "controller"}, requests.accounts); diff != "" {
+		t.Errorf("ServiceAccounts of the tokens (-want +got):\n%s", diff)
+	}
+	if ref := requests.specs[0].BoundObjectRef; ref != nil {
+		t.Errorf("the token is bound to %v, which another ServiceAccount uses", ref)
 	}
 }
 

@@ -2,9 +2,11 @@ package fence
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,24 +17,31 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 const (
 	// clientsInterval is the time after which the clients of a node are read again.
 	clientsInterval = time.Hour
 	clientsTimeout  = time.Minute
-	// Limits of what a driver returns.
-	maxClients       = 256
-	maxClientCIDRs   = 64
-	maxClientID      = 253 // bytes
+	// connectInterval is the time after which a connection to the sidecar is looked for.
+	connectInterval = time.Minute
+)
+
+// Reasons of events, beside ReasonInvalidClass.
+const (
+	// reasonBadClients means that a pod may report addresses that are not those of its node.
 	reasonBadClients = "InvalidFenceClients"
+	// reasonUnknownClients means that the controller cannot read or check the addresses.
+	reasonUnknownClients = "FenceClientsUnknown"
 )
 
 // Clients writes the clients of the network storage of a node into the status of its CSIAddonsNode,
-// for each NetworkFenceClass of the driver. It is the only writer of that field.
+// for each NetworkFenceClass of the driver, and an annotation with the names of these classes. It
+// is the only writer of both.
 type Clients struct {
 	Client client.Client
+	// Live reads from the API server, without a cache.
+	Live   client.Reader
 	Pool   *connection.Pool
 	Events events.EventRecorder
 }
@@ -45,35 +54,130 @@ func (c *Clients) Reconcile(ctx context.Context, this reconcile.Request,
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	sidecar := c.Pool.Of(this.NamespacedName)
-	if node.DeletionTimestamp != nil || sidecar == nil || !sidecar.Has(connection.GetFenceClients) {
-		return reconcile.Result{}, nil // the next connection triggers it
+	switch {
+	case node.DeletionTimestamp != nil:
+		return reconcile.Result{}, nil
+	case sidecar == nil: // after a restart of the controller, a connection changes no status
+		return reconcile.Result{RequeueAfter: connectInterval}, nil
+	case !sidecar.Has(connection.GetFenceClients):
+		return reconcile.Result{}, nil
 	}
-	var classes v1alpha1.NetworkFenceClassList
-	if err := c.Client.List(ctx, &classes); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing NetworkFenceClasses: %w", err)
+	classes, err := c.classes(ctx, sidecar.Driver)
+	if err == nil {
+		err = c.annotate(ctx, node, classes)
 	}
-	var found []v1alpha1.NetworkFenceClientStatus
-	var failed error
-	for i := range classes.Items {
-		class := &classes.Items[i]
-		if class.Spec.Provisioner != sidecar.Driver {
-			continue
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: clientsInterval}, c.refresh(ctx, sidecar, node, classes)
+}
+
+// refresh writes the clients for each class, and sends an event for each reason of a failure.
+func (c *Clients) refresh(ctx context.Context, sidecar *connection.Sidecar,
+	node *v1alpha1.CSIAddonsNode, classes []v1alpha1.NetworkFenceClass,
+) error {
+	found, failed := c.readAll(ctx, sidecar, node, classes)
+	byReason := map[string]error{}
+	for _, err := range failed {
+		reason := reasonUnknownClients
+		if wrong, ok := errors.AsType[*invalid](err); ok {
+			reason = wrong.reason
 		}
-		clients, err := read(ctx, sidecar, class)
+		byReason[reason] = errors.Join(byReason[reason], err)
+	}
+	for reason, err := range byReason {
+		c.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, "GetFenceClients", "%s",
+			connection.Describe(err))
+	}
+	return errors.Join(append(failed, c.write(ctx, node, found))...)
+}
+
+// classes returns the classes of a driver, by name.
+func (c *Clients) classes(ctx context.Context, driver string,
+) ([]v1alpha1.NetworkFenceClass, error) {
+	var all v1alpha1.NetworkFenceClassList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing NetworkFenceClasses: %w", err)
+	}
+	found := slices.DeleteFunc(all.Items, func(class v1alpha1.NetworkFenceClass) bool {
+		return class.Spec.Provisioner != driver || class.DeletionTimestamp != nil
+	})
+	slices.SortFunc(found, func(a, b v1alpha1.NetworkFenceClass) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	return found, nil
+}
+
+// readAll returns the clients for each class, and the failures. If a sidecar does not answer, it
+// keeps the previous clients. It drops them if the answer is not valid.
+func (c *Clients) readAll(ctx context.Context, sidecar *connection.Sidecar,
+	node *v1alpha1.CSIAddonsNode, classes []v1alpha1.NetworkFenceClass,
+) (found []v1alpha1.NetworkFenceClientStatus, failed []error) {
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	owner, err := c.owner(ctx, sidecar)
+	if err != nil {
+		return node.Status.NetworkFenceClientStatus, []error{err}
+	}
+	for i := range classes {
+		clients, err := read(ctx, sidecar, &classes[i], owner)
+		if err == nil {
+			clients, err = c.unshared(ctx, sidecar, clients)
+		}
 		if err != nil {
-			failed = errors.Join(failed, err)
+			failed = append(failed, err)
+		}
+		if clients != nil {
+			found = append(found, v1alpha1.NetworkFenceClientStatus{
+				NetworkFenceClassName: classes[i].Name, ClientDetails: clients,
+			})
 			continue
 		}
-		found = append(found, v1alpha1.NetworkFenceClientStatus{
-			NetworkFenceClassName: class.Name, ClientDetails: clients,
-		})
+		if _, wrong := errors.AsType[*invalid](err); wrong {
+			continue
+		}
+		for _, previous := range node.Status.NetworkFenceClientStatus {
+			if previous.NetworkFenceClassName == classes[i].Name {
+				found = append(found, previous)
+			}
+		}
 	}
-	if failed != nil {
-		c.Events.Eventf(node, nil, corev1.EventTypeWarning, reasonBadClients, "GetFenceClients", "%s",
-			connection.Describe(failed))
-		return reconcile.Result{}, failed
+	return found, failed
+}
+
+// annotate writes the names of the classes, as the controller of the CSI-Addons for Ceph does: a
+// JSON array, and no annotation without a class.
+func (c *Clients) annotate(ctx context.Context, node *v1alpha1.CSIAddonsNode,
+	classes []v1alpha1.NetworkFenceClass,
+) error {
+	var wanted string
+	if len(classes) > 0 {
+		names := make([]string, 0, len(classes))
+		for _, class := range classes {
+			names = append(names, class.Name)
+		}
+		text, err := json.Marshal(names)
+		if err != nil {
+			return err
+		}
+		wanted = string(text)
 	}
-	return reconcile.Result{RequeueAfter: clientsInterval}, c.write(ctx, node, found)
+	if node.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation] == wanted {
+		return nil
+	}
+	changed := node.DeepCopy()
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	changed.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation] = wanted
+	if wanted == "" {
+		delete(changed.Annotations, v1alpha1.NetworkFenceClassNamesAnnotation)
+	}
+	if err := c.Client.Patch(ctx, changed, client.MergeFrom(node)); err != nil {
+		return fmt.Errorf("annotating CSIAddonsNode %s: %w", client.ObjectKeyFromObject(node), err)
+	}
+	return nil
 }
 
 func (c *Clients) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
@@ -89,48 +193,4 @@ func (c *Clients) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 			client.ObjectKeyFromObject(node), err))
 	}
 	return nil
-}
-
-// read asks a sidecar for the clients of its node. It accepts only addresses.
-func read(ctx context.Context, sidecar *connection.Sidecar, class *v1alpha1.NetworkFenceClass,
-) ([]v1alpha1.ClientDetail, error) {
-	request, err := classRequest(class)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, clientsTimeout)
-	defer cancel()
-	answer, err := sidecar.NetworkFence.GetFenceClients(ctx, request)
-	if err != nil {
-		return nil, fmt.Errorf("asking pod %s for the clients of NetworkFenceClass %s: %w",
-			sidecar.Pod, class.Name, err)
-	}
-	if len(answer.GetClients()) > maxClients {
-		return nil, fmt.Errorf("pod %s returns more than %d clients", sidecar.Pod, maxClients)
-	}
-	clients := []v1alpha1.ClientDetail{}
-	for _, one := range answer.GetClients() {
-		detail, err := parse(one)
-		if err != nil {
-			return nil, fmt.Errorf("pod %s returns an invalid client: %w", sidecar.Pod, err)
-		}
-		clients = append(clients, detail)
-	}
-	return clients, nil
-}
-
-func parse(one *wire.ClientDetails) (v1alpha1.ClientDetail, error) {
-	detail := v1alpha1.ClientDetail{ID: one.GetId(), Cidrs: []string{}}
-	if len(detail.ID) > maxClientID || len(one.GetCidrs()) > maxClientCIDRs {
-		return detail, fmt.Errorf("an ID has more than %d bytes, or a client more than %d CIDRs",
-			maxClientID, maxClientCIDRs)
-	}
-	for _, cidr := range one.GetCidrs() {
-		prefix, err := netip.ParsePrefix(cidr)
-		if err != nil {
-			return detail, fmt.Errorf("%.64q is no CIDR", cidr)
-		}
-		detail.Cidrs = append(detail.Cidrs, prefix.String())
-	}
-	return detail, nil
 }

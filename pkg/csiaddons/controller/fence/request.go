@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,9 +35,12 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 		found.SecretName, found.SecretNamespace = secret.Name, secret.Namespace
 	}
 	if name := f.Spec.NetworkFenceClassName; name != "" {
-		class := &v1alpha1.NetworkFenceClass{}
-		if err := reader.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
-			return "", nil, fmt.Errorf("reading NetworkFenceClass %s: %w", name, err)
+		class, err := classOf(ctx, reader, f)
+		if err == nil && class == nil {
+			err = fmt.Errorf("NetworkFenceClass %s does not exist", name)
+		}
+		if err != nil {
+			return "", nil, err
 		}
 		clients, err := classRequest(class)
 		if err != nil {
@@ -58,6 +62,20 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 	}
 	found.Cidrs = f.Spec.Cidrs
 	return driver, found, nil
+}
+
+// classOf returns the class of a NetworkFence, or nil if it does not exist.
+func classOf(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence,
+) (*v1alpha1.NetworkFenceClass, error) {
+	class, name := &v1alpha1.NetworkFenceClass{}, f.Spec.NetworkFenceClassName
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, class)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading NetworkFenceClass %s: %w", name, err)
+	}
+	return class, nil
 }
 
 // classRequest returns what to send to the driver of a NetworkFenceClass. The reserved parameters

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,27 +35,53 @@ func options() controller.Options {
 
 // SetUp adds the reconciler to a manager.
 func (r *Reconciler) SetUp(m manager.Manager) error {
-	all := func(ctx context.Context, class client.Object) []reconcile.Request {
-		var fences v1alpha1.NetworkFenceList
-		if err := r.Client.List(ctx, &fences); err != nil {
-			return nil // the cache has stopped
-		}
-		var requests []reconcile.Request
-		for i := range fences.Items {
-			if f := &fences.Items[i]; f.Spec.NetworkFenceClassName == class.GetName() {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(f)})
-			}
-		}
-		return requests
-	}
+	ofClass := r.requests(func(class client.Object, f *v1alpha1.NetworkFence) bool {
+		return f.Spec.NetworkFenceClassName == class.GetName()
+	})
+	waiting := r.requests(func(changed client.Object, f *v1alpha1.NetworkFence) bool {
+		return f.Name != changed.GetName() && waits(f)
+	})
 	return builder.ControllerManagedBy(m).Named("networkfence").
 		For(&v1alpha1.NetworkFence{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).
+		Watches(&v1alpha1.NetworkFence{}, waiting,
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
 		WithOptions(options()).Complete(r)
 }
 
+// waits returns whether a NetworkFence waits for the end of another one. The
+// CustomResourceDefinition of another program has conditions, but may lack the field status.reason.
+func waits(f *v1alpha1.NetworkFence) bool {
+	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
+	return found != nil && found.Reason == ReasonFencedByAnother
+}
+
+// requests returns a handler that reconciles the NetworkFences which a function selects for an
+// object.
+func (r *Reconciler) requests(selects func(client.Object, *v1alpha1.NetworkFence) bool,
+) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(
+		func(ctx context.Context, object client.Object) []reconcile.Request {
+			var fences v1alpha1.NetworkFenceList
+			if err := r.Client.List(ctx, &fences); err != nil {
+				return nil // the cache has stopped
+			}
+			var requests []reconcile.Request
+			for i := range fences.Items {
+				if f := &fences.Items[i]; selects(object, f) {
+					requests = append(requests,
+						reconcile.Request{NamespacedName: client.ObjectKeyFromObject(f)})
+				}
+			}
+			return requests
+		})
+}
+
 // SetUp adds the reconciler to a manager.
-func (c *Clients) SetUp(m manager.Manager) error {
+func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
+	if err := addIndexes(ctx, m.GetFieldIndexer()); err != nil {
+		return err
+	}
 	all := func(ctx context.Context, class client.Object) []reconcile.Request {
 		var nodes v1alpha1.CSIAddonsNodeList
 		if err := c.Client.List(ctx, &nodes); err != nil {

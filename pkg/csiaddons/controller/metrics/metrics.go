@@ -54,7 +54,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		connections: prometheus.NewGaugeVec(gauge("sidecars_connected",
 			"Sidecars to which the controller is connected."), []string{labelDriver}),
 		active: prometheus.NewGauge(gauge("controller_active",
-			"0 while another controller of CSI-Addons runs or CRDs are missing, otherwise 1.")),
+			"1 while the controller works, 0 while another one runs or something is missing.")),
 	}
 	for _, collector := range []prometheus.Collector{
 		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections, m.active,

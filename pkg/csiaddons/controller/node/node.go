@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +23,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
-const (
-	// connectTimeout limits one attempt to connect, in which the sidecar checks the token.
-	connectTimeout = 15 * time.Second
-	maxRetryDelay  = 5 * time.Minute
-)
+const maxRetryDelay = 5 * time.Minute
 
 // Reasons in the status of a CSIAddonsNode, and of its events.
 const (
@@ -40,6 +35,8 @@ const (
 	ReasonNotOwned     = "NotOwnedByPod"
 	ReasonNoPin        = "NoCertificatePin"
 	ReasonWrongNode    = "WrongNode"
+	ReasonWrongName    = "WrongName"
+	ReasonDuplicate    = "DuplicateOfPod"
 	ReasonPodGone      = "PodGone"
 	actionConnect      = "Connect"
 	actionDelete       = "Delete"
@@ -57,8 +54,7 @@ type Reconciler struct {
 	Options *settings.Live
 	Events  events.EventRecorder
 
-	mu       sync.Mutex
-	attempts map[types.NamespacedName]int // failed attempts since the last success
+	attempts *attempts
 }
 
 // Reconcile connects to a sidecar, or removes its CSIAddonsNode.
@@ -67,12 +63,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 	name := request.NamespacedName
 	node := &v1alpha1.CSIAddonsNode{}
 	if err := r.Client.Get(ctx, name, node); err != nil {
-		r.Pool.Close(name)
-		r.reset(name)
+		r.close(name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if node.DeletionTimestamp != nil {
-		r.Pool.Close(name)
+		r.close(name)
 		return reconcile.Result{}, r.release(ctx, node)
 	}
 	target, problem, err := r.target(ctx, node)
@@ -82,57 +77,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 	case problem == nil:
 		return r.connect(ctx, node, target)
 	}
-	r.Pool.Close(name)
+	r.close(name)
 	if problem.gone {
 		return reconcile.Result{}, r.remove(ctx, node, problem)
 	}
-	return reconcile.Result{}, r.write(ctx, node, v1alpha1.CSIAddonsNodeStatus{
+	status := v1alpha1.CSIAddonsNodeStatus{
 		State: problem.state(), Reason: problem.reason, Message: problem.message,
 		Capabilities:             node.Status.Capabilities,
 		NetworkFenceClientStatus: node.Status.NetworkFenceClientStatus,
-	})
+	}
+	return reconcile.Result{RequeueAfter: problem.again}, r.write(ctx, node, status)
 }
 
-// connect tries to connect, and tries again later if that fails.
+// close closes the connection to a sidecar, and ends the attempt to connect.
+func (r *Reconciler) close(name types.NamespacedName) {
+	r.attempts.forget(name)
+	r.Pool.Close(name)
+}
+
+// connect starts an attempt to connect, or writes the result of one.
 func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 	target connection.Target,
 ) (reconcile.Result, error) {
 	name := client.ObjectKeyFromObject(node)
-	limited, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	status := *node.Status.DeepCopy()
-	capabilities, err := r.Pool.Connect(limited, name, target)
-	if ctx.Err() != nil {
-		return reconcile.Result{}, ctx.Err()
+	got := r.attempts.take(name, target)
+	if got == nil {
+		return reconcile.Result{RequeueAfter: r.attempts.start(ctx, name, target)}, nil
 	}
-	if err == nil {
-		r.reset(name)
+	status := *node.Status.DeepCopy()
+	if got.err == nil {
 		status.State, status.Reason = v1alpha1.CSIAddonsNodeConnected, ReasonConnected
-		status.Message, status.Capabilities = messageConnected, capabilities
+		status.Message, status.Capabilities = messageConnected, got.capabilities
 		return reconcile.Result{}, r.write(ctx, node, status)
 	}
-	log.FromContext(ctx).V(1).Info("Failed to connect to the sidecar", "reason", err.Error())
+	log.FromContext(ctx).V(1).Info("Failed to connect to the sidecar", "reason", got.err.Error())
 	status.State, status.Reason = v1alpha1.CSIAddonsNodeRetrying, ReasonUnreachable
-	status.Message = connection.Describe(err)
-	return reconcile.Result{RequeueAfter: r.delay(name)}, r.write(ctx, node, status)
+	status.Message = connection.Describe(got.err)
+	return reconcile.Result{RequeueAfter: r.delay(got.failed)}, r.write(ctx, node, status)
 }
 
-// delay returns the time until the next attempt. It doubles with each attempt.
-func (r *Reconciler) delay(name types.NamespacedName) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.attempts == nil {
-		r.attempts = map[types.NamespacedName]int{}
-	}
-	failed := min(r.attempts[name], retriesBeforeLimit)
-	r.attempts[name]++
-	return min(r.Options.Get().NodeRetryDelay<<failed, maxRetryDelay)
-}
-
-func (r *Reconciler) reset(name types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.attempts, name)
+// delay returns the time until the next attempt. It doubles with each failed attempt.
+func (r *Reconciler) delay(failed int) time.Duration {
+	doublings := min(max(failed-1, 0), retriesBeforeLimit)
+	return min(r.Options.Get().NodeRetryDelay<<doublings, maxRetryDelay)
 }
 
 // write updates the status, and records an event if the state changes.

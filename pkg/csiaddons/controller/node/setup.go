@@ -19,8 +19,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// workers is the number of attempts to connect at the same time.
-const workers = 20
+// workers is the number of CSIAddonsNodes that are reconciled at the same time. Attempts to connect
+// run outside them.
+const workers = 10
 
 // Names of the indexes of CSIAddonsNodes.
 const (
@@ -30,11 +31,20 @@ const (
 	IndexDriver = "driver"
 )
 
-// Lost contains the CSIAddonsNodes of lost connections.
+// Lost contains the CSIAddonsNodes of lost connections, and of attempts that have ended.
 type Lost chan event.TypedGenericEvent[types.NamespacedName]
 
 // SetUp adds the reconciler to a manager.
 func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager, lost Lost) error {
+	r.attempts = newAttempts(r.Pool.Connect, func(ctx context.Context, name types.NamespacedName) {
+		select {
+		case lost <- event.TypedGenericEvent[types.NamespacedName]{Object: name}:
+		case <-ctx.Done():
+		}
+	})
+	if err := m.Add(manager.RunnableFunc(r.attempts.stop)); err != nil {
+		return err
+	}
 	for name, index := range map[string]client.IndexerFunc{
 		indexPod: podOf,
 		indexNode: func(o client.Object) []string {
@@ -65,7 +75,7 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager, lost Lost) er
 		Watches(&corev1.Pod{}, r.requests(func(o client.Object) client.ListOption {
 			return client.MatchingFields{indexPod: o.GetNamespace() + "/" + o.GetName()}
 		})).
-		WatchesMetadata(&corev1.Node{}, r.requests(func(o client.Object) client.ListOption {
+		Watches(&corev1.Node{}, r.requests(func(o client.Object) client.ListOption {
 			return client.MatchingFields{indexNode: o.GetName()}
 		}), builder.WithPredicates(onlyDeleted)).
 		WatchesRawSource(source.TypedChannel(lost, handler.TypedEnqueueRequestsFromMapFunc(

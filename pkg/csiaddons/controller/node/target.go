@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +22,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
+// duplicateInterval is the time after which a CSIAddonsNode is checked that had an earlier one.
+const duplicateInterval = time.Minute
+
 // problem says why the controller does not connect to a sidecar. An event of the CSIAddonsNode, its
 // pod or its Node ends it.
 type problem struct {
@@ -28,6 +33,8 @@ type problem struct {
 	gone bool
 	// temporary means that the pod is about to change.
 	temporary bool
+	// again is the time after which the problem is checked without an event; 0 means never.
+	again time.Duration
 }
 
 func (p *problem) state() v1alpha1.CSIAddonsNodeState {
@@ -37,8 +44,9 @@ func (p *problem) state() v1alpha1.CSIAddonsNodeState {
 	return v1alpha1.CSIAddonsNodeFailed
 }
 
+// problemf returns a problem with a message of limited length: it may contain texts of the object.
 func problemf(reason, format string, args ...any) *problem {
-	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
+	return &problem{reason: reason, message: connection.Describe(fmt.Errorf(format, args...))}
 }
 
 // target returns where to connect. The content of a CSIAddonsNode comes from whoever may create one
@@ -76,8 +84,15 @@ func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 		return target, problemf(ReasonNoPin, "The sidecar publishes no key in the annotation %s: if it "+
 			"is a sidecar of the CSI-Addons for Ceph, an administrator can allow it with the flag "+
 			"--insecure-drivers", v1alpha1.CertificatePinAnnotation), nil
+	case target.Security == settings.Pinned && node.Name != wire.ObjectName(pod.Name, target.Driver):
+		return target, problemf(ReasonWrongName, "The CSIAddonsNode of driver %s in pod %s has the name "+
+			"%s: the controller uses no other", target.Driver, pod.Name,
+			wire.ObjectName(pod.Name, target.Driver)), nil
 	case target.Security != settings.Pinned:
 		target.Pin = ""
+		if duplicate, err := r.duplicate(ctx, node); err != nil || duplicate != nil {
+			return target, duplicate, err
+		}
 	case pod.Spec.NodeName != "" && target.Node != pod.Spec.NodeName:
 		return target, problemf(ReasonWrongNode, "Pod %s runs on Node %s, and the CSIAddonsNode names "+
 			"another: the flag --node-id of the sidecar must be the name of the Node", pod.Name,
@@ -91,6 +106,33 @@ func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 	target.Address = net.JoinHostPort(pod.Status.PodIP,
 		strconv.FormatUint(uint64(endpoint.Port), 10))
 	return target, nil, nil
+}
+
+// duplicate returns a problem if there is an earlier CSIAddonsNode for the same pod and driver. The
+// names that sidecars of the CSI-Addons for Ceph choose do not say so.
+func (r *Reconciler) duplicate(ctx context.Context, node *v1alpha1.CSIAddonsNode,
+) (*problem, error) {
+	var all v1alpha1.CSIAddonsNodeList
+	for _, pod := range podOf(node) {
+		err := r.Client.List(ctx, &all, client.MatchingFields{indexPod: pod},
+			client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("listing CSIAddonsNodes: %w", err)
+		}
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		earlier := cmp.Or(other.CreationTimestamp.Compare(node.CreationTimestamp.Time),
+			cmp.Compare(other.Name, node.Name)) < 0
+		if earlier && other.Namespace == node.Namespace &&
+			other.Spec.Driver.Name == node.Spec.Driver.Name && other.DeletionTimestamp == nil {
+			found := problemf(ReasonDuplicate, "CSIAddonsNode %s is for the same pod and driver",
+				other.Name)
+			found.again = duplicateInterval
+			return found, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there is no problem
 }
 
 // pod returns the pod of a sidecar. The sidecar is gone with its pod or the Node of its pod.
@@ -111,9 +153,7 @@ func (r *Reconciler) pod(ctx context.Context, name types.NamespacedName,
 	case pod.Spec.NodeName == "":
 		return pod, nil, nil
 	}
-	node := &metav1.PartialObjectMetadata{}
-	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	exists, err = r.exists(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node)
+	exists, err = r.exists(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{})
 	if err != nil {
 		return nil, nil, err
 	}

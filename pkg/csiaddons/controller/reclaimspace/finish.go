@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -17,20 +18,18 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// maxTimeout limits the time of one call, in seconds.
-const maxTimeout = 24 * 60 * 60
+// maxTimeout limits the time that a job may give to one call. While the call runs, other jobs wait
+// for its slot. A sidecar limits the time of a call to an hour by default, too.
+const maxTimeout = time.Hour
 
 // start calls the driver. The slot of the job is free again when the call ends. It returns false
 // without a call if the controller is ending.
 func (r *Reconciler) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan,
 	v volume,
 ) bool {
-	timeout := r.Options.Get().ReclaimSpaceTimeout
-	if seconds := job.Spec.Timeout; seconds != nil {
-		timeout = time.Duration(min(*seconds, maxTimeout)) * time.Second
-	}
-	return r.calls.start(ctx, job, timeout, func(ctx context.Context) outcome {
-		defer r.slots.release(v.driver)
+	name := client.ObjectKeyFromObject(job)
+	return r.calls.start(ctx, job, r.timeout(job), func(ctx context.Context) outcome {
+		defer r.slots.release(v.driver, next.node(), name)
 		result := outcome{step: next.step, driver: v.driver}
 		request := &wire.ReclaimSpaceRequest{PvName: v.name}
 		began := r.Clock.Now()
@@ -46,21 +45,58 @@ func (r *Reconciler) start(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, n
 	})
 }
 
+// timeout returns the maximum duration of one call of a job.
+func (r *Reconciler) timeout(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	configured := r.Options.Get().ReclaimSpaceTimeout
+	if job.Spec.Timeout == nil {
+		return configured
+	}
+	limit := max(configured, maxTimeout)
+	return time.Duration(min(*job.Spec.Timeout, int64(limit/time.Second))) * time.Second
+}
+
 // finish handles the result of a call. It forgets the call only after the status contains the
 // result.
 func (r *Reconciler) finish(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, result *outcome,
 ) (reconcile.Result, error) {
-	if r.stopped.Load() {
-		return reconcile.Result{}, nil // stopCalls handles the result
-	}
-	if err := r.record(ctx, job, result); err != nil {
+	done, err := r.recordOnce(ctx, job, result)
+	if err != nil || !done || job.Status.Result != "" {
 		return reconcile.Result{}, err
 	}
-	r.calls.forget(client.ObjectKeyFromObject(job))
-	if job.Status.Result != "" {
-		return reconcile.Result{}, nil
-	}
 	return r.advance(ctx, job)
+}
+
+// recordOnce reads a job from the API server, and writes the result of its call. It returns false
+// if the controller is ending: stopCalls then handles the result. The lock lets stopCalls wait for
+// results that are being written.
+func (r *Reconciler) recordOnce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, result *outcome,
+) (bool, error) {
+	r.recording.RLock()
+	defer r.recording.RUnlock()
+	if r.stopped {
+		return false, nil
+	}
+	name, uid := client.ObjectKeyFromObject(job), job.UID
+	if err := r.Live.Get(ctx, name, job); err != nil {
+		return false, client.IgnoreNotFound(err) // the deletion ends the call
+	}
+	if job.UID != uid {
+		return false, nil // the event of the new job ends the call of the previous one
+	}
+	if expects(job) {
+		if err := r.record(ctx, job, result); err != nil {
+			return false, err
+		}
+	}
+	r.calls.forget(name)
+	return true, nil
+}
+
+// expects returns whether the status of a job, as the API server has it, lacks the result of the
+// call that has started last. A write can succeed although the controller got no answer.
+func expects(job *v1alpha1.ReclaimSpaceJob) bool {
+	return job.Status.Result == "" &&
+		meta.IsStatusConditionTrue(job.Status.Conditions, ConditionRunning)
 }
 
 // record writes the result of a call into the status.
@@ -90,6 +126,10 @@ func (r *Reconciler) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob
 	}
 	did := result.err == nil
 	r.set(changed, condition, did, reason, message)
+	if !did && condition == ConditionController && skipped(changed) {
+		// Only a node can reclaim space of this volume, so the job waits until one uses it.
+		meta.RemoveStatusCondition(&changed.Status.Conditions, ConditionNode)
+	}
 	r.set(changed, ConditionRunning, false, ReasonEnded, "The call of the driver has ended")
 	pre, post := result.answer.GetPreUsage(), result.answer.GetPostUsage()
 	var bytes int64
@@ -106,6 +146,12 @@ func (r *Reconciler) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob
 	}
 	r.Metrics.Reclaimed(result.driver, bytes)
 	return nil
+}
+
+// skipped returns whether a job has no half on a node, because no node used the volume.
+func skipped(job *v1alpha1.ReclaimSpaceJob) bool {
+	found := meta.FindStatusCondition(job.Status.Conditions, ConditionNode)
+	return found != nil && found.Reason == ReasonNotInUse
 }
 
 // retry writes that a call has failed, and when the next attempt starts.

@@ -4,7 +4,7 @@ package reclaimspace
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,10 +23,12 @@ import (
 )
 
 const (
-	// checkInterval is the time after which a job that waits is checked without an event.
-	checkInterval = 10 * time.Second
-	// queueInterval is the same for a job that waits for the calls of other jobs.
-	queueInterval = time.Minute
+	// firstCheck and lastCheck are the shortest and the longest time after which a job with an
+	// obstacle is checked without an event.
+	firstCheck, lastCheck = 10 * time.Second, time.Minute
+	// queueInterval is the same for a job that waits for the calls of other jobs. A job that gets a
+	// slot is woken, so this matters only if the limits have changed.
+	queueInterval = 5 * time.Minute
 	// Defaults of a job. 0 means the default.
 	defaultBackOffLimit  = 6
 	defaultRetryDeadline = 10 * time.Minute
@@ -47,9 +49,11 @@ type Reconciler struct {
 	Metrics     *metrics.Metrics
 	Clock       clock.PassiveClock
 
-	slots   slots
-	calls   calls
-	stopped atomic.Bool // the controller is ending
+	slots slots
+	calls calls
+	// recording is locked for reading while a result is written, and protects stopped.
+	recording sync.RWMutex
+	stopped   bool // the controller is ending
 }
 
 // Reconcile takes the next step of a job: it starts a call, or handles the result of one. A call
@@ -57,6 +61,9 @@ type Reconciler struct {
 // starts twice.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 ) (reconcile.Result, error) {
+	if request == (reconcile.Request{}) {
+		return reconcile.Result{}, r.wakeWaiting(ctx)
+	}
 	name := request.NamespacedName
 	job := &v1alpha1.ReclaimSpaceJob{}
 	err := r.Client.Get(ctx, name, job)
@@ -88,23 +95,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 // advance starts the next call of a job, or completes it.
 func (r *Reconciler) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 ) (reconcile.Result, error) {
+	name := client.ObjectKeyFromObject(job)
 	if delay := r.untilRetry(job); delay > 0 {
+		r.slots.forget(name)
 		return reconcile.Result{RequeueAfter: delay}, nil
 	}
-	name := client.ObjectKeyFromObject(job)
 	volume, problem, err := r.volume(ctx, job)
 	if err != nil || problem != nil {
 		r.slots.forget(name) // the jobs behind it do not wait for this obstacle
 		return r.meet(ctx, job, problem, err)
 	}
 	if !r.slots.acquire(volume.driver, name) {
-		return reconcile.Result{RequeueAfter: queueInterval}, r.wait(ctx, job, waiting(ReasonBusy,
-			"The job waits for other calls of drivers to end"))
+		return r.queue(ctx, job)
 	}
-	started := false
+	held, node := true, ""
 	defer func() {
-		if !started {
-			r.slots.release(volume.driver)
+		if held {
+			r.slots.release(volume.driver, node, name)
 		}
 	}()
 	next, problem, err := r.plan(ctx, job, volume)
@@ -117,11 +124,22 @@ func (r *Reconciler) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	if next.sidecar == nil {
 		return reconcile.Result{}, r.succeed(ctx, job)
 	}
+	if held = r.slots.enter(volume.driver, next.node(), name); !held {
+		return r.queue(ctx, job)
+	}
+	node = next.node()
 	if err := r.announce(ctx, job, next); err != nil {
 		return reconcile.Result{}, err
 	}
-	started = r.start(ctx, job, next, volume)
+	held = !r.start(ctx, job, next, volume)
 	return reconcile.Result{}, nil
+}
+
+// queue writes that a job waits for other jobs.
+func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
+) (reconcile.Result, error) {
+	return reconcile.Result{RequeueAfter: queueInterval}, r.wait(ctx, job, waiting(ReasonBusy,
+		"The job waits for other calls of drivers to end"))
 }
 
 // meet handles an obstacle: the job waits until its deadline.
@@ -134,7 +152,17 @@ func (r *Reconciler) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, wh
 	case why.final || r.late(job):
 		return reconcile.Result{}, r.fail(ctx, job, why.reason, why.message)
 	}
-	return reconcile.Result{RequeueAfter: checkInterval}, r.wait(ctx, job, why)
+	return reconcile.Result{RequeueAfter: r.untilCheck(job)}, r.wait(ctx, job, why)
+}
+
+// untilCheck returns the time after which an obstacle is checked without an event. It increases
+// with the time since the start of the job, so that many jobs with obstacles send few requests.
+func (r *Reconciler) untilCheck(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	if job.Status.StartTime == nil {
+		return firstCheck
+	}
+	const part = 4
+	return min(max(r.Clock.Since(job.Status.StartTime.Time)/part, firstCheck), lastCheck)
 }
 
 // late returns whether the time for retries is over. The time in which a job waits for other jobs
@@ -145,7 +173,7 @@ func (r *Reconciler) late(job *v1alpha1.ReclaimSpaceJob) bool {
 		deadline = time.Duration(*seconds) * time.Second
 	}
 	start := job.Status.StartTime
-	return start != nil && r.Clock.Since(start.Time) > deadline
+	return start != nil && r.Clock.Since(start.Time)-r.queueTime(job) > deadline
 }
 
 // untilRetry returns the time until the next attempt.
@@ -163,6 +191,7 @@ func (r *Reconciler) untilRetry(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 func (r *Reconciler) announce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan) error {
 	changed := job.DeepCopy()
 	status := &changed.Status
+	r.leaveQueue(changed)
 	if status.StartTime == nil {
 		now := metav1.NewTime(r.Clock.Now())
 		status.StartTime = &now

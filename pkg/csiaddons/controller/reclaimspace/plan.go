@@ -3,11 +3,10 @@ package reclaimspace
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -34,46 +33,91 @@ type plan struct {
 	sidecar *connection.Sidecar
 	// skipped is the message about the node that the job does not need, or "".
 	skipped string
+	// unable says where the sidecars of nodes cannot reclaim space; "" if they have done so.
+	unable string
 }
 
-// plan chooses the next call from the capabilities of the driver: on a node that uses the volume,
-// then in the controller service. A driver may have one of the two only. It skips what an earlier
-// call has completed.
+// node returns the node of a call, or "" for a call of the controller service.
+func (p plan) node() string {
+	if p.step != v1alpha1.ReclaimSpaceOnNode {
+		return ""
+	}
+	return p.sidecar.Node
+}
+
+// plan chooses the next call from the capabilities of the sidecars that would serve it: on a node
+// that uses the volume, then in the controller service. A driver may have one of the two only. It
+// skips what an earlier call has completed.
 func (r *Reconciler) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v volume,
 ) (plan, *obstacle, error) {
-	declared, problem, err := r.capabilities(ctx, v.driver)
-	if err != nil || problem != nil {
-		return plan{}, problem, err
+	offered, err := r.offers(ctx, v.driver)
+	if err != nil {
+		return plan{}, nil, err
 	}
-	onNode := slices.Contains(declared, connection.ReclaimOnline)
-	inController := slices.Contains(declared, connection.ReclaimOffline)
-	if !onNode && !inController {
-		return plan{}, final(ReasonUnsupported, "The driver %s cannot reclaim space", v.driver), nil
+	if !offered.known {
+		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
+			"driver %s", v.driver), nil
 	}
 	var next plan
-	if onNode && !done(job, ConditionNode) {
+	switch {
+	case done(job, ConditionNode):
+	case !offered.online:
+		next.unable = "at all"
+	default:
 		nodes, err := r.nodes(ctx, v)
-		switch {
-		case err != nil:
+		if err != nil {
 			return plan{}, nil, err
-		case len(nodes) > 0:
-			return r.planNode(v.driver, nodes)
-		case !inController:
-			return plan{}, waiting(ReasonNotInUse, "No node uses the volume, and the driver %s reclaims "+
-				"space only on nodes", v.driver), nil
 		}
-		next.skipped = "No node uses the volume"
+		if able := offered.able(nodes); len(able) > 0 {
+			return r.planNode(v.driver, able)
+		}
+		if len(nodes) > 0 {
+			next.unable = "on " + some(nodes)
+		} else {
+			next.skipped = "No node uses the volume"
+		}
 	}
-	if !inController || done(job, ConditionController) {
+	return r.planController(ctx, job, v.driver, offered, next)
+}
+
+// planController chooses the call of the controller service. A sidecar on a node cannot pretend to
+// be one: the Lease of the driver names its pod.
+func (r *Reconciler) planController(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
+	driver string, offered offers, next plan,
+) (plan, *obstacle, error) {
+	absent := waiting(ReasonNoSidecar, "The controller is not connected to the pod that is the "+
+		"leader of driver %s", driver)
+	var leaders []types.NamespacedName
+	exists := false
+	if offered.offline && !done(job, ConditionController) {
+		var err error
+		leaders, exists, err = r.Router.Leaders(ctx, driver, offered.namespaces)
+		if err != nil {
+			return plan{}, nil, err
+		}
+	}
+	can, known := offered.leads(leaders)
+	switch {
+	case can:
+		next.step = v1alpha1.ReclaimSpaceInController
+		next.sidecar = r.Router.OfPods(driver, leaders, connection.ReclaimOffline)
+		if next.sidecar == nil {
+			return plan{}, absent, nil
+		}
 		return next, nil, nil
+	case exists && !known: // a leader begins or ends
+		return plan{}, absent, nil
+	case next.skipped != "":
+		return plan{}, waiting(ReasonNotInUse, "No node uses the volume, and the driver %s reclaims "+
+			"space only on nodes", driver), nil
+	case next.unable == "" || done(job, ConditionController):
+		return next, nil, nil
+	case offered.offline && !exists: // the first leader begins
+		return plan{}, absent, nil
+	default:
+		return plan{}, final(ReasonUnsupported, "The driver %s cannot reclaim space %s", driver,
+			next.unable), nil
 	}
-	next.step = v1alpha1.ReclaimSpaceInController
-	next.sidecar, err = r.Router.Leader(ctx, v.driver, connection.ReclaimOffline)
-	if err == nil && next.sidecar == nil {
-		problem = waiting(ReasonNoSidecar, "The controller is not connected to the pod that is the "+
-			"leader of driver %s", v.driver)
-	}
-	return next, problem, err
 }
 
 func (r *Reconciler) planNode(driver string, nodes []string) (plan, *obstacle, error) {
@@ -84,32 +128,13 @@ func (r *Reconciler) planNode(driver string, nodes []string) (plan, *obstacle, e
 		}
 	}
 	return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of driver "+
-		"%s on %s, which uses the volume", driver, strings.Join(nodes[:min(len(nodes), 3)], ", ")), nil
+		"%s on %s, which uses the volume", driver, some(nodes)), nil
 }
 
-// capabilities returns the capabilities of a driver. They are in the status of its CSIAddonsNodes,
-// so that they are known while a sidecar restarts.
-func (r *Reconciler) capabilities(ctx context.Context, driver string,
-) ([]string, *obstacle, error) {
-	var nodes v1alpha1.CSIAddonsNodeList
-	err := r.Client.List(ctx, &nodes, client.MatchingFields{r.IndexDriver: driver})
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing CSIAddonsNodes: %w", err)
-	}
-	var found []string
-	known := false
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		if r.Drivers.Allows(driver, node.Namespace) && node.Status.State != "" {
-			known = known || len(node.Status.Capabilities) > 0
-			found = append(found, node.Status.Capabilities...)
-		}
-	}
-	if !known {
-		return nil, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of driver %s",
-			driver), nil
-	}
-	return found, nil, nil
+// some returns the first names of a list.
+func some(nodes []string) string {
+	const shown = 3
+	return strings.Join(nodes[:min(len(nodes), shown)], ", ")
 }
 
 // done returns whether a condition says that a half of a job is complete.

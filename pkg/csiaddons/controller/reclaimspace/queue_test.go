@@ -76,7 +76,7 @@ func TestJobWithoutClaimLeavesTheQueue(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
-	r.slots.release("a")
+	r.slots.release("a", "", job("runs"))
 	if got := *woken; len(got) != 1 || got[0] != "behind" {
 		t.Errorf("the free slot wakes the jobs %v, want the job behind", got)
 	}

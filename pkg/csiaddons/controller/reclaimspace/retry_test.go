@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
 func TestRetryDelayDoublesUpToFiveMinutes(t *testing.T) {
@@ -65,6 +66,53 @@ func TestDeadlineStartsWithTheFirstTurn(t *testing.T) {
 		j.Spec.RetryDeadlineSeconds = ptr.To(seconds)
 		if got := r.late(j); got != want {
 			t.Errorf("with a deadline of %d s, the time is over: %v, want %v", seconds, got, want)
+		}
+	}
+}
+
+// The deadline counts neither the time in the queue before a retry, nor a jump of the clock in it.
+func TestTimeInTheQueueDoesNotCount(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	clock := testingclock.NewFakePassiveClock(now)
+	r := &Reconciler{Clock: clock}
+	j := &v1alpha1.ReclaimSpaceJob{}
+	j.Status.StartTime = &metav1.Time{Time: now}
+	at := func(elapsed time.Duration, late bool) {
+		t.Helper()
+		clock.SetTime(now.Add(elapsed))
+		if got := r.late(j); got != late {
+			t.Errorf("%v after the start, the deadline is over: %v, want %v", elapsed, got, late)
+		}
+	}
+	at(time.Minute, false)
+	r.set(j, ConditionQueued, true, ReasonBusy, "")
+	at(24*time.Hour, false)
+	r.leaveQueue(j)
+	r.leaveQueue(j)
+	at(24*time.Hour+8*time.Minute, false)
+	at(24*time.Hour+10*time.Minute, true)
+	r.set(j, ConditionQueued, true, ReasonBusy, "")
+	at(-24*time.Hour, false)
+	r.leaveQueue(j)
+	if got, want := j.Status.QueueSeconds, int64((24*time.Hour-time.Minute)/time.Second); got != want {
+		t.Errorf("the job was in the queue for %d s, want %d", got, want)
+	}
+}
+
+func TestJobLimitsItsCallsToAnHour(t *testing.T) {
+	t.Parallel()
+	for configured, want := range map[time.Duration]time.Duration{
+		time.Minute: time.Hour, 3 * time.Hour: 3 * time.Hour,
+	} {
+		r := &Reconciler{Options: settings.NewLive(settings.Options{ReclaimSpaceTimeout: configured})}
+		j := &v1alpha1.ReclaimSpaceJob{}
+		if got := r.timeout(j); got != configured {
+			t.Errorf("a call takes at most %v, want %v", got, configured)
+		}
+		j.Spec.Timeout = ptr.To(int64(1) << 62)
+		if got := r.timeout(j); got != want {
+			t.Errorf("a job lets its calls take %v, want %v", got, want)
 		}
 	}
 }

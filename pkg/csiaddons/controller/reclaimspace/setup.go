@@ -3,10 +3,14 @@ package reclaimspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -26,6 +30,11 @@ const (
 	workers = 10
 	// wakeBuffer is how many jobs can be woken before the manager reads them.
 	wakeBuffer = 1024
+	// wakeDelay is the time between the connection of a sidecar and the next step of the jobs that
+	// wait for one.
+	wakeDelay = time.Second
+	// indexObstacle indexes jobs by the reason for which they wait.
+	indexObstacle = "obstacle"
 	// flushTimeout limits the writes at the end of the controller.
 	flushTimeout = 10 * time.Second
 )
@@ -44,7 +53,10 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	}
 	r.calls.wake, r.slots.wake, r.slots.metrics = wake, wake, r.Metrics
 	r.slots.limits = func() (int, int) { return r.Options.Get().MaxConcurrent, r.MaxPerDriver }
-	err := m.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, indexVolume, volumeOf)
+	indexer := m.GetFieldIndexer()
+	err := errors.Join(
+		indexer.IndexField(ctx, &storagev1.VolumeAttachment{}, indexVolume, volumeOf),
+		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceJob{}, indexObstacle, obstacleOf))
 	if err != nil {
 		return err
 	}
@@ -53,7 +65,7 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	}
 	return builder.ControllerManagedBy(m).Named("reclaimspacejob").
 		For(&v1alpha1.ReclaimSpaceJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.CSIAddonsNode{}, handler.EnqueueRequestsFromMapFunc(r.waitingJobs),
+		Watches(&v1alpha1.CSIAddonsNode{}, handler.Funcs{UpdateFunc: wakeAfterConnection},
 			builder.WithPredicates(connected())).
 		WatchesRawSource(source.TypedChannel(woken, handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
@@ -68,7 +80,9 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 // a call without a result.
 func (r *Reconciler) stopCalls(ctx context.Context) error {
 	<-ctx.Done()
-	r.stopped.Store(true)
+	r.recording.Lock()
+	r.stopped = true
+	r.recording.Unlock()
 	r.calls.stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -77,7 +91,7 @@ func (r *Reconciler) stopCalls(ctx context.Context) error {
 		job := &v1alpha1.ReclaimSpaceJob{}
 		if err := r.Live.Get(ctx, name, job); err != nil {
 			failed = errors.Join(failed, client.IgnoreNotFound(err))
-		} else if job.Status.Result == "" {
+		} else if expects(job) {
 			failed = errors.Join(failed, r.record(ctx, job, result))
 		}
 	}
@@ -97,19 +111,35 @@ func connected() predicate.Predicate {
 	}
 }
 
-// waitingJobs returns the jobs that wait for a sidecar. The CustomResourceDefinition may lack the
-// reason in the status, so it is read from the condition.
-func (r *Reconciler) waitingJobs(ctx context.Context, _ client.Object) []reconcile.Request {
+// wakeAfterConnection requests that the jobs that wait for a sidecar are woken. If many sidecars
+// are connected at the same time, the jobs are woken once.
+func wakeAfterConnection(_ context.Context, _ event.UpdateEvent,
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
+	queue.AddAfter(reconcile.Request{}, wakeDelay)
+}
+
+// wakeWaiting wakes the jobs that wait for a sidecar.
+func (r *Reconciler) wakeWaiting(ctx context.Context) error {
 	var jobs v1alpha1.ReclaimSpaceJobList
-	if err := r.Client.List(ctx, &jobs); err != nil {
-		return nil // the cache has stopped
+	err := r.Client.List(ctx, &jobs, client.MatchingFields{indexObstacle: ReasonNoSidecar},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing ReclaimSpaceJobs: %w", err)
 	}
-	var requests []reconcile.Request
 	for i := range jobs.Items {
-		job := &jobs.Items[i]
-		if job.Status.Result == "" && waitsFor(job, ReasonNoSidecar) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
-		}
+		r.calls.wake(client.ObjectKeyFromObject(&jobs.Items[i]))
 	}
-	return requests
+	return nil
+}
+
+// obstacleOf returns the reason for which a job waits. The CustomResourceDefinition may lack the
+// reason in the status, so it is read from the condition.
+func obstacleOf(o client.Object) []string {
+	job := o.(*v1alpha1.ReclaimSpaceJob)
+	running := meta.FindStatusCondition(job.Status.Conditions, ConditionRunning)
+	if job.Status.Result != "" || running == nil || running.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return []string{running.Reason}
 }

@@ -23,6 +23,8 @@ const (
 	// False if the driver had nothing to do.
 	ConditionNode       = "NodeReclaimed"
 	ConditionController = "ControllerReclaimed"
+	// ConditionQueued says whether the job waits because too many calls run.
+	ConditionQueued = "Queued"
 	// ConditionComplete or ConditionFailed exists when the job has ended.
 	ConditionComplete = "Complete"
 	ConditionFailed   = "Failed"
@@ -45,8 +47,8 @@ const (
 	ReasonInvalid       = "InvalidArgument"
 	ReasonBackOffLimit  = "BackOffLimitExceeded"
 	ReasonDeadline      = "DeadlineExceeded"
-	ReasonCancelled     = "Cancelled"
 	ReasonEnded         = "Ended"
+	ReasonTurn          = "Turn"
 
 	actionReclaim = "ReclaimSpace"
 )
@@ -73,10 +75,33 @@ func (r *Reconciler) wait(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, wh
 		now := metav1.NewTime(r.Clock.Now())
 		changed.Status.StartTime = &now
 	}
+	if why.reason == ReasonBusy {
+		r.set(changed, ConditionQueued, true, why.reason, why.message)
+	} else {
+		r.leaveQueue(changed)
+	}
 	changed.Status.Step, changed.Status.Node = v1alpha1.ReclaimSpaceWaiting, ""
 	changed.Status.Reason, changed.Status.Message = why.reason, why.message
 	r.set(changed, ConditionRunning, false, why.reason, why.message)
 	return r.write(ctx, job, changed)
+}
+
+// queueTime returns how long a job has waited for calls of other jobs since its start.
+func (r *Reconciler) queueTime(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	waited := time.Duration(job.Status.QueueSeconds) * time.Second
+	queued := meta.FindStatusCondition(job.Status.Conditions, ConditionQueued)
+	if queued == nil || queued.Status != metav1.ConditionTrue || job.Status.StartTime == nil {
+		return waited
+	}
+	return waited + max(r.Clock.Since(queued.LastTransitionTime.Time), 0)
+}
+
+// leaveQueue writes that a job does not wait for calls of other jobs any more.
+func (r *Reconciler) leaveQueue(job *v1alpha1.ReclaimSpaceJob) {
+	if meta.IsStatusConditionTrue(job.Status.Conditions, ConditionQueued) {
+		job.Status.QueueSeconds = int64(r.queueTime(job) / time.Second)
+		r.set(job, ConditionQueued, false, ReasonTurn, "The job does not wait for other jobs")
+	}
 }
 
 // succeed ends a job. It succeeds even if the driver could not reclaim space from this volume: the
@@ -106,6 +131,7 @@ func (r *Reconciler) end(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 ) error {
 	changed := job.DeepCopy()
 	kind := corev1.EventTypeNormal
+	r.leaveQueue(changed)
 	changed.Status.Result = v1alpha1.OperationSucceeded
 	if condition == ConditionFailed {
 		changed.Status.Result, kind = v1alpha1.OperationFailed, corev1.EventTypeWarning
@@ -151,10 +177,4 @@ func (r *Reconciler) update(ctx context.Context, job, changed *v1alpha1.ReclaimS
 func retryDelay(retry int32) time.Duration {
 	const first, limit, doublings = 5 * time.Second, 5 * time.Minute, 10
 	return min(first<<min(max(retry-1, 0), doublings), limit)
-}
-
-// waitsFor returns whether a job waits for a reason.
-func waitsFor(job *v1alpha1.ReclaimSpaceJob, reason string) bool {
-	running := meta.FindStatusCondition(job.Status.Conditions, ConditionRunning)
-	return running != nil && running.Reason == reason
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -35,6 +37,10 @@ func (r *Reconciler) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	}}
 	if found.claim.Name == "" {
 		return found, final(ReasonNoTarget, "The job names no PersistentVolumeClaim"), nil
+	}
+	if wrong := validation.IsDNS1123Subdomain(found.claim.Name); len(wrong) > 0 {
+		return found, final(ReasonNoTarget, "spec.target.persistentVolumeClaim is not the name of a "+
+			"claim: %s", strings.Join(wrong, "; ")), nil
 	}
 	claim := &corev1.PersistentVolumeClaim{}
 	err := r.Live.Get(ctx, found.claim, claim)

@@ -1,9 +1,11 @@
-// Package schedule creates the ReclaimSpaceJobs of ReclaimSpaceCronJobs.
+// Package schedule creates the ReclaimSpaceJobs of ReclaimSpaceCronJobs, and the
+// ReclaimSpaceCronJobs of PersistentVolumeClaims whose annotations have a schedule.
 package schedule
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -27,6 +30,7 @@ const (
 	ReasonScheduled       = "Scheduled"
 	ReasonSuspended       = "Suspended"
 	ReasonInvalidSchedule = "InvalidSchedule"
+	ReasonNoTarget        = "NoTarget"
 	ReasonActive          = "PreviousJobActive"
 	ReasonMissed          = "MissedSchedule"
 	ReasonReplaced        = "Replaced"
@@ -41,7 +45,9 @@ const checkInterval = 10 * time.Minute
 
 // Reconciler creates and deletes the jobs of ReclaimSpaceCronJobs.
 type Reconciler struct {
-	Client  client.Client
+	Client client.Client
+	// Live reads from the API server, without a cache.
+	Live    client.Reader
 	Options *settings.Live
 	Events  events.EventRecorder
 	Clock   clock.PassiveClock
@@ -83,6 +89,10 @@ func (r *Reconciler) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJ
 	case err != nil:
 		c.Status.Reason, c.Status.Message = ReasonInvalidSchedule, err.Error()
 		return 0, nil //nolint:nilerr // the status contains the error
+	case len(validation.IsDNS1123Subdomain(targetOf(c))) > 0:
+		c.Status.Reason, c.Status.Message = ReasonNoTarget, "spec.jobTemplate.spec.target."+
+			"persistentVolumeClaim is not the name of a claim"
+		return 0, nil
 	case ptr.Deref(c.Spec.Suspend, false):
 		c.Status.Reason, c.Status.Message = ReasonSuspended, "No job starts while spec.suspend is true"
 		return 0, nil
@@ -133,9 +143,9 @@ func since(c *v1alpha1.ReclaimSpaceCronJob, now time.Time) time.Time {
 func (r *Reconciler) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, jobs jobs,
 	found due,
 ) error {
-	job := newJob(c, found.last)
 	switch {
-	case len(jobs.active) > 0 && jobs.active[0].Name == job.Name: // the status was not written
+	case len(jobs.active) > 0 && jobs.active[0].Name == jobName(c.Name, found.last):
+		// The status was not written.
 		c.Status.LastScheduleTime = &metav1.Time{Time: found.last}
 		return nil
 	case len(jobs.active) > 0 && c.Spec.ConcurrencyPolicy != v1alpha1.ReplaceConcurrent:
@@ -143,6 +153,11 @@ func (r *Reconciler) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob,
 		c.Status.Message = fmt.Sprintf("Job %s still runs, so the next job waits", jobs.active[0].Name)
 		return nil
 	}
+	template, err := r.template(ctx, c)
+	if err != nil {
+		return err
+	}
+	job := newJob(c, template, found.last)
 	for _, active := range jobs.active {
 		if err := r.remove(ctx, active); err != nil {
 			return err
@@ -150,7 +165,7 @@ func (r *Reconciler) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob,
 		r.Events.Eventf(c, active, corev1.EventTypeNormal, ReasonReplaced, actionSchedule,
 			"Job %s was cancelled, because the next is due", active.Name)
 	}
-	err := r.Client.Create(ctx, job)
+	err = r.Client.Create(ctx, job)
 	if apierrors.IsAlreadyExists(err) {
 		err = r.adopt(ctx, c, job)
 	}
@@ -169,6 +184,20 @@ func (r *Reconciler) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob,
 	}
 	r.Events.Eventf(c, job, kind, reason, actionSchedule, text, job.Name)
 	return nil
+}
+
+// template returns the template of the jobs. The cache contains only a part of it.
+func (r *Reconciler) template(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob,
+) (*v1alpha1.ReclaimSpaceJobTemplateSpec, error) {
+	live, name := &v1alpha1.ReclaimSpaceCronJob{}, client.ObjectKeyFromObject(c)
+	err := r.Live.Get(ctx, name, live)
+	if err == nil && (live.UID != c.UID || live.Generation != c.Generation) {
+		err = errors.New("it has changed since the controller read it")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ReclaimSpaceCronJob %s: %w", name, err)
+	}
+	return &live.Spec.JobTemplate, nil
 }
 
 // adopt checks that a job with the name exists because an earlier attempt created it.

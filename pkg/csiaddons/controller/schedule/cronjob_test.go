@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -43,14 +46,16 @@ func newFixture(t *testing.T, change func(*v1alpha1.ReclaimSpaceCronJobSpec)) *f
 		},
 		Spec: v1alpha1.ReclaimSpaceCronJobSpec{Schedule: "@hourly"},
 	}
+	c.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = "data"
 	change(&c.Spec)
 	clock := testingclock.NewFakePassiveClock(at(t, start))
+	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(c).
+		WithStatusSubresource(&v1alpha1.ReclaimSpaceCronJob{}, &v1alpha1.ReclaimSpaceJob{}).
+		WithIndex(&v1alpha1.ReclaimSpaceJob{}, indexOwner, func(o client.Object) []string {
+			return []string{string(o.GetOwnerReferences()[0].UID)}
+		}).Build()
 	return &fixture{T: t, clock: clock, name: client.ObjectKeyFromObject(c), r: &Reconciler{
-		Client: fake.NewClientBuilder().WithScheme(known).WithObjects(c).
-			WithStatusSubresource(&v1alpha1.ReclaimSpaceCronJob{}, &v1alpha1.ReclaimSpaceJob{}).
-			WithIndex(&v1alpha1.ReclaimSpaceJob{}, indexOwner, func(o client.Object) []string {
-				return []string{string(o.GetOwnerReferences()[0].UID)}
-			}).Build(),
+		Client: kube, Live: kube,
 		Options: settings.NewLive(settings.Options{}), Clock: clock,
 		Events: events.NewFakeRecorder(100),
 	}}
@@ -166,6 +171,52 @@ func TestSuspendedAndInvalidCronJobsCreateNoJobs(t *testing.T) {
 			t.Errorf("the status is %+v, want the reason %s", c.Status, reason)
 		}
 		f.wantJobs()
+	}
+}
+
+func TestCronJobWithoutTheNameOfAClaimCreatesNoJobs(t *testing.T) {
+	t.Parallel()
+	for _, claim := range []string{"", "a/b", strings.Repeat("a", 254)} {
+		f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
+			s.JobTemplate.Spec.Target.PersistentVolumeClaim = claim
+		})
+		c := f.after(5 * time.Hour)
+		if c.Status.Reason != ReasonNoTarget || !strings.Contains(c.Status.Message, "spec.jobTemplate") {
+			t.Errorf("for the claim %.10q the status is %+v", claim, c.Status)
+		}
+		f.wantJobs()
+	}
+}
+
+// The cache can be older than the object, and does not contain the whole template.
+func TestJobComesFromTheObjectOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(*v1alpha1.ReclaimSpaceCronJobSpec) {})
+	cached := f.r.Client
+	live := f.after(0)
+	live.Spec.JobTemplate.Labels = map[string]string{"team": "a"}
+	f.r.Live = interceptor.NewClient(cached.(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object,
+			_ ...client.GetOption,
+		) error {
+			live.DeepCopyInto(o.(*v1alpha1.ReclaimSpaceCronJob))
+			return nil
+		},
+	})
+	live.Generation++
+	f.clock.SetTime(f.clock.Now().Add(time.Hour))
+	request := reconcile.Request{NamespacedName: f.name}
+	if _, err := f.r.Reconcile(t.Context(), request); err == nil {
+		t.Error("a job starts from an outdated object")
+	}
+	f.wantJobs()
+	live.Generation--
+	f.after(0)
+	f.wantJobs("11")
+	var list v1alpha1.ReclaimSpaceJobList
+	err := cached.List(t.Context(), &list, client.MatchingLabels{"team": "a"})
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("%d jobs have the label of the template: %v", len(list.Items), err)
 	}
 }
 

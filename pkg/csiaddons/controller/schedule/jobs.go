@@ -111,8 +111,9 @@ func (r *Reconciler) remove(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 
 // newJob returns the job for a time of the schedule. The same time has the same name, so no job is
 // created twice.
-func newJob(c *v1alpha1.ReclaimSpaceCronJob, at time.Time) *v1alpha1.ReclaimSpaceJob {
-	template := c.Spec.JobTemplate
+func newJob(c *v1alpha1.ReclaimSpaceCronJob, template *v1alpha1.ReclaimSpaceJobTemplateSpec,
+	at time.Time,
+) *v1alpha1.ReclaimSpaceJob {
 	annotations := maps.Clone(template.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -121,16 +122,20 @@ func newJob(c *v1alpha1.ReclaimSpaceCronJob, at time.Time) *v1alpha1.ReclaimSpac
 	owner := metav1.NewControllerRef(c, v1alpha1.GroupVersion().WithKind("ReclaimSpaceCronJob"))
 	return &v1alpha1.ReclaimSpaceJob{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace, Name: jobName(c.Name, at), Labels: maps.Clone(template.Labels),
+			Namespace: c.Namespace, Name: jobName(c.Name, at), Labels: template.Labels,
 			Annotations: annotations, OwnerReferences: []metav1.OwnerReference{*owner},
 		},
-		Spec: *template.Spec.DeepCopy(),
+		Spec: template.Spec,
 	}
 }
 
-// jobName returns <name>-<seconds since 1970>. A hash replaces the end of a long name.
+// jobName returns <name>-<seconds since 1970>.
 func jobName(name string, at time.Time) string {
-	suffix := "-" + strconv.FormatInt(at.Unix(), 10)
+	return appended(name, "-"+strconv.FormatInt(at.Unix(), 10))
+}
+
+// appended returns a name with a suffix. A hash replaces the end of a long name.
+func appended(name, suffix string) string {
 	const digits = 10
 	if len(name)+len(suffix) > validation.DNS1123SubdomainMaxLength {
 		sum := sha256.Sum256([]byte(name))

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxSchedule limits the text of a schedule, in bytes.
-const maxSchedule = 256
+// MaxSchedule limits the text of a schedule with its time zone, in bytes. The
+// CustomResourceDefinition has the same limit.
+const MaxSchedule = 256
 
 // parse parses a schedule in the format of cron. Without the prefix TZ=, it is in UTC.
 func parse(text string) (cron.Schedule, error) {
-	if len(text) > maxSchedule {
-		return nil, fmt.Errorf("the schedule has more than %d bytes", maxSchedule)
+	if len(text) > MaxSchedule {
+		return nil, fmt.Errorf("the schedule has more than %d bytes", MaxSchedule)
 	}
 	// The parser panics on a time zone without a schedule.
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -33,7 +34,8 @@ type Precedence string
 
 // The values of Precedence.
 const (
-	// ClaimFirst reads the claim, then its namespace, then its StorageClass.
+	// ClaimFirst reads the claim, then its namespace, then its StorageClass. The first schedule
+	// counts.
 	ClaimFirst Precedence = "pvc"
 	// ClassOnly reads only the StorageClass.
 	ClassOnly Precedence = "storageclass"
@@ -114,10 +116,13 @@ func parsePrecedence(value string) (Precedence, error) {
 type Live struct {
 	base    Options
 	current atomic.Pointer[Options]
+
+	mu      sync.Mutex
+	changed chan struct{}
 }
 
 // NewLive returns options that are those of the flags until Apply changes them.
-func NewLive(base Options) *Live { return &Live{base: base} }
+func NewLive(base Options) *Live { return &Live{base: base, changed: make(chan struct{})} }
 
 // Get returns the current options.
 func (l *Live) Get() Options {
@@ -125,6 +130,13 @@ func (l *Live) Get() Options {
 		return *current
 	}
 	return l.base
+}
+
+// Changed returns a channel that is closed at the next Apply.
+func (l *Live) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
 }
 
 // Apply replaces the options of the flags by those in the data of the ConfigMap. It ignores an
@@ -145,6 +157,10 @@ func (l *Live) Apply(data map[string]string) []string {
 		}
 		options = changed
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.current.Store(&options)
+	close(l.changed)
+	l.changed = make(chan struct{})
 	return warnings
 }

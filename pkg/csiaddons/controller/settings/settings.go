@@ -24,6 +24,8 @@ type Settings struct {
 	Kubeconfig string
 	// Namespace, Pod and ServiceAccount are those of the controller.
 	Namespace, Pod, ServiceAccount string
+	// UnverifiedAccount is the ServiceAccount of tokens for sidecars that are not verified.
+	UnverifiedAccount string
 	// MetricsAddress and ProbeAddress are host:port; "0" turns the server off.
 	MetricsAddress, ProbeAddress string
 	// SecureMetrics turns on TLS and the check of tokens for metrics.
@@ -32,7 +34,8 @@ type Settings struct {
 	// MaxPerDriver limits the calls of one driver at the same time.
 	MaxPerDriver int
 	Drivers      Drivers
-	// OtherNamespaces are the namespaces in which other controllers of CSI-Addons may run.
+	// OtherNamespaces are namespaces in which other controllers of CSI-Addons may run. Package
+	// controller adds its own namespace and that of OpenShift Data Foundation.
 	OtherNamespaces []string
 	// Options are the options without a ConfigMap.
 	Options Options
@@ -44,14 +47,6 @@ type Flags struct {
 	namespaces, insecure, plain      []string
 	retryDelay, stagger, concurrency int
 	precedence                       string
-}
-
-// defaultNamespaces returns the drivers of OpenStack with the namespaces of their pods.
-func defaultNamespaces() []string {
-	return []string{
-		"cinder.csi.openstack.org=openshift-cluster-csi-drivers",
-		"manila.csi.openstack.org=openshift-manila-csi-driver",
-	}
 }
 
 // AddTo registers the flags. Those that the CSI-Addons for Ceph has too have the same names.
@@ -72,9 +67,10 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Address that serves /healthz and /readyz. 0 turns it off.")
 	set.BoolVar(&s.LeaderElect, "leader-elect", false,
 		"Run only if this process holds the Lease of the controller.")
-	set.StringSliceVar(&s.OtherNamespaces, "other-controller-namespaces",
-		[]string{"csi-addons-system", "openshift-storage"}, "Namespaces in which the controller of the "+
-			"CSI-Addons for Ceph may run. While it runs in one of them, this controller does nothing.")
+	set.StringSliceVar(&s.OtherNamespaces, "other-controller-namespaces", nil,
+		"Namespaces in which the controller of the CSI-Addons for Ceph may run, besides the namespace "+
+			"of this controller and, on OpenShift, openshift-storage. While it runs in one of them, "+
+			"this controller does nothing, so they must belong to administrators.")
 	f.addCalls(set)
 	f.addDrivers(set)
 }
@@ -91,18 +87,24 @@ func (f *Flags) addCalls(set *pflag.FlagSet) {
 		"Seconds before a failed connection to a sidecar is tried again. The delay doubles with each "+
 			"attempt, to at most five minutes.")
 	set.StringVar(&f.precedence, keyPrecedence, string(ClaimFirst),
-		"Accepted, without effect yet: pvc or storageclass.")
+		"Whose annotations schedule the reclaiming of space: pvc (the claim, otherwise its namespace, "+
+			"otherwise its StorageClass) or storageclass (only the StorageClass).")
 	set.IntVar(&f.stagger, keyStagger, defaultStagger,
 		"Hours over which jobs of the same schedule are spread. 0 starts them at the same time.")
 }
 
 func (f *Flags) addDrivers(set *pflag.FlagSet) {
-	set.StringSliceVar(&f.namespaces, "driver-namespaces", defaultNamespaces(),
-		"Namespaces of the pods of each driver, as driver=namespace. The controller ignores other "+
-			"drivers, and pods in other namespaces.")
+	set.StringSliceVar(&f.namespaces, "driver-namespaces", nil,
+		"Namespaces of the pods of each driver, as driver=namespace. The controller trusts all pods of "+
+			"such a namespace, so it must exist and belong to administrators. The controller ignores "+
+			"other drivers and namespaces.")
 	set.StringSliceVar(&f.insecure, "insecure-drivers", nil,
 		"Drivers with sidecars of the CSI-Addons for Ceph. The controller does not verify their "+
-			"certificates, and sends them a token that is valid for the API server for ten minutes.")
+			"certificates, and sends them a token of the ServiceAccount in "+
+			"--unverified-service-account, which the API server accepts for ten minutes.")
+	set.StringVar(&f.settings.UnverifiedAccount, "unverified-service-account",
+		"csi-addons-unverified", "Name of a ServiceAccount without permissions, in the namespace of the "+
+			"controller, for tokens of --insecure-drivers.")
 	set.StringSliceVar(&f.plain, "plaintext-drivers", nil,
 		"Drivers whose sidecars run with --enable-auth=false. The controller uses neither TLS nor "+
 			"tokens.")
@@ -115,6 +117,7 @@ func (f *Flags) Load() (*Settings, error) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	for flag, value := range map[string]string{
 		"namespace": s.Namespace, "service-account": s.ServiceAccount,
+		"unverified-service-account": s.UnverifiedAccount,
 	} {
 		if value == "" {
 			fault("flag --%s is missing", flag)
@@ -127,6 +130,10 @@ func (f *Flags) Load() (*Settings, error) {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
 			fault("flag --other-controller-namespaces: %q is not the name of a namespace", namespace)
 		}
+	}
+	if s.UnverifiedAccount == s.ServiceAccount {
+		fault("flag --unverified-service-account is that of the controller: a sidecar could use its " +
+			"permissions")
 	}
 	drivers, err := f.drivers()
 	if err != nil {
@@ -160,7 +167,8 @@ func (f *Flags) drivers() (Drivers, error) {
 		found[name] = driver
 	}
 	if len(found) == 0 {
-		return nil, errors.New("flag --driver-namespaces is empty")
+		return nil, errors.New("flag --driver-namespaces is missing: name the drivers and the " +
+			"namespaces of their pods, such as cinder.csi.openstack.org=openshift-cluster-csi-drivers")
 	}
 	for security, names := range map[Security][]string{Unverified: f.insecure, Plaintext: f.plain} {
 		for _, name := range names {
@@ -183,7 +191,8 @@ type Security int
 const (
 	// Pinned means TLS with the key that the sidecar publishes, and a token for one pod.
 	Pinned Security = iota
-	// Unverified means TLS with any key, and a token for the API server.
+	// Unverified means TLS with any key, and a token of a ServiceAccount without permissions for the
+	// API server.
 	Unverified
 	// Plaintext means neither TLS nor a token.
 	Plaintext

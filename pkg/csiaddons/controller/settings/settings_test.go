@@ -24,7 +24,7 @@ func load(t *testing.T, args ...string) (*settings.Settings, error) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	s, err := load(t, "--namespace=csi-addons-system")
+	s, err := load(t, "--namespace=csi-addons-system", "--driver-namespaces=a=b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,17 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, s.Options); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
-	if !s.Drivers.Allows("manila.csi.openstack.org", "openshift-manila-csi-driver") ||
-		s.Drivers.Allows("manila.csi.openstack.org", "openshift-cluster-csi-drivers") ||
-		s.Drivers.Allows("example.com", "openshift-cluster-csi-drivers") {
-		t.Errorf("the controller accepts other drivers or namespaces: %v", s.Drivers)
+	if s.ServiceAccount == s.UnverifiedAccount {
+		t.Error("tokens for sidecars that are not verified belong to the controller")
+	}
+}
+
+// A tenant may be able to create a namespace with any name, so no name is trusted by default.
+func TestNoNamespaceIsTrustedByDefault(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, "--namespace=csi-addons-system")
+	if err == nil || !strings.Contains(err.Error(), "flag --driver-namespaces is missing") {
+		t.Errorf("without namespaces of drivers, the flags are accepted: %v", err)
 	}
 }
 
@@ -72,15 +79,20 @@ func TestOneErrorNamesAllFaults(t *testing.T) {
 				"--schedule-precedence=x", "--other-controller-namespaces=A",
 				"--driver-namespaces=a", "--reclaim-space-timeout=0s", "--cronjob-stagger-window=-1",
 				"--csi-addons-node-retry-delay=0",
+				"--unverified-service-account=csi-addons-controller-manager",
 			},
 			[]string{
+				"--unverified-service-account",
 				"--namespace is missing", "--max-concurrent-per-driver", "max-concurrent-reconciles",
 				"--schedule-precedence", "--other-controller-namespaces", "--driver-namespaces",
 				"reclaim-space-timeout", "cronjob-stagger-window", "csi-addons-node-retry-delay",
 			},
 		},
-		{[]string{"--driver-namespaces="}, []string{"--driver-namespaces is empty"}},
-		{[]string{"--insecure-drivers=example.com"}, []string{`"example.com" must be in`}},
+		{[]string{"--driver-namespaces="}, []string{"--driver-namespaces is missing"}},
+		{
+			[]string{"--driver-namespaces=a=b", "--insecure-drivers=example.com"},
+			[]string{`"example.com" must be in`},
+		},
 	} {
 		_, err := load(t, one.args...)
 		if err == nil {

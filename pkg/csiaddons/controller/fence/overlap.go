@@ -1,0 +1,156 @@
+package fence
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+// clusterParameter is the key of the parameters that contains the ID of a storage cluster. Ceph
+// uses it.
+const clusterParameter = "clusterID"
+
+// overlap is what the other NetworkFences of a driver mean for one of them. Clients are fenced
+// while one NetworkFence fences them.
+type overlap struct {
+	// unfenced are the CIDRs that no other NetworkFence fences: only their fence may end.
+	unfenced []string
+	// kept is the number of CIDRs that another NetworkFence fences too, and keeper one of those.
+	kept   int
+	keeper string
+	// wider is a NetworkFence that fences some of the clients with another CIDR.
+	wider string
+	// opposite is a NetworkFence that unfences one of the CIDRs.
+	opposite string
+}
+
+// others compares a NetworkFence with the others of its driver. It reads all from the API server,
+// and returns errChanged if the NetworkFence has changed or does not exist any more.
+func (r *Reconciler) others(ctx context.Context, f *v1alpha1.NetworkFence, driver string,
+	parameters map[string]string,
+) (overlap, error) {
+	var all v1alpha1.NetworkFenceList
+	if err := r.Live.List(ctx, &all); err != nil {
+		return overlap{}, fmt.Errorf("listing NetworkFences: %w", err)
+	}
+	var found []v1alpha1.NetworkFence
+	current := false
+	for _, other := range all.Items {
+		switch {
+		case other.UID == f.UID:
+			current = other.Generation == f.Generation && other.DeletionTimestamp == nil
+			other.DeepCopyInto(f)
+		case other.DeletionTimestamp == nil:
+			same, err := r.sameStorage(ctx, &other, driver, parameters[clusterParameter])
+			if err != nil {
+				return overlap{}, err
+			}
+			if same {
+				found = append(found, other)
+			}
+		}
+	}
+	if !current {
+		return overlap{}, errChanged
+	}
+	return compare(f, found), nil
+}
+
+// sameStorage returns whether a NetworkFence may be about the storage of a driver. It is, if its
+// class does not exist any more. Two NetworkFences that name different storage clusters are not
+// about the same storage.
+func (r *Reconciler) sameStorage(ctx context.Context, f *v1alpha1.NetworkFence, driver,
+	cluster string,
+) (bool, error) {
+	name, parameters := f.Spec.Driver, f.Spec.Parameters
+	if f.Spec.NetworkFenceClassName != "" {
+		class, err := classOf(ctx, r.Client, f)
+		if class == nil {
+			return err == nil, err
+		}
+		name, parameters = class.Spec.Provisioner, class.Spec.Parameters
+	}
+	other := parameters[clusterParameter]
+	return name == driver && (other == cluster || other == "" || cluster == ""), nil
+}
+
+// compare compares a NetworkFence with others. It ignores what is no CIDR.
+func compare(f *v1alpha1.NetworkFence, others []v1alpha1.NetworkFence) overlap {
+	networks := make([][]netip.Prefix, 0, len(others))
+	for i := range others {
+		networks = append(networks, parse(others[i].Spec.Cidrs))
+	}
+	var found overlap
+	for _, text := range f.Spec.Cidrs {
+		own, err := netip.ParsePrefix(text)
+		if err != nil {
+			continue
+		}
+		own = own.Masked()
+		keeper := ""
+		for i := range others {
+			other := &others[i]
+			equal := slices.Contains(networks[i], own)
+			fences := other.Spec.FenceState != v1alpha1.Unfenced
+			switch {
+			case equal && fences:
+				keeper = other.Name
+			case equal:
+				found.opposite = other.Name
+			case fences && slices.ContainsFunc(networks[i], own.Overlaps):
+				found.wider = other.Name
+			}
+		}
+		if keeper == "" {
+			found.unfenced = append(found.unfenced, text) // as it was fenced
+			continue
+		}
+		found.kept++
+		found.keeper = keeper
+	}
+	return found
+}
+
+func parse(cidrs []string) []netip.Prefix {
+	networks := make([]netip.Prefix, 0, len(cidrs))
+	for _, cidr := range cidrs {
+		if network, err := netip.ParsePrefix(cidr); err == nil {
+			networks = append(networks, network.Masked())
+		}
+	}
+	return networks
+}
+
+// outcome returns the outcome of a call without an error.
+func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
+	fenced := outcome{
+		v1alpha1.OperationSucceeded, metav1.ConditionTrue, ReasonFenced, "The clients have no access",
+	}
+	unfenced := outcome{
+		v1alpha1.OperationSucceeded, metav1.ConditionFalse, ReasonUnfenced,
+		"The clients have access again",
+	}
+	switch {
+	case f.Spec.FenceState != v1alpha1.Unfenced && o.opposite == "":
+		return fenced
+	case f.Spec.FenceState != v1alpha1.Unfenced:
+		fenced.message += fmt.Sprintf(". NetworkFence %s unfences some of them: a fence takes precedence",
+			o.opposite)
+		return fenced
+	case o.kept > 0:
+		return outcome{
+			v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonFencedByAnother,
+			fmt.Sprintf("%d of %d CIDRs stay fenced, because another NetworkFence fences them too, such "+
+				"as %s. They are unfenced when no other NetworkFence does", o.kept, len(f.Spec.Cidrs),
+				o.keeper),
+		}
+	case o.wider != "":
+		unfenced.message += fmt.Sprintf(", except those that NetworkFence %s fences", o.wider)
+	}
+	return unfenced
+}

@@ -1,0 +1,197 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+)
+
+// ConditionFenced is True if the clients of the current spec are fenced, and False if they are
+// unfenced. It is Unknown while a call runs or has failed, because a driver may have done a part.
+const ConditionFenced = "Fenced"
+
+// Reasons of the status, the condition and events.
+const (
+	ReasonFenced      = "Fenced"
+	ReasonUnfenced    = "Unfenced"
+	ReasonStarted     = "Started"
+	ReasonRetrying    = "Retrying"
+	ReasonNoDriver    = "NoDriver"
+	ReasonInvalidCIDR = "InvalidCIDR"
+	// ReasonInvalidClass is about the parameters of a NetworkFenceClass.
+	ReasonInvalidClass = "InvalidClass"
+	ReasonRefused      = "Refused"
+	// ReasonFencedByAnother means that clients of an unfenced NetworkFence stay fenced, because
+	// another NetworkFence fences them.
+	ReasonFencedByAnother = "FencedByAnother"
+
+	actionFence = "Fence"
+	// maxRefusals is how many refusals in a row end a NetworkFence: a driver may refuse a call while
+	// it starts or is replaced. The calls are repeated for about five minutes.
+	maxRefusals = 7
+)
+
+// refusals counts consecutive refusals of the driver for one generation of a NetworkFence.
+type refusals struct {
+	uid        types.UID
+	generation int64
+	count      int
+}
+
+// refused counts a refusal, and returns whether there were too many.
+func (r *Reconciler) refused(f *v1alpha1.NetworkFence) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refusals == nil {
+		r.refusals = map[string]refusals{}
+	}
+	found := r.refusals[f.Name]
+	if found.uid != f.UID || found.generation != f.Generation {
+		found = refusals{uid: f.UID, generation: f.Generation}
+	}
+	found.count++
+	r.refusals[f.Name] = found
+	return found.count >= maxRefusals
+}
+
+// forget resets the refusals of a NetworkFence.
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.refusals, name)
+}
+
+// finish writes the result of an attempt. It returns an error if there will be another attempt.
+func (r *Reconciler) finish(ctx context.Context, f *v1alpha1.NetworkFence, done outcome,
+	failure error,
+) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the next process repeats the call
+	}
+	if failure != nil {
+		done = describe(failure)
+	}
+	if isRefusal(failure) {
+		if r.refused(f) {
+			done.reason = ReasonRefused
+		}
+	} else {
+		r.forget(f.Name)
+	}
+	err := r.write(ctx, f, done)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if done.reason == ReasonRetrying {
+		err = errors.Join(failure, err)
+	}
+	return err
+}
+
+// outcome is what the status says about a call.
+type outcome struct {
+	result v1alpha1.OperationResult
+	fenced metav1.ConditionStatus
+
+	reason, message string
+}
+
+// describe returns the outcome of an attempt that has failed.
+func describe(failure error) outcome {
+	if wrong, ok := errors.AsType[*invalid](failure); ok {
+		return outcome{
+			v1alpha1.OperationFailed, metav1.ConditionUnknown, wrong.reason, wrong.message,
+		}
+	}
+	return outcome{
+		v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonRetrying,
+		connection.Describe(failure),
+	}
+}
+
+// isRefusal returns whether a driver refuses a request or cannot fence.
+func isRefusal(failure error) bool {
+	code := status.Code(failure)
+	return code == codes.InvalidArgument || code == codes.Unimplemented
+}
+
+// start writes that a call starts. It returns errChanged if the NetworkFence has changed or does
+// not exist any more: the API server compares the version, even if the status does not change.
+func (r *Reconciler) start(ctx context.Context, f *v1alpha1.NetworkFence, text string) error {
+	err := r.update(ctx, f, outcome{f.Status.Result, metav1.ConditionUnknown, ReasonStarted, text})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return errChanged
+	}
+	return err
+}
+
+// write writes the status unless it has not changed.
+func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
+	changed := r.status(f, o)
+	if equality.Semantic.DeepEqual(changed.Status, f.Status) {
+		return nil
+	}
+	return r.update(ctx, f, o)
+}
+
+func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.NetworkFence {
+	changed := f.DeepCopy()
+	changed.Status.Result, changed.Status.Reason = o.result, o.reason
+	changed.Status.Message = o.message
+	meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
+		Type: ConditionFenced, Status: o.fenced, Reason: o.reason, Message: o.message,
+		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	})
+	return changed
+}
+
+// update updates the status, and records an event if it changes.
+func (r *Reconciler) update(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
+	changed := r.status(f, o)
+	wanted := changed.Status.DeepCopy()
+	if err := r.Client.Status().Update(ctx, changed); err != nil {
+		return fmt.Errorf("writing the status of NetworkFence %s: %w", f.Name, err)
+	}
+	changed.Status = *wanted // the response may lack fields
+	same := equality.Semantic.DeepEqual(changed.Status, f.Status)
+	changed.DeepCopyInto(f)
+	if same {
+		return nil
+	}
+	kind := corev1.EventTypeNormal
+	if o.result == v1alpha1.OperationFailed && o.reason != ReasonStarted {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Eventf(f, nil, kind, o.reason, actionFence, "%s", o.message)
+	return nil
+}
+
+// release removes the finalizer that the controller of the CSI-Addons for Ceph sets.
+func (r *Reconciler) release(ctx context.Context, f *v1alpha1.NetworkFence) error {
+	if !slices.Contains(f.Finalizers, v1alpha1.NetworkFenceFinalizer) {
+		return nil
+	}
+	changed := f.DeepCopy()
+	controllerutil.RemoveFinalizer(changed, v1alpha1.NetworkFenceFinalizer)
+	patch := client.MergeFromWithOptions(f, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed, patch); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer of NetworkFence %s: %w", f.Name,
+			err))
+	}
+	return nil
+}

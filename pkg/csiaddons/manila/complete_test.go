@@ -1,0 +1,190 @@
+package manila
+
+import (
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+	"google.golang.org/grpc/codes"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+func TestFenceWithoutAnyShareFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.share("green", "rw 0.0.0.0/0")
+	f.refused(f.fence(f.controller(), fenced), codes.FailedPrecondition, `no share in the project has`)
+}
+
+func TestEndOfAFenceWithoutAnyShareFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	c := f.controller()
+	f.must(f.fence(c, fenced))
+	empty := f.fault(simulator.Fault{
+		Mode: simulator.Foreign, Method: http.MethodGet, PathPrefix: "/share/v2/shares/detail",
+		Answer: &simulator.Answer{Status: http.StatusOK, Body: `{"shares":[]}`},
+	})
+	f.refused(f.unfence(c, fenced), codes.FailedPrecondition, "no share in the project has")
+	f.expectAccess(share, "", "rw", "rw")
+	f.must(f.cloud.ClearFaults(empty))
+	f.must(f.unfence(c, fenced))
+	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+func TestEndOfAFenceFailsIfAFencedShareIsNotListed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, deleted := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
+	other := f.share(cluster, "rw 0.0.0.0/0")
+	c := f.controller()
+	f.must(f.fence(c, fenced))
+	f.must(gophershares.Delete(t.Context(), f.manila, deleted).ExtractErr())
+	f.setCluster(share, "green")
+	err := f.unfence(c, fenced)
+	f.refused(err, codes.Unavailable, "share "+share+": it is fenced, and not in the list")
+	f.expectRules(other, "rw 0.0.0.0/0")
+	f.setCluster(share, cluster)
+	f.must(f.unfence(c, fenced))
+	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+func TestShareWhoseFenceAnotherProcessEndedMayLeaveTheCluster(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
+	first, second := f.controller(), f.controller()
+	f.must(f.fence(first, fenced))
+	f.must(f.unfence(second, fenced))
+	f.setCluster(share, "green")
+	f.must(f.fence(first, fenced))
+	f.expectAccess(share, "rw", "rw", "rw")
+	f.expectAccess(other, "", "rw", "rw")
+	f.must(f.unfence(first, fenced))
+	f.expectRules(other, "rw 0.0.0.0/0")
+}
+
+func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	f.shareOf("CIFS", cluster)
+	err := f.fence(f.controller(), fenced)
+	f.refused(err, codes.FailedPrecondition, "1 of 2 shares of the cluster do not use NFS")
+	f.expectRules(share, "rw 0.0.0.0/0")
+	f.must(f.unfence(f.controller(), fenced))
+}
+
+func TestClusterIDOfSeveralClustersIsRefused(t *testing.T) {
+	t.Parallel()
+	manifest, err := os.ReadFile("../../../assets/base/kubernetes/deployment.yaml")
+	if err != nil || !strings.Contains(string(manifest), "--cluster-id="+sharedCluster+"\n") {
+		t.Errorf("the manifests for Kubernetes do not contain the cluster ID %s: %v", sharedCluster, err)
+	}
+	f := newFixture(t)
+	share := f.share(sharedCluster, "rw 0.0.0.0/0")
+	c := f.controller()
+	c.config.Cluster = sharedCluster
+	f.refused(f.fence(c, fenced), codes.FailedPrecondition, "--cluster-id")
+	f.refused(f.unfence(c, fenced), codes.FailedPrecondition, "--cluster-id")
+	f.expectAccess(share, "rw", "rw", "rw")
+}
+
+func TestShareThatDoesNotSettleDoesNotKeepOthersFromChanging(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	busy, healthy := f.share(cluster), f.share(cluster, "rw 0.0.0.0/0")
+	stalled := f.fault(simulator.Fault{
+		Mode: simulator.Stall, Method: http.MethodPost, PathPrefix: "/share/v2/shares/" + busy, Times: 1,
+	})
+	f.must(gophershares.GrantAccess(t.Context(), f.manila, busy, gophershares.GrantAccessOpts{
+		AccessType: ipType, AccessLevel: readWrite, AccessTo: "0.0.0.0/0",
+	}).Err)
+	c := f.controller()
+	c.settle = time.Millisecond
+	err := f.fence(c, fenced)
+	f.refused(err, codes.Unavailable, "1 of 2 shares did not change: share "+busy+": earlier changes")
+	f.expectAccess(healthy, "", "rw", "rw")
+	f.must(f.cloud.ClearFaults(stalled))
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(busy, "", "rw", "rw")
+}
+
+func TestOnlyAShareThatDoesNotExistIsIgnored(t *testing.T) {
+	t.Parallel()
+	const missing = `{"itemNotFound":{"code":404,"message":"gone"}}`
+	for name, fault := range map[string]simulator.Fault{
+		"lists of access rules": {PathPrefix: "/share/v2/share-access-rules"},
+		"changes":               {PathPrefix: "/share/v2/shares/", Method: http.MethodPost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			share := f.share(cluster, "rw 0.0.0.0/0")
+			fault.Mode, fault.Answer = simulator.Foreign, &simulator.Answer{
+				Status: http.StatusNotFound, Body: missing,
+			}
+			set := f.fault(fault)
+			f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "1 of 1 shares did not change")
+			f.expectAccess(share, "rw", "rw", "rw")
+			f.must(f.cloud.ClearFaults(set))
+			f.must(f.fence(f.controller(), fenced))
+			f.expectAccess(share, "", "rw", "rw")
+		})
+	}
+}
+
+func TestShareThatIsDeletedMeanwhileIsIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
+	c, _ := f.crashAfter(noCrash, func() {
+		if f.access(share, fenced) != "" { // once
+			f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
+			f.eventually(func() bool {
+				_, exists := f.cloud.ShareAccess(share, netip.MustParseAddr(fenced))
+				return !exists
+			})
+		}
+	})
+	f.must(f.fence(c, fenced))
+	f.expectAccess(other, "", "rw", "rw")
+}
+
+func TestShareThatManilaDeletesIsNotFencedYet(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
+	stalled := f.fault(simulator.Fault{Mode: simulator.Stall, Method: http.MethodDelete})
+	f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
+	c := f.controller()
+	c.settle = time.Millisecond
+	f.refused(f.fence(c, fenced), codes.Unavailable, "share "+share+": it is being deleted")
+	f.expectAccess(other, "", "rw", "rw")
+	f.must(f.unfence(f.controller(), fenced))
+	f.expectRules(other, "rw 0.0.0.0/0")
+	f.must(f.cloud.ClearFaults(stalled))
+	f.must(f.fence(f.controller(), fenced))
+}
+
+func TestRuleThatIsAddedDuringAFenceFailsTheFence(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 10.0.0.0/24")
+	added := false
+	c, _ := f.crashAfter(noCrash, func() {
+		if !added {
+			added = true
+			f.allow(share, ipType, "rw 10.0.0.0/8")
+		}
+	})
+	f.refused(f.fence(c, fenced), codes.Unavailable, "for 10.0.0.0/8 was added during the operation")
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(share, "", "rw", "")
+}

@@ -1,0 +1,149 @@
+package generator
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/patch"
+)
+
+// The files of CSI-Addons, which are not layers.
+const (
+	csiAddonsFolder         = "csi-addons"
+	csiAddonsServiceVersion = csiAddonsFolder + "/clusterserviceversion.yaml"
+	csiAddonsInstall        = csiAddonsFolder + "/install/cinder-manila"
+	csiAddonsPackage        = "csi-addons-openstack"
+	csiAddonsGenerated      = csiAddonsFolder + "/generated"
+)
+
+// kustomization contains the fields of a kustomization that the files of CSI-Addons use. Patches
+// contain JSON 6902 operations.
+type kustomization struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Resources  []string `json:"resources"`
+	Components []string `json:"components"`
+	Patches    []struct {
+		Target struct {
+			Kind string `json:"kind"`
+			Name string `json:"name"`
+		} `json:"target"`
+		Patch string `json:"patch"`
+	} `json:"patches"`
+}
+
+// csiAddonsBundle returns the files of the OLM bundle of CSI-Addons, by their paths below
+// csiAddonsGenerated, or none if the assets folder does not contain CSI-Addons. It reads the
+// kustomizations with which kubectl installs CSI-Addons.
+func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
+	if _, err := fs.Stat(fsys, csiAddonsServiceVersion); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	kinds, err := newKinds()
+	if err != nil {
+		return nil, err
+	}
+	top := path.Join(csiAddonsInstall, "kustomization.yaml")
+	i := &installation{
+		part: &operatorPart{Name: csiAddonsPackage},
+		assembly: &assembly{
+			layers: &layers{fsys: fsys, kinds: kinds}, flavour: flavour.Standalone,
+			driver: manifest[driver]{document: &document{file: top}}, assets: map[string]*asset{},
+		},
+	}
+	for _, step := range []func() error{
+		func() error { return i.addKustomization(csiAddonsInstall) },
+		func() error { return i.addObjects(csiAddonsServiceVersion) },
+		i.completeServiceVersion,
+	} {
+		if err := step(); err != nil {
+			return nil, sorted(err)
+		}
+	}
+	return i.olmBundle("../../../install/cinder-manila")
+}
+
+// addKustomization adds the objects of a folder with a kustomization, and applies its patches.
+func (i *installation) addKustomization(folder string) error {
+	k, err := readManifest[kustomization](i.fsys, path.Join(folder, "kustomization.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, resource := range append(k.content.Resources, k.content.Components...) {
+		file := path.Join(folder, resource)
+		add := i.addObjects
+		if path.Ext(file) == "" {
+			add = i.addKustomization
+		}
+		if err := add(file); err != nil {
+			return err
+		}
+	}
+	for n, p := range k.content.Patches {
+		from := k.source("patches").index(n)
+		target := i.find(p.Target.Kind, p.Target.Name)
+		if target == nil {
+			return from.errorf("there is no %s %s", p.Target.Kind, p.Target.Name)
+		}
+		patched, err := patch.JSON6902(target.Data, []byte(p.Patch), "")
+		if err != nil {
+			return from.errorf("patching %s %s: %w", p.Target.Kind, p.Target.Name, err)
+		}
+		if err := i.change(target, k.document, patched); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addObjects adds the objects in a file.
+func (i *installation) addObjects(file string) error {
+	text, err := fs.ReadFile(i.fsys, file)
+	if err != nil {
+		return fmt.Errorf("reading manifest: %w", err)
+	}
+	separator := regexp.MustCompile(`(?m)^---\n`)
+	lines := 0
+	for n, part := range separator.Split(string(text), -1) {
+		// Empty lines keep the line numbers in errors.
+		layer, err := parse(file, []byte(strings.Repeat("\n", lines)+part))
+		if err != nil {
+			return err
+		}
+		lines += strings.Count(part, "\n") + 1
+		data, err := patch.Canonical(layer.text)
+		if err != nil {
+			return layer.errorf("", "%w", err)
+		}
+		name := strings.ReplaceAll(strings.TrimPrefix(file, csiAddonsFolder+"/"), "/", "_")
+		if n > 0 {
+			name = fmt.Sprintf("%s-%d.yaml", strings.TrimSuffix(name, ".yaml"), n)
+		}
+		i.assets[name] = &asset{
+			Asset: bundle.Asset{Name: name, Side: flavour.Guest}, at: layer.position(""),
+		}
+		if err := i.change(i.assets[name], layer, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the object of a kind with a name, or nil.
+func (i *installation) find(kind, name string) *asset {
+	for _, asset := range i.assets {
+		object, err := meta.Accessor(asset.object)
+		if err == nil && asset.kind() == kind && object.GetName() == name {
+			return asset
+		}
+	}
+	return nil
+}

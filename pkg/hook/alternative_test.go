@@ -1,0 +1,84 @@
+package hook_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+func alternative(use bool, kind, args string) hook.Alternative {
+	return hook.Alternative{
+		Manifest: []byte(`apiVersion: apps/v1
+kind: ` + kind + `
+metadata: {name: other}
+spec:
+  template:
+    spec:
+      containers:
+      - name: c
+        args: [` + args + `]
+`),
+		Use: func() bool { return use },
+	}
+}
+
+func tlsSettings() *opv1.OperatorSpec {
+	spec := &opv1.OperatorSpec{LogLevel: opv1.Debug}
+	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig":{"servingInfo":{
+		"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_A","TLS_B"]}}}`)
+	return spec
+}
+
+func TestAlternativeReplacesTheManifestOfADeployment(t *testing.T) {
+	t.Parallel()
+	for use, want := range map[bool]string{false: "own", true: "name: other"} {
+		got, err := alternative(use, "Deployment", "").Deployment()(tlsSettings(), []byte("own"))
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("used is %v: the manifest is %q (%v), want %q", use, got, err, want)
+		}
+	}
+}
+
+func TestAlternativeReplacesADaemonSet(t *testing.T) {
+	t.Parallel()
+	const args = `"--v=${LOG_LEVEL}", "--min=${TLS_MIN_VERSION}", "--ciphers=${TLS_CIPHER_SUITES}"`
+	for use, want := range map[bool][]string{
+		false: {"own"},
+		true:  {"other", "--v=4", "--min=VersionTLS12", "--ciphers=TLS_A,TLS_B"},
+	} {
+		daemonSet := &appsv1.DaemonSet{}
+		daemonSet.Name = "own"
+		change := alternative(use, "DaemonSet", args).DaemonSet().DaemonSet
+		if err := change(tlsSettings(), daemonSet); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{daemonSet.Name}
+		for _, container := range daemonSet.Spec.Template.Spec.Containers {
+			got = append(got, container.Args...)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("used is %v: name and arguments (-want +got):\n%s", use, diff)
+		}
+	}
+}
+
+func TestInvalidAlternativeLeavesTheDaemonSet(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"${CLUSTER_ID}": "there is no value for the placeholders CLUSTER_ID",
+		"{a: b}":        "decoding its manifest",
+	} {
+		daemonSet := &appsv1.DaemonSet{}
+		daemonSet.Name = "own"
+		err := alternative(true, "DaemonSet", args).DaemonSet().DaemonSet(tlsSettings(), daemonSet)
+		if err == nil || !strings.Contains(err.Error(), want) || daemonSet.Name != "own" {
+			t.Errorf("%s: the error is %v for DaemonSet %q, want %q", args, err, daemonSet.Name, want)
+		}
+	}
+}

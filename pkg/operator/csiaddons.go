@@ -1,0 +1,130 @@
+package operator
+
+import (
+	"slices"
+
+	"k8s.io/client-go/informers"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/host"
+)
+
+// csiAddons contains the assets of a driver that are new or differ while CSI-Addons is active: its
+// CRD is established. A nil value contains none.
+type csiAddons struct {
+	bundle *bundle.Bundle
+	crd    crdInformer
+	// watch is the informer of the CRD. Without permission to watch it, CSI-Addons is not active.
+	watch factory.Informer
+}
+
+// newCSIAddons returns nil for an empty bundle: the driver does not support CSI-Addons, or the
+// images are not set.
+func newCSIAddons(
+	c *cluster.Cluster, assets *bundle.Bundle, p host.Process,
+) (*csiAddons, error) {
+	if len(assets.Assets()) == 0 {
+		return nil, nil
+	}
+	crd := watchCRD(c, flavour.Guest, bundle.CSIAddonsCRD)
+	object := c.Name(flavour.Guest, "CustomResourceDefinition", "", crd.name)
+	watch, err := newOptionalInformer(crd.Informer(), object, p.Clock, p.Events)
+	return &csiAddons{bundle: assets, crd: crd, watch: watch}, err
+}
+
+func (c *csiAddons) active() bool { return c != nil && c.crd.established() }
+
+// informers trigger a sync when the result of active may change.
+func (c *csiAddons) informers() []factory.Informer {
+	if c == nil {
+		return nil
+	}
+	return []factory.Informer{c.watch}
+}
+
+// instead returns the asset that replaces another one with this name while CSI-Addons is active.
+func (c *csiAddons) instead(name string) (bundle.Asset, bool) {
+	if c == nil {
+		return bundle.Asset{}, false
+	}
+	return c.bundle.Find(name)
+}
+
+// alternative returns the manifest that replaces the manifest of a workload, or nil.
+func (c *csiAddons) alternative(workload bundle.Asset) *hook.Alternative {
+	asset, ok := c.instead(workload.Name)
+	if !ok {
+		return nil
+	}
+	return &hook.Alternative{Manifest: asset.Data, Use: c.active, Informer: c.watch}
+}
+
+// csiAddonsResources returns the controller of the objects that exist only while CSI-Addons is
+// active. It deletes them when the CRD is deleted, because only the sidecar needs them. Workloads
+// do not wait for them: the sidecar repeats requests that the API server refuses.
+func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
+	if d.csiAddons == nil {
+		return nil, nil
+	}
+	var assets []bundle.Asset
+	for _, asset := range d.csiAddons.bundle.Assets() {
+		if _, replaces := d.bundle.Find(asset.Name); !replaces {
+			assets = append(assets, asset)
+		}
+	}
+	f := factory.New().
+		WithInformers(append(d.csiAddons.informers(), d.operator.Informer())...).
+		ResyncEvery(staticResync)
+	remain, err := d.watchOptional(f, assets)
+	if err != nil {
+		return nil, err
+	}
+	files, read := d.assetFunc(assets)
+	clients := d.cluster.Side(flavour.Guest)
+	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
+		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
+		d.operator, d.events).
+		WithConditionalResources(read, files, d.csiAddons.active, remain)
+	return f.WithSync(cluster.WhileManaged(d.operator, static.Sync)).
+		ToController(static.Name(), d.events), nil
+}
+
+// watchOptional triggers the controller when an object among the assets changes. It returns a
+// function that reports whether objects exist although CSI-Addons is not active.
+func (d *driver) watchOptional(f *factory.Factory, assets []bundle.Asset) (func() bool, error) {
+	var exist []func() bool
+	for _, asset := range assets {
+		informer, object, err := d.informer(flavour.Guest, asset)
+		if err != nil {
+			return nil, err
+		}
+		name := d.cluster.Name(flavour.Guest, object.Kind, object.Namespace, object.Name)
+		watch, err := newOptionalInformer(informer.Informer(), name, d.clock, d.events)
+		if err != nil {
+			return nil, err
+		}
+		f.WithFilteredEventsInformers(nameFilter(object.Name), watch)
+		exist = append(exist, func() bool { return cached(informer, object.Namespace, object.Name) })
+	}
+	return func() bool {
+		exists := func(one func() bool) bool { return one() }
+		return !d.csiAddons.active() && slices.ContainsFunc(exist, exists)
+	}, nil
+}
+
+func cached(informer informers.GenericInformer, namespace, name string) bool {
+	var err error
+	if namespace == "" {
+		_, err = informer.Lister().Get(name)
+	} else {
+		_, err = informer.Lister().ByNamespace(namespace).Get(name)
+	}
+	return err == nil // the only error of a cache is NotFound
+}

@@ -1,0 +1,248 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	specfence "github.com/csi-addons/spec/lib/go/fence"
+	"github.com/csi-addons/spec/lib/go/identity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+// cephSidecar is a sidecar of the CSI-Addons for Ceph: with TLS it has a certificate of its own,
+// and accepts every token that is valid for the API server.
+type cephSidecar struct {
+	wire.UnimplementedReclaimSpaceServer
+	wire.UnimplementedNetworkFenceServer
+
+	*world
+
+	driver *fakeDriver
+	secure bool
+	fences chan *wire.NetworkFenceRequest
+}
+
+func (s *cephSidecar) FenceClusterNetwork(_ context.Context, request *wire.NetworkFenceRequest,
+) (*wire.NetworkFenceResponse, error) {
+	s.fences <- request
+	return &wire.NetworkFenceResponse{}, nil
+}
+
+func (*cephSidecar) NodeReclaimSpace(context.Context, *wire.ReclaimSpaceRequest,
+) (*wire.ReclaimSpaceResponse, error) {
+	return &wire.ReclaimSpaceResponse{
+		PreUsage:  &wire.StorageConsumption{UsageBytes: 3 << 20},
+		PostUsage: &wire.StorageConsumption{UsageBytes: 1 << 20},
+	}, nil
+}
+
+// check refuses calls without a valid token, unless the sidecar runs with --enable-auth=false.
+func (s *cephSidecar) check(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler,
+) (any, error) {
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if !s.secure {
+		if len(values) > 0 {
+			s.Error("a sidecar without authentication gets a token")
+		}
+		return handle(ctx, request)
+	}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{
+		Token: strings.TrimPrefix(strings.Join(values, ""), "Bearer "),
+	}}
+	answer, err := s.plane.Client().AuthenticationV1().TokenReviews().
+		Create(ctx, review, metav1.CreateOptions{})
+	if err != nil || !answer.Status.Authenticated {
+		return nil, status.Errorf(codes.Unauthenticated, "the token is not valid: %v", err)
+	}
+	return handle(ctx, request)
+}
+
+// start serves in a pod of a Deployment, and creates what such a sidecar creates.
+func (s *cephSidecar) start(pod *corev1.Pod) {
+	s.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	s.must(err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	s.must(err)
+	options := []grpc.ServerOption{grpc.UnaryInterceptor(s.check)}
+	if s.secure {
+		options = append(options, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
+	}
+	server := grpc.NewServer(options...)
+	identity.RegisterIdentityServer(server, s.driver)
+	wire.RegisterReclaimSpaceServer(server, s)
+	wire.RegisterNetworkFenceServer(server, s)
+	listener, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")
+	s.must(err)
+	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
+	s.Cleanup(server.Stop)
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	s.create(&v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace,
+			Name:      pod.Spec.NodeName + "-" + pod.Namespace + "-deployment-" + s.driver.name,
+			Annotations: map[string]string{
+				v1alpha1.CreatedByPodUIDAnnotation: string(pod.UID),
+				v1alpha1.LastUpdatedAtAnnotation:   time.Now().Format(time.RFC3339),
+			},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+			},
+		},
+		Spec: v1alpha1.CSIAddonsNodeSpec{Driver: v1alpha1.CSIAddonsNodeDriver{
+			Name: s.driver.name, NodeID: pod.Spec.NodeName,
+			EndPoint: "pod://" + pod.Name + "." + pod.Namespace + ":" + port,
+		}},
+	}, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: s.driver.name + "-csi-addons"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &pod.Name},
+	})
+}
+
+// TestSidecarsOfTheOtherSystem runs operations with sidecars of the CSI-Addons for Ceph, with and
+// without TLS.
+func TestSidecarsOfTheOtherSystem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addNode("worker-1")
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "cloud"},
+	})
+	w.startController("--driver-namespaces=ceph="+driverNamespace+",open="+driverNamespace,
+		"--insecure-drivers=ceph", "--plaintext-drivers=open")
+	for name, secure := range map[string]bool{"ceph": true, "open": false} {
+		s := &cephSidecar{
+			world: w, secure: secure, fences: make(chan *wire.NetworkFenceRequest, 10),
+			driver: &fakeDriver{
+				name: name, services: services{nodeService, controllerService}, reclaims: reclaims{online},
+				fences: []identity.Capability_NetworkFence_Type{
+					identity.Capability_NetworkFence_NETWORK_FENCE,
+				},
+			},
+		}
+		s.start(w.addPod(driverNamespace, name, "worker-1"))
+		w.awaitSidecar(name, connected)
+		w.addFence(name, v1alpha1.NetworkFenceSpec{
+			Driver: name, Cidrs: []string{"10.0.0.1/32"}, Parameters: map[string]string{"clusterID": "a"},
+			Secret: &v1alpha1.SecretSpec{Namespace: driverNamespace, Name: "cloud"},
+		})
+		w.awaitFence(name, v1alpha1.OperationSucceeded, fence.ReasonFenced)
+		if got := <-s.fences; got.GetSecretName() != "cloud" || got.GetParameters()["clusterID"] != "a" ||
+			got.GetSecretNamespace() != driverNamespace || got.GetCidrs()[0] != "10.0.0.1/32" {
+			t.Errorf("the sidecar of driver %s gets %v", name, got)
+		}
+		w.addVolume(name, name, "worker-1")
+		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+		job := w.awaitEnd(name)
+		if job.Status.Result != v1alpha1.OperationSucceeded ||
+			job.Status.ReclaimedSpace.String() != "2Mi" {
+			t.Errorf("the job of driver %s has the status %+v", name, job.Status)
+		}
+	}
+}
+
+// TestControllerOfTheOtherSystem calls our sidecars as the controller of the CSI-Addons for Ceph
+// does, with its TLS mode and without: it does not verify the certificate, and sends its own token.
+func TestControllerOfTheOtherSystem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addNode("worker-1")
+	const account = "odf"
+	w.create(&corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: account},
+	})
+	token := w.token(w.plane.Client(), systemNamespace, account, "")
+	for name, mode := range map[string]struct {
+		flags     []string
+		transport credentials.TransportCredentials
+	}{
+		"secure": {
+			[]string{
+				"--token-audience=", "--allowed-service-accounts=" + systemNamespace + "/" + account,
+			},
+			credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // as that controller
+		},
+		"plain": {[]string{"--enable-auth=false"}, insecure.NewCredentials()},
+	} {
+		d := &fakeDriver{
+			name: name + ".csi.openstack.org", services: services{nodeService, controllerService},
+			reclaims: reclaims{online}, onNode: answers(3, 1, nil),
+			fences: []identity.Capability_NetworkFence_Type{
+				identity.Capability_NetworkFence_NETWORK_FENCE,
+			},
+			fenced: make(chan *specfence.FenceClusterNetworkRequest, 1),
+		}
+		pod := w.addPod(driverNamespace, name, "worker-1")
+		w.addSidecar(pod, d, mode.flags...)
+		w.addVolume(name, d.name, "worker-1")
+		found := w.awaitSidecar(d.name, func(*v1alpha1.CSIAddonsNode) bool { return true })
+		prefix := "pod://" + pod.Name + "." + pod.Namespace + ":"
+		port, ok := strings.CutPrefix(found.Spec.Driver.EndPoint, prefix)
+		if !ok || found.Spec.Driver.NodeID != "worker-1" {
+			t.Errorf("the CSIAddonsNode is %+v", found.Spec.Driver)
+		}
+		w.awaitLeader(name+"-csi-openstack-org-csi-addons", pod.Name)
+		connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
+			grpc.WithTransportCredentials(mode.transport))
+		w.must(err)
+		t.Cleanup(func() { _ = connection.Close() })
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		answer, err := identity.NewIdentityClient(connection).
+			GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
+		if err != nil || len(answer.GetCapabilities()) != 4 {
+			t.Errorf("%s: the capabilities are %v, %v", name, answer, err)
+		}
+		used, err := wire.NewReclaimSpaceClient(connection).
+			NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: name})
+		if err != nil || used.GetPreUsage().GetUsageBytes() != 3 {
+			t.Errorf("%s: the answer about reclaimed space is %v, %v", name, used, err)
+		}
+		_, err = wire.NewNetworkFenceClient(connection).FenceClusterNetwork(ctx,
+			&wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}})
+		if err != nil || (<-d.fenced).GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
+			t.Errorf("%s: the fence fails with %v", name, err)
+		}
+		if name == "secure" {
+			_, err := identity.NewIdentityClient(connection).
+				GetCapabilities(t.Context(), &identity.GetCapabilitiesRequest{})
+			if status.Code(err) != codes.Unauthenticated {
+				t.Errorf("without a token the error is %v", err)
+			}
+		}
+	}
+}
+
+// awaitLeader waits until a pod holds a Lease.
+func (w *world) awaitLeader(lease, pod string) {
+	w.Helper()
+	w.eventually(func(ctx context.Context) (bool, error) {
+		found := &coordinationv1.Lease{}
+		key := types.NamespacedName{Namespace: driverNamespace, Name: lease}
+		err := w.client.Get(ctx, key, found)
+		return err == nil && ptr.Deref(found.Spec.HolderIdentity, "") == pod, nil
+	})
+}

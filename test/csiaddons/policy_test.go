@@ -1,0 +1,175 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+// TestSidecarsWriteOnlyTheirOwnObject runs a sidecar with the token of its pod. Somebody with the
+// token of the pod on another node, which has the same ServiceAccount, cannot change its object.
+func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(&corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: nodeAccount},
+	})
+	w.createSidecarPermissions(w.plane.Client(), nodeAccount)
+	for _, name := range []string{"worker-1", "worker-2"} {
+		w.addNode(name)
+	}
+	own := w.addPodOf(nodeAccount, driverNamespace, "own", "worker-1")
+	other := w.addPodOf(nodeAccount, driverNamespace, "other", "worker-2")
+	root := w.clientOf(other) // somebody with root on worker-2
+	w.awaitPolicy(root, own)
+
+	w.startController("--driver-namespaces=cinder=" + driverNamespace)
+	w.addSidecarAs(w.configOf(own), own, &fakeDriver{name: "cinder", services: services{nodeService}})
+	found := w.awaitSidecar("cinder", connected)
+	w.checkAttacks(root, found, own, other)
+
+	// The sidecar repairs its object.
+	damaged := found.DeepCopy()
+	delete(damaged.Annotations, v1alpha1.CertificatePinAnnotation)
+	damaged.OwnerReferences = nil
+	w.must(w.client.Patch(t.Context(), damaged, client.MergeFrom(found)))
+	repaired := w.awaitSidecar("cinder", func(n *v1alpha1.CSIAddonsNode) bool {
+		return len(n.OwnerReferences) == 1 && connected(n)
+	})
+	if repaired.Annotations[v1alpha1.CertificatePinAnnotation] == "" {
+		t.Error("the sidecar does not publish its key again")
+	}
+
+	// Sidecars of the CSI-Addons for Ceph publish no key, choose other names, and their tokens may be
+	// bound to no pod.
+	foreign := sidecarObject("ceph", own, "worker-1")
+	foreign.Name = "worker-1-" + driverNamespace + "-daemonset-ceph"
+	foreign.Finalizers = []string{v1alpha1.CSIAddonsNodeFinalizer}
+	delete(foreign.Annotations, v1alpha1.CertificatePinAnnotation)
+	if err := w.clientOf(nil).Create(t.Context(), foreign); err != nil {
+		t.Errorf("a sidecar that publishes no key: %v", err)
+	}
+}
+
+// awaitPolicy waits until the API server applies the policy.
+func (w *world) awaitPolicy(root client.Client, own *corev1.Pod) {
+	w.Helper()
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := root.Create(ctx, sidecarObject("a", own, "worker-1"), client.DryRunAll)
+		return apierrors.IsForbidden(err), nil
+	})
+}
+
+// checkAttacks tries what somebody with the token of another pod could gain from.
+func (w *world) checkAttacks(root client.Client, victim *v1alpha1.CSIAddonsNode,
+	own, other *corev1.Pod,
+) {
+	w.Helper()
+	ctx := w.Context()
+	update := func(with client.Client, change func(*v1alpha1.CSIAddonsNode)) error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			changed := &v1alpha1.CSIAddonsNode{}
+			w.must(w.client.Get(ctx, client.ObjectKeyFromObject(victim), changed))
+			change(changed)
+			return with.Update(ctx, changed)
+		})
+	}
+	stolen := sidecarObject("stolen", other, "worker-2")
+	// The names of the CSIAddonsNodes of a pod that has just started.
+	occupied, keyless := stolen.DeepCopy(), stolen.DeepCopy()
+	occupied.Name = wire.ObjectName("new", "cinder")
+	keyless.Name, keyless.Annotations, keyless.OwnerReferences = occupied.Name, nil, nil
+	keyless.Finalizers = []string{"example.com/forever"}
+	kept := stolen.DeepCopy()
+	kept.Finalizers = keyless.Finalizers
+	for attack, err := range map[string]error{
+		"change a pin": update(root, func(n *v1alpha1.CSIAddonsNode) {
+			n.Annotations[v1alpha1.CertificatePinAnnotation] = "sha256:0"
+		}),
+		"remove a pin": update(root, func(n *v1alpha1.CSIAddonsNode) {
+			delete(n.Annotations, v1alpha1.CertificatePinAnnotation)
+		}),
+		"change an endpoint": update(root, func(n *v1alpha1.CSIAddonsNode) {
+			n.Spec.Driver.EndPoint = stolen.Spec.Driver.EndPoint
+		}),
+		"become the owner": update(root, func(n *v1alpha1.CSIAddonsNode) {
+			n.OwnerReferences = stolen.OwnerReferences
+		}),
+		"delete an object":            root.Delete(ctx, victim.DeepCopy()),
+		"create an object of a pod":   root.Create(ctx, sidecarObject("b", own, "worker-2")),
+		"create an object for a node": root.Create(ctx, sidecarObject("c", other, "worker-1")),
+		"take the name of a new pod":  root.Create(ctx, occupied),
+		"take that name without key":  root.Create(ctx, keyless),
+		"keep an object for ever":     root.Create(ctx, kept),
+		"create an object without a pod": w.clientOf(nil).Create(ctx,
+			sidecarObject("d", own, "worker-1")),
+		"change a pin without a pod": update(w.clientOf(nil), func(n *v1alpha1.CSIAddonsNode) {
+			n.Annotations[v1alpha1.CertificatePinAnnotation] = "sha256:0"
+		}),
+	} {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "csi-addons-sidecars") {
+			w.Errorf("with the token of another pod, somebody can %s: %v", attack, err)
+		}
+	}
+	if err := root.Create(ctx, stolen); err != nil {
+		w.Errorf("a pod cannot create its own object: %v", err)
+	}
+	if err := root.Delete(ctx, stolen); err != nil {
+		w.Errorf("a pod cannot delete its own object: %v", err)
+	}
+}
+
+// sidecarObject returns a CSIAddonsNode that a pod owns.
+func sidecarObject(driverOf string, pod *corev1.Pod, node string) *v1alpha1.CSIAddonsNode {
+	endpoint := wire.Endpoint{Pod: pod.Name, Namespace: pod.Namespace, Port: wire.DefaultPort}
+	return &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: wire.ObjectName(pod.Name, driverOf),
+			Annotations: map[string]string{v1alpha1.CertificatePinAnnotation: "sha256:1"},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+			},
+		},
+		Spec: v1alpha1.CSIAddonsNodeSpec{Driver: v1alpha1.CSIAddonsNodeDriver{
+			Name: driverOf, NodeID: node, EndPoint: endpoint.String(),
+		}},
+	}
+}
+
+// configOf returns the configuration of a client with the token that kubelet mounts into a pod, or
+// with a token that is bound to no pod.
+func (w *world) configOf(pod *corev1.Pod) *rest.Config {
+	w.Helper()
+	request := &authenticationv1.TokenRequest{}
+	if pod != nil {
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
+		}
+	}
+	issued, err := w.plane.Client().CoreV1().ServiceAccounts(driverNamespace).
+		CreateToken(w.Context(), nodeAccount, request, metav1.CreateOptions{})
+	w.must(err)
+	config := rest.AnonymousClientConfig(w.config)
+	config.BearerToken = issued.Status.Token
+	return config
+}
+
+func (w *world) clientOf(pod *corev1.Pod) client.Client {
+	w.Helper()
+	found, err := client.New(w.configOf(pod), client.Options{Scheme: w.client.Scheme()})
+	w.must(err)
+	return found
+}

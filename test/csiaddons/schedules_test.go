@@ -1,0 +1,268 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+)
+
+const (
+	scheduleKey = v1alpha1.ReclaimSpaceScheduleAnnotation
+	className   = "fast"
+	team        = "team"
+)
+
+type annotations = map[string]string
+
+// TestSchedulesByAnnotation schedules claims by annotations of the claim, of its namespace and of
+// its StorageClass, with the permissions of the manifests.
+func TestSchedulesByAnnotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addNode("worker-1")
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: team, Annotations: annotations{
+			scheduleKey: "@daily", v1alpha1.ReclaimSpaceDriversAnnotation: "manila, cinder",
+		},
+	}}, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: className, Annotations: annotations{scheduleKey: "@monthly"},
+		},
+		Provisioner: "cinder",
+	})
+	args := []string{"--driver-namespaces=cinder=" + driverNamespace + ",manila=" + driverNamespace}
+	stop := w.startController(args...)
+	w.addClaim("default", "own", "cinder", annotations{scheduleKey: "@weekly"})
+	w.addClaim(team, "data", "cinder", nil)
+	w.addClaim(team, "off", "cinder", annotations{v1alpha1.ReclaimSpaceEnableAnnotation: "false"})
+	w.addClaim(team, "share", "manila", nil) // cannot reclaim space
+	w.addClaim("default", "plain", "cinder", nil)
+
+	// A driver that is connected later leads to the ReclaimSpaceCronJobs.
+	pod := w.addPod(driverNamespace, "plugin", "worker-1")
+	d := &fakeDriver{name: "cinder", services: services{nodeService}, reclaims: reclaims{online}}
+	stopSidecar := w.addSidecar(pod, d)
+	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
+	w.awaitSchedule(team+"/data", "@daily", "Namespace")
+	before := w.awaitSchedule("default/plain", "@monthly", "StorageClass")
+
+	w.checkPrecedence()
+	w.checkUserOfSchedule()
+
+	// Without the driver, schedules stay, and still follow their annotations.
+	stopSidecar()
+	w.awaitSidecar("cinder", func(node *v1alpha1.CSIAddonsNode) bool {
+		return node.Status.State == v1alpha1.CSIAddonsNodeRetrying
+	})
+	w.annotate(&corev1.Namespace{}, team, scheduleKey, "@hourly")
+	w.awaitSchedule(team+"/data", "@hourly", "Namespace")
+	w.annotate(&storagev1.StorageClass{}, className, scheduleKey, "0 0 1 */2 *")
+	w.awaitSchedule("default/plain", "0 0 1 */2 *", "StorageClass")
+
+	// A restart creates nothing new.
+	stop()
+	w.annotate(&storagev1.StorageClass{}, className, scheduleKey, "@yearly")
+	stop = w.startController(args...)
+	after := w.awaitSchedule("default/plain", "@yearly", "StorageClass")
+	if before.UID != after.UID {
+		t.Errorf("the ReclaimSpaceCronJob %s was replaced", after.Name)
+	}
+
+	// A user deletes what the annotation demands.
+	w.must(w.client.Delete(t.Context(), after))
+	w.eventually(func(ctx context.Context) (bool, error) {
+		one, err := w.scheduleOf(ctx, "default/plain")
+		return one != nil && one.UID != after.UID, err
+	})
+
+	w.annotate(&corev1.Namespace{}, team, scheduleKey, "every day")
+	w.awaitEvent("default", team, "every day")
+	w.eventually(func(ctx context.Context) (bool, error) {
+		one, err := w.scheduleOf(ctx, team+"/data")
+		return one != nil && one.Status.Reason == schedule.ReasonInvalidSchedule, err
+	})
+
+	w.must(w.client.Delete(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "data"},
+	}))
+	w.awaitNoSchedule(team + "/data")
+	for _, name := range []string{team + "/off", team + "/share"} {
+		if one, err := w.scheduleOf(t.Context(), name); err != nil || one != nil {
+			t.Errorf("claim %s has the ReclaimSpaceCronJob %+v, %v", name, one, err)
+		}
+	}
+	stop()
+	w.checkNoWritesToClaims()
+}
+
+// checkPrecedence lets only StorageClasses schedule claims, and then all objects again.
+func (w *world) checkPrecedence() {
+	w.Helper()
+	options := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ConfigMap},
+		Data:       map[string]string{"schedule-precedence": "storageclass"},
+	}
+	w.create(options)
+	w.awaitSchedule("default/own", "@monthly", "StorageClass")
+	w.awaitSchedule(team+"/data", "@monthly", "StorageClass")
+	w.must(w.client.Delete(w.Context(), options))
+	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
+	w.awaitSchedule(team+"/data", "@daily", "Namespace")
+}
+
+// checkUserOfSchedule changes the annotation of a claim, takes the ReclaimSpaceCronJob over as a
+// user, gives it back, and prevents the schedule.
+func (w *world) checkUserOfSchedule() {
+	w.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	w.annotate(claim, "own", scheduleKey, "@hourly")
+	one := w.awaitSchedule("default/own", "@hourly", "PersistentVolumeClaim")
+	w.setState(one, v1alpha1.UnmanagedState, "@yearly")
+	w.annotate(claim, "own", scheduleKey, "@daily")
+	// The next claim is reconciled after this one, or at the same time.
+	w.annotate(&corev1.Namespace{}, "default", scheduleKey, "@every 100h")
+	w.awaitSchedule("default/plain", "@every 100h", "Namespace")
+	w.awaitSchedule("default/own", "@yearly", "PersistentVolumeClaim")
+	w.setState(one, v1alpha1.ManagedState, "@yearly")
+	w.awaitSchedule("default/own", "@daily", "PersistentVolumeClaim")
+	w.annotate(claim, "own", v1alpha1.ReclaimSpaceEnableAnnotation, "false")
+	w.awaitNoSchedule("default/own")
+	w.annotate(&corev1.Namespace{}, "default", scheduleKey, "")
+	w.awaitSchedule("default/plain", "@monthly", "StorageClass")
+}
+
+// setState changes the state and the schedule of a ReclaimSpaceCronJob as a user.
+func (w *world) setState(one *v1alpha1.ReclaimSpaceCronJob, state, text string) {
+	w.Helper()
+	w.eventually(func(ctx context.Context) (bool, error) {
+		if err := w.client.Get(ctx, client.ObjectKeyFromObject(one), one); err != nil {
+			return false, err
+		}
+		one.Annotations[v1alpha1.StateAnnotation], one.Spec.Schedule = state, text
+		err := w.client.Update(ctx, one)
+		return err == nil, ignoreConflict(err)
+	})
+}
+
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// annotate sets an annotation of an object; claims are in the namespace default.
+func (w *world) annotate(object client.Object, name, key, value string) {
+	w.Helper()
+	object.SetName(name)
+	if _, ok := object.(*corev1.PersistentVolumeClaim); ok {
+		object.SetNamespace("default")
+	}
+	patch := `{"metadata": {"annotations": {"` + key + `": "` + value + `"}}}`
+	w.must(w.client.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))))
+}
+
+// addClaim creates a claim with the volume of a driver and the StorageClass.
+func (w *world) addClaim(namespace, name, driverOf string, with annotations) {
+	w.Helper()
+	volume, claim := newVolume(namespace, name, driverOf), newClaim(namespace, name)
+	claim.Annotations = with
+	w.create(volume, claim)
+}
+
+func newClaim(namespace, name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			VolumeName:  namespace + "-" + name, StorageClassName: ptr.To(className),
+			Resources: corev1.VolumeResourceRequirements{Requests: oneGigabyte()},
+		},
+	}
+}
+
+func newVolume(namespace, name, driverOf string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:    oneGigabyte(), StorageClassName: className,
+			ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: name},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driverOf, VolumeHandle: name},
+			},
+		},
+	}
+}
+
+func oneGigabyte() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+}
+
+// scheduleOf returns the ReclaimSpaceCronJob of a claim, namespace/name, or nil.
+func (w *world) scheduleOf(ctx context.Context, claim string,
+) (*v1alpha1.ReclaimSpaceCronJob, error) {
+	namespace, name, _ := strings.Cut(claim, "/")
+	one := &v1alpha1.ReclaimSpaceCronJob{}
+	err := w.client.Get(ctx, types.NamespacedName{
+		Namespace: namespace, Name: name + "-reclaimspace",
+	}, one)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return one, err
+}
+
+// awaitSchedule waits for the schedule of a claim, which comes from a kind of object.
+func (w *world) awaitSchedule(claim, text, from string) *v1alpha1.ReclaimSpaceCronJob {
+	w.Helper()
+	var one *v1alpha1.ReclaimSpaceCronJob
+	w.eventually(func(ctx context.Context) (bool, error) {
+		var err error
+		one, err = w.scheduleOf(ctx, claim)
+		return one != nil && one.Spec.Schedule == text &&
+			one.Labels[v1alpha1.ScheduleFromLabel] == from, err
+	})
+	return one
+}
+
+func (w *world) awaitNoSchedule(claim string) {
+	w.Helper()
+	w.eventually(func(ctx context.Context) (bool, error) {
+		one, err := w.scheduleOf(ctx, claim)
+		return one == nil, err
+	})
+}
+
+// checkNoWritesToClaims reads from the audit log that the controller only reads claims, namespaces
+// and StorageClasses.
+func (w *world) checkNoWritesToClaims() {
+	w.Helper()
+	counts := w.requests()
+	for _, kind := range []string{"persistentvolumeclaims", "namespaces", "storageclasses"} {
+		if counts[request{"list", kind}]+counts[request{"watch", kind}] == 0 {
+			w.Errorf("the audit log contains no request of the controller for %s", kind)
+		}
+		for one := range counts {
+			if one.resource == kind && !slices.Contains([]string{"get", "list", "watch"}, one.verb) {
+				w.Errorf("the controller sends the request %s for %s", one.verb, kind)
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+//go:build integration
+
+package csiaddons
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
+)
+
+// huge is as many bytes as fit into an object.
+const huge = 1 << 20
+
+// TestLargeObjectsOfTenants runs the controller with objects that only the
+// CustomResourceDefinitions of another program accept. The cache contains a part of each. The
+// controller refuses the objects, and never writes that part.
+func TestLargeObjectsOfTenants(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, plural := range []string{"reclaimspacejobs", "reclaimspacecronjobs"} {
+		w.removeLimits(plural)
+	}
+	long := strings.Repeat("a", huge)
+	labels := map[string]string{"team": "a"}
+	job := &v1alpha1.ReclaimSpaceJob{ObjectMeta: tenantMeta("large", labels)}
+	job.Spec.Target.PersistentVolumeClaim = long
+	unscheduled := &v1alpha1.ReclaimSpaceCronJob{ObjectMeta: tenantMeta("large", labels)}
+	unscheduled.Spec.Schedule = long
+	unscheduled.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = "data"
+	untargeted := &v1alpha1.ReclaimSpaceCronJob{ObjectMeta: tenantMeta("untargeted", labels)}
+	untargeted.Spec.Schedule = "* * * * *"
+	untargeted.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = long
+	scheduled := &v1alpha1.ReclaimSpaceCronJob{ObjectMeta: tenantMeta("scheduled", nil)}
+	scheduled.Spec.Schedule = "* * * * *"
+	scheduled.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = "data"
+	scheduled.Spec.JobTemplate.Labels = labels
+	scheduled.Spec.JobTemplate.Annotations = map[string]string{"note": long[:100<<10]}
+	for _, one := range []client.Object{job, unscheduled, untargeted, scheduled} {
+		w.must(w.client.Create(t.Context(), one, client.FieldOwner("tenant")))
+	}
+	stop := w.startController("--cronjob-stagger-window=0",
+		"--driver-namespaces=cinder="+driverNamespace)
+
+	ended := w.awaitEnd("large")
+	if ended.Status.Reason != reclaimspace.ReasonNoTarget ||
+		!strings.Contains(ended.Status.Message, "spec.target.persistentVolumeClaim") {
+		t.Errorf("the job ended with %s: %s", ended.Status.Reason, ended.Status.Message)
+	}
+	w.awaitScheduleReason("large", schedule.ReasonInvalidSchedule)
+	w.awaitScheduleReason("untargeted", schedule.ReasonNoTarget)
+	created := w.awaitJobOf("scheduled")
+	if created.Labels["team"] != "a" || len(created.Annotations["note"]) != 100<<10 {
+		t.Errorf("the job has the labels %v, and an annotation of %d bytes", created.Labels,
+			len(created.Annotations["note"]))
+	}
+	stop()
+	for _, one := range []client.Object{job, unscheduled, untargeted} {
+		w.checkUnchanged(one)
+	}
+	// The status of each object is written once or a few times.
+	const most = 10
+	requests := w.requests()
+	for _, resource := range []string{"reclaimspacejobs/status", "reclaimspacecronjobs/status"} {
+		if got := requests[request{"update", resource}]; got == 0 || got > most {
+			t.Errorf("the controller wrote %s %d times", resource, got)
+		}
+	}
+}
+
+// TestNodeThatHangsDoesNotStopOthers runs jobs of a node whose driver does not answer, and one of
+// another node.
+func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	entered, answer := make(chan struct{}, 10), make(chan struct{})
+	driverOf := map[string]func(context.Context) (usage, error){
+		"worker-1": func(ctx context.Context) (usage, error) {
+			entered <- struct{}{}
+			select {
+			case <-answer:
+			case <-ctx.Done():
+			}
+			return usage{pre: 3, post: 1}, ctx.Err()
+		},
+		"worker-2": answers(2, 1, nil),
+	}
+	for node, onNode := range driverOf {
+		w.addNode(node)
+		w.addSidecar(w.addPod(driverNamespace, "plugin-"+node, node), &fakeDriver{
+			name: "cinder", services: services{nodeService}, reclaims: reclaims{online}, onNode: onNode,
+		})
+	}
+	w.startController("--driver-namespaces=cinder="+driverNamespace, "--reclaim-space-timeout=1h")
+	const jobs = 7 // a namespace may have 5 calls
+	for n := range jobs {
+		name := fmt.Sprintf("hangs-%d", n)
+		w.addVolume(name, "cinder", "worker-1")
+		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+	}
+	w.receive(entered, "the first call")
+	w.receive(entered, "the second call")
+	for n := range jobs {
+		w.awaitJob(fmt.Sprintf("hangs-%d", n), func(job *v1alpha1.ReclaimSpaceJob) bool {
+			return job.Status.Reason == reclaimspace.ReasonStarted ||
+				job.Status.Reason == reclaimspace.ReasonBusy
+		})
+	}
+	w.addVolume("other", "cinder", "worker-2")
+	w.addJob("other", "other", v1alpha1.ReclaimSpaceJobSpec{})
+	if got := w.awaitEnd("other").Status; got.Result != v1alpha1.OperationSucceeded {
+		t.Errorf("the job of the other node ended with %s: %s", got.Reason, got.Message)
+	}
+	if got := len(entered); got > 0 {
+		t.Errorf("%d more calls run on the node that hangs", got)
+	}
+	close(answer)
+	for n := range jobs {
+		if got := w.awaitEnd(fmt.Sprintf("hangs-%d", n)).Status; got.Retries != 0 {
+			t.Errorf("a job of the node ended with %s: %s", got.Reason, got.Message)
+		}
+	}
+}
+
+func tenantMeta(name string, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "default", Name: name, Labels: labels, Finalizers: []string{"example.com/tenant"},
+		Annotations: map[string]string{"note": "kept"},
+	}
+}
+
+// removeLimits removes the limits of texts from a CRD, and waits until the API server uses it.
+func (w *world) removeLimits(plural string) {
+	w.Helper()
+	crds, unlimited := w.crds(), w.ownCRDs()[plural]
+	removeLimits(unlimited.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	w.eventually(func(ctx context.Context) (bool, error) {
+		found, err := crds.Get(ctx, unlimited.Name, metav1.GetOptions{})
+		w.must(err)
+		found.Spec = unlimited.Spec
+		_, err = crds.Update(ctx, found, metav1.UpdateOptions{})
+		return err == nil, nil // somebody else has changed the object
+	})
+	object := w.object("kind: " + unlimited.Spec.Names.Kind + "\nspec: {}")
+	name := strings.Repeat("a", 300)
+	target := map[string]any{"target": map[string]any{"persistentVolumeClaim": name}}
+	object.Object["spec"] = target
+	if plural == "reclaimspacecronjobs" {
+		object.Object["spec"] = map[string]any{
+			"schedule": name, "jobTemplate": map[string]any{"spec": target},
+		}
+	}
+	w.eventually(func(ctx context.Context) (bool, error) {
+		_, err := w.cluster.client(object).Create(ctx, object,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil, nil // the API server still uses the previous CRD
+	})
+}
+
+// awaitScheduleReason waits until the status of a ReclaimSpaceCronJob has a reason.
+func (w *world) awaitScheduleReason(name, reason string) {
+	w.Helper()
+	w.eventually(func(ctx context.Context) (bool, error) {
+		c := &v1alpha1.ReclaimSpaceCronJob{}
+		err := w.client.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, c)
+		return c.Status.Reason == reason, err
+	})
+}
+
+// awaitJobOf waits for a job that waits for its claim, and returns it.
+func (w *world) awaitJobOf(cronJob string) *v1alpha1.ReclaimSpaceJob {
+	w.Helper()
+	var list v1alpha1.ReclaimSpaceJobList
+	found := -1
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := w.client.List(ctx, &list, client.InNamespace("default"))
+		found = slices.IndexFunc(list.Items, func(job v1alpha1.ReclaimSpaceJob) bool {
+			return strings.HasPrefix(job.Name, cronJob+"-") && len(job.Status.Conditions) > 0
+		})
+		return found >= 0, err
+	})
+	return &list.Items[found]
+}
+
+// checkUnchanged compares an object with the one that a tenant created. Only the status, and who
+// wrote it, may differ.
+func (w *world) checkUnchanged(created client.Object) {
+	w.Helper()
+	found := created.DeepCopyObject().(client.Object)
+	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(created), found))
+	var contents []map[string]any
+	for _, one := range []client.Object{created, found} {
+		one.SetResourceVersion("")
+		one.SetManagedFields(slices.DeleteFunc(one.GetManagedFields(),
+			func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" }))
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one)
+		w.must(err)
+		delete(content, "status")
+		contents = append(contents, content)
+	}
+	if !equality.Semantic.DeepEqual(contents[0], contents[1]) {
+		w.Errorf("%T %s has changed", found, found.GetName())
+	}
+}

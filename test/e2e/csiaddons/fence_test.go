@@ -1,0 +1,189 @@
+//go:build e2e
+
+package csiaddons
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
+)
+
+const (
+	manilaNamespace = "openshift-manila-csi-driver"
+	manilaDriver    = "manila.csi.openstack.org"
+	// fenceDeadline is the time limit of the controller for one call of a driver.
+	fenceDeadline = 3 * time.Minute
+)
+
+// Fencing does not end a mount that exists: the server of the share refuses its requests. The
+// stand-in of NFS asks for access only when it mounts, so the test asks the simulator, too.
+func TestFencedNodeLosesItsAccessUntilItIsUnfenced(t *testing.T) {
+	x := use(t)
+	lost, other := "devcluster-node-1", "devcluster-node-2"
+	v := x.mount("share", pods.ClaimSpec(pods.Manila()), onNode(lost, pods.Spec(sleep, "share")))
+	x.Create("share-other", onNode(other, pods.Spec(sleep, "share")))
+	x.running("share-other")
+	class := &v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "manila"},
+		Spec:       v1alpha1.NetworkFenceClassSpec{Provisioner: manilaDriver},
+	}
+	x.start(class)
+	clients := x.clients(class.Name, lost, other)
+	before := x.rules(v)
+	interrupted := x.watchAccess(v, clients[other])
+
+	fence := &v1alpha1.NetworkFence{
+		ObjectMeta: metav1.ObjectMeta{Name: "lost"},
+		Spec: v1alpha1.NetworkFenceSpec{
+			NetworkFenceClassName: class.Name, FenceState: v1alpha1.Fenced,
+			Cidrs: []string{clients[lost].String()},
+		},
+	}
+	started := time.Now()
+	x.start(fence)
+	x.awaitFence(fence, metav1.ConditionTrue)
+	x.mustHaveAccess(v, clients[lost], "")
+	if took := time.Since(started); took > fenceDeadline {
+		t.Errorf("the fence took %v", took)
+	}
+	x.mustHaveAccess(v, clients[other], "rw")
+	x.Create("share-late", onNode(lost, pods.Spec(sleep, "share")))
+	x.awaitRefusedMount("share-late")
+	x.Create("share-late-other", onNode(other, pods.Spec(sleep, "share")))
+	x.running("share-late-other")
+
+	x.Must(x.client.Patch(t.Context(), fence, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec": {"fenceState": "Unfenced"}}`))))
+	x.awaitFence(fence, metav1.ConditionFalse)
+	x.mustHaveAccess(v, clients[lost], "rw")
+	ignored := cmpopts.IgnoreFields(shareaccessrules.ShareAccess{}, "ID", "CreatedAt", "UpdatedAt")
+	if diff := cmp.Diff(before, x.rules(v), ignored); diff != "" {
+		t.Errorf("access rules after the fence (-want +got):\n%s", diff)
+	}
+	x.running("share-late")
+	x.Must(interrupted())
+}
+
+// clients returns the networks of nodes that CSIAddonsNodes report for a NetworkFenceClass.
+func (x *test) clients(class string, nodes ...string) map[string]netip.Prefix {
+	x.T.Helper()
+	found := map[string]netip.Prefix{}
+	x.Eventually("the CSIAddonsNodes contain the addresses of the nodes", func() error {
+		var list v1alpha1.CSIAddonsNodeList
+		if err := x.client.List(x.T.Context(), &list, client.InNamespace(manilaNamespace)); err != nil {
+			return err
+		}
+		for _, node := range list.Items {
+			for _, s := range node.Status.NetworkFenceClientStatus {
+				if s.NetworkFenceClassName != class {
+					continue
+				}
+				for _, details := range s.ClientDetails {
+					network, err := netip.ParsePrefix(strings.Join(details.Cidrs, ","))
+					if err != nil {
+						return err
+					}
+					found[details.ID] = network
+				}
+			}
+		}
+		for _, node := range nodes {
+			if !found[node].IsValid() {
+				return fmt.Errorf("the addresses are %v", found)
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// rules returns the access rules of a share, as Manila reports them.
+func (x *test) rules(v *volume) []shareaccessrules.ShareAccess {
+	x.T.Helper()
+	rules, err := shareaccessrules.List(x.T.Context(), x.manila(), v.id).Extract()
+	x.Must(err)
+	return rules
+}
+
+// mustHaveAccess checks what a node may do with a share in the cloud: rw, ro or nothing.
+func (x *test) mustHaveAccess(v *volume, node netip.Prefix, want string) {
+	x.T.Helper()
+	level, found := x.simulator().ShareAccess(v.id, node.Addr())
+	if !found || string(level) != want {
+		x.T.Errorf("node %s has the access %q to share %s, want %q", node, level, v.id, want)
+	}
+}
+
+// watchAccess checks the access of a node to a share many times a second, until the caller calls
+// the result, which returns an error if the node had no access meanwhile.
+func (x *test) watchAccess(v *volume, node netip.Prefix) func() error {
+	stop, result := make(chan struct{}), make(chan error, 1)
+	cloud := x.simulator()
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for checks := 1; ; checks++ {
+			if level, _ := cloud.ShareAccess(v.id, node.Addr()); level != "rw" {
+				result <- fmt.Errorf("node %s had the access %q to share %s", node, level, v.id)
+				return
+			}
+			select {
+			case <-stop:
+				x.T.Logf("node %s had access in %d of %d checks", node, checks, checks)
+				result <- nil
+				return
+			case <-x.T.Context().Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() error {
+		close(stop)
+		return <-result
+	}
+}
+
+// awaitFence waits until a NetworkFence has its condition with a status.
+func (x *test) awaitFence(fence *v1alpha1.NetworkFence, want metav1.ConditionStatus) {
+	x.T.Helper()
+	x.Eventually("condition Fenced of NetworkFence "+fence.Name+" is "+string(want), func() error {
+		err := x.client.Get(x.T.Context(), client.ObjectKeyFromObject(fence), fence)
+		if err == nil && !meta.IsStatusConditionPresentAndEqual(fence.Status.Conditions, "Fenced", want) {
+			err = fmt.Errorf("the status is %+v", fence.Status)
+		}
+		return err
+	})
+}
+
+// awaitRefusedMount waits until a pod does not start because the server refuses the mount.
+func (x *test) awaitRefusedMount(name string) {
+	x.T.Helper()
+	x.Eventually("pod "+name+" cannot mount the share", func() error {
+		pod, err := x.Pods().Get(x.T.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodPending {
+			x.T.Fatalf("pod %s is %s", name, pod.Status.Phase)
+		}
+		if err := x.Describe(pod); !strings.Contains(err.Error(), "access denied by server") {
+			return errors.Join(errors.New("no event contains that"), err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,149 @@
+//go:build e2e
+
+package csiaddons
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
+)
+
+const mebibyte = 1 << 20
+
+const (
+	// fileSize is what a pod writes to a volume and deletes.
+	fileSize = 200 * mebibyte
+	// sleep is the script of a pod in which tests run commands.
+	sleep = "trap 'exit 0' TERM; while :; do sleep 1; done"
+	// writeAndDelete writes a file of fileSize and deletes it.
+	writeAndDelete = "dd if=/dev/urandom of=" + pods.DataPath + "/file bs=1M count=200 conv=fsync\n" +
+		"rm " + pods.DataPath + "/file\nsync"
+)
+
+// volume is a volume that a pod uses.
+type volume struct {
+	x *test
+	// pod is the name of the pod and of its claim, node the Node of the pod.
+	pod, node string
+	// id is the ID of the volume or share in the cloud, and name the PersistentVolume.
+	id, name string
+}
+
+// mount creates a claim and a pod that uses it, and waits until the pod runs.
+func (x *test) mount(
+	name string, claim corev1.PersistentVolumeClaimSpec, pod corev1.PodSpec,
+) *volume {
+	x.T.Helper()
+	x.Claim(name, claim)
+	x.Create(name, pod)
+	v := &volume{x: x, pod: name, node: x.running(name).Spec.NodeName}
+	found, err := x.Cluster.Client.CoreV1().PersistentVolumeClaims(pods.Namespace).
+		Get(x.T.Context(), name, metav1.GetOptions{})
+	x.Must(err)
+	v.name = found.Spec.VolumeName
+	pv, err := x.Cluster.Client.CoreV1().PersistentVolumes().
+		Get(x.T.Context(), v.name, metav1.GetOptions{})
+	x.Must(err)
+	v.id = pv.Spec.CSI.VolumeHandle
+	return v
+}
+
+// running waits until a pod runs.
+func (x *test) running(name string) *corev1.Pod {
+	x.T.Helper()
+	var pod *corev1.Pod
+	x.Eventually("pod "+name+" runs", func() error {
+		var err error
+		pod, err = x.Pods().Get(x.T.Context(), name, metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = x.Describe(pod)
+		}
+		return err
+	})
+	return pod
+}
+
+// exec runs a command in a pod as a user does, and returns its output.
+func (x *test) exec(namespace, pod, container string, command ...string) (string, error) {
+	args := append([]string{
+		"--kubeconfig=" + x.Cluster.Dir.AdminKubeconfig(),
+		"--namespace=" + namespace, "exec", pod, "--container=" + container, "--",
+	}, command...)
+	cmd := exec.CommandContext(x.T.Context(), filepath.Join(x.Cluster.Binaries, "kubectl"), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("running %s in pod %s: %w: %s", strings.Join(command, " "), pod, err,
+			stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// run runs a script in the pod of the volume.
+func (v *volume) run(script string) string {
+	v.x.T.Helper()
+	output, err := v.x.exec(pods.Namespace, v.pod, "main", "sh", "-ec", script)
+	v.x.Must(err)
+	return output
+}
+
+// allocated returns how many bytes the volume takes in the cloud: those of its file.
+func (v *volume) allocated() int64 {
+	v.x.T.Helper()
+	var info unix.Stat_t
+	v.x.Must(unix.Stat(filepath.Join(v.x.volumes(), v.id), &info))
+	return info.Blocks * 512
+}
+
+// writeAndDelete lets the pod write a file and delete it, and returns what the volume takes then.
+func (v *volume) writeAndDelete() int64 {
+	v.x.T.Helper()
+	before := v.allocated()
+	v.run(writeAndDelete)
+	full := v.allocated()
+	if full < before+fileSize/2 {
+		v.x.T.Fatalf("the volume takes %d bytes before and %d after %d were written", before, full,
+			fileSize)
+	}
+	return full
+}
+
+// exitCode returns the exit code of the program that failed, or -1.
+func exitCode(err error) int {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// onNode returns a pod that runs on a node.
+func onNode(node string, pod corev1.PodSpec) corev1.PodSpec {
+	pod.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	return pod
+}
+
+// podOf returns the pod of a DaemonSet of a driver on a node.
+func (x *test) podOf(ctx context.Context, namespace, daemonSet, node string) (string, error) {
+	list, err := x.Cluster.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: "app=" + daemonSet, FieldSelector: "spec.nodeName=" + node,
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil {
+			return pod.Name, nil
+		}
+	}
+	return "", fmt.Errorf("no pod of DaemonSet %s runs on node %s", daemonSet, node)
+}

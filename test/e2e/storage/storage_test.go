@@ -1,0 +1,139 @@
+//go:build e2e
+
+package storage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
+)
+
+const (
+	// processes is the number of tests of a driver that run in parallel. They mostly wait for pods.
+	processes = 4
+	// suiteTimeout bounds the tests of one driver, readyTimeout the start of the snapshot controller.
+	suiteTimeout = 2 * time.Hour
+	readyTimeout = 5 * time.Minute
+)
+
+// suite is a set of the tests, which runs with a manifest of a driver.
+type suite struct {
+	// manifest is the name of the manifest without .yaml. For skipped.yaml it is the driver.
+	manifest string
+	// focus is a regular expression that matches the names of the tests.
+	focus string
+	// reasons are those for tests that do not run.
+	reasons skipped
+}
+
+const (
+	// all matches all tests of the suite, the others some of them.
+	all       = "External Storage"
+	topology  = all + `.*\] topology `
+	expansion = all + `.*\(default fs\)(\(allowExpansion\)\] volume-expand` +
+		`| \(late-binding\)\] ephemeral should support expansion)`
+)
+
+func TestDriversPassKubernetesStorageTests(t *testing.T) {
+	reasons := readSkipped(t)
+	run(t, cluster.Options{Nodes: 2}, suite{"cinder", all, reasons},
+		suite{"manila", all, reasons}, suite{"cinder-xfs", expansion, skipped{}})
+}
+
+// TestCinderPassesTopologyTests uses two zones. Not all tests can: Cinder restores a snapshot in
+// its zone, but tests of snapshots start pods in any zone.
+func TestCinderPassesTopologyTests(t *testing.T) {
+	run(t, cluster.Options{Nodes: 2, Zones: []string{"az1", "az2"}},
+		suite{"cinder", topology, skipped{}})
+}
+
+// run runs suites in a cluster.
+func run(t *testing.T, options cluster.Options, suites ...suite) {
+	t.Helper()
+	options.Name, options.Progress = "storage", os.Stderr
+	options.Drivers = []string{"cinder", "manila"}
+	c, err := cluster.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	prepare(t, c)
+	for _, s := range suites {
+		t.Run(s.manifest, func(t *testing.T) {
+			s.reasons.check(t, s.manifest, s.run(t, c))
+		})
+	}
+}
+
+// prepare creates what the tests need in the cluster.
+func prepare(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	kubectl := exec.CommandContext(t.Context(), filepath.Join(c.Binaries, "kubectl"),
+		"--kubeconfig="+c.Dir.AdminKubeconfig(), "apply", "--filename=cluster.yaml")
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", kubectl.Args, err, out)
+	}
+	var deployment *appsv1.Deployment
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, readyTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			var err error
+			deployment, err = c.Client.AppsV1().Deployments("kube-system").
+				Get(ctx, "snapshot-controller", metav1.GetOptions{})
+			return err == nil && deployment.Status.AvailableReplicas > 0, err
+		})
+	if err != nil {
+		t.Fatalf("waiting for the snapshot controller: %v", err)
+	}
+}
+
+// run runs the tests of the suite, and returns their results.
+func (s suite) run(t *testing.T, c *cluster.Cluster) []spec {
+	t.Helper()
+	programs := os.Getenv("E2E_BIN_DIR")
+	manifest, err := filepath.Abs(s.manifest + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(c.Dir.Logs(), "storage-tests", s.manifest)
+	args := []string{
+		"run", "--no-color", fmt.Sprintf("--procs=%d", processes),
+		"--timeout=" + suiteTimeout.String(), "--focus=" + s.focus,
+		"--output-dir=" + folder, "--json-report=report.json",
+	}
+	for _, pattern := range s.reasons.patterns(s.manifest) {
+		args = append(args, "--skip="+pattern)
+	}
+	args = append(args, filepath.Join(programs, "storage.test"), "--",
+		"--storage.testdriver="+manifest, "--kubeconfig="+c.Dir.AdminKubeconfig(),
+		"--kubectl-path="+filepath.Join(c.Binaries, "kubectl"), "--provider=local")
+	// All processes of the tests end when this process ends, also by a signal. The kernel kills
+	// unshare when the thread ends that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{
+		"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--",
+		filepath.Join(programs, "ginkgo"),
+	}, args...)...)
+	// Otherwise ginkgo compares its version with that in the go.mod of the operators.
+	cmd.Env = append(os.Environ(), "GO111MODULE=off")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	ended := cmd.Run()
+	if ended != nil {
+		t.Errorf("the tests of %s: %v", s.manifest, ended)
+	}
+	return readReport(t, filepath.Join(folder, "report.json"), regexp.MustCompile(s.focus))
+}

@@ -1,0 +1,301 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// The containers of CSI-Addons, and the CRD that makes the operator add them.
+const (
+	addonsSidecar = "csi-addons"
+	addonsAdapter = "openstack-csi-addons"
+	addonsCRD     = "csiaddonsnodes.csiaddons.openshift.io"
+)
+
+func addonsImages() []string {
+	return []string{
+		"CSI_ADDONS_SIDECAR_IMAGE=csi-addons:sidecar", "CSI_ADDONS_DRIVER_IMAGE=csi-addons:adapter",
+	}
+}
+
+// installAddonsCRD creates the CRD of CSI-Addons. The cleanup deletes it.
+func (e *env) installAddonsCRD() {
+	e.t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "assets", "csi-addons", "crd", "generated",
+		"csiaddons.openshift.io_csiaddonsnodes.yaml"))
+	e.must(err)
+	var crd unstructured.Unstructured
+	e.must(yaml.Unmarshal(text, &crd.Object))
+	_, err = e.guest.create(e.ctx(), crds(), crd)
+	e.must(err)
+	e.afterwards(e.removeAddonsCRD)
+}
+
+// removeAddonsCRD deletes the CRD and waits until it is gone.
+func (e *env) removeAddonsCRD(ctx context.Context) error {
+	client := e.guest.dynamic.Resource(crds())
+	err := ignoreNotFound(client.Delete(ctx, addonsCRD, metav1.DeleteOptions{}))
+	if err != nil {
+		return err
+	}
+	gone := func(ctx context.Context) (bool, error) {
+		_, err := client.Get(ctx, addonsCRD, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	}
+	return wait.PollUntilContextTimeout(ctx, pollEvery, cleanUp, true, gone)
+}
+
+// addonsWorkloads returns the workloads that get the containers: those of the driver itself. In a
+// hosted control plane the Deployment does not, because no controller in the guest cluster reaches
+// its pods.
+func (e *env) addonsWorkloads() []string {
+	controller, node := e.subject.Workloads[0], ofSubject(e.subject, nodeName, cinderNode)
+	if e.isHosted() {
+		return []string{node}
+	}
+	return []string{controller, node}
+}
+
+// rolledOut returns nil if each of the workloads with CSI-Addons has had exactly this number of
+// rollouts since before, the others none, and the containers exist or not.
+func (e *env) rolledOut(before map[string]workload, rollouts int64, present bool) error {
+	for name, earlier := range before {
+		now, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		added := slices.Contains(e.addonsWorkloads(), name)
+		want := earlier.Generation
+		if added {
+			want += rollouts
+		}
+		if now.Generation != want {
+			return fmt.Errorf("the generation of %s is %d, want %d", name, now.Generation, want)
+		}
+		for _, container := range []string{addonsSidecar, addonsAdapter} {
+			if _, err := now.container(container); (err == nil) != (added && present) {
+				return fmt.Errorf("%s has container %s: %v", name, container, err == nil)
+			}
+		}
+	}
+	return nil
+}
+
+// addonsPermissions returns the permissions of the sidecar in the cluster, and in the namespace of
+// its pod.
+func addonsPermissions() (everywhere, beside []rbacv1.PolicyRule) {
+	everywhere = []rbacv1.PolicyRule{
+		allow("", "persistentvolumes", "get"),
+		allow("authentication.k8s.io", "tokenreviews", "create"),
+		allow("authorization.k8s.io", "subjectaccessreviews", "create"),
+	}
+	const verbs = "get list watch create update delete"
+	return everywhere, []rbacv1.PolicyRule{allow("csiaddons.openshift.io", "csiaddonsnodes", verbs)}
+}
+
+// nodesHaveAddonsPermissions returns nil if the ServiceAccount of the nodes has the permissions of
+// the sidecar, or only its own.
+func (e *env) nodesHaveAddonsPermissions(present bool) error {
+	namespace := e.subject.OperandNamespace
+	node := account{e.guest, namespace, ofSubject(e.subject, nodeAccount, cinderNode+"-sa")}
+	own := map[string][]rbacv1.PolicyRule{
+		"": {allow("security.openshift.io", "securitycontextconstraints", "use", "privileged")},
+	}
+	everywhere := maps.Clone(own)
+	if present {
+		everywhere["sidecar"], own["beside"] = addonsPermissions()
+	}
+	return errors.Join(
+		node.hasPermissions(e, namespace, flat(own, everywhere)),
+		node.hasPermissions(e, metav1.NamespaceDefault, flat(everywhere)),
+	)
+}
+
+// controllersHaveAddons returns nil if the controllers have the permissions of the sidecar, and if
+// the controller of CSI-Addons and Prometheus reach them, or if none of this is so.
+func (e *env) controllersHaveAddons(present bool) error {
+	namespace := e.subject.controllerNamespace
+	controller := account{
+		e.management, namespace, ofSubject(e.subject, controllerAccount, cinderController+"-sa"),
+	}
+	present = present && !e.isHosted()
+	everywhere, beside := addonsPermissions()
+	var errs []error
+	for _, rule := range beside {
+		errs = append(errs, controller.may(e, present, namespace, rule))
+	}
+	if !e.isHosted() {
+		review := everywhere[len(everywhere)-1]
+		errs = append(errs, controller.may(e, present, "", review))
+	}
+	prefix := ofSubject(e.subject, "manila-csi-driver", "openstack-cinder-csi-driver")
+	service, err := e.management.kube.CoreV1().Services(namespace).
+		Get(e.ctx(), prefix+"-controller-metrics", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	isAddons := func(p corev1.ServicePort) bool { return p.Name == "csi-addons-m" }
+	if slices.ContainsFunc(service.Spec.Ports, isAddons) != present {
+		errs = append(errs, fmt.Errorf("the ports of the Service are %v", service.Spec.Ports))
+	}
+	_, err = e.management.kube.NetworkingV1().NetworkPolicies(namespace).
+		Get(e.ctx(), prefix+"-ingress-csi-addons", metav1.GetOptions{})
+	if (err == nil) != present {
+		errs = append(errs, fmt.Errorf("the NetworkPolicy exists: %v", err == nil))
+	}
+	return errors.Join(append(errs, e.monitorsAddons(prefix, present))...)
+}
+
+// monitorsAddons returns nil if the ServiceMonitor has an endpoint for the sidecar, or has none.
+func (e *env) monitorsAddons(prefix string, present bool) error {
+	if e.isHosted() {
+		return nil // no ServiceMonitor is an operand there
+	}
+	in := collection{
+		resource("monitoring.coreos.com", "servicemonitors"), e.subject.controllerNamespace,
+	}
+	monitor, err := e.management.of(in).Get(e.ctx(), prefix+"-controller-monitor", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if strings.Contains(fmt.Sprint(monitor.Object["spec"]), "csi-addons-m") != present {
+		return fmt.Errorf("the ServiceMonitor is %v", monitor.Object["spec"])
+	}
+	return nil
+}
+
+// eachAddons runs a test for each operator in each flavour, in an environment of its own.
+func eachAddons(t *testing.T, o options, test func(t *testing.T, e *env)) {
+	t.Helper()
+	for _, f := range flavour.All() {
+		for _, s := range subjects() {
+			t.Run(string(f)+"/"+s.Program, func(t *testing.T) {
+				t.Parallel()
+				o := o
+				o.Flavour, o.Subject = f, s
+				test(t, newEnv(t, o))
+			})
+		}
+	}
+}
+
+// TestCSIAddonsFollowTheirCRD checks that each arrival and each deletion of the CRD causes exactly
+// one rollout, and that a restart of the operator causes none.
+func TestCSIAddonsFollowTheirCRD(t *testing.T) {
+	t.Parallel()
+	eachAddons(t, options{Env: addonsImages()}, func(_ *testing.T, e *env) {
+		e.awaitAvailable()
+		e.awaitNoWrites()
+		before := e.workloads()
+		e.must(e.rolledOut(before, 0, false))
+		e.must(e.nodesHaveAddonsPermissions(false))
+		e.must(e.controllersHaveAddons(false))
+
+		e.installAddonsCRD()
+		e.eventually(soon, func() error { return e.rolledOut(before, 1, true) })
+		e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(true) })
+		e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
+		e.awaitAvailable()
+		e.awaitNoWrites()
+		e.must(e.rolledOut(before, 1, true))
+		e.mustBeRestricted()
+		e.mustRunAddons()
+		for _, name := range e.addonsWorkloads() {
+			e.mustBeGoldenIn(filepath.Join(string(e.flavour), "csi-addons"), name)
+		}
+
+		e.restartOperator()
+		e.awaitAvailable()
+		e.awaitNoWrites()
+		e.must(e.rolledOut(before, 1, true))
+
+		e.must(e.removeAddonsCRD(e.ctx()))
+		e.eventually(soon, func() error { return e.rolledOut(before, 2, false) })
+		e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(false) })
+		e.eventually(soon, func() error { return e.controllersHaveAddons(false) })
+		e.awaitAvailable()
+		e.awaitNoWrites()
+		e.must(e.rolledOut(before, 2, false))
+		after := e.workloads()
+		for name, w := range after {
+			w.Generation = before[name].Generation
+			after[name] = w
+		}
+		e.must(checkEqual(before, after))
+		e.must(e.notDegraded())
+	})
+}
+
+// mustRunAddons fails the test if the containers differ from what the images expect.
+func (e *env) mustRunAddons() {
+	e.t.Helper()
+	for _, name := range e.addonsWorkloads() {
+		w, err := e.workload(name)
+		e.must(err)
+		sidecar, err := w.container(addonsSidecar)
+		e.must(err)
+		adapter, err := w.container(addonsAdapter)
+		e.must(err)
+		e.must(checkEqual([]string{"csi-addons:sidecar", "csi-addons:adapter"},
+			[]string{sidecar.Image, adapter.Image}))
+		if version, _ := argument(sidecar, "tls-min-version"); version == "" {
+			e.t.Errorf("%s: the sidecar has no TLS version", name)
+		}
+	}
+}
+
+// TestCSIAddonsNeedBothImages checks that the operator names the variable that is missing, and adds
+// nothing.
+func TestCSIAddonsNeedBothImages(t *testing.T) {
+	t.Parallel()
+	for i, given := range addonsImages() {
+		name, _, _ := strings.Cut(given, "=")
+		missing, _, _ := strings.Cut(addonsImages()[1-i], "=")
+		t.Run("only "+name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, options{Env: []string{given}})
+			e.installAddonsCRD()
+			e.awaitAvailable()
+			e.awaitNoWrites()
+			e.must(e.rolledOut(e.workloads(), 0, false))
+			e.must(e.nodesHaveAddonsPermissions(false))
+			if want := "environment variable " + missing + " is missing"; !strings.Contains(e.log(), want) {
+				t.Errorf("the log does not contain %q", want)
+			}
+		})
+	}
+}
+
+// TestCSIAddonsNeedImages checks that the operator reads no CRD of CSI-Addons without the images.
+func TestCSIAddonsNeedImages(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{Idle: true})
+	e.installAddonsCRD()
+	e.startOperator()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(e.rolledOut(e.workloads(), 0, false))
+	e.must(e.nodesHaveAddonsPermissions(false))
+	e.expectNone("the operator reads the CRD of CSI-Addons", e.requests(e.began,
+		ofResource("customresourcedefinitions"),
+		func(r request) bool { return strings.Contains(r.URI, addonsCRD) }))
+}
