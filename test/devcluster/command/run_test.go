@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -178,22 +180,56 @@ func TestRunPrintsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A component that ends stops everything.
+// kwok starts again after it has ended. Any other component that ends stops everything.
 func TestRunEndsWithScheduler(t *testing.T) {
 	t.Parallel()
 	d := run(t, "--no-operators")
 	d.eventually("the cluster is up",
 		func() bool { return strings.Contains(d.read(d.output), "the cluster is up") })
 	d.mustRefuse("run --no-operators", "already")
-	scheduler := process.Find(string(d.dir), filepath.Join(os.Getenv("K8S_BIN_DIR"), "kube-scheduler"))
-	if len(scheduler) != 1 {
-		t.Fatalf("process IDs of the scheduler: %v", scheduler)
-	}
-	d.must(syscall.Kill(scheduler[0], syscall.SIGKILL))
+	first := ""
+	d.eventually("kwok renews the leases of nodes", func() bool {
+		first = d.holderOfLeases()
+		return first != ""
+	})
+	d.kill("kwok")
+	d.eventually("another kwok renews the leases of nodes", func() bool {
+		second := d.holderOfLeases()
+		return second != "" && second != first
+	})
+	d.kill("kube-scheduler")
 	<-d.ended
 	if d.err == nil || !strings.Contains(d.err.Error(), "kube-scheduler ended") {
 		t.Errorf("run ended with %v", d.err)
 	}
+}
+
+// kill kills the process of a component.
+func (d *devcluster) kill(component string) {
+	d.t.Helper()
+	found := process.Find(string(d.dir), filepath.Join(os.Getenv("K8S_BIN_DIR"), component))
+	if len(found) != 1 {
+		d.t.Fatalf("process IDs of %s: %v", component, found)
+	}
+	d.must(syscall.Kill(found[0], syscall.SIGKILL))
+}
+
+// holderOfLeases returns which kwok renews the leases of all nodes, or an empty string.
+func (d *devcluster) holderOfLeases() string {
+	d.t.Helper()
+	leases, err := d.client(d.dir.AdminKubeconfig()).CoordinationV1().
+		Leases(corev1.NamespaceNodeLease).List(d.t.Context(), metav1.ListOptions{})
+	d.must(err)
+	holder := ""
+	for i, lease := range leases.Items {
+		switch next := ptr.Deref(lease.Spec.HolderIdentity, ""); {
+		case i == 0:
+			holder = next
+		case next != holder:
+			return ""
+		}
+	}
+	return holder
 }
 
 func TestCommandsChangeHostedCluster(t *testing.T) {

@@ -3,10 +3,14 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
@@ -29,6 +33,8 @@ type component struct {
 	user   string
 	groups []string
 	args   []string
+	// restarts is how often it starts again after it has ended by itself.
+	restarts int
 }
 
 func (c *ControlPlane) controllers() string {
@@ -72,10 +78,19 @@ func (c *ControlPlane) components() []component {
 			"--cidr=10.128.0.0/14", "--node-ip=10.0.0.10", "--v=warn",
 			"--node-lease-duration-seconds=" + nodeLease,
 		},
+		// It seldom crashes while it starts: the first events of nodes and of pods fill a map of
+		// the module easycel 0.6 at the same time.
+		restarts: 3,
 	})
 }
 
-// startWatched starts the components, and reports those that end.
+func (c *ControlPlane) startComponents(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.startWatched(ctx)
+}
+
+// startWatched starts the components, and reports those that end. The caller holds the lock.
 func (c *ControlPlane) startWatched(ctx context.Context) error {
 	var watch context.Context
 	watch, c.expected = context.WithCancel(context.WithoutCancel(ctx))
@@ -121,10 +136,41 @@ func (c *ControlPlane) startComponent(watch context.Context, what component) err
 	c.children = append(c.children, p)
 	go func() {
 		<-p.Done()
-		if watch.Err() == nil {
-			c.report(p.ExitError())
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if watch.Err() != nil {
+			return
+		}
+		if err := c.restart(watch, what, p); err != nil {
+			c.report(err)
 		}
 	}()
+	return nil
+}
+
+// restart starts a component again after its process has ended by itself. It returns an error if the
+// component has ended too often.
+func (c *ControlPlane) restart(watch context.Context, what component, ended *process.Process) error {
+	if what.restarts == 0 {
+		return ended.ExitError()
+	}
+	what.restarts--
+	if err := c.removeNodeLeases(watch); err != nil {
+		return errors.Join(ended.ExitError(), err)
+	}
+	return c.startComponent(watch, what)
+}
+
+// removeNodeLeases removes the leases of nodes, because a new kwok would wait until those of the old
+// one expire.
+func (c *ControlPlane) removeNodeLeases(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).
+		DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("removing the leases of nodes: %w", err)
+	}
 	return nil
 }
 

@@ -45,7 +45,7 @@ type ControlPlane struct {
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{opts: o, failed: make(chan error, 1)}
 	steps := []func(context.Context) error{
-		c.writeFiles, c.startAPIServer, c.startWatched, c.installCRDs,
+		c.writeFiles, c.startAPIServer, c.startComponents, c.installCRDs,
 	}
 	for _, step := range steps {
 		err := ctx.Err()

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
@@ -108,11 +106,8 @@ func (c *ControlPlane) Resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for kube-apiserver to answer: %w", err)
 	}
-	// The new kwok would wait until the leases of the old one expire.
-	err = c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).
-		DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("removing the leases of nodes: %w", err)
+	if err := c.removeNodeLeases(ctx); err != nil {
+		return err
 	}
 	c.outage = nil
 	return c.startWatched(ctx)
