@@ -51,6 +51,7 @@ func Repository() Rules {
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},
 			{1, "legacy"},
+			{1, "pkg/csiaddons/controller/kinds"},
 			{1, "pkg/csiaddons/controller/metrics"},
 			{1, "pkg/csiaddons/controller/settings"},
 			{2, "pkg/csiaddons/controller/connection"},

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
 )
@@ -75,6 +76,70 @@ func TestLargeObjectsOfTenants(t *testing.T) {
 		if got := requests[request{"update", resource}]; got == 0 || got > most {
 			t.Errorf("the controller wrote %s %d times", resource, got)
 		}
+	}
+}
+
+// TestLargeCSIAddonsNodes does the same for CSIAddonsNodes, beside the one of a sidecar.
+func TestLargeCSIAddonsNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.removeLimits("csiaddonsnodes")
+	w.addNode("worker-1")
+	pod := w.addPod(driverNamespace, "plugin", "worker-1")
+	long := strings.Repeat("a", huge)
+	large := map[string]*v1alpha1.CSIAddonsNode{}
+	for reason, change := range map[string]func(*v1alpha1.CSIAddonsNode){
+		node.ReasonNotAllowed: func(n *v1alpha1.CSIAddonsNode) { n.Spec.Driver.Name = long },
+		node.ReasonBadEndpoint: func(n *v1alpha1.CSIAddonsNode) {
+			n.Spec.Driver.EndPoint = "pod://" + long
+		},
+		node.ReasonNotOwned: func(n *v1alpha1.CSIAddonsNode) {
+			n.Annotations["note"] = long[:200<<10]
+		},
+		node.ReasonNoPin: func(n *v1alpha1.CSIAddonsNode) {
+			n.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
+			}}
+			n.Annotations[v1alpha1.CertificatePinAnnotation] = long[:200<<10]
+		},
+	} {
+		one := &v1alpha1.CSIAddonsNode{
+			ObjectMeta: tenantMeta("large-"+strings.ToLower(reason), map[string]string{"team": "a"}),
+		}
+		one.Namespace = driverNamespace
+		one.Spec.Driver = v1alpha1.CSIAddonsNodeDriver{
+			Name: "cinder", EndPoint: "pod://" + pod.Name + "." + driverNamespace + ":9070",
+			NodeID: "worker-1",
+		}
+		change(one)
+		w.must(w.client.Create(t.Context(), one, client.FieldOwner("tenant")))
+		large[reason] = one
+	}
+	w.addSidecar(pod, &fakeDriver{
+		name: "cinder", services: services{nodeService}, reclaims: reclaims{online},
+		onNode: answers(2, 1, nil),
+	})
+	stop := w.startController("--driver-namespaces=cinder=" + driverNamespace)
+
+	w.awaitSidecar("cinder", connected)
+	for reason, one := range large {
+		found := &v1alpha1.CSIAddonsNode{}
+		w.eventually(func(ctx context.Context) (bool, error) {
+			err := w.client.Get(ctx, client.ObjectKeyFromObject(one), found)
+			return found.Status.Reason == reason, err
+		})
+		if got := len(found.Status.Message); got == 0 || got > 2<<10 {
+			t.Errorf("the message with the reason %s has %d bytes", reason, got)
+		}
+	}
+	w.addVolume("data", "cinder", "worker-1")
+	w.addJob("data", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	if got := w.awaitEnd("data").Status; got.Result != v1alpha1.OperationSucceeded {
+		t.Errorf("the job ended with %s: %s", got.Reason, got.Message)
+	}
+	stop()
+	for _, one := range large {
+		w.checkUnchanged(one)
 	}
 }
 
@@ -152,19 +217,28 @@ func (w *world) removeLimits(plural string) {
 		return err == nil, nil // somebody else has changed the object
 	})
 	object := w.object("kind: " + unlimited.Spec.Names.Kind + "\nspec: {}")
-	name := strings.Repeat("a", 300)
-	target := map[string]any{"target": map[string]any{"persistentVolumeClaim": name}}
-	object.Object["spec"] = target
-	if plural == "reclaimspacecronjobs" {
-		object.Object["spec"] = map[string]any{
-			"schedule": name, "jobTemplate": map[string]any{"spec": target},
-		}
-	}
+	object.Object["spec"] = longSpec(plural)
 	w.eventually(func(ctx context.Context) (bool, error) {
 		_, err := w.cluster.client(object).Create(ctx, object,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil, nil // the API server still uses the previous CRD
 	})
+}
+
+// longSpec returns a spec that the limits of a CRD refuse.
+func longSpec(plural string) map[string]any {
+	name := strings.Repeat("a", 1<<10)
+	target := map[string]any{"target": map[string]any{"persistentVolumeClaim": name}}
+	switch plural {
+	case "csiaddonsnodes":
+		return map[string]any{"driver": map[string]any{
+			"name": name, "endpoint": name, "nodeID": name,
+		}}
+	case "reclaimspacecronjobs":
+		return map[string]any{"schedule": name, "jobTemplate": map[string]any{"spec": target}}
+	default:
+		return target
+	}
 }
 
 // awaitScheduleReason waits until the status of a ReclaimSpaceCronJob has a reason.

@@ -26,12 +26,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -39,6 +37,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
@@ -74,10 +73,8 @@ func newWorld(t *testing.T) *world {
 func installedWorld(t *testing.T, folder string, namespaces ...string) *world {
 	t.Helper()
 	w := &world{cluster: startCluster(t)}
-	known := runtime.NewScheme()
-	w.must(scheme.AddToScheme(known))
-	w.must(v1alpha1.AddToScheme(known))
-	var err error
+	known, err := kinds.NewScheme()
+	w.must(err)
 	w.client, err = client.New(w.config, client.Options{Scheme: known})
 	w.must(err)
 	for _, name := range namespaces {

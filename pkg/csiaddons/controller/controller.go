@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -25,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/guard"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
@@ -48,12 +47,9 @@ type Controller struct {
 func (c *Controller) Run(ctx context.Context) error {
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
-	known := runtime.NewScheme()
-	if err := scheme.AddToScheme(known); err != nil {
-		return fmt.Errorf("adding the kinds of Kubernetes: %w", err)
-	}
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		return fmt.Errorf("adding the kinds of CSI-Addons: %w", err)
+	known, err := kinds.NewScheme()
+	if err != nil {
+		return err
 	}
 	cluster, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -148,21 +148,20 @@ func (c *ControlPlane) startComponent(watch context.Context, what component) err
 	return nil
 }
 
-// restart starts a component again after its process has ended by itself. It returns an error if the
+// restart starts a component again whose process p has ended by itself. It returns an error if the
 // component has ended too often.
-func (c *ControlPlane) restart(watch context.Context, what component, ended *process.Process) error {
+func (c *ControlPlane) restart(watch context.Context, what component, p *process.Process) error {
 	if what.restarts == 0 {
-		return ended.ExitError()
+		return p.ExitError()
 	}
 	what.restarts--
 	if err := c.removeNodeLeases(watch); err != nil {
-		return errors.Join(ended.ExitError(), err)
+		return errors.Join(p.ExitError(), err)
 	}
 	return c.startComponent(watch, what)
 }
 
-// removeNodeLeases removes the leases of nodes, because a new kwok would wait until those of the old
-// one expire.
+// removeNodeLeases removes the leases of nodes. Otherwise a new kwok would wait until they expire.
 func (c *ControlPlane) removeNodeLeases(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

@@ -7,8 +7,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
@@ -45,16 +44,12 @@ func leaseOf(pod string) client.Object {
 // node "used".
 func planning(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, v1alpha1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	known, err := kinds.NewScheme()
+	if err != nil {
+		t.Fatal(err)
 	}
 	const index = "driver"
-	kube := fake.NewClientBuilder().WithScheme(scheme).
+	kube := fake.NewClientBuilder().WithScheme(known).
 		WithObjects(append(objects, &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"},
 			Spec: storagev1.VolumeAttachmentSpec{

@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,21 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
 // newReconciler returns a reconciler with one slot, the driver "a" and some objects.
 func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *[]string) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, v1alpha1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	known, err := kinds.NewScheme()
+	if err != nil {
+		t.Fatal(err)
 	}
-	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ReclaimSpaceJob{}).Build()
 	limited, woken := newSlots(t)
 	limited.limits = func() (int, int) { return 1, 1 }

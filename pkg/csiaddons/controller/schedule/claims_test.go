@@ -10,10 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
@@ -45,11 +44,9 @@ type scene struct {
 
 func newScene(t *testing.T, claim, namespace, class annotations) *scene {
 	t.Helper()
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
+	known, err := kinds.NewScheme()
+	if err != nil {
+		t.Fatal(err)
 	}
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: namespace}},
