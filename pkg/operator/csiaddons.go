@@ -66,6 +66,14 @@ func (c *csiAddons) alternative(workload bundle.Asset) *hook.Alternative {
 	return &hook.Alternative{Manifest: asset.Data, Use: c.active, Informer: c.watch}
 }
 
+// csiAddonsHooks returns the hooks of both workloads that configure the sidecar.
+func (d *driver) csiAddonsHooks() []hook.Workload {
+	if !d.settings.CSIAddons.APIServerTokens {
+		return nil
+	}
+	return []hook.Workload{hook.Arguments("csi-addons", "--token-audience=")}
+}
+
 // csiAddonsResources returns the controller of the objects that exist only while CSI-Addons is
 // active. It deletes them when the CRD is deleted, because only the sidecar needs them. Workloads
 // do not wait for them: the sidecar repeats requests that the API server refuses.

@@ -248,6 +248,28 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	}
 }
 
+func TestSettingsAddArgumentsOfTheSidecar(t *testing.T) {
+	t.Parallel()
+	for tokens, want := range map[bool]int{false: 0, true: 1} {
+		f := newAddonsFixture(t)
+		f.operator.settings.CSIAddons.APIServerTokens = tokens
+		f.installCRD()
+		f.start()
+		f.eventually(func() error { return f.rolledOut(true) })
+		for _, resource := range []string{"deployments", "daemonsets"} {
+			got := 0
+			for _, container := range f.templates(resource)[0].Spec.Containers {
+				if slices.Contains(container.Args, "--token-audience=") {
+					got++
+				}
+			}
+			if got != want {
+				t.Errorf("%d containers of %s accept tokens for the API server, want %d", got, resource, want)
+			}
+		}
+	}
+}
+
 func TestDriverRunsWithoutPermissionToWatchTheCRD(t *testing.T) {
 	t.Parallel()
 	f := newAddonsFixture(t)
@@ -285,12 +307,19 @@ func TestControllersWaitForTheCRDUntilItsRequestsAreForbidden(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "a"}, "b", nil)
 	for name, tt := range map[string]struct {
 		errs []error
+		gap  time.Duration
 		want bool
 	}{
-		"server error":    {[]error{apierrors.NewInternalError(io.EOF), io.EOF, io.EOF}, false},
-		"refused once":    {[]error{forbidden}, false},
-		"refused at once": {[]error{forbidden, io.EOF}, false},
-		"refused":         {[]error{forbidden, forbidden}, true},
+		"server error": {
+			errs: []error{apierrors.NewInternalError(io.EOF), io.EOF, io.EOF}, gap: refusalPeriod,
+		},
+		"refused twice":   {errs: []error{forbidden, forbidden}, gap: refusalPeriod},
+		"refused":         {errs: []error{forbidden, forbidden, forbidden}, gap: refusalPeriod, want: true},
+		"refused shortly": {errs: []error{forbidden, forbidden, forbidden}, gap: time.Second},
+		"refused rarely":  {errs: []error{forbidden, forbidden, forbidden}, gap: maxGap + 1},
+		"not in succession": {
+			errs: []error{forbidden, forbidden, io.EOF, forbidden, forbidden}, gap: refusalPeriod,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -304,7 +333,7 @@ func TestControllersWaitForTheCRDUntilItsRequestsAreForbidden(t *testing.T) {
 			r := cache.NewReflector(nil, &apiextensionsv1.CustomResourceDefinition{}, nil, 0)
 			for _, err := range tt.errs {
 				i.handle(t.Context(), r, err)
-				f.clock.Step(refusalPeriod)
+				f.clock.Step(tt.gap)
 			}
 			if got := i.HasSynced(); got != tt.want || len(recorder.Events()) > 0 != tt.want {
 				t.Errorf("synced is %v, events are %v", got, recorder.Events())

@@ -54,7 +54,7 @@ func newOperator(
 	if err != nil {
 		return nil, err
 	}
-	if !loaded.CSIAddons {
+	if !loaded.CSIAddons.Enabled {
 		addons = slices.Repeat([]*bundle.Bundle{{}}, len(drivers))
 	}
 	return &operator{

@@ -14,9 +14,16 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 )
 
-// refusalPeriod is how long the API server must refuse requests until controllers stop waiting for
-// an optional informer. An API server that starts may refuse all requests for a moment.
-const refusalPeriod = 10 * time.Second
+// Controllers stop waiting for an optional informer when the API server has refused minRefusals
+// requests in succession, during refusalPeriod. An API server that starts may refuse all requests
+// for a moment, once before it stops and again when it is back.
+const (
+	minRefusals   = 3
+	refusalPeriod = 10 * time.Second
+	// maxGap is the longest time between two refusals in succession. client-go waits at most one
+	// minute, and reports no failed connection in between.
+	maxGap = 90 * time.Second
+)
 
 // optionalInformer is an informer of an object that the driver can work without. Controllers do not
 // wait for it while the operator has no permission to watch the object. The informer keeps trying,
@@ -27,9 +34,11 @@ type optionalInformer struct {
 	object string // kind and name for messages
 	clock  clock.PassiveClock
 	events events.Recorder
-	// firstRefusal is the time of the first refusal. Only the goroutine of the informer uses it.
-	firstRefusal time.Time
-	refused      atomic.Bool
+	// refusals is the number of refusals in succession, between the times first and last. Only the
+	// goroutine of the informer uses them.
+	refusals    int
+	first, last time.Time
+	refused     atomic.Bool
 }
 
 // newOptionalInformer returns an error if the informer runs already.
@@ -46,14 +55,7 @@ func (i *optionalInformer) HasSynced() bool { return i.Informer.HasSynced() || i
 // handle is called when a request of the informer fails.
 func (i *optionalInformer) handle(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
-	if !apierrors.IsForbidden(err) || i.Informer.HasSynced() || i.refused.Load() {
-		return
-	}
-	now := i.clock.Now()
-	if i.firstRefusal.IsZero() {
-		i.firstRefusal = now
-	}
-	if now.Sub(i.firstRefusal) < refusalPeriod {
+	if i.Informer.HasSynced() || i.refused.Load() || !i.refusedLong(err) {
 		return
 	}
 	i.refused.Store(true)
@@ -61,4 +63,19 @@ func (i *optionalInformer) handle(ctx context.Context, r *cache.Reflector, err e
 		"object", i.object)
 	i.events.Warningf("CSIAddonsForbidden", "The operator may not watch %s, so it runs the driver "+
 		"without it. Grant the operator the permissions in the manifests of its release", i.object)
+}
+
+// refusedLong returns whether the API server refuses requests not only for a moment.
+func (i *optionalInformer) refusedLong(err error) bool {
+	now := i.clock.Now()
+	switch {
+	case !apierrors.IsForbidden(err):
+		i.refusals = 0
+		return false
+	case i.refusals == 0 || now.Sub(i.last) > maxGap:
+		i.refusals, i.first = 0, now
+	}
+	i.refusals++
+	i.last = now
+	return i.refusals >= minRefusals && now.Sub(i.first) >= refusalPeriod
 }

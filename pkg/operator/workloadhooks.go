@@ -21,7 +21,7 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.components.ControllerHooks)
+		certificates, d.csiAddonsHooks(), d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -36,7 +36,7 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 		}
 		hooks = append(hooks, certificates...)
 	}
-	hooks = append(hooks, d.components.NodeHooks...)
+	hooks = slices.Concat(hooks, d.csiAddonsHooks(), d.components.NodeHooks)
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), nil
 }
 

@@ -79,6 +79,14 @@ func (l *loader) images(variables [][]string) map[string]string {
 	return images
 }
 
+func (l *loader) csiAddons(images map[string]string, optional [][]string) CSIAddons {
+	return CSIAddons{
+		Enabled:         l.optionalImages(images, optional),
+		APIServerTokens: l.boolean(envAPIServerTokens),
+		MaxAccessRules:  l.number(envMaxAccessRules, "a number of rules", maxAccessRules),
+	}
+}
+
 // optionalImages adds the images that are set to images. It returns true if all of them are set.
 func (l *loader) optionalImages(images map[string]string, optional [][]string) bool {
 	var given, missing []string
@@ -137,15 +145,38 @@ func (l *loader) proxy() []corev1.EnvVar {
 
 // runAsUser ignores root and invalid user IDs. Pods without a user ID still never run as root.
 func (l *loader) runAsUser() *int64 {
-	value := l.env(envRunAsUser, "")
-	if value == "" {
-		return nil
-	}
-	id, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || id < 1 || id > math.MaxInt32 {
-		l.warn("environment variable %s is %q: it is ignored, because it is not a user ID "+
-			"between 1 and %d", envRunAsUser, value, math.MaxInt32)
+	id := int64(l.number(envRunAsUser, "a user ID", math.MaxInt32))
+	if id == 0 {
 		return nil
 	}
 	return &id
+}
+
+// number returns 0 if the variable is missing, or is not a number between 1 and the maximum.
+func (l *loader) number(name, what string, maximum int) int {
+	value := l.env(name, "")
+	if value == "" {
+		return 0
+	}
+	number, err := strconv.Atoi(value)
+	if err != nil || number < 1 || number > maximum {
+		l.warn("environment variable %s is %q: it is ignored, because it is not %s between 1 and %d",
+			name, value, what, maximum)
+		return 0
+	}
+	return number
+}
+
+// boolean returns false if the variable is missing, or is neither true nor false.
+func (l *loader) boolean(name string) bool {
+	value := l.env(name, "")
+	if value == "" {
+		return false
+	}
+	is, err := strconv.ParseBool(value)
+	if err != nil {
+		l.warn("environment variable %s is %q: it is ignored, because it is neither true nor false",
+			name, value)
+	}
+	return is
 }

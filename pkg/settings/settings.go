@@ -22,6 +22,9 @@ const (
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
 	envRunAsUser      = "RUN_AS_USER"
+
+	envAPIServerTokens = "CSI_ADDONS_API_SERVER_TOKENS"
+	envMaxAccessRules  = "CSI_ADDONS_MAX_ACCESS_RULES"
 )
 
 // Paths in the operator's pod.
@@ -41,6 +44,9 @@ func legacyCAs() []string {
 	}
 }
 
+// maxAccessRules limits the setting. More rules do not fit into the record of a fence.
+const maxAccessRules = 1000
+
 const (
 	defaultGracePeriod = 15 * time.Minute
 	// defaultCredentialsWait is also the maximum, so that no rollout waits forever.
@@ -50,6 +56,18 @@ const (
 	// maxPollInterval ensures that the operators probe the cloud at least once a minute.
 	maxPollInterval = time.Minute
 )
+
+// CSIAddons configures the containers of CSI-Addons.
+type CSIAddons struct {
+	// Enabled is true if the optional images are set.
+	Enabled bool
+	// APIServerTokens is true if sidecars accept tokens for the API server instead of tokens for their
+	// pod. The controller of the CSI-Addons for Ceph sends such tokens.
+	APIServerTokens bool
+	// MaxAccessRules is the maximum number of access rules of a share while a client is fenced; 0
+	// means the default of the container.
+	MaxAccessRules int
+}
 
 // Settings contains the values of all flags and environment variables.
 type Settings struct {
@@ -71,8 +89,7 @@ type Settings struct {
 	ClusterID string
 	// Images contains the images by the first of the variables that Load received for each.
 	Images map[string]string
-	// CSIAddons is true if the optional images are set.
-	CSIAddons bool
+	CSIAddons CSIAddons
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
 	ReleaseVersion string
 	Proxy          []corev1.EnvVar
@@ -152,7 +169,7 @@ func (f *Flags) Load(
 			"a guest cluster has an ID already")
 	}
 	s.Images = l.images(images)
-	s.CSIAddons = l.optionalImages(s.Images, optional)
+	s.CSIAddons = l.csiAddons(s.Images, optional)
 	s.ReleaseVersion = l.env(envReleaseVersion, "")
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
 	s.CloudsFile = l.env(envCloudsFile, defaultCloudsFile)

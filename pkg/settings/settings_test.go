@@ -213,6 +213,16 @@ func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 			`CSI_FSGROUP_POLICY is "Sometimes": it is ignored`,
 		},
 		{map[string]string{"RUN_AS_USER": "0"}, "", `RUN_AS_USER is "0": it is ignored`},
+		{
+			map[string]string{"CSI_ADDONS_API_SERVER_TOKENS": "maybe"},
+			"",
+			`CSI_ADDONS_API_SERVER_TOKENS is "maybe": it is ignored`,
+		},
+		{
+			map[string]string{"CSI_ADDONS_MAX_ACCESS_RULES": "1001"},
+			"",
+			`CSI_ADDONS_MAX_ACCESS_RULES is "1001": it is ignored, because it is not a number of rules`,
+		},
 	} {
 		got, err := load(t, test.env, nil, "--namespace=ns", test.arg)
 		if err != nil {
@@ -286,8 +296,8 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 			if diff := cmp.Diff(test.want, got.Images); diff != "" {
 				t.Errorf("images (-want +got):\n%s", diff)
 			}
-			if complete := len(test.want) == len(optional); got.CSIAddons != complete {
-				t.Errorf("CSIAddons is %v, want %v", got.CSIAddons, complete)
+			if complete := len(test.want) == len(optional); got.CSIAddons.Enabled != complete {
+				t.Errorf("CSI-Addons are enabled: %v, want %v", got.CSIAddons.Enabled, complete)
 			}
 			if warnings := strings.Join(got.Warnings, "; "); warnings != test.warning {
 				t.Errorf("warnings are %q, want %q", warnings, test.warning)
@@ -299,6 +309,24 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 	const want = "environment variable B_IMAGE is not the name of an image"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
+func TestEnvironmentConfiguresCSIAddons(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]settings.CSIAddons{
+		"true 1": {APIServerTokens: true, MaxAccessRules: 1}, "false 1000": {MaxAccessRules: 1000},
+	} {
+		tokens, rules, _ := strings.Cut(value, " ")
+		got, err := load(t, map[string]string{
+			"CSI_ADDONS_API_SERVER_TOKENS": tokens, "CSI_ADDONS_MAX_ACCESS_RULES": rules,
+		}, nil, "--namespace=ns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.CSIAddons); diff != "" || len(got.Warnings) > 0 {
+			t.Errorf("%s, warnings %q (-want +got):\n%s", value, got.Warnings, diff)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ package manila
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
 const (
@@ -67,7 +69,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 			return err
 		})
 	return plugin.Components{
-		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
+		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), accessRules(s.Settings)),
 		NodeHooks:       inputs(s, flavour.Guest, accepted),
 		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
@@ -78,6 +80,15 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
 	}, nil
+}
+
+// accessRules returns the hook for the maximum number of access rules of a share.
+func accessRules(s *settings.Settings) hook.Workload {
+	if s.CSIAddons.MaxAccessRules == 0 {
+		return hook.Workload{}
+	}
+	return hook.Arguments("openstack-csi-addons",
+		"--max-access-rules="+strconv.Itoa(s.CSIAddons.MaxAccessRules))
 }
 
 // inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.

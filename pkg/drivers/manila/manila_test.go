@@ -3,6 +3,7 @@ package manila
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,33 @@ func TestMountedObjectsAreRolloutInputs(t *testing.T) {
 					daemonSet.Spec.Template.Annotations)
 			}
 		})
+	}
+}
+
+func TestSettingLimitsAccessRulesOfShares(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int][]string{0: {"-a"}, 128: {"-a", "--max-access-rules=128"}} {
+		_, s := dependenciesOf(t, seedWith(flavour.Standalone, nil, nil))
+		s.Settings.CSIAddons.MaxAccessRules = limit
+		components, err := Driver().Setup(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, _ := hook.DeploymentHooks(components.ControllerHooks)
+		deployment := &appsv1.Deployment{}
+		deployment.Spec.Template.Spec.Containers = []corev1.Container{
+			{Name: "csi-driver", Args: []string{"-b"}},
+			{Name: "openstack-csi-addons", Args: []string{"-a"}},
+		}
+		for _, change := range changes {
+			if err := change(nil, deployment); err != nil {
+				t.Fatal(err)
+			}
+		}
+		containers := deployment.Spec.Template.Spec.Containers
+		if diff := cmp.Diff(want, containers[1].Args); diff != "" || len(containers[0].Args) != 1 {
+			t.Errorf("arguments with the limit %d (-want +got):\n%s", limit, diff)
+		}
 	}
 }
 

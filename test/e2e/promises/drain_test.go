@@ -172,6 +172,9 @@ func (x *test) watchAvailable() func() map[string]int32 {
 					mu.Unlock()
 				}
 			}
+			if ctx.Err() == nil {
+				x.T.Errorf("the watch of Deployment %s ended before the drains", w.name)
+			}
 		})
 	}
 	return func() map[string]int32 {
