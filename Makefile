@@ -200,7 +200,7 @@ test-storage: build k8s node node-images ## Run Kubernetes' storage tests on rea
 test-e2e: test-csi-sanity test-promises test-e2e-csi-addons test-storage ## Run all end-to-end tests
 
 .PHONY: test-e2e-selection
-test-e2e-selection:
+test-e2e-selection: ## Run the end-to-end tests that are part of `make test`
 	@hack/e2e-selection.sh
 
 .PHONY: bench
