@@ -71,8 +71,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	if f.DeletionTimestamp != nil {
 		return reconcile.Result{}, r.release(ctx, f)
 	}
-	if settled(f) {
-		return reconcile.Result{}, nil
+	if settled, err := r.settled(ctx, f); settled || err != nil {
+		return reconcile.Result{}, err
 	}
 	driver, call, err := request(ctx, r.Client, f)
 	if err == nil && len(r.Drivers[driver].Namespaces) == 0 {
@@ -119,25 +119,43 @@ func (r *Reconciler) free(driver string) {
 }
 
 // settled returns whether the current spec needs no call: it is done, or only a change corrects it.
-func settled(f *v1alpha1.NetworkFence) bool {
+// After a refusal, a new NetworkFenceClass with the same name is such a change: the parameters of a
+// class are immutable.
+func (r *Reconciler) settled(ctx context.Context, f *v1alpha1.NetworkFence) (bool, error) {
 	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
-	return found != nil && found.ObservedGeneration == f.Generation &&
-		(found.Status != metav1.ConditionUnknown || found.Reason == ReasonRefused)
+	switch {
+	case found == nil || found.ObservedGeneration != f.Generation:
+		return false, nil
+	case found.Status != metav1.ConditionUnknown:
+		return true, nil
+	case found.Reason != ReasonRefused:
+		return false, nil
+	case f.Spec.NetworkFenceClassName == "":
+		return true, nil
+	}
+	class, err := classOf(ctx, r.Client, f)
+	if class == nil {
+		return err == nil, err
+	}
+	return !class.CreationTimestamp.After(found.LastTransitionTime.Time), nil
+}
+
+// leader returns the sidecar that is the leader of a driver.
+func (r *Reconciler) leader(ctx context.Context, driver string) (*connection.Sidecar, error) {
+	sidecar, err := r.Router.Leader(ctx, driver, connection.NetworkFence)
+	if err == nil && sidecar == nil {
+		err = fmt.Errorf("the controller is not connected to the pod that is the leader of driver %s "+
+			"and can fence", driver)
+	}
+	return sidecar, err
 }
 
 // call calls the leader of a driver, unless the NetworkFence in the cache is not the current one.
-// It returns the outcome if there is no error.
+// It returns the outcome if there is no error. It makes no call to unfence CIDRs again, or those
+// that another NetworkFence fences.
 func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver string,
 	request *wire.NetworkFenceRequest,
 ) (outcome, error) {
-	sidecar, err := r.Router.Leader(ctx, driver, connection.NetworkFence)
-	if err != nil {
-		return outcome{}, err
-	}
-	if sidecar == nil {
-		return outcome{}, fmt.Errorf("the controller is not connected to the pod that is the leader of "+
-			"driver %s and can fence", driver)
-	}
 	others, err := r.others(ctx, f, driver, request.GetParameters())
 	if err != nil {
 		return outcome{}, err
@@ -148,6 +166,10 @@ func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver 
 	done := others.outcome(f)
 	if len(request.GetCidrs()) == 0 {
 		return done, nil
+	}
+	sidecar, err := r.leader(ctx, driver)
+	if err != nil {
+		return outcome{}, err
 	}
 	text := fmt.Sprintf("Pod %s changes the access of the clients: %s", sidecar.Pod.Name,
 		f.Spec.FenceState)

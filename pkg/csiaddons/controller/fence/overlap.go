@@ -18,19 +18,21 @@ const clusterParameter = "clusterID"
 // overlap is what the other NetworkFences of a driver mean for one of them. Clients are fenced
 // while one NetworkFence fences them.
 type overlap struct {
-	// unfenced are the CIDRs that no other NetworkFence fences: only their fence may end.
-	unfenced []string
+	// unfenced are the CIDRs that no other NetworkFence fences: only their fence may end. ended are
+	// those whose fence an earlier call has ended, and nothing else.
+	unfenced, ended []string
 	// kept is the number of CIDRs that another NetworkFence fences too, and keeper one of those.
 	kept   int
 	keeper string
-	// wider is a NetworkFence that fences some of the clients with another CIDR.
-	wider string
+	// without is a NetworkFence that fences some of the clients with another CIDR, or that fences a
+	// CIDR of ended.
+	without string
 	// opposite is a NetworkFence that unfences one of the CIDRs.
 	opposite string
 }
 
 // others compares a NetworkFence with the others of its driver. It reads all from the API server,
-// and returns errChanged if the NetworkFence has changed or does not exist any more.
+// and returns errChanged if the NetworkFence has changed, does not exist, or needs no call.
 func (r *Reconciler) others(ctx context.Context, f *v1alpha1.NetworkFence, driver string,
 	parameters map[string]string,
 ) (overlap, error) {
@@ -57,6 +59,14 @@ func (r *Reconciler) others(ctx context.Context, f *v1alpha1.NetworkFence, drive
 	}
 	if !current {
 		return overlap{}, errChanged
+	}
+	// The cache may lack what the previous call has written.
+	settled, err := r.settled(ctx, f)
+	if err == nil && settled {
+		err = errChanged
+	}
+	if err != nil {
+		return overlap{}, err
 	}
 	return compare(f, found), nil
 }
@@ -86,6 +96,7 @@ func compare(f *v1alpha1.NetworkFence, others []v1alpha1.NetworkFence) overlap {
 		networks = append(networks, parse(others[i].Spec.Cidrs))
 	}
 	var found overlap
+	earlier := ended(f)
 	for _, text := range f.Spec.Cidrs {
 		own, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -103,17 +114,29 @@ func compare(f *v1alpha1.NetworkFence, others []v1alpha1.NetworkFence) overlap {
 			case equal:
 				found.opposite = other.Name
 			case fences && slices.ContainsFunc(networks[i], own.Overlaps):
-				found.wider = other.Name
+				found.without = other.Name
 			}
 		}
-		if keeper == "" {
-			found.unfenced = append(found.unfenced, text) // as it was fenced
-			continue
-		}
-		found.kept++
-		found.keeper = keeper
+		found.add(text, keeper, slices.Contains(earlier, text))
 	}
 	return found
+}
+
+// add adds a CIDR, another NetworkFence that fences it, and whether an earlier call has ended the
+// fence.
+func (o *overlap) add(cidr, keeper string, ended bool) {
+	switch {
+	case ended:
+		o.ended = append(o.ended, cidr)
+		if keeper != "" { // it is later than the end
+			o.without = keeper
+		}
+	case keeper == "":
+		o.unfenced = append(o.unfenced, cidr) // as it was fenced
+	default:
+		o.kept++
+		o.keeper = keeper
+	}
 }
 
 func parse(cidrs []string) []netip.Prefix {
@@ -128,29 +151,27 @@ func parse(cidrs []string) []netip.Prefix {
 
 // outcome returns the outcome of a call without an error.
 func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
-	fenced := outcome{
-		v1alpha1.OperationSucceeded, metav1.ConditionTrue, ReasonFenced, "The clients have no access",
-	}
-	unfenced := outcome{
-		v1alpha1.OperationSucceeded, metav1.ConditionFalse, ReasonUnfenced,
-		"The clients have access again",
+	fences := f.Spec.FenceState != v1alpha1.Unfenced
+	done := outcome{result: v1alpha1.OperationSucceeded}
+	switch {
+	case fences:
+		done.fenced, done.reason = metav1.ConditionTrue, ReasonFenced
+		done.message = "The clients have no access"
+	case o.kept > 0:
+		done = failed(ReasonFencedByAnother, fmt.Sprintf("%d of %d CIDRs stay fenced, because another "+
+			"NetworkFence fences them too, such as %s. They are unfenced when no other NetworkFence does",
+			o.kept, len(f.Spec.Cidrs), o.keeper))
+		done.ended = slices.Concat(o.ended, o.unfenced)
+	default:
+		done.fenced, done.reason = metav1.ConditionFalse, ReasonUnfenced
+		done.message = "The clients have access again"
 	}
 	switch {
-	case f.Spec.FenceState != v1alpha1.Unfenced && o.opposite == "":
-		return fenced
-	case f.Spec.FenceState != v1alpha1.Unfenced:
-		fenced.message += fmt.Sprintf(". NetworkFence %s unfences some of them: a fence takes precedence",
+	case fences && o.opposite != "":
+		done.message += fmt.Sprintf(". NetworkFence %s unfences some of them: a fence takes precedence",
 			o.opposite)
-		return fenced
-	case o.kept > 0:
-		return outcome{
-			v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonFencedByAnother,
-			fmt.Sprintf("%d of %d CIDRs stay fenced, because another NetworkFence fences them too, such "+
-				"as %s. They are unfenced when no other NetworkFence does", o.kept, len(f.Spec.Cidrs),
-				o.keeper),
-		}
-	case o.wider != "":
-		unfenced.message += fmt.Sprintf(", except those that NetworkFence %s fences", o.wider)
+	case !fences && o.kept == 0 && o.without != "":
+		done.message += fmt.Sprintf(", except those that NetworkFence %s fences", o.without)
 	}
-	return unfenced
+	return done
 }

@@ -53,7 +53,7 @@ type refusals struct {
 	count      int
 }
 
-// refused counts a refusal, and returns whether there were too many.
+// refused counts a refusal, and returns whether there are too many.
 func (r *Reconciler) refused(f *v1alpha1.NetworkFence) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,9 +64,12 @@ func (r *Reconciler) refused(f *v1alpha1.NetworkFence) bool {
 	if found.uid != f.UID || found.generation != f.Generation {
 		found = refusals{uid: f.UID, generation: f.Generation}
 	}
-	found.count++
+	if found.count++; found.count >= maxRefusals {
+		delete(r.refusals, f.Name) // a new NetworkFenceClass starts again
+		return true
+	}
 	r.refusals[f.Name] = found
-	return found.count >= maxRefusals
+	return false
 }
 
 // forget resets the refusals of a NetworkFence.
@@ -109,19 +112,24 @@ type outcome struct {
 	fenced metav1.ConditionStatus
 
 	reason, message string
+	// ended are the CIDRs whose fence has ended, if others stay fenced. Without them, the status keeps
+	// those that it contains.
+	ended []string
+}
+
+func failed(reason, message string) outcome {
+	return outcome{
+		result: v1alpha1.OperationFailed, fenced: metav1.ConditionUnknown, reason: reason,
+		message: message,
+	}
 }
 
 // describe returns the outcome of an attempt that has failed.
 func describe(failure error) outcome {
 	if wrong, ok := errors.AsType[*invalid](failure); ok {
-		return outcome{
-			v1alpha1.OperationFailed, metav1.ConditionUnknown, wrong.reason, wrong.message,
-		}
+		return failed(wrong.reason, wrong.message)
 	}
-	return outcome{
-		v1alpha1.OperationFailed, metav1.ConditionUnknown, ReasonRetrying,
-		connection.Describe(failure),
-	}
+	return failed(ReasonRetrying, connection.Describe(failure))
 }
 
 // isRefusal returns whether a driver refuses a request or cannot fence.
@@ -133,7 +141,9 @@ func isRefusal(failure error) bool {
 // start writes that a call starts. It returns errChanged if the NetworkFence has changed or does
 // not exist any more: the API server compares the version, even if the status does not change.
 func (r *Reconciler) start(ctx context.Context, f *v1alpha1.NetworkFence, text string) error {
-	err := r.update(ctx, f, outcome{f.Status.Result, metav1.ConditionUnknown, ReasonStarted, text})
+	err := r.update(ctx, f, outcome{
+		result: f.Status.Result, fenced: metav1.ConditionUnknown, reason: ReasonStarted, message: text,
+	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return errChanged
 	}
@@ -143,10 +153,19 @@ func (r *Reconciler) start(ctx context.Context, f *v1alpha1.NetworkFence, text s
 // write writes the status unless it has not changed.
 func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
 	changed := r.status(f, o)
-	if equality.Semantic.DeepEqual(changed.Status, f.Status) {
+	if same(changed.Status, f.Status) {
 		return nil
 	}
 	return r.update(ctx, f, o)
+}
+
+// same returns whether the API server stores a status already. The CustomResourceDefinition of
+// another program may lack the field reason, which the condition contains too.
+func same(wanted, stored v1alpha1.NetworkFenceStatus) bool {
+	if stored.Reason == "" {
+		wanted.Reason = ""
+	}
+	return equality.Semantic.DeepEqual(wanted, stored)
 }
 
 func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.NetworkFence {
@@ -157,6 +176,7 @@ func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.Netwo
 		Type: ConditionFenced, Status: o.fenced, Reason: o.reason, Message: o.message,
 		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	})
+	r.remember(changed, o)
 	return changed
 }
 
@@ -168,9 +188,9 @@ func (r *Reconciler) update(ctx context.Context, f *v1alpha1.NetworkFence, o out
 		return fmt.Errorf("writing the status of NetworkFence %s: %w", f.Name, err)
 	}
 	changed.Status = *wanted // the response may lack fields
-	same := equality.Semantic.DeepEqual(changed.Status, f.Status)
+	old := f.Status
 	changed.DeepCopyInto(f)
-	if same {
+	if same(f.Status, old) {
 		return nil
 	}
 	kind := corev1.EventTypeNormal
