@@ -30,6 +30,9 @@ type Node struct {
 // storageNetworks. Without the parameter it returns the address of the Node.
 func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
 ) (*fence.GetFenceClientsResponse, error) {
+	if err := checkParameters(request.GetParameters()); err != nil {
+		return nil, err
+	}
 	addresses := []netip.Addr{n.Address}
 	if text := request.GetParameters()[v1alpha1.StorageNetworksParameter]; text != "" {
 		var err error

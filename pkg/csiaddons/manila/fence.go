@@ -77,7 +77,7 @@ func NewController(config Config, client *openstack.Client) *Controller {
 func (c *Controller) FenceClusterNetwork(
 	ctx context.Context, request *fence.FenceClusterNetworkRequest,
 ) (*fence.FenceClusterNetworkResponse, error) {
-	networks, err := parseCIDRs(request.GetCidrs())
+	networks, err := parse(request)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (c *Controller) FenceClusterNetwork(
 func (c *Controller) UnfenceClusterNetwork(
 	ctx context.Context, request *fence.UnfenceClusterNetworkRequest,
 ) (*fence.UnfenceClusterNetworkResponse, error) {
-	networks, err := parseCIDRs(request.GetCidrs())
+	networks, err := parse(request)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,16 @@ func (c *Controller) ListClusterFence(ctx context.Context, _ *fence.ListClusterF
 	return response, nil
 }
 
-func parseCIDRs(given []*fence.CIDR) ([]netip.Prefix, error) {
+// parse checks a request, and returns its networks.
+func parse(request interface {
+	GetParameters() map[string]string
+	GetCidrs() []*fence.CIDR
+},
+) ([]netip.Prefix, error) {
+	if err := checkParameters(request.GetParameters()); err != nil {
+		return nil, err
+	}
+	given := request.GetCidrs()
 	if len(given) == 0 || len(given) > maxNetworks {
 		return nil, status.Errorf(codes.InvalidArgument,
 			"the request contains %d CIDRs: it must contain between 1 and %d", len(given), maxNetworks)

@@ -196,6 +196,43 @@ func TestInvalidNetworksAreRefused(t *testing.T) {
 	}
 }
 
+func TestUnknownParametersAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 10.0.0.5")
+	c, node := f.controller(), Node{Name: "node-1", Address: netip.MustParseAddr(fenced)}
+	for _, test := range []struct {
+		parameters map[string]string
+		unknown    string
+	}{
+		{
+			map[string]string{"clusterID": "a", v1alpha1.StorageNetworksParameter: "10.0.0.0/24"},
+			"clusterID",
+		},
+		{map[string]string{"StorageNetworks": "10.0.0.0/24"}, "StorageNetworks"},
+		{map[string]string{"x": "", "y": ""}, "x"},
+	} {
+		_, err := c.FenceClusterNetwork(t.Context(), &fence.FenceClusterNetworkRequest{
+			Cidrs: cidrs(fenced), Parameters: test.parameters,
+		})
+		f.refused(err, codes.InvalidArgument, `no parameter "`+test.unknown+`", only storageNetworks`)
+		_, err = c.UnfenceClusterNetwork(t.Context(), &fence.UnfenceClusterNetworkRequest{
+			Cidrs: cidrs(fenced), Parameters: test.parameters,
+		})
+		f.refused(err, codes.InvalidArgument, "create it with the same name and without this parameter")
+		_, err = node.GetFenceClients(t.Context(),
+			&fence.GetFenceClientsRequest{Parameters: test.parameters})
+		f.refused(err, codes.InvalidArgument, "no parameter")
+	}
+	f.expectRules(share, "rw 10.0.0.5")
+	_, err := c.FenceClusterNetwork(t.Context(), &fence.FenceClusterNetworkRequest{
+		Cidrs:      cidrs(fenced),
+		Parameters: map[string]string{v1alpha1.StorageNetworksParameter: "172.16.0.0/16"},
+	})
+	f.must(err)
+	f.expectAccess(share, "", "", "")
+}
+
 func TestForgedRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, entry := range []map[string]string{
