@@ -8,6 +8,7 @@ import (
 
 	specfence "github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,8 @@ func TestNetworkFencesThatOverlap(t *testing.T) {
 		fenceErrors: make(chan error, calls),
 	}
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), d)
-	w.startController("--driver-namespaces=manila=" + driverNamespace)
+	args := "--driver-namespaces=manila=" + driverNamespace
+	stop := w.startController(args)
 	w.awaitSidecar("manila", connected)
 	add := func(name string, cidrs ...string) {
 		t.Helper()
@@ -56,9 +58,15 @@ func TestNetworkFencesThatOverlap(t *testing.T) {
 		!strings.Contains(waiting.Status.Message, "such as again") {
 		t.Errorf("the message is %q", waiting.Status.Message)
 	}
-	if got := (<-d.unfenced).GetCidrs(); len(got) != 1 || got[0].GetCidr() != "10.0.0.6/32" {
-		t.Errorf("the fence of %v ends", got)
-	}
+	d.expectUnfenced(t, "10.0.0.6/32")
+
+	// A NetworkFence that waits does not end a later fence, even after a restart.
+	add("later", "10.0.0.6/32")
+	w.deleteFence("later")
+	stop()
+	stop = w.startController(args)
+	add("last", "10.0.0.7/32") // also reconciles the NetworkFence that waits
+	w.awaitFence("small", v1alpha1.OperationFailed, fence.ReasonFencedByAnother)
 
 	// The end of the other fence ends both.
 	w.unfence("again")
@@ -68,8 +76,29 @@ func TestNetworkFencesThatOverlap(t *testing.T) {
 			t.Errorf("the message of NetworkFence %s is %q", name, done.Status.Message)
 		}
 	}
+	d.expectUnfenced(t, "10.0.0.5/32", "10.0.0.5/32")
 	w.deleteFence("large")
+	w.unfence("last")
+	w.awaitFence("last", v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
 	w.awaitFence("again", v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
+	stop()
+	d.expectUnfenced(t, "10.0.0.7/32")
+}
+
+// expectUnfenced compares the CIDRs of all calls to unfence since the last comparison.
+func (d *fakeDriver) expectUnfenced(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for len(d.unfenced) > 0 {
+		var cidrs []string
+		for _, cidr := range (<-d.unfenced).GetCidrs() {
+			cidrs = append(cidrs, cidr.GetCidr())
+		}
+		got = append(got, strings.Join(cidrs, ","))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("CIDRs of calls to unfence (-want +got):\n%s", diff)
+	}
 }
 
 // unfence changes the state of a NetworkFence.
