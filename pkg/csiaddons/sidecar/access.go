@@ -44,8 +44,8 @@ const (
 	maxRefused = 1024
 	// reviewTimeout limits the requests for the check of one token.
 	reviewTimeout = 10 * time.Second
-	// reviewsPerSecond and reviewBurst limit the unknown tokens of one network that are checked. The
-	// controller sends one unknown token in eight minutes.
+	// reviewsPerSecond and reviewBurst limit the unknown tokens of one network that are checked, on
+	// connections without an accepted token. The controller needs one check when it connects.
 	reviewsPerSecond = 1
 	reviewBurst      = 20
 	// maxReviews limits the checks at the same time, for clients with an accepted token and for all
@@ -93,8 +93,13 @@ func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 // screen refuses a call without a token for this sidecar. gRPC calls it before it reads the request
-// of the call, so that strangers cannot fill the memory with requests.
+// of the call, so that strangers cannot fill the memory with requests. The context of a call that it
+// refuses stays until the connection is closed, so it limits the calls of a stranger.
 func (a *access) screen(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if clientOf(ctx).exceeds() {
+		return nil, status.Error(codes.ResourceExhausted,
+			"the connection is closed: too many calls without an accepted token")
+	}
 	token, err := bearer(call.Header)
 	audience := a.settings.Access.Audience
 	if err == nil && audience != "" && !claimsAudience(token, audience) {
@@ -124,7 +129,7 @@ func (a *access) accept(ctx context.Context, caller string) error {
 	}
 	hash := sha256.Sum256([]byte(token))
 	if _, ok := a.accepted.Get(hash); ok {
-		clientOf(ctx).accepted.Store(true)
+		clientOf(ctx).know()
 		return nil
 	}
 	if found, ok := a.refused.Get(hash); ok {
@@ -138,11 +143,12 @@ func (a *access) accept(ctx context.Context, caller string) error {
 	if err := a.review(ctx, token); err != nil {
 		if status.Code(err) != codes.Unavailable {
 			a.refused.Add(hash, err, refusedFor)
+			clientOf(ctx).accepted.Store(false)
 		}
 		return err
 	}
 	a.accepted.Add(hash, true, acceptedFor)
-	clientOf(ctx).accepted.Store(true)
+	clientOf(ctx).know()
 	return nil
 }
 

@@ -200,8 +200,8 @@ func TestStrangersCauseNoRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
-	client := identity.NewIdentityClient(f.connectPinned())
 	for n := range 2 * reviewBurst {
+		client := identity.NewIdentityClient(f.connectPinned())
 		for _, token := range []string{
 			"garbage" + strconv.Itoa(n), tokenFor("csiaddons.openshift.io/uid-b", strconv.Itoa(n)),
 			"a." + strconv.Itoa(n) + ".b", "a.eyJhdWQiOjF9.b", "a.W10.b",

@@ -19,6 +19,7 @@ import (
 	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/callers"
@@ -33,16 +34,23 @@ const (
 	maxRequest = 128 << 10 // bytes
 	maxHeader  = 32 << 10  // bytes; a token has at most maxToken
 	maxCalls   = 16        // at the same time, on one connection
-	// maxConnections and maxOfNetwork limit the open connections, of which a controller needs one.
-	maxConnections = 128
-	maxOfNetwork   = 16
+	// maxStrangers and maxOfNetwork limit the connections of clients that have sent no accepted token
+	// yet, and maxKnown those of the others, of which a controller needs one.
+	maxStrangers = 64
+	maxOfNetwork = 16
+	maxKnown     = 64
+	// strangerTime, strangerBytes and strangerCalls limit the connection of a client that has sent no
+	// accepted token yet. A controller calls as soon as it is connected. So all strangers together
+	// have at most 16 MiB of requests in memory.
+	strangerTime  = 30 * time.Second
+	strangerBytes = 2 * maxRequest
+	strangerCalls = maxCalls
+
 	connectTimeout = 10 * time.Second
 	// minKeepalive is the shortest interval between two keepalive messages of a client.
 	minKeepalive = 10 * time.Second
-	// maxIdle and maxAge limit connections. Clients connect again on demand.
-	maxIdle = 5 * time.Minute
-	maxAge  = time.Hour
-	// pingAfter and pingTimeout detect clients that do not answer any more.
+	// pingAfter and pingTimeout detect clients that do not answer any more. Other connections stay
+	// open: a controller might be unable to connect again while strangers share its address.
 	pingAfter   = time.Minute
 	pingTimeout = 20 * time.Second
 )
@@ -95,29 +103,25 @@ func newServing(limits TLS) (*serving, error) {
 // does not have answers UNIMPLEMENTED.
 func (s *Sidecar) newServer(described driver.Description, own *serving, lead *election,
 ) *grpc.Server {
-	checks := []grpc.UnaryServerInterceptor{s.Metrics.observe, deadline(s.Settings.Timeout).limit}
+	access, transport := open, insecure.NewCredentials()
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequest), grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minKeepalive, PermitWithoutStream: true,
 		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionIdle: maxIdle, MaxConnectionAge: maxAge,
-			MaxConnectionAgeGrace: max(s.Settings.Timeout, maxDeadline), // for calls in flight
-			Time:                  pingAfter, Timeout: pingTimeout,
-		}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
 		grpc.StatsHandler(connections{s.Metrics.connections}),
 	}
 	if s.Settings.Access.Enabled {
-		access := newAccess(s.Settings, s.Kube)
-		checks = append(checks, access.check)
-		options = append(options, grpc.Creds(credentials.NewTLS(own.config)),
-			grpc.InTapHandle(s.Metrics.screened(access.screen)))
+		checked := newAccess(s.Settings, s.Kube)
+		access, transport = checked.check, credentials.NewTLS(own.config)
+		options = append(options, grpc.InTapHandle(s.Metrics.screened(checked.screen)))
 	}
-	checks = append(checks, lead.check)
-	server := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(checks...))...)
+	checks := grpc.ChainUnaryInterceptor(s.Metrics.observe, deadline(s.Settings.Timeout).limit,
+		access, lead.check)
+	server := grpc.NewServer(append(options, grpc.Creds(identifying{transport}), checks)...)
 	read := volume.Reader{Kube: s.Kube, Driver: described.Name}
 	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
 	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
@@ -139,7 +143,10 @@ func listen(ctx context.Context, port uint16) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", port, err)
 	}
-	return callers.Limit(listener, maxConnections, maxOfNetwork), nil
+	return callers.Limit(listener, callers.Connections{
+		Strangers: maxStrangers, OfNetwork: maxOfNetwork, Known: maxKnown,
+		Time: strangerTime, Bytes: strangerBytes,
+	}), nil
 }
 
 // endpoint returns the address to publish.
