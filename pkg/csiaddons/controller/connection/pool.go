@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/connectivity"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
 )
@@ -22,6 +24,8 @@ import (
 const (
 	maxPerDriver   = 5_100
 	maxConnections = 2 * maxPerDriver
+	// maxRestores limits the dropped connections that are restored at the same time.
+	maxRestores = 50
 )
 
 // Pool contains a connection for each CSIAddonsNode. It is safe for concurrent use.
@@ -30,6 +34,8 @@ type Pool struct {
 	metrics *metrics.Metrics
 	// lost receives the CSIAddonsNode of each connection that is lost.
 	lost func(types.NamespacedName)
+	// restores limits the connections that are restored at the same time.
+	restores *semaphore.Weighted
 
 	mu       sync.Mutex
 	closed   bool
@@ -41,12 +47,14 @@ type Pool struct {
 // place is a node on which a driver has sidecars.
 type place struct{ driver, node string }
 
-// NewPool returns an empty pool. The function lost must not block.
+// NewPool returns an empty pool. The function lost may block: a connection that is lost waits for
+// it, and no other does.
 func NewPool(tokens *Tokens, m *metrics.Metrics, lost func(types.NamespacedName)) *Pool {
 	return &Pool{
 		tokens: tokens, metrics: m, lost: lost, sidecars: map[types.NamespacedName]*Sidecar{},
 		byDriver: map[string]map[types.NamespacedName]*Sidecar{},
 		byNode:   map[place]map[types.NamespacedName]*Sidecar{},
+		restores: semaphore.NewWeighted(maxRestores),
 	}
 }
 
@@ -91,11 +99,35 @@ func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Ta
 		return nil, err
 	}
 	p.add(name, sidecar)
-	go sidecar.watch(context.WithoutCancel(ctx), func() {
-		p.down(sidecar)
-		p.lost(name)
+	watchCtx := context.WithoutCancel(ctx)
+	go sidecar.watch(watchCtx, func() {
+		if !p.restore(watchCtx, name, sidecar) {
+			p.lost(name)
+		}
 	})
 	return sidecar, nil
+}
+
+// restore connects again to a sidecar that has closed the connection, for example because it limits
+// the age of connections. Meanwhile the connection counts as up. It returns false if the connection
+// is down. It does not close the connection, because the sidecar may still answer calls in flight.
+func (p *Pool) restore(ctx context.Context, name types.NamespacedName, sidecar *Sidecar) bool {
+	if !sidecar.Has() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
+	if !sidecar.restores.Allow() || p.restores.Acquire(ctx, 1) != nil {
+		p.down(sidecar)
+		return false
+	}
+	defer p.restores.Release(1)
+	if err := sidecar.confirm(ctx); err != nil {
+		log.FromContext(ctx).V(1).Info("Lost the connection", "name", name, "reason", err.Error())
+		p.down(sidecar)
+		return false
+	}
+	return true
 }
 
 // full returns an error if there may be no other connection for a driver.

@@ -3,6 +3,7 @@ package connection
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -33,7 +35,12 @@ const (
 	connectTimeout = 5 * time.Second
 	// bufferSize is that of the read buffer and of the write buffer. Messages are small, and there
 	// are many connections.
-	bufferSize      = 4 << 10
+	bufferSize = 4 << 10
+	// restoreTimeout limits the time in which a connection counts as up although it was dropped.
+	// restoreInterval and restoreBurst limit how often this happens to one connection.
+	restoreTimeout  = 5 * time.Second
+	restoreInterval = 10 * time.Second
+	restoreBurst    = 3
 	keepaliveTime   = 30 * time.Second
 	keepaliveAnswer = 10 * time.Second
 	// unknownKeepaliveTime is the shortest interval that every gRPC server accepts.
@@ -68,6 +75,8 @@ type Sidecar struct {
 	ReclaimSpace wire.ReclaimSpaceClient
 	NetworkFence wire.NetworkFenceClient
 	tokens       *Tokens
+	// restores limits how often the connection is restored.
+	restores *rate.Limiter
 
 	mu           sync.Mutex
 	capabilities []string // nil while the connection is down
@@ -81,6 +90,7 @@ func dial(target Target, tokens *Tokens) (*Sidecar, error) {
 	}
 	return &Sidecar{
 		Target: target, connection: connection, tokens: tokens,
+		restores:     rate.NewLimiter(rate.Every(restoreInterval), restoreBurst),
 		ReclaimSpace: wire.NewReclaimSpaceClient(connection),
 		NetworkFence: wire.NewNetworkFenceClient(connection),
 	}, nil
@@ -187,16 +197,36 @@ func (s *Sidecar) lost() bool {
 	return up
 }
 
-// watch calls down each time that the connection is lost, until it is closed.
-func (s *Sidecar) watch(ctx context.Context, down func()) {
+// confirm asks the sidecar for the capabilities of its driver over a new connection. It returns an
+// error unless they are the same as before.
+func (s *Sidecar) confirm(ctx context.Context) error {
+	s.connection.Connect()
+	capabilities, err := s.describe(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.capabilities == nil || !slices.Equal(s.capabilities, capabilities) {
+		return errors.New("the driver has other capabilities")
+	}
+	return nil
+}
+
+// watch calls dropped each time that the connection is not ready any more, until it is closed.
+func (s *Sidecar) watch(ctx context.Context, dropped func()) {
 	for state := s.connection.GetState(); state != connectivity.Shutdown; {
 		if !s.connection.WaitForStateChange(ctx, state) {
 			return
 		}
-		if state == connectivity.Ready {
-			down()
-		}
+		wasReady := state == connectivity.Ready
 		state = s.connection.GetState()
+		for wasReady && state != connectivity.Shutdown {
+			dropped()
+			state = s.connection.GetState()
+			// A restored connection may be dropped again before dropped returns.
+			wasReady = state != connectivity.Ready && s.Has()
+		}
 	}
 }
 
