@@ -1,8 +1,10 @@
 package callers_test
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -69,10 +71,9 @@ func (c *connector) open(which string, p pair) {
 // closed waits until the server has closed a connection.
 func (c *connector) closed(which string, p pair) {
 	c.Helper()
-	if _, err := io.ReadFull(p.client, make([]byte, 1)); err == nil {
-		c.Errorf("%s delivers something", which)
-	} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-		c.Errorf("%s is still open", which)
+	_, err := io.ReadFull(p.client, make([]byte, 1))
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		c.Errorf("%s is still open: %v", which, err)
 	}
 }
 

@@ -93,8 +93,8 @@ func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 // screen refuses a call without a token for this sidecar. gRPC calls it before it reads the request
-// of the call, so that strangers cannot fill the memory with requests. The context of a call that it
-// refuses stays until the connection is closed, so it limits the calls of a stranger.
+// of the call, so that strangers cannot fill the memory with requests. gRPC keeps the context of a
+// call that it refuses until the connection is closed, so it limits the calls of a stranger.
 func (a *access) screen(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if clientOf(ctx).exceeds() {
 		return nil, status.Error(codes.ResourceExhausted,

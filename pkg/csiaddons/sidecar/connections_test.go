@@ -115,7 +115,7 @@ func TestSilentStrangersDoNotDisconnectTheController(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer silent.Close()
+			t.Cleanup(func() { _ = silent.Close() })
 			if first == nil {
 				first = silent
 			}
