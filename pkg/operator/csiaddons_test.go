@@ -313,8 +313,10 @@ func TestControllersWaitForTheCRDUntilItsRequestsAreForbidden(t *testing.T) {
 		"server error": {
 			errs: []error{apierrors.NewInternalError(io.EOF), io.EOF, io.EOF}, gap: refusalPeriod,
 		},
-		"refused twice":   {errs: []error{forbidden, forbidden}, gap: refusalPeriod},
-		"refused":         {errs: []error{forbidden, forbidden, forbidden}, gap: refusalPeriod, want: true},
+		"refused twice": {errs: []error{forbidden, forbidden}, gap: refusalPeriod},
+		"refused": {
+			errs: []error{forbidden, forbidden, forbidden}, gap: refusalPeriod, want: true,
+		},
 		"refused shortly": {errs: []error{forbidden, forbidden, forbidden}, gap: time.Second},
 		"refused rarely":  {errs: []error{forbidden, forbidden, forbidden}, gap: maxGap + 1},
 		"not in succession": {

@@ -88,7 +88,7 @@ type Settings struct {
 	// reads the ID from Infrastructure.
 	ClusterID string
 	// Images contains the images by the first of the variables that Load received for each.
-	Images map[string]string
+	Images    map[string]string
 	CSIAddons CSIAddons
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
 	ReleaseVersion string

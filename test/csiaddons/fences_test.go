@@ -138,9 +138,9 @@ func (w *world) checkFenceClients() {
 	w.checkSharedAddress(found)
 }
 
-// checkSharedAddress adds a Node with the address of a client. The controller reads the addresses of
-// clients again for a new class, and then removes that address from the status. It may not know the
-// new Node yet when it reads them for the first of these classes.
+// checkSharedAddress adds a Node with the address of a client. The controller reads the addresses
+// again for a new class, and then removes this address from the status. It may not know the new Node
+// yet when it reads them for the first of these classes.
 func (w *world) checkSharedAddress(sidecar *v1alpha1.CSIAddonsNode) {
 	w.Helper()
 	w.addNode("worker-2")
