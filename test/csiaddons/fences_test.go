@@ -139,8 +139,8 @@ func (w *world) checkFenceClients() {
 }
 
 // checkSharedAddress adds a Node with the address of a client. The controller reads the addresses
-// again for a new class, and then removes this address from the status. It may not know the new Node
-// yet when it reads them for the first of these classes.
+// again for a new class, and then removes this address from the status. It may not know the new
+// Node yet when it reads them for the first of these classes.
 func (w *world) checkSharedAddress(sidecar *v1alpha1.CSIAddonsNode) {
 	w.Helper()
 	w.addNode("worker-2")
