@@ -132,6 +132,20 @@ func TestReclaimSpaceJobs(t *testing.T) {
 	w.checkEvents("both", "Started", "Started", "Succeeded")
 	w.checkEvents("strict", "Started", "Failed")
 	w.checkDetached(drivers["detached"])
+	w.checkLateClaim()
+}
+
+// checkLateClaim runs a job that is older than its claim.
+func (w *world) checkLateClaim() {
+	w.Helper()
+	w.addJob("late", "late", v1alpha1.ReclaimSpaceJobSpec{})
+	w.awaitJob("late", func(job *v1alpha1.ReclaimSpaceJob) bool {
+		return job.Status.Reason == reclaimspace.ReasonClaimNotFound
+	})
+	w.addVolume("late", "nodes", "worker-1")
+	if got := w.awaitEnd("late").Status; got.Reason != reclaimspace.ReasonReclaimed {
+		w.Errorf("the job of a late claim ends with %s: %s", got.Reason, got.Message)
+	}
 }
 
 // checkDetached runs a job for a volume that no node uses yet, although only nodes can reclaim its

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,24 +38,8 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *[]stri
 
 func TestJobWithoutClaimLeavesTheQueue(t *testing.T) {
 	t.Parallel()
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "data", UID: "1"},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
-	}
-	waits := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "tenant", Name: "waits",
-	}}
-	waits.Spec.Target.PersistentVolumeClaim = claim.Name
-	r, woken := newReconciler(t, claim, waits, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
-		Spec: corev1.PersistentVolumeSpec{
-			ClaimRef: &corev1.ObjectReference{UID: claim.UID},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: "a"},
-			},
-		},
-	})
+	claim, waits := claimOfTenant("1", corev1.ClaimBound), jobFor("waits", "data")
+	r, woken := newReconciler(t, claim, waits, volumeFor("1"))
 	if !r.slots.acquire("a", job("runs")) {
 		t.Fatal("the first job has no slot")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,8 @@ const (
 	wakeDelay = time.Second
 	// indexObstacle indexes jobs by the reason for which they wait.
 	indexObstacle = "obstacle"
+	// indexClaim indexes jobs that have not ended by the name of their claim.
+	indexClaim = "claim"
 	// flushTimeout limits the writes at the end of the controller.
 	flushTimeout = 10 * time.Second
 )
@@ -56,7 +59,8 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	indexer := m.GetFieldIndexer()
 	err := errors.Join(
 		indexer.IndexField(ctx, &storagev1.VolumeAttachment{}, indexVolume, volumeOf),
-		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceJob{}, indexObstacle, obstacleOf))
+		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceJob{}, indexObstacle, obstacleOf),
+		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceJob{}, indexClaim, claimOf))
 	if err != nil {
 		return err
 	}
@@ -67,6 +71,8 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 		For(&v1alpha1.ReclaimSpaceJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.CSIAddonsNode{}, handler.Funcs{UpdateFunc: wakeAfterConnection},
 			builder.WithPredicates(connected())).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.jobsOf),
+			builder.WithPredicates(becameBound())).
 		WatchesRawSource(source.TypedChannel(woken, handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
 				return []reconcile.Request{{NamespacedName: name}}
@@ -131,6 +137,45 @@ func (r *Reconciler) wakeWaiting(ctx context.Context) error {
 		r.calls.wake(client.ObjectKeyFromObject(&jobs.Items[i]))
 	}
 	return nil
+}
+
+// becameBound selects claims that have just been bound. The controller reads all jobs after the
+// first list of claims.
+func becameBound() predicate.Predicate {
+	is := func(o client.Object) bool { return bound(o.(*corev1.PersistentVolumeClaim)) }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList && is(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return is(e.ObjectNew) && (!is(e.ObjectOld) || e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// jobsOf returns requests for the jobs of a claim that have not ended. A job whose status does not
+// say yet that it waits for the claim is one of them.
+func (r *Reconciler) jobsOf(ctx context.Context, claim client.Object) []reconcile.Request {
+	var jobs v1alpha1.ReclaimSpaceJobList
+	err := r.Client.List(ctx, &jobs, client.InNamespace(claim.GetNamespace()),
+		client.MatchingFields{indexClaim: claim.GetName()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil // the cache has stopped
+	}
+	requests := make([]reconcile.Request, 0, len(jobs.Items))
+	for i := range jobs.Items {
+		requests = append(requests,
+			reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&jobs.Items[i])})
+	}
+	return requests
+}
+
+// claimOf returns the name of the claim of a job that has not ended.
+func claimOf(o client.Object) []string {
+	job := o.(*v1alpha1.ReclaimSpaceJob)
+	if job.Status.Result != "" {
+		return nil
+	}
+	return []string{job.Spec.Target.PersistentVolumeClaim}
 }
 
 // obstacleOf returns the reason for which a job waits. The CustomResourceDefinition may lack the

@@ -28,8 +28,9 @@ type volume struct {
 	claim        types.NamespacedName
 }
 
-// volume returns the volume of a job, or why there is none. It reads claim and PersistentVolume
-// from the API server: a cache of all claims would be large, and jobs are few.
+// volume returns the volume of a job, or why there is none. It reads the claim from the cache, so
+// that jobs without a bound claim send no requests. The cache may be outdated, so the
+// PersistentVolume, read from the API server, must be bound to the same claim.
 func (r *Reconciler) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 ) (volume, *obstacle, error) {
 	found := volume{claim: types.NamespacedName{
@@ -43,14 +44,14 @@ func (r *Reconciler) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 			"claim: %s", strings.Join(wrong, "; ")), nil
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	err := r.Live.Get(ctx, found.claim, claim)
+	err := r.Client.Get(ctx, found.claim, claim)
 	switch {
 	case apierrors.IsNotFound(err):
 		return found, waiting(ReasonClaimNotFound, "PersistentVolumeClaim %s does not exist",
 			found.claim.Name), nil
 	case err != nil:
 		return found, nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", found.claim, err)
-	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
+	case !bound(claim):
 		return found, waiting(ReasonClaimNotBound, "PersistentVolumeClaim %s is not bound",
 			found.claim.Name), nil
 	}
@@ -62,8 +63,8 @@ func (r *Reconciler) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 		return found, waiting(ReasonClaimNotBound, "PersistentVolume %s does not exist", found.name), nil
 	case err != nil:
 		return found, nil, fmt.Errorf("reading PersistentVolume %s: %w", found.name, err)
-	case ref == nil || ref.UID != claim.UID:
-		return found, final(ReasonClaimNotBound, "PersistentVolume %s is not bound to the claim %s",
+	case ref == nil || ref.UID != claim.UID || persistent.Status.Phase != corev1.VolumeBound:
+		return found, waiting(ReasonClaimNotBound, "PersistentVolume %s is not bound to the claim %s",
 			found.name, found.claim.Name), nil
 	case persistent.Spec.CSI == nil:
 		return found, final(ReasonNoDriver, "PersistentVolume %s belongs to no CSI driver",
@@ -75,6 +76,11 @@ func (r *Reconciler) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 			"administrator can allow it with the flag --driver-namespaces", found.driver), nil
 	}
 	return found, nil, nil
+}
+
+// bound returns whether a claim has a volume.
+func bound(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != ""
 }
 
 // nodes returns the names of the Nodes that use a volume, sorted. A driver that does not attach
