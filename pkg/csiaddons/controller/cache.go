@@ -13,8 +13,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
 )
 
-// maxAnnotation limits an annotation in the cache, in bytes. A longer one is neither a schedule nor
-// a name.
+// maxAnnotation limits an annotation in the cache, in bytes. A longer one is dropped, because it is
+// neither a schedule nor a name.
 const maxAnnotation = 1 << 10
 
 // cacheOptions returns options of caches that contain only what the operations read: pods and

@@ -9,13 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 const (
@@ -97,11 +97,7 @@ func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
 		}
 		return requests
 	}
-	connected := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before := e.ObjectOld.(*v1alpha1.CSIAddonsNode).Status.State
-		now := e.ObjectNew.(*v1alpha1.CSIAddonsNode).Status.State
-		return now == v1alpha1.CSIAddonsNodeConnected && before != now
-	}}
+	connected := predicate.Funcs{UpdateFunc: connection.BecomesConnected}
 	return builder.ControllerManagedBy(m).Named("fenceclients").
 		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(connected)).
 		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).

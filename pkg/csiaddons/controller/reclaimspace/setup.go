@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 const (
@@ -70,7 +71,7 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("reclaimspacejob").
 		For(&v1alpha1.ReclaimSpaceJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.CSIAddonsNode{}, handler.Funcs{UpdateFunc: wakeAfterConnection},
-			builder.WithPredicates(connected())).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: connection.BecomesConnected})).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.jobsOf),
 			builder.WithPredicates(becameBound())).
 		WatchesRawSource(source.TypedChannel(woken, handler.TypedEnqueueRequestsFromMapFunc(
@@ -102,19 +103,6 @@ func (r *Reconciler) stopCalls(ctx context.Context) error {
 		}
 	}
 	return failed
-}
-
-// connected selects CSIAddonsNodes whose sidecar has just been connected.
-func connected() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before := e.ObjectOld.(*v1alpha1.CSIAddonsNode).Status.State
-			now := e.ObjectNew.(*v1alpha1.CSIAddonsNode).Status.State
-			return now == v1alpha1.CSIAddonsNodeConnected && before != now
-		},
-	}
 }
 
 // wakeAfterConnection requests that the jobs that wait for a sidecar are woken. If many sidecars

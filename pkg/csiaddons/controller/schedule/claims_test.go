@@ -467,7 +467,7 @@ func TestCachesKeepOnlyWhatIsRead(t *testing.T) {
 	long := strings.Repeat("0", 2000)
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "data", Labels: annotations{"a": "b"}, Finalizers: []string{"c"},
+			Name: "data", UID: "1", Labels: annotations{"a": "b"}, Finalizers: []string{"c"},
 			Annotations: annotations{scheduleKey: long, "other": "text"},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -478,12 +478,14 @@ func TestCachesKeepOnlyWhatIsRead(t *testing.T) {
 			Phase: corev1.ClaimBound, AccessModes: []corev1.PersistentVolumeAccessMode{"a"},
 		},
 	}
-	got, err := shrink(claim)
+	got, err := cutAnnotated(claim)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: annotations{scheduleKey: long[:1024]}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "data", UID: "1", Annotations: annotations{scheduleKey: long[:1024]},
+		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			VolumeName: "pv", StorageClassName: ptr.To("fast"),
 		},
@@ -493,7 +495,7 @@ func TestCachesKeepOnlyWhatIsRead(t *testing.T) {
 		t.Errorf("the cache contains (-want +got):\n%s", diff)
 	}
 	claim.Spec.VolumeName = strings.Repeat("v", 2000)
-	if _, err := shrink(claim); err != nil || len(claim.Spec.VolumeName) != 254 {
+	if _, err := cutAnnotated(claim); err != nil || len(claim.Spec.VolumeName) != 254 {
 		t.Errorf("%v, the cache contains %d bytes of the name of a volume", err,
 			len(claim.Spec.VolumeName))
 	}

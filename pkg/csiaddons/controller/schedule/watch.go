@@ -36,24 +36,26 @@ const (
 	indexClaim = "claim"
 	// indexClass indexes claims by the name of their StorageClass.
 	indexClass = "class"
-	// maxAnnotation limits an annotation in the cache, in bytes. A longer schedule is invalid.
-	maxAnnotation = 1 << 10
+	// annotationCut is the length to which the cache cuts an annotation, in bytes. A schedule that is
+	// cut is still too long to be valid.
+	annotationCut = 1 << 10
 	// sweepInterval is the shortest time between two reconciliations of all claims.
 	sweepInterval = 5 * time.Second
 )
 
 // Caches returns the options of the caches of the objects that Claims reads. The caches contain
-// only the fields that it uses.
+// only the fields that it uses. Package reclaimspace finds the UID and the volume of a claim there.
 func Caches() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&corev1.PersistentVolumeClaim{}: {Transform: shrink},
-		&corev1.Namespace{}:             {Transform: shrink},
-		&storagev1.StorageClass{}:       {Transform: shrink},
+		&corev1.PersistentVolumeClaim{}: {Transform: cutAnnotated},
+		&corev1.Namespace{}:             {Transform: cutAnnotated},
+		&storagev1.StorageClass{}:       {Transform: cutAnnotated},
 	}
 }
 
-// shrink removes what Claims does not read from an object with annotations.
-func shrink(object any) (any, error) {
+// cutAnnotated removes what Claims does not read from an object with annotations, and cuts long
+// annotations. The controller never writes such an object.
+func cutAnnotated(object any) (any, error) {
 	one, ok := object.(client.Object)
 	if !ok {
 		return object, nil
@@ -61,7 +63,7 @@ func shrink(object any) (any, error) {
 	annotations := map[string]string{}
 	for key, value := range one.GetAnnotations() {
 		if slices.Contains(annotationKeys(), key) {
-			annotations[key] = strings.Clone(value[:min(len(value), maxAnnotation)])
+			annotations[key] = strings.Clone(value[:min(len(value), annotationCut)])
 		}
 	}
 	if len(annotations) == 0 {
