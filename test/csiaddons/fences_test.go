@@ -148,8 +148,11 @@ func (w *world) checkSharedAddress(sidecar *v1alpha1.CSIAddonsNode) {
 	w.eventually(func(ctx context.Context) (bool, error) {
 		node := &corev1.Node{}
 		err := w.client.Get(ctx, types.NamespacedName{Name: "worker-2"}, node)
+		if err != nil || len(node.Status.Addresses) == 0 { // kwok will overwrite the addresses
+			return false, err
+		}
 		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-		return err == nil && w.client.Status().Update(ctx, node) == nil, err
+		return w.client.Status().Update(ctx, node) == nil, nil
 	})
 	number := 0
 	w.eventually(func(context.Context) (bool, error) {
