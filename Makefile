@@ -101,7 +101,7 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 
 .PHONY: test
 test: ## Run all that CI runs: every stage below, the fastest first
-	@hack/stages.sh lint verify test-unit verify-supply-chain "test-csi-addons test-devcluster" \
+	@hack/stages.sh lint verify test-unit verify-supply-chain test-csi-addons test-devcluster \
 		test-e2e-selection test-integration
 
 .PHONY: lint
