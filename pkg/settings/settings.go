@@ -44,7 +44,7 @@ func legacyCAs() []string {
 	}
 }
 
-// maxAccessRules limits the setting. More rules do not fit into the record of a fence.
+// maxAccessRules is the maximum of CSI_ADDONS_MAX_ACCESS_RULES.
 const maxAccessRules = 1000
 
 const (
