@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// errTooMuch is the error of a stranger's connection that has received too many bytes.
-var errTooMuch = errors.New("the client has sent too much before it was known")
+var errTooMuch = errors.New("the client has sent too many bytes before it was known")
 
 // Connections limits connections. The client of each is a stranger until Connection.Keep.
 type Connections struct {

@@ -33,7 +33,7 @@ type component struct {
 	user   string
 	groups []string
 	args   []string
-	// restarts is how often it starts again after it has ended by itself.
+	// restarts is how often it starts again after it has ended unexpectedly.
 	restarts int
 }
 
@@ -148,8 +148,8 @@ func (c *ControlPlane) startComponent(watch context.Context, what component) err
 	return nil
 }
 
-// restart starts a component again whose process p has ended by itself. It returns an error if the
-// component has ended too often.
+// restart starts a component again whose process p has ended unexpectedly. It returns an error if
+// the component has ended too often.
 func (c *ControlPlane) restart(watch context.Context, what component, p *process.Process) error {
 	if what.restarts == 0 {
 		return p.ExitError()

@@ -56,16 +56,21 @@ func (f *fixture) quiet(name, message string, writes *int) {
 	f.Router = f.storage
 }
 
+// counting counts the writes of a status, after it has changed what is written.
+func counting(writes *int, change func(*v1alpha1.NetworkFence)) interceptor.Funcs {
+	return interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client,
+		resource string, object client.Object, options ...client.SubResourceUpdateOption,
+	) error {
+		*writes++
+		change(object.(*v1alpha1.NetworkFence))
+		return c.SubResource(resource).Update(ctx, object, options...)
+	}}
+}
+
 func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 	t.Parallel()
 	writes := 0
-	f := newFixture(t, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context,
-		c client.Client, resource string, object client.Object,
-		options ...client.SubResourceUpdateOption,
-	) error {
-		writes++
-		return c.SubResource(resource).Update(ctx, object, options...)
-	}},
+	f := newFixture(t, counting(&writes, func(*v1alpha1.NetworkFence) {}),
 		networkFence("a", v1alpha1.Unfenced, shared, lost), networkFence("b", v1alpha1.Fenced, shared))
 	f.expect("a", ReasonFencedByAnother, "1 of 2 CIDRs", "unfence "+lost)
 	f.quiet("a", "such as b", &writes)
@@ -94,14 +99,8 @@ func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 func TestWaitingNetworkFenceIsQuietWithTheSchemaOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	writes := 0
-	f := newFixture(t, interceptor.Funcs{SubResourceUpdate: func(ctx context.Context,
-		c client.Client, resource string, object client.Object,
-		options ...client.SubResourceUpdateOption,
-	) error {
-		writes++
-		object.(*v1alpha1.NetworkFence).Status.Reason = ""
-		return c.SubResource(resource).Update(ctx, object, options...)
-	}},
+	f := newFixture(t,
+		counting(&writes, func(written *v1alpha1.NetworkFence) { written.Status.Reason = "" }),
 		networkFence("a", v1alpha1.Unfenced, shared, lost), networkFence("b", v1alpha1.Fenced, shared))
 	f.reconcile("a")
 	before := writes
