@@ -4,7 +4,6 @@
 # skips what is up to date. `make test-csi-sanity` and `make test-storage` call it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export GOFLAGS='-mod=readonly -trimpath -buildvcs=false' GOWORK=off CGO_ENABLED=0
 
 mkdir -p "$1"
 out=$(realpath "$1")

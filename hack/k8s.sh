@@ -3,7 +3,6 @@
 # the programs of Kubernetes. It skips what is up to date. `make k8s` calls it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export GOFLAGS='-mod=readonly -trimpath -buildvcs=false' GOWORK=off CGO_ENABLED=0
 
 # The folders of two go.mod files: with the versions of all programs, and of one CRD.
 programs=test/devcluster/kubernetes

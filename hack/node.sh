@@ -3,7 +3,6 @@
 # containerd and network plugins. It skips what is up to date. `make node` calls it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export GOFLAGS='-mod=readonly -trimpath -buildvcs=false' GOWORK=off CGO_ENABLED=0
 
 # Each folder contains a go.mod with the versions of some programs.
 modules=test/node/programs

@@ -163,7 +163,7 @@ func (b builder) run(ctx context.Context, folder, program string, args ...string
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = folder
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=off",
-		"GOFLAGS=-mod=readonly -trimpath -buildvcs=false")
+		"GOFLAGS=-mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
