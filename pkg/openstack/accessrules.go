@@ -71,7 +71,7 @@ func checkedRule(rule shareaccessrules.ShareAccess) (AccessRule, error) {
 	metadata := map[string]string{}
 	for key, value := range rule.Metadata {
 		text, ok := value.(string)
-		if !ok {
+		if !ok || !isShort(key) || !isShort(text) {
 			return AccessRule{}, errNotOpenStack
 		}
 		metadata[key] = text

@@ -1,6 +1,8 @@
 package openstack_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +58,71 @@ func TestRefusedLoginBacksOff(t *testing.T) {
 			s.counters()
 			s.wantDelay(client, time.Minute, message)
 		})
+	}
+}
+
+// A token ends while something else than Manila's own answer makes the client log in.
+func TestRefusedRenewalBacksOff(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		prepare func(*fixture)
+		first   openstack.Reason
+	}{
+		"in a cloud without Manila": {
+			func(s *fixture) { s.cloud.RemoveFromCatalog("sharev2") }, openstack.AuthenticationFailed,
+		},
+		"when Manila fails": {
+			func(s *fixture) {
+				s.fault(simulator.Fault{Mode: simulator.Status, Status: 503, Service: simulator.Share})
+			},
+			openstack.CloudUnreachable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t, simulator.Config{TokenTTL: time.Hour})
+			test.prepare(s)
+			s.clouds(simulator.Clouds{})
+			client := s.client()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			check(t, client.Login(ctx))
+			if test.first == openstack.AuthenticationFailed {
+				s.wantFailure(client, openstack.NotOffered) // with the catalog of the login
+			}
+			s.cloud.RotateCredentials(simulator.Rotation{})
+			s.counters()
+			s.wantFailure(client, test.first)
+			if n := s.counters().Calls[loginCall]; n != 1 {
+				t.Fatalf("%d logins, want 1", n)
+			}
+			message := s.wantFailure(client, openstack.AuthenticationFailed)
+			s.wantCalls(map[string]int{})
+			s.wantDelay(client, time.Minute, message)
+			s.wantDelay(client, 2*time.Minute, message)
+		})
+	}
+}
+
+// Requests that run at the same time send one login with credentials that are refused.
+func TestConcurrentRequestsSendOneRefusedLogin(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	s.cloud.RotateCredentials(simulator.Rotation{})
+	s.counters()
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			_, _, err := requests.Find(t.Context(), shareID)
+			if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
+				t.Errorf("got %v, want a refused login", err)
+			}
+		})
+	}
+	group.Wait()
+	if n := s.counters().Calls[loginCall]; n != 1 {
+		t.Errorf("%d logins, want 1", n)
 	}
 }
 

@@ -64,14 +64,7 @@ func (c *Client) call(
 	}
 	authURL := c.session.access.cloud.AuthInfo.AuthURL
 	classified := callError(service.name, endpoint.Endpoint, authURL, failure)
-	switch {
-	case classified.Reason == AuthenticationFailed &&
-		is[*gophercloud.ErrUnableToReauthenticate](failure):
-		// The next request starts with a login instead of a token that is known to be refused.
-		c.backoff = c.backoff.next(c.session.access.fingerprint, classified, c.clock.Now())
-		c.session.close()
-		c.session = nil
-	case classified.Reason == CloudUnreachable, classified.Reason == NotOffered:
+	if classified.Reason == CloudUnreachable || classified.Reason == NotOffered {
 		// The service may have moved: a load balancer at the old address also returns 404 or 403.
 		moved, ok := c.session.newEndpoint(ctx, endpoint, service)
 		if ok && request(moved) == nil {
@@ -85,11 +78,22 @@ func (c *Client) call(
 func (c *Client) acquire(ctx context.Context, service string) (release func(), err error) {
 	select {
 	case c.busy <- struct{}{}:
-		return func() { <-c.busy }, nil
+		return c.release, nil
 	case <-ctx.Done():
 		return nil, errorf(CloudUnreachable, "OpenStack's %s cannot be used: %s", service,
 			describe(ctx.Err()))
 	}
+}
+
+// release lets the next request run. If the identity service has refused to renew the token, that
+// request starts with a login, after a delay, instead of a token that is known to be refused.
+func (c *Client) release() {
+	if err := c.session.refused(); err != nil {
+		c.backoff = c.backoff.next(c.session.access.fingerprint, err, c.clock.Now())
+		c.session.close()
+		c.session = nil
+	}
+	<-c.busy
 }
 
 // connect reads the Source and makes c.session usable.

@@ -90,6 +90,9 @@ func describeResponse(err error) string {
 	case errors.Is(err, errTooMany):
 		return fmt.Sprintf("it lists more than %d items, which is more than the operator accepts. "+
 			"Ask the cloud's administrator to show fewer to this project", maxItems)
+	case errors.Is(err, errTooManyShares):
+		return fmt.Sprintf("it lists more than %d shares, or more than %d MiB of their metadata, which "+
+			"is more than is accepted", maxShares, maxMetadata>>20)
 	case errors.Is(err, errUnstable):
 		return "so many shares are created or deleted that a list may lack some"
 	case errors.Is(err, errRedirected):

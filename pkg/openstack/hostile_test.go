@@ -246,6 +246,42 @@ func TestLinksToFurtherPagesAreIgnored(t *testing.T) {
 	s.wantCalls(map[string]int{typesCall: 1})
 }
 
+// A cloud could return pages without end, or have the token sent to another host.
+func TestLinksInTheCatalogAreIgnored(t *testing.T) {
+	t.Parallel()
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		elsewhere.Add(1)
+	}))
+	t.Cleanup(other.Close)
+	s, client, _ := connectedWithoutManila(t, simulator.Config{})
+	for _, next := range []string{s.front + "/auth/catalog", other.URL} {
+		s.fault(simulator.Fault{
+			Mode: simulator.Foreign, Service: simulator.Identity, Method: http.MethodGet, Times: 3,
+			Answer: &simulator.Answer{Body: `{"catalog":[{"type":"image","endpoints":[]}],` +
+				`"links":{"next":"` + next + `"}}`},
+		})
+		s.wantFailure(client, openstack.NotOffered)
+		s.wantCalls(map[string]int{catalogCall: 1})
+		check(t, s.cloud.ClearFaults())
+	}
+	if n := elsewhere.Load(); n > 0 {
+		t.Errorf("%d requests went to another host", n)
+	}
+}
+
+func TestAnswerWithoutCatalogIsNoCatalog(t *testing.T) {
+	t.Parallel()
+	s, client, _ := connectedWithoutManila(t, simulator.Config{})
+	for _, body := range []string{`{}`, `null`, `{"catalog":null}`, `{"catalog":{}}`, `[]`} {
+		s.fault(simulator.Fault{
+			Mode: simulator.Foreign, Service: simulator.Identity, Method: http.MethodGet, Times: 1,
+			Answer: &simulator.Answer{Body: body},
+		})
+		wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "identity service")
+	}
+}
+
 func TestHostileZonesCauseStableErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

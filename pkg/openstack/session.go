@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"strings"
+	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/catalog"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
@@ -24,6 +24,10 @@ type session struct {
 	fresh bool
 	// token is the token that entries belong to.
 	token string
+
+	mu sync.Mutex
+	// refusal is the error of the renewal that the identity service refused. mu protects it.
+	refusal error
 }
 
 // userAgent names the operators in the logs of the cloud.
@@ -54,7 +58,37 @@ func login(ctx context.Context, a *access) (*session, error) {
 		return nil, unreachable(identityService, authURL, errNotOpenStack)
 	}
 	s := &session{access: a, provider: provider}
+	renew := provider.ReauthFunc
+	provider.ReauthFunc = func(ctx context.Context) error { return s.renew(ctx, renew) }
 	return s, s.takeCatalog()
+}
+
+// renew renews the token. After the identity service has refused this once, the session sends no
+// more logins: several requests may run with a token that is no longer accepted.
+func (s *session) renew(ctx context.Context, login func(context.Context) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal != nil {
+		return s.refusal
+	}
+	err := login(ctx)
+	if err != nil && refused(err) {
+		s.refusal = err
+	}
+	return err
+}
+
+// refused returns the error of the renewal that the identity service refused, or nil.
+func (s *session) refused() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal == nil {
+		return nil
+	}
+	return loginError(s.access.cloud.AuthInfo.AuthURL, s.refusal)
 }
 
 // identityURL returns the URL of version 3 of the identity API. It appends a missing version
@@ -85,22 +119,26 @@ func (s *session) takeCatalog() error {
 	return nil
 }
 
-// refreshCatalog reads the catalog without a new login.
+// refreshCatalog reads the catalog without a new login. Keystone returns one page. gophercloud's
+// pager would follow links in the answer, to any host and without end.
 func (s *session) refreshCatalog(ctx context.Context) error {
 	authURL := s.access.cloud.AuthInfo.AuthURL
 	identity, err := openstack.NewIdentityV3(s.provider, gophercloud.EndpointOpts{})
 	if err != nil {
 		return unreachable(identityService, authURL, err)
 	}
-	page, err := catalog.List(identity).AllPages(ctx)
-	if err != nil {
+	var answer struct {
+		Catalog *[]tokens.CatalogEntry `json:"catalog"`
+	}
+	url := identity.ServiceURL("auth", "catalog")
+	_, err = identity.Get(ctx, url, &answer, nil) //nolint:bodyclose // gophercloud closes it
+	switch {
+	case err != nil:
 		return catalogError(authURL, err)
+	case answer.Catalog == nil:
+		return unreachable(identityService, authURL, errNotOpenStack)
 	}
-	entries, err := catalog.ExtractServiceCatalog(page)
-	if err != nil {
-		return unreachable(identityService, authURL, err)
-	}
-	s.entries, s.fresh, s.token = entries, true, s.provider.Token()
+	s.entries, s.fresh, s.token = *answer.Catalog, true, s.provider.Token()
 	return nil
 }
 

@@ -20,19 +20,14 @@ const (
 	maxListings = 5
 	// concurrentRequests is how many requests of one Shares run at the same time.
 	concurrentRequests = 8
-	// MaxMetadataValue is the maximum length of a value in the metadata of a share, in bytes.
-	MaxMetadataValue = 1023
 )
 
-// errUnstable means that shares moved while they were listed.
-var errUnstable = errors.New("shares moved while they were listed")
-
-// Share is a share of Manila. Its fields are from the cloud: the ID is safe in URLs and messages,
-// other fields contain at most 1023 arbitrary bytes.
-type Share struct {
-	ID, Status, Protocol string
-	Metadata             map[string]string
-}
+var (
+	// errUnstable means that shares moved while they were listed.
+	errUnstable = errors.New("shares moved while they were listed")
+	// errTooManyShares means that a list exceeds maxShares or maxMetadata.
+	errTooManyShares = errors.New("too many shares")
+)
 
 // Shares sends requests about shares and their access rules. It is safe for concurrent use: some
 // requests run at the same time, and the others wait.
@@ -92,25 +87,19 @@ func (s *Shares) send(
 		return nil
 	}
 	classified := classify(s.endpoint.Endpoint, s.session.access.cloud.AuthInfo.AuthURL, failure)
-	if is[*gophercloud.ErrUnableToReauthenticate](failure) {
-		return errors.Join(classified, s.client.forget(ctx, s.session, classified))
+	if s.session.refused() != nil {
+		return errors.Join(classified, s.client.forget(ctx))
 	}
 	return classified
 }
 
-// forget makes the next request start with a login instead of a token that is known to be refused.
-func (c *Client) forget(ctx context.Context, s *session, failure *Error) error {
+// forget ends a session whose token the cloud refused to renew.
+func (c *Client) forget(ctx context.Context) error {
 	release, err := c.acquire(ctx, manila().name)
-	if err != nil {
-		return err
+	if err == nil {
+		release()
 	}
-	defer release()
-	if c.session == s {
-		c.backoff = c.backoff.next(s.access.fingerprint, failure, c.clock.Now())
-		c.session.close()
-		c.session = nil
-	}
-	return nil
+	return err
 }
 
 // shareError classifies the error of a request about one share.
@@ -157,7 +146,7 @@ func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
 func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, value string,
 ) ([]Share, error) {
 	var found []Share
-	seen, last := map[string]bool{}, ""
+	seen, last, size := map[string]bool{}, "", 0
 	for {
 		part, err := listPage(ctx, client, shares.ListOpts{
 			Metadata: map[string]string{key: value}, Limit: sharesInPage, Offset: max(len(seen)-1, 0),
@@ -176,15 +165,18 @@ func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, val
 			return found, nil
 		}
 		if len(seen)+len(part) > maxShares {
-			return nil, errTooMany
+			return nil, errTooManyShares
 		}
-		found, err = appendShares(found, part, seen, func(share shares.Share) bool {
+		matching, err := checkedShares(part, seen, func(share shares.Share) bool {
 			return share.Metadata[key] == value // the cloud may ignore the filter
 		})
 		if err != nil {
 			return nil, err
 		}
-		last = part[len(part)-1].ID
+		if size += metadataSize(matching); size > maxMetadata {
+			return nil, errTooManyShares
+		}
+		found, last = append(found, matching...), part[len(part)-1].ID
 	}
 }
 
@@ -210,25 +202,6 @@ func listPage(ctx context.Context, client *gophercloud.ServiceClient, options sh
 	return *page.Shares, nil
 }
 
-// appendShares appends the shares that match. A share that was seen has moved to another page.
-func appendShares(
-	found []Share, part []shares.Share, seen map[string]bool, matches func(shares.Share) bool,
-) ([]Share, error) {
-	for _, share := range part {
-		switch {
-		case !validID.MatchString(share.ID):
-			return nil, errNotOpenStack
-		case seen[share.ID]:
-			return nil, errUnstable
-		}
-		seen[share.ID] = true
-		if matches(share) {
-			found = append(found, shareOf(&share))
-		}
-	}
-	return found, nil
-}
-
 // Find returns a share, and whether it exists.
 func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists bool, err error) {
 	err = s.call(ctx, func(client *gophercloud.ServiceClient) error {
@@ -236,19 +209,13 @@ func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists 
 		switch {
 		case err != nil:
 			return err
-		case found.ID != shareID, found.Metadata == nil: // Manila always returns metadata
+		case found == nil, found.ID != shareID, found.Metadata == nil: // Manila returns all of them
 			return errNotOpenStack
 		}
-		share = shareOf(found)
-		return nil
+		share, err = shareOf(*found)
+		return err
 	})
 	return share, err == nil, ignoreNotFound(err)
-}
-
-func shareOf(found *shares.Share) Share {
-	return Share{
-		ID: found.ID, Status: found.Status, Protocol: found.ShareProto, Metadata: found.Metadata,
-	}
 }
 
 // isMissing returns whether an error is Manila's own answer for an object that does not exist. A

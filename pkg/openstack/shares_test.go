@@ -3,6 +3,8 @@ package openstack_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -116,12 +118,18 @@ func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
 	})
 	_, _, err = requests.Find(t.Context(), shareID)
 	s.failure(0, err, openstack.CloudUnreachable)
-	s.fault(simulator.Fault{
-		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
-		Answer: &simulator.Answer{Body: `{"share":{"id":"` + shareID + `"}}`},
-	})
-	_, _, err = requests.Find(t.Context(), shareID)
-	s.failure(0, err, openstack.CloudUnreachable)
+	long := strings.Repeat("é", openstack.MaxMetadataValue+1)
+	for _, body := range []string{
+		`{"share":{"id":"` + shareID + `"}}`, `{}`, `null`, `{"share":null}`, `{"share":[]}`,
+		`{"share":` + share(shareID, long) + `}`,
+	} {
+		s.fault(simulator.Fault{
+			Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
+			Answer: &simulator.Answer{Body: body},
+		})
+		_, _, err = requests.Find(t.Context(), shareID)
+		s.failure(0, err, openstack.CloudUnreachable)
+	}
 }
 
 func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
@@ -142,6 +150,10 @@ func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
 		"no client":            {`{"shares":[1]}`, fmt.Sprintf(rule, ruleID, "ip", "", "active", "{}")},
 		"a long client": {
 			`{"shares":[{}]}`, fmt.Sprintf(rule, ruleID, "ip", strings.Repeat("1", 256), "active", "{}"),
+		},
+		"long metadata": {
+			`{"shares":[` + share(shareID, strings.Repeat("b", 1024)) + `]}`,
+			fmt.Sprintf(rule, ruleID, "ip", "x", "active", `{"a":"`+strings.Repeat("b", 1024)+`"}`),
 		},
 		"metadata that are no text": {
 			`{"shares":""}`, fmt.Sprintf(rule, ruleID, "ip", "x", "active", `{"a":1}`),
@@ -164,6 +176,35 @@ func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
 			rules, err := requests.Rules(t.Context(), shareID)
 			s.failure(len(rules), err, openstack.CloudUnreachable)
 		})
+	}
+}
+
+// A cloud may return one share in each page, with as much metadata as a page can contain.
+func TestMetadataOfAllSharesIsLimited(t *testing.T) {
+	t.Parallel()
+	var entries strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&entries, `"%d":"%s",`, i, strings.Repeat("m", 1000))
+	}
+	pages := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		offset, _ := strconv.Atoi(r.URL.Query().Get("offset")) // the first page has none
+		pages++
+		var page []string
+		for i := range 2 {
+			page = append(page, fmt.Sprintf(`{"id":"%d","metadata":{%s"cluster":"blue"}}`, offset+i,
+				entries.String()))
+		}
+		writeJSON(w, http.StatusOK, `{"shares":[`+strings.Join(page, ",")+`]}`)
+	}))
+	t.Cleanup(server.Close)
+	s := catalogFixture(t, func(string) string { return entry("sharev2", server.URL+"/v2") })
+	requests, err := s.client().Shares(t.Context())
+	check(t, err)
+	_, err = requests.List(t.Context(), "cluster", "blue")
+	wantFragment(t, fmt.Sprint(err), "more than 32 MiB of their metadata")
+	if pages > 40 {
+		t.Errorf("%d pages of 1 MB were read", pages)
 	}
 }
 
