@@ -88,8 +88,9 @@ func (c *Client) acquire(ctx context.Context, service string) (release func(), e
 // release lets the next request run. If the identity service has refused to renew the token, that
 // request starts with a login, after a delay, instead of a token that is known to be refused.
 func (c *Client) release() {
-	if err := c.session.refused(); err != nil {
-		c.backoff = c.backoff.next(c.session.access.fingerprint, err, c.clock.Now())
+	if c.session != nil && c.session.refusal() != nil {
+		refused := loginError(c.session.access.cloud.AuthInfo.AuthURL, c.session.refusal())
+		c.backoff = c.backoff.next(c.session.access.fingerprint, refused, c.clock.Now())
 		c.session.close()
 		c.session = nil
 	}

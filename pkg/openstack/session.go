@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -24,10 +24,8 @@ type session struct {
 	fresh bool
 	// token is the token that entries belong to.
 	token string
-
-	mu sync.Mutex
-	// refusal is the error of the renewal that the identity service refused. mu protects it.
-	refusal error
+	// refused is the error of the renewal that the identity service refused.
+	refused atomic.Pointer[error]
 }
 
 // userAgent names the operators in the logs of the cloud.
@@ -64,31 +62,25 @@ func login(ctx context.Context, a *access) (*session, error) {
 }
 
 // renew renews the token. After the identity service has refused this once, the session sends no
-// more logins: several requests may run with a token that is no longer accepted.
+// more logins: several requests may run with a token that is no longer accepted. gophercloud renews
+// a token once at a time.
 func (s *session) renew(ctx context.Context, login func(context.Context) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refusal != nil {
-		return s.refusal
+	if err := s.refusal(); err != nil {
+		return err
 	}
 	err := login(ctx)
 	if err != nil && refused(err) {
-		s.refusal = err
+		s.refused.Store(&err)
 	}
 	return err
 }
 
-// refused returns the error of the renewal that the identity service refused, or nil.
-func (s *session) refused() error {
-	if s == nil {
-		return nil
+// refusal returns the error of the renewal that the identity service refused, or nil.
+func (s *session) refusal() error {
+	if err := s.refused.Load(); err != nil {
+		return *err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refusal == nil {
-		return nil
-	}
-	return loginError(s.access.cloud.AuthInfo.AuthURL, s.refusal)
+	return nil
 }
 
 // identityURL returns the URL of version 3 of the identity API. It appends a missing version

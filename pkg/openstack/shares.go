@@ -87,7 +87,7 @@ func (s *Shares) send(
 		return nil
 	}
 	classified := classify(s.endpoint.Endpoint, s.session.access.cloud.AuthInfo.AuthURL, failure)
-	if s.session.refused() != nil {
+	if s.session.refusal() != nil {
 		return errors.Join(classified, s.client.forget(ctx))
 	}
 	return classified
