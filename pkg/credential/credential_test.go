@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -77,7 +78,9 @@ type fixture struct {
 	cloud  *fakeCloud
 	clock  *clocktesting.FakeClock
 	events events.InMemoryRecorder
-	rings  atomic.Int32
+	// registry contains the metrics of w.
+	registry metrics.KubeRegistry
+	rings    atomic.Int32
 }
 
 func newFixture(t *testing.T, f flavour.Flavour, passwords ...string) *fixture {
@@ -105,6 +108,10 @@ func (b *fixture) restart() {
 		Open: b.cloud.open,
 		Wait: 10 * time.Minute, Interval: time.Minute,
 	})
+	b.registry = metrics.NewKubeRegistry()
+	if err := b.w.Metrics.RegisterWith(b.registry.Register); err != nil {
+		b.t.Fatal(err)
+	}
 	_, _ = b.w.Informer().
 		AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { b.rings.Add(1) }})
 }
@@ -172,6 +179,24 @@ func (b *fixture) expectCondition(name string, status opv1.ConditionStatus, reas
 		b.t.Errorf(
 			"%s is %s %s: %s; want %s %s with %q", name, c.Status, c.Reason, c.Message, status, reason, text,
 		)
+	}
+}
+
+// expectExpiry compares the metric of the expiry. Without a value the metric must be absent.
+func (b *fixture) expectExpiry(want ...time.Duration) {
+	b.t.Helper()
+	families, err := b.registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var got []time.Duration
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			got = append(got, time.Duration(metric.GetGauge().GetValue())*time.Second)
+		}
+	}
+	if !slices.Equal(got, want) {
+		b.t.Errorf("the metric of the expiry is %v, want %v", got, want)
 	}
 }
 
@@ -480,13 +505,21 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 		b.clock.SetTime(b.cloud.expiry.Add(-step.left))
 		b.sync()
 		b.expectCondition(expiryCondition, opv1.ConditionTrue, step.reason, expires)
+		b.expectExpiry(step.left)
 		b.sync()
 		if got := b.emitted(); len(got) != step.events || got[0] != "TestCredentialsExpireSoon" {
 			t.Errorf("%v before the end events are %q, want %d", step.left, got, step.events)
 		}
 	}
+	b.put("refused")
+	b.sync()
+	b.expectExpiry()
+	b.put("first")
+	b.sync()
+	b.expectExpiry(-time.Hour)
 	b.cloud.expiry = time.Time{}
 	b.put("second")
 	b.sync()
 	b.expectCondition(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
+	b.expectExpiry()
 }

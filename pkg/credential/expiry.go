@@ -94,7 +94,7 @@ func newMetrics() Metrics {
 	return Metrics{expiry: metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "openstack_csi_credentials_expiry_seconds",
 		Help: "Seconds until the application credential of the driver expires, negative after the " +
-			"expiry. Absent for credentials that do not expire.",
+			"expiry. Absent for credentials that do not expire or are not accepted.",
 	}, []string{"service"})}
 }
 

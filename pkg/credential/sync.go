@@ -175,7 +175,10 @@ func (w *Watcher) consequence(content digest) string {
 		"them anyway", w.source.Name, w.Wait)
 }
 
+// rejected returns the condition about credentials that are missing or not accepted. It removes the
+// metric of the expiry: the last value may be that of other credentials.
 func (w *Watcher) rejected(failure error, consequence string) *cluster.Condition {
+	w.Metrics.observe(w.Service, time.Time{}, w.Clock.Now())
 	message := failure.Error()
 	if consequence != "" {
 		message += ". " + consequence
