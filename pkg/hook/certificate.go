@@ -4,27 +4,18 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// OptionalCertificate removes the serving certificate of the metrics from the pods of a Deployment
-// while its Secret does not exist. kube-rbac-proxy then makes its own certificate. When the Secret
-// is created, the hook SecretHash for the same Secret triggers a rollout.
-func OptionalCertificate(c *cluster.Cluster, secret string) Workload {
-	const side = flavour.ControlPlane
-	object := c.Secret(side, c.Namespaces.On(side), secret)
-	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		if object.Get() == nil {
-			removeCertificate(&d.Spec.Template.Spec, secret)
-		}
-		return nil
-	}}
+// OptionalCertificate is SecretHash for the serving certificate of the metrics. It removes the
+// certificate from the pods until the Secret exists: kube-rbac-proxy then makes its own.
+func OptionalCertificate(c *cluster.Cluster, side flavour.Side, name string) Workload {
+	w := SecretHash(c, side, name)
+	w.RolloutInputs[0].omit = func(pod *corev1.PodSpec) { removeCertificate(pod, name) }
+	return w
 }
 
 func removeCertificate(pod *corev1.PodSpec, secret string) {

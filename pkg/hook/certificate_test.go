@@ -1,19 +1,27 @@
 package hook_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // TestMissingCertificateIsRemovedFromThePods checks that pods start without a Secret that only
-// OpenShift creates, and use it once it exists.
+// OpenShift creates, and use it once it exists, also while it is deleted and created again.
 func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 	t.Parallel()
 	certificate := corev1.VolumeMount{Name: "cert", MountPath: "/etc/tls/private"}
@@ -23,7 +31,9 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 			Secret: &corev1.SecretVolumeSource{SecretName: secret},
 		}}
 	}
-	given := &appsv1.Deployment{}
+	given := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-x", Name: "driver"},
+	}
 	given.Spec.Template.Spec = corev1.PodSpec{
 		Volumes: []corev1.Volume{volume("cert", "serving-cert"), volume("socket", "another")},
 		Containers: []corev1.Container{
@@ -47,21 +57,32 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 	existing.Name = "serving-cert"
 	for name, test := range map[string]struct {
 		objects []runtime.Object
+		hash    string // of the pods in the cluster
 		want    *appsv1.Deployment
 	}{
-		"missing": {nil, without},
-		"exists":  {[]runtime.Object{existing}, given},
+		"missing": {nil, "", without},
+		"exists":  {[]runtime.Object{existing}, "", given},
+		"deleted": {nil, "x", given},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := clustertest.New(t, clustertest.Seed{
 				DriverNamespace: "openshift-x", Guest: test.objects,
 			})
-			h := hook.OptionalCertificate(f.Cluster, "serving-cert")
+			h := hook.OptionalCertificate(f.Cluster, flavour.ControlPlane, "serving-cert")
+			current := given.DeepCopy()
+			current.Spec.Template.Annotations = map[string]string{
+				dependency + "openshift-x.serving-cert.secret": test.hash,
+			}
+			deployments := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			must(t, deployments.Add(current))
+			var key hook.Key
+			key.Set([]byte(strings.Repeat("k", hook.KeySize)))
 			f.Start(t)
-			got := applied(t, h, given)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
+			got := applied(t, hook.RollOutDeployment(&key, appslisters.NewDeploymentLister(deployments),
+				events.NewInMemoryRecorder("test", clock.RealClock{}), []hook.Workload{h}), given)
+			if diff := cmp.Diff(test.want.Spec.Template.Spec, got.Spec.Template.Spec); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
 			}
 		})
 	}

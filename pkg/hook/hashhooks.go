@@ -29,6 +29,8 @@ type RolloutInput struct {
 	hold func() bool
 	// use adds the object to the pods, unless the asset does so. annotations belong to the workload.
 	use func(pod *corev1.PodSpec, annotations map[string]string) error
+	// omit removes the object from the pods until it exists, unless they need it to start.
+	omit func(pod *corev1.PodSpec)
 }
 
 // SecretHash rolls the workload out when the content of the Secret changes. A workload starts

@@ -97,6 +97,9 @@ func (r *rollout) apply(
 		}
 		hashes[input.id()] = strings.TrimRight(hash, "=")
 		if hash == absent {
+			if input.omit != nil {
+				input.omit(&template.Spec)
+			}
 			continue
 		}
 		metav1.SetMetaDataAnnotation(workload, annotation, hash)

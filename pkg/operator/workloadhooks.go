@@ -79,12 +79,13 @@ func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 // changes: the pods read it only when they start. Only OpenShift creates these certificates.
 func (d *driver) certificateHooks() ([]hook.Workload, error) {
 	certificates, err := d.servingCertificates()
+	certificate := hook.SecretHash
+	if d.settings.ClusterID != "" {
+		certificate = hook.OptionalCertificate
+	}
 	var hooks []hook.Workload
 	for _, secret := range certificates {
-		hooks = append(hooks, hook.SecretHash(d.cluster, flavour.ControlPlane, secret))
-		if d.settings.ClusterID != "" {
-			hooks = append(hooks, hook.OptionalCertificate(d.cluster, secret))
-		}
+		hooks = append(hooks, certificate(d.cluster, flavour.ControlPlane, secret))
 	}
 	return hooks, err
 }
