@@ -81,17 +81,20 @@ lists() {
 }
 lists_another() { ! lists "$@"; }
 
-# save stores the present credentials of the drivers. It keeps the stored ones if the last rotation
-# did not finish.
+# save stores the present credentials of the drivers, the workloads with these credentials, and the
+# workloads as they are now. It keeps the first two if the last rotation did not finish.
 save() {
-	local verb=create old conf
+	local verb=create old conf now first
 	old=$(key "${namespace}" "${root}" clouds.yaml)
 	conf=$(key "${namespace}" "${root}" clouds.conf)
+	now=$(workloads | base64 | tr -d '\n')
+	first=${now}
 	if [[ -n $(field "${namespace}" "secret/${backup}" .metadata.name) ]]; then
 		verb=replace
 		if [[ -z $(key "${namespace}" "${backup}" finished) ]]; then
 			old=$(key "${namespace}" "${backup}" clouds.yaml)
 			conf=$(key "${namespace}" "${backup}" clouds.conf)
+			first=$(key "${namespace}" "${backup}" workloads)
 		fi
 	fi
 	local second=${conf:+"clouds.conf: \"${conf}\""}
@@ -102,7 +105,8 @@ save() {
 		metadata: {name: "${backup}", namespace: "${namespace}"}
 		data:
 		  clouds.yaml: "${old}"
-		  workloads: "$(workloads | base64 | tr -d '\n')"
+		  workloads: "${first}"
+		  latest: "${now}"
 		  ${second}
 	END
 }
@@ -132,20 +136,26 @@ follow() {
 	done
 }
 
-conf= undo=
-if [[ $1 == --undo ]]; then
-	undo=yes
+# returns succeeds if the file contains the saved credentials, and the last rotation did not finish.
+returns() {
+	[[ -z $(key "${namespace}" "${backup}" finished) &&
+		$(encode "$1") == "$(key "${namespace}" "${backup}" clouds.yaml)" ]]
+}
+
+conf= undo= followed=latest
+[[ $1 == --undo ]] || check "$1"
+if (($# == 2)); then
+	[[ -f $2 && -r $2 ]] && grep -q '^\[' "$2" || die "$2 is not an ini file. Nothing was changed."
+	conf=$(encode "$2")
+fi
+if [[ $1 == --undo ]] || returns "$1"; then
+	undo=yes followed=workloads
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
 	conf=$(key "${namespace}" "${backup}" clouds.conf)
 	[[ -n ${clouds} ]] ||
 		die "There is nothing to go back to: secret/${backup} in ${namespace} is missing." \
 			"Nothing was changed."
 else
-	check "$1"
-	if (($# == 2)); then
-		[[ -f $2 && -r $2 ]] && grep -q '^\[' "$2" || die "$2 is not an ini file. Nothing was changed."
-		conf=$(encode "$2")
-	fi
 	clouds=$(encode "$1")
 fi
 
@@ -155,12 +165,16 @@ current=$(key "${namespace}" "${root}" clouds.yaml)
 if [[ ${current} == "${clouds}" ]]; then
 	echo "secret/${root} in ${namespace} contains these credentials already; continuing"
 else
-	[[ -n ${undo} ]] || save
+	if [[ -n ${undo} ]]; then
+		put "${backup}" '"finished":null' # until the drivers have the saved credentials again
+	else
+		save
+	fi
 	echo "Changing secret/${root} in ${namespace}"
 	put "${root}" "\"clouds.yaml\":\"${clouds}\"${conf:+,\"clouds.conf\":\"${conf}\"}"
 fi
 
-saved=$(key "${namespace}" "${backup}" workloads | base64 --decode)
+saved=$(key "${namespace}" "${backup}" "${followed}" | base64 --decode)
 [[ -n ${saved} ]] ||
 	echo "No workload lists a Secret with credentials, so there is nothing to wait for"
 while read -r in workload inputs; do

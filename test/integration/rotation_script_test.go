@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -114,6 +116,92 @@ func TestRotationScriptRotatesAndUndoes(t *testing.T) {
 	e.setClouds(old)
 	e.mustFinish(script)
 	e.must(e.hasRootCredentials(rootBackup, old))
+}
+
+// TestRotationScriptGoesBackAfterUnfinishedRotations plays the operator of two Deployments. In a
+// rotation that does not finish only the first changes.
+func TestRotationScriptGoesBackAfterUnfinishedRotations(t *testing.T) {
+	t.Parallel()
+	e := newCinder(t, options{Idle: true})
+	e.createRootCredentials()
+	const undo = "--undo"
+	for name, steps := range map[string][]rotationStep{
+		"undo":                   {{to: "b"}, {to: "c"}, {to: "a", argument: undo, finishes: true}},
+		"with the previous file": {{to: "b"}, {to: "a", finishes: true}},
+		"undo after an unfinished undo": {
+			{to: "b", finishes: true},
+			{to: "a", argument: undo},
+			{to: "c"},
+			{to: "a", argument: undo, finishes: true},
+		},
+	} {
+		e.sub(name, func(*testing.T) {
+			e.putSecret(rootNamespace, rootCredentials, e.rootData("a"))
+			e.putSecret(rootNamespace, rootBackup, map[string][]byte{"finished": []byte("yes")})
+			e.roll("a", earlyWorkload, lateWorkload)
+			for _, step := range steps {
+				e.take(step)
+			}
+		})
+	}
+}
+
+// Deployments of TestRotationScriptGoesBackAfterUnfinishedRotations.
+const earlyWorkload, lateWorkload = "early", "late"
+
+// rotationStep is a run of the script that writes the credentials `to`. The argument of the script
+// defaults to the file with them.
+type rotationStep struct {
+	to, argument string
+	finishes     bool
+}
+
+func (e *env) take(step rotationStep) {
+	e.t.Helper()
+	data, file := e.rootData(step.to), e.file(step.to+".yaml")
+	e.must(paths.WriteFile(file, data["clouds.yaml"]))
+	limit, rolled := 2, []string{earlyWorkload}
+	if step.finishes {
+		limit, rolled = stepLimit, append(rolled, lateWorkload)
+	}
+	script := e.startScript(filepath.Join(e.bin, e.subject.Program), limit,
+		cmp.Or(step.argument, file))
+	e.eventually(soon, func() error {
+		return e.hasRootCredentials(rootCredentials, data["clouds.yaml"])
+	})
+	e.roll(step.to, rolled...)
+	if step.finishes {
+		e.mustFinish(script)
+		return
+	}
+	e.eventually(time.Minute, ended(script))
+	if output := e.scriptOutput(); script.Err() == nil || !strings.Contains(output, "Timed out") {
+		e.t.Errorf("the script ended with %v:\n%s", script.Err(), output)
+	}
+}
+
+func (e *env) rootData(name string) map[string][]byte {
+	text := e.cloud.CloudsYAML(simulator.Clouds{})
+	return map[string][]byte{"clouds.yaml": append(text, "# "+name+"\n"...)}
+}
+
+// roll writes credentials to the driver's Secret, and their name as its hash into Deployments
+// without pods.
+func (e *env) roll(credentials string, deployments ...string) {
+	e.t.Helper()
+	secret := e.subject.Credentials[0]
+	e.putSecret(secret.Namespace, secret.Name, e.rootData(credentials))
+	for _, name := range deployments {
+		text := fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": {"name": %q, "annotations": {%q: "secret/%s=%s"}},
+			"spec": {"replicas": 0, "selector": {"matchLabels": {"app": %[1]q}}, "template": {
+				"metadata": {"labels": {"app": %[1]q}},
+				"spec": {"containers": [{"name": "a", "image": "a"}]}}}}`,
+			name, inputsAnnotation, secret.Name, credentials)
+		_, err := e.guest.kube.AppsV1().Deployments(secret.Namespace).Patch(e.ctx(), name,
+			types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: "test"})
+		e.must(err)
+	}
 }
 
 // createRootCredentials creates the Secret that cloud-credential-operator copies.
