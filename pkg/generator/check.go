@@ -21,7 +21,7 @@ import (
 func (a *assembly) check() error {
 	errs := []error{a.checkSidecars()}
 	for part := range a.driver.content.parts() {
-		errs = append(errs, a.checkContainers(part), a.checkPorts(part))
+		errs = append(errs, checkContainers(a.workload(part)), a.checkPorts(part))
 	}
 	for _, asset := range a.assets {
 		errs = append(errs, a.checkAsset(asset))

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // The sidecars without which no volume is mounted.
@@ -12,9 +13,29 @@ const (
 	registrarSidecar = "node-driver-registrar"
 )
 
-// checkContainers reports containers without image: only a patch with a misspelt name adds those.
-func (a *assembly) checkContainers(part string) error {
-	return checkImages(a.workload(part))
+// checkContainers reports containers without image, which only a patch with a misspelt name adds,
+// and mounts of volumes that do not exist.
+func checkContainers(workload *asset) error {
+	return errors.Join(checkImages(workload), checkMounts(workload))
+}
+
+func checkMounts(workload *asset) error {
+	pod := podTemplate(workload).Spec
+	volumes := sets.New[string]()
+	for _, volume := range pod.Volumes {
+		volumes.Insert(volume.Name)
+	}
+	var errs []error
+	for _, container := range containers(pod) {
+		for _, mount := range container.VolumeMounts {
+			if !volumes.Has(mount.Name) {
+				errs = append(errs, errorAt(workload.find(mount.Name),
+					"container %q of %q mounts volume %q, which does not exist. There are %q",
+					container.Name, workload.Name, mount.Name, sets.List(volumes)))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func checkImages(workload *asset) error {

@@ -14,6 +14,6 @@
 // decodes every object strictly into the type of its kind, so that an unknown field is reported in
 // the layer that adds it. It reports all errors at once, each with file and line: an unknown key or
 // field, a second YAML document, a patch without target or without effect, a container without
-// image, an unused file, two outputs with one name, ports that clash or that no process serves, an
-// unknown placeholder, names that belong to another driver.
+// image, a mount without volume, an unused file, two outputs with one name, ports that clash or
+// that no process serves, an unknown placeholder, names that belong to another driver.
 package generator

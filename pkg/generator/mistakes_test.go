@@ -96,6 +96,14 @@ func serviceMistakes() map[string]mistake {
 				`:1: container "csi-drivr" of "controller.yaml" has no image: is the name misspelt? ` +
 				`There are ["csi-driver" "csi-drivr" "csi-provisioner" "provisioner-proxy"]`,
 		},
+		"mount without a volume": {
+			edits: []edit{{
+				controllerPatch, "name: csi-driver",
+				"name: csi-driver, volumeMounts: [{name: soket-dir, mountPath: /csi}]",
+			}},
+			want: controllerPatch + `:1: container "csi-driver" of "controller.yaml" mounts volume ` +
+				`"soket-dir", which does not exist. There are ["extra" "metrics-serving-cert"]`,
+		},
 		"StorageClass on the control plane side": {
 			edits: []edit{
 				{

@@ -144,7 +144,7 @@ func (i *installation) checkOperator() error {
 	if workload == nil {
 		return nil
 	}
-	return checkImages(workload)
+	return checkContainers(workload)
 }
 
 // sorted returns the objects in the order to apply them.
