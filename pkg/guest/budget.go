@@ -4,17 +4,22 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
 	// maxHeld limits the estimated memory of all responses that the operator reads, or of which a
-	// cache keeps objects, in bytes.
+	// cache keeps objects, in bytes. What a cache already keeps of the resource that is being listed
+	// does not count, or a large cache could never be listed again. So the sum can be 2*maxHeld.
 	maxHeld = 64 << 20
+	// maxObject limits the estimated memory of a single object while it is decoded, in bytes. etcd
+	// stores 1.5 MiB of each. maxHeld does not limit it: callers decode the object after they have
+	// closed the response.
+	maxObject = 4 << 20
 	// maxShare is what each resource can use even if the others have used maxHeld. So a server that
 	// exhausts maxHeld affects only its own resource.
 	maxShare = 512 << 10
-	// valueCost is the estimated memory of a JSON value beyond its text, in bytes.
-	valueCost = 64
 )
 
 // budget is the memory that all responses use together.
@@ -86,6 +91,18 @@ func (a *account) close() {
 		a.budget.total -= *a.used
 		*a.used = 0
 	}
+}
+
+// maxDocument limits the text of a response, or each of its events. Only lists of all objects of a
+// resource have no limit of their own, which is 0.
+func maxDocument(request *http.Request) int {
+	selector := request.URL.Query().Get("fieldSelector")
+	isOne := strings.Contains(selector, metav1.ObjectNameField+"=") ||
+		request.Method != http.MethodGet || !isCollection(request.URL.Path)
+	if !isOne && !isWatch(request) {
+		return 0
+	}
+	return maxObject
 }
 
 // isCollection reports whether a path names a collection: /api/v1/x or /apis/group/version/x, with

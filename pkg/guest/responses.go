@@ -78,12 +78,16 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 func (l *limited) limitBody(
 	request *http.Request, response *http.Response, cancel context.CancelFunc,
 ) io.ReadCloser {
-	body := response.Body
-	if response.StatusCode < http.StatusBadRequest {
-		return &limitedBody{body, body, l.budget.open(request), cancel, false, false}
+	limited := &limitedBody{
+		Reader: response.Body, body: response.Body, account: l.budget.temporary(), cancel: cancel,
 	}
-	start := io.LimitReader(body, maxError)
-	return &limitedBody{start, body, l.budget.temporary(), cancel, false, false}
+	if response.StatusCode >= http.StatusBadRequest {
+		limited.Reader = io.LimitReader(response.Body, maxError)
+		return limited
+	}
+	limited.account, limited.maxDocument = l.budget.open(request), maxDocument(request)
+	limited.estimate.events = isWatch(request)
+	return limited
 }
 
 func (l *limited) send(request *http.Request) (*http.Response, error) {
@@ -142,26 +146,22 @@ func check(response *http.Response) error {
 	return nil
 }
 
-// limitedBody returns an error when the account has no room for what it reads.
+// limitedBody returns an error when the account or the document has no room for what it reads.
 type limitedBody struct {
 	io.Reader
-	body    io.Closer
-	account *account
-	cancel  context.CancelFunc
-	// text is true within a string of the JSON text, escaped after a backslash.
-	text, escaped bool
+	body     io.Closer
+	account  *account
+	cancel   context.CancelFunc
+	estimate estimate
+	// maxDocument limits the text, or each event, in bytes. 0 is no limit.
+	maxDocument int
 }
 
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	values := 0
-	for _, c := range p[:n] {
-		if b.beginsValue(c) {
-			values++
-		}
-	}
-	if !b.account.add(n + values*valueCost) {
+	fits := b.account.add(b.estimate.add(p[:n]))
+	if !fits || b.maxDocument > 0 && b.estimate.largest > b.maxDocument {
 		return 0, errTooLong
 	}
 	return n, err
@@ -172,20 +172,4 @@ func (b *limitedBody) Close() error {
 	defer b.cancel()
 	b.account.close()
 	return b.body.Close()
-}
-
-// beginsValue reports whether a JSON value begins with or after the character. It ignores brackets
-// and commas within strings.
-func (b *limitedBody) beginsValue(c byte) bool {
-	switch {
-	case b.escaped:
-		b.escaped = false
-	case c == '"':
-		b.text = !b.text
-	case b.text:
-		b.escaped = c == '\\'
-	default:
-		return c == '{' || c == '[' || c == ','
-	}
-	return false
 }

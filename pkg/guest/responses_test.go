@@ -30,8 +30,13 @@ const (
 	mebibyte = 1 << 20
 )
 
-// values returns a JSON text that needs 1 MiB of memory: 16,000 values of 66 bytes.
-func values() string { return strings.Repeat("{}", 16_000) }
+// values returns a JSON text that needs 1 MiB of memory: an object with 16,000 values of 65 bytes.
+func values() string { return "{" + strings.Repeat(",", 16_000) + "}" }
+
+// elements returns an object with a list. While it is decoded, each element needs 640 bytes.
+func elements(count int) string {
+	return `{"a":{"b":[` + strings.Repeat(",", count) + `]}}`
+}
 
 func TestResponsesAreLimited(t *testing.T) {
 	t.Parallel()
@@ -50,6 +55,8 @@ func TestResponsesAreLimited(t *testing.T) {
 		"a text with escaped quotes": {start: `"`, part: strings.Repeat(`\"{`, mebibyte/3), parts: 20},
 		"events":                     {query: watch, part: values(), parts: 60},
 		"too many events":            {query: watch, part: values(), parts: 66, tooLong: true},
+		"events with lists":          {query: watch, part: elements(2000), parts: 60},
+		"an event with too many":     {query: watch, part: elements(8000), parts: 1, tooLong: true},
 		"parameters of JSON": {
 			contentType: "application/json;stream=watch", part: "{}", parts: 1,
 		},
@@ -94,6 +101,7 @@ func TestCachedObjectsAreLimited(t *testing.T) {
 	t.Parallel()
 	const x, y, object = "/apis/g/v/x", "/apis/g/v/y", "/apis/g/v/z/one"
 	const first, next = "?limit=500", "?limit=500&continue=x"
+	const byName = "?fieldSelector=metadata.name%3Dx&resourceVersion=0"
 	const list, watch, watchList = "?resourceVersion=0", "?watch=1&resourceVersion=7",
 		"?watch=true&sendInitialEvents=true"
 	type step struct {
@@ -130,9 +138,10 @@ func TestCachedObjectsAreLimited(t *testing.T) {
 			{x, list, 1, false},
 			{x, watch, 1, false},
 			{y, list, 30, false},
-			{object, "", 30, false},
+			{object, "", 3, false},
 		},
-		"objects": {{object, "", 50, false}, {object, "", 50, false}, {object, "", 70, true}},
+		"objects":            {{object, "", 3, false}, {object, "", 3, false}, {object, "", 5, true}},
+		"lists of an object": {{x, byName, 3, false}, {x, byName, 5, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -283,7 +292,7 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 		const end = `{"k8s.io/initial-events-end":"true"}`
 		err := errors.Join(
 			writeEvent(w, "ADDED", "own", "{}", ""), writeEvent(w, "BOOKMARK", "", end, ""))
-		unknown := strings.TrimSuffix(strings.Repeat("{},", 8_000), ",") // 1 MiB of memory
+		unknown := strings.TrimSuffix(strings.Repeat("{},", 4_000), ",") // 0.5 MiB of memory
 		for i := 0; err == nil && lists.Load() == 1; i++ {
 			err = writeEvent(w, "ADDED", strconv.Itoa(i), "{}", unknown)
 		}
