@@ -450,6 +450,18 @@ func TestCSIDriverHooksChangeOnlyTheCSIDriver(t *testing.T) {
 	}
 }
 
+// While the observed configuration is missing, an update would remove proxy and TLS profile.
+func TestWorkloadsStayAsTheyAreWithoutAnObservedConfig(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.HyperShift, plugins()...)[0]
+	for _, c := range built(t, []*driver{d})[workloads] {
+		err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events))
+		if err == nil || !strings.Contains(err.Error(), "spec.observedConfig") {
+			t.Errorf("%s returned %v, want an error that names the field", c.Name(), err)
+		}
+	}
+}
+
 func TestDriverWithoutANamespaceUsesTheDefault(t *testing.T) {
 	t.Parallel()
 	p := plugins()[1]
