@@ -19,6 +19,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -74,6 +75,19 @@ func TestOldCacheDoesNotUpdateTheWorkload(t *testing.T) {
 				t.Errorf("two reconciliations of the same manifest sent %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestEachDriverUsesTheGenerationCache(t *testing.T) {
+	t.Parallel()
+	drivers, err := assemble(newTestOperator(t, flavour.Standalone, plugins()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range drivers {
+		if _, ok := d.operator.(*generationCache); !ok {
+			t.Errorf("the client of driver %s is a %T", d.ConditionPrefix, d.operator)
+		}
 	}
 }
 
