@@ -143,7 +143,11 @@ func (e *env) tlsVersion(highest uint16) (uint16, error) {
 
 func TestHealthIsPublicAndMetricsNeedRBAC(t *testing.T) {
 	t.Parallel()
-	newEnv(t, options{}).mustServeEndpoints()
+	e := newEnv(t, options{})
+	e.mustServeEndpoints()
+	if got, err := e.metric("openshift_cluster_csi_drivers_build_info"); err != nil || got != 1 {
+		t.Errorf("the metric of the build is %v (%v), want 1", got, err)
+	}
 }
 
 // httpCheck is a request to the operator and the expected status.
