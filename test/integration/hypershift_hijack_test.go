@@ -40,6 +40,9 @@ func hostileResponses() map[string]http.HandlerFunc {
 		"expired":    body("application/json", http.StatusGone, `{"kind":"Status","reason":"Expired"}`),
 		"endless lists": endless(
 			`{"kind":"StorageClassList","metadata":{},"items":[`, `{"metadata":{"name":"c%d"}},`),
+		"empty objects": body("application/json", http.StatusOK,
+			`{"kind":"StorageClassList","apiVersion":"storage.k8s.io/v1","items":[{}`+
+				strings.Repeat(",{}", 510_000)+"]}"),
 		"endless pages":  pages,
 		"endless events": events,
 	}
