@@ -84,9 +84,21 @@ func hostileConfig() map[string]hostileWrite {
 	for name, value := range map[string]any{
 		"YAML": injected, "megabyte": "http://" + megabyte(), "number": 5,
 	} {
-		all["proxy "+name] = hostileWrite{
-			proxies, "cluster", true, nested(value, "status", "httpProxy"), "status.httpProxy",
+		for _, field := range []string{"httpProxy", "httpsProxy", "noProxy"} {
+			all[field+" "+name] = hostileWrite{
+				proxies, "cluster", true, nested(value, "status", field), "status." + field,
+			}
 		}
+	}
+	all["TLS profile"] = hostileWrite{
+		apiServers, "cluster", false, nested(injected, "spec", "tlsSecurityProfile", "type"),
+		"spec.tlsSecurityProfile.type",
+	}
+	all["ciphers of another type"] = hostileWrite{
+		apiServers, "cluster", false, ofTLSProfile("ciphers", injected), "tlsSecurityProfile.custom.ciphers",
+	}
+	all["unknown ciphers"] = hostileWrite{
+		apiServers, "cluster", false, ofTLSProfile("ciphers", []any{injected, megabyte()}), "",
 	}
 	all["topology"] = hostileWrite{
 		infrastructures, "cluster", true,
@@ -95,7 +107,7 @@ func hostileConfig() map[string]hostileWrite {
 	all["status of another type"] = hostileWrite{
 		infrastructures, "cluster", true, nested("x", "status"), "field status of",
 	}
-	ciphers := strings.Split(strings.Repeat("AES128-SHA ", 10000), " ")
+	ciphers := strings.Split(strings.Repeat("AES128-SHA ", 5000), " ")
 	all["many ciphers"] = hostileWrite{
 		apiServers, "cluster", false, ofTLSProfile("ciphers", ciphers),
 		"spec.tlsSecurityProfile.custom.ciphers",
@@ -128,6 +140,8 @@ func hostileDriver(driver string) map[string]hostileWrite {
 		add("observed cipher "+name, "", []any{value}, of("servingInfo", "cipherSuites")...)
 		add("log level "+name, "spec.logLevel", value, "spec", "logLevel")
 	}
+	add("log level of the operator", "", injected, "spec", "operatorLogLevel")
+	add("log level of another type", "operatorLogLevel", 5, "spec", "operatorLogLevel")
 	add("no observed configuration", "", nil, observed...)
 	add("observed variables", "", "/tmp/evil.so", of("proxy", "LD_PRELOAD")...)
 	add("observed list", "", []any{injected}, observed...)
@@ -232,16 +246,20 @@ func (e *env) undo(a hostileWrite, first map[string]any) {
 	e.must(err)
 }
 
-// mustReact waits until the operator has repaired the object, or until a condition names the field.
-// Then it restores the object.
-func (e *env) mustReact(a hostileWrite, first map[string]any, unchanged func(string), name string) {
+// mustReact waits until the operator has repaired or ignored the object, or until a condition names
+// the field. Then it restores the object.
+func (e *env) mustReact(
+	a hostileWrite, first map[schema.GroupVersionResource]map[string]any,
+	unchanged func(string), name string,
+) {
 	e.t.Helper()
+	defer e.undo(a, first[a.resource])
 	if a.field == "" {
-		good := first["spec"].(map[string]any)["observedConfig"]
+		e.awaitReconcile()
+		good := first[clusterCSIDrivers()]["spec"].(map[string]any)["observedConfig"]
 		e.eventually(soon, func() error { return e.observedIs(good) })
 		return
 	}
-	defer e.undo(a, first)
 	e.eventually(soon, func() error { return e.conditionNames(a.field) })
 	unchanged(name)
 }
@@ -338,7 +356,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 		for name, a := range hostileWrites(e.subject.ClusterCSIDriver) {
 			e.sub(name, func(*testing.T) {
 				e.merge(a)
-				e.mustReact(a, first[a.resource], unchanged, name)
+				e.mustReact(a, first, unchanged, name)
 				e.eventually(installed, e.notDegraded)
 				unchanged(name)
 			})
@@ -382,32 +400,32 @@ func (e *env) hasDeploymentVerbosity(verbosity string) error {
 // plantObjects creates large and malicious objects of all kinds that the operator reads.
 func (e *env) plantObjects() {
 	e.t.Helper()
-	text := injected + megabyte()[:300<<10]
+	text := injected + megabyte()[:1000<<10] // ConfigMaps and Secrets have at most 1 MiB
 	for i := range 5 {
 		class := &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        fmt.Sprintf("planted-%d", i),
 				Annotations: map[string]string{"a": text[:200<<10]},
 			},
-			Provisioner: e.subject.ClusterCSIDriver,
-			Parameters:  map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
+			Provisioner:  e.subject.ClusterCSIDriver,
+			Parameters:   map[string]string{"type": injected, "os-authURL": "http://169.254.169.254/"},
+			MountOptions: []string{text},
 		}
 		e.createClass(class)
 	}
-	e.putConfigMap(e.subject.OperandNamespace, "planted", map[string]string{"a": text})
-	for _, name := range []string{
-		e.subject.trustedCA, "cloud-conf", "cloud-provider-config",
-		"cinder-csi-config", hostedCloudCA,
+	for name, key := range map[string]string{
+		"planted": "a", e.subject.trustedCA: "ca-bundle.crt", "cloud-conf": "cloud.conf",
+		"cloud-provider-config": "cloud.conf", "cinder-csi-config": "cloud.conf",
+		hostedCloudCA: "ca-bundle.pem",
 	} {
 		e.putConfigMap(e.subject.OperandNamespace, name,
-			map[string]string{
-				"ca-bundle.crt": text, "cloud.conf": text, "ca-bundle.pem": text,
-				"enable_topology": injected,
-			})
+			map[string]string{key: text, "enable_topology": injected})
 	}
+	const clouds = "clouds: {openstack: {auth: {auth_url: 'http://169.254.169.254/', username: u, " +
+		"password: p, project_name: p}, cacert: /etc/passwd, verify: false}}"
 	for _, c := range e.subject.Credentials {
 		e.putSecret(c.Namespace, c.Name,
-			map[string][]byte{"clouds.yaml": []byte(text), "cacert": []byte(text)})
+			map[string][]byte{"clouds.yaml": []byte(clouds), "cacert": []byte(text)})
 	}
 	e.putSecret(e.subject.OperandNamespace, loginSecret,
 		map[string][]byte{"os-authURL": []byte(text)})
@@ -420,7 +438,7 @@ func (e *env) plantObjects() {
 		}},
 		"conditions": []any{map[string]any{
 			"type": planted, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z",
-			"reason": "Planted", "message": text,
+			"reason": "Planted", "message": text[:300<<10],
 		}},
 	}}
 	patch, err := json.Marshal(status)
