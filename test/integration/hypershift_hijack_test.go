@@ -42,7 +42,7 @@ func hostileResponses() map[string]http.HandlerFunc {
 			`{"kind":"StorageClassList","metadata":{},"items":[`, `{"metadata":{"name":"c%d"}},`),
 		"empty objects": body("application/json", http.StatusOK,
 			`{"kind":"StorageClassList","apiVersion":"storage.k8s.io/v1","items":[{}`+
-				strings.Repeat(",{}", 510_000)+"]}"),
+				strings.Repeat(",{}", 240_000)+"]}"),
 		"endless pages":  pages,
 		"endless events": events,
 	}
