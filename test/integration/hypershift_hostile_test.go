@@ -95,7 +95,8 @@ func hostileConfig() map[string]hostileWrite {
 		"spec.tlsSecurityProfile.type",
 	}
 	all["ciphers of another type"] = hostileWrite{
-		apiServers, "cluster", false, ofTLSProfile("ciphers", injected), "tlsSecurityProfile.custom.ciphers",
+		apiServers, "cluster", false, ofTLSProfile("ciphers", injected),
+		"tlsSecurityProfile.custom.ciphers",
 	}
 	all["unknown ciphers"] = hostileWrite{
 		apiServers, "cluster", false, ofTLSProfile("ciphers", []any{injected, megabyte()}), "",
