@@ -175,6 +175,8 @@ else
 fi
 
 saved=$(key "${namespace}" "${backup}" "${followed}" | base64 --decode)
+# Earlier versions of this script did not write the key latest.
+[[ -n ${saved} ]] || saved=$(key "${namespace}" "${backup}" workloads | base64 --decode)
 [[ -n ${saved} ]] ||
 	echo "No workload lists a Secret with credentials, so there is nothing to wait for"
 while read -r in workload inputs; do
