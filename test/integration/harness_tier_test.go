@@ -1,0 +1,7 @@
+//go:build integration && !long
+
+package integration
+
+// long reports whether the tag long selects the tests of `make test-all`. Without it, a test that
+// repeats its checks for several operators, flavours or releases makes them for the first one.
+const long = false
