@@ -14,8 +14,14 @@ override export E2E_BIN_DIR := $(abspath $(E2E_BIN_DIR))
 # Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run
 # ARGS=--flavour=hypershift`. `bin/devcluster run --help` lists them.
 ARGS ?=
-# More flags of go test for every test target: `make test-unit TESTFLAGS='-v -run Name'`.
+# More flags of go test, or of a test binary, for every test target: `make test-unit TESTFLAGS='-v
+# -run Name'`, `make test-integration TESTFLAGS=-standalone=1`.
 TESTFLAGS ?=
+# The packages whose unit tests run: `make test-unit PACKAGES=./pkg/hook`.
+PACKAGES ?= ./...
+# The build tags of tests on control planes. `integration,long` adds the tests that only `make
+# test-all` runs.
+TAGS ?= integration
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -30,7 +36,7 @@ PLATFORMS ?=
 
 # One set of flags for everything that is compiled here, so that tests, linter and programs share
 # Go's build cache. The flags forbid changes of go.mod and go.sum. To save time, packages contain no
-# data for debuggers, and tests do not run go vet, because the linter runs all of its checks.
+# data for debuggers, and tests do not run go vet, because `make vet` runs it.
 export GOFLAGS := -mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false -vet=off
 export GOWORK := off
 export CGO_ENABLED := 0
@@ -48,6 +54,9 @@ MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
+# The linters of `make lint`. `make lint-all` runs all linters of .golangci.yml.
+LINTERS := depguard,errcheck,errorlint,forbidigo,funlen,gochecknoglobals,gochecknoinits,gosec
+LINTERS := $(LINTERS),ineffassign,lll,nolintlint,revive,staticcheck,unused
 GOVULNCHECK := bin/tools/govulncheck
 # What hack/code.sh runs.
 CODE_GENERATORS := $(addprefix bin/tools/,controller-gen protoc-gen-go protoc-gen-go-grpc)
@@ -101,18 +110,39 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod tidy -diff); done
 
 .PHONY: test
-test: ## Run all that CI runs: every stage below, the fastest first
-	@hack/stages.sh lint verify test-unit verify-supply-chain test-csi-addons test-devcluster \
-		test-e2e-selection test-integration
+test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in a new clone)
+	@hack/stages.sh lint vet verify test-unit test-csi-addons test-integration
+
+.PHONY: test-all
+test-all: export TAGS := integration,long
+test-all: ## Run all tests that need no root, also after a failure (30 minutes)
+	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
+		test-csi-addons test-devcluster test-integration
+
+.PHONY: test-root
+test-root: ## Run all tests that need root and packages of Debian, also after a failure
+	@hack/root-packages.sh
+	@hack/stages.sh --keep-going test-csi-sanity test-node test-promises test-storage \
+		test-e2e-csi-addons test-dockerfiles test-openstack
 
 .PHONY: lint
-lint: $(LINTER) ## Run the linter
+lint: $(LINTER) ## Run the most important linters
+	$(LINTER) run --allow-parallel-runners --enable-only $(LINTERS) --build-tags integration ./...
+
+.PHONY: lint-all
+lint-all: $(LINTER) ## Run all linters on all files
 	$(LINTER) run --allow-parallel-runners ./...
 
-$(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS) &: hack/tools/go.mod hack/tools/go.sum
-	@echo 'Building the linter, govulncheck and generators (about two minutes, once)'
-	go -C hack/tools build -ldflags '-s -w' -o $(BIN_DIR)/tools/ tool
-	@touch $(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS)
+.PHONY: vet
+vet: ## Compile all tests, and check them with go vet
+	go vet -tags integration,long,e2e,openstack,bench,buildah ./...
+
+# Each tool has a rule of its own, so that no target waits for a tool that it does not use.
+$(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS): hack/tools/go.mod hack/tools/go.sum
+	@echo 'Building $(@F) (once; golangci-lint takes minutes)'
+	go -C hack/tools build -ldflags '-s -w' -o $(BIN_DIR)/tools/ \
+		$$(go -C hack/tools list tool | grep '/$(@F)$$')
+	@touch $@
 
 .PHONY: verify-supply-chain
 verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBOM and builds
@@ -120,13 +150,13 @@ verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBO
 	@set -e; for folder in $(MODULES) test/devcluster/crd hack/tools; do \
 		(set -x; go -C $$folder mod verify); done
 	hack/vulnerabilities.sh . ./cmd/...
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short $(TESTFLAGS) \
-		./test/supplychain
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short ./test/supplychain \
+		$(TESTFLAGS)
 
 .PHONY: test-dockerfiles
 test-dockerfiles: ## Build the Dockerfiles with buildah, and run the images (root, 5 minutes)
-	go test -tags integration,buildah -count 1 -timeout 60m -v -run Dockerfiles $(TESTFLAGS) \
-		./test/supplychain
+	go test -tags integration,buildah -count 1 -timeout 60m -v -run Dockerfiles ./test/supplychain \
+		$(TESTFLAGS)
 
 .PHONY: verify-reproducible
 verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
@@ -134,85 +164,79 @@ verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
-	go test $(TESTFLAGS) ./...
+	go test $(PACKAGES) $(TESTFLAGS)
 
 .PHONY: test-devcluster
 test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driver in it
-	go test -tags integration -timeout 40m $(TESTFLAGS) ./test/devcluster/...
+	go test -tags $(TAGS) -count 1 -timeout 40m ./test/devcluster/... $(TESTFLAGS)
 
 .PHONY: test-node
 test-node: build k8s node ## Test real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m -parallel 6 -v \
-		$(TESTFLAGS) ./test/node/...
+		./test/node/... $(TESTFLAGS)
 
 .PHONY: test-promises
 test-promises: build k8s node node-images ## Test promises of the operators on real nodes, as root
-	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 90m -v $(TESTFLAGS) \
-		./test/e2e/promises
+	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 90m -v ./test/e2e/promises \
+		$(TESTFLAGS)
 
 # A test mounts a file system.
 .PHONY: test-e2e-csi-addons
 test-e2e-csi-addons: build k8s node node-images ## Test CSI-Addons on real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 60m -v -exec 'unshare --mount' \
-		$(TESTFLAGS) ./test/e2e/csiaddons
+		./test/e2e/csiaddons $(TESTFLAGS)
 
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration
 # TESTFLAGS='-standalone=1 -hypershift=1'`.
 .PHONY: test-integration
 test-integration: build k8s ## Test the operators on real API servers
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 40m -parallel 64 -v \
-		$(TESTFLAGS) ./test/integration/...
+	BIN_DIR=$(BIN_DIR) go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 -v \
+		./test/integration $(TESTFLAGS)
 
 # The integration tests in which OpenStack's answers matter most, some for each driver.
 OPENSTACK_TESTS := StorageClassesFollowNewShareTypes MissingManilaDisablesDriver \
 	LogsInOnce AcceptsApplicationCredentials CredentialsReportExpiry CinderTopologyFollowsZones
 
 .PHONY: test-openstack
-test-openstack: build k8s ## Test with real services of OpenStack (Debian 12; installs them as root)
-	bin/openstack-services -install make --no-print-directory test-running-openstack
+test-openstack: build k8s ## Test with real services of OpenStack (Debian 12)
+	bin/openstack-services make --no-print-directory test-running-openstack
 
 # One test at a time (-p is for packages), because the availability zones belong to the services.
 .PHONY: test-running-openstack
 test-running-openstack:
-	go test -tags openstack -count 1 -timeout 60m -p 1 -parallel 1 $(TESTFLAGS) \
-		./pkg/openstack ./pkg/credential ./test/openstack/services ./test/openstack/comparison
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 60m -parallel 1 -v \
-		-run "$$(echo '$(OPENSTACK_TESTS)' | tr ' ' '|')" $(TESTFLAGS) \
-		./test/integration -standalone=1 -hypershift=1
+	go test -tags openstack -count 1 -timeout 60m -p 1 -parallel 1 ./pkg/openstack \
+		./pkg/credential ./test/openstack/services ./test/openstack/comparison $(TESTFLAGS)
+	BIN_DIR=$(BIN_DIR) go test -tags integration,long -count 1 -timeout 60m -parallel 1 -v \
+		-run "$$(echo '$(OPENSTACK_TESTS)' | tr ' ' '|')" \
+		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)
 
 .PHONY: test-csi-addons
 test-csi-addons: k8s ## Test CSI-Addons on real API servers
-	go test -tags integration -count 1 -timeout 40m $(TESTFLAGS) ./test/csiaddons/
+	go test -tags $(TAGS) -count 1 -timeout 40m ./test/csiaddons $(TESTFLAGS)
 
 # The test is the first process of namespaces, which contain its mounts and its network.
 .PHONY: test-csi-sanity
 test-csi-sanity: build k8s ## Test the real drivers with csi-sanity, as root
 	hack/e2e.sh '$(E2E_BIN_DIR)' csi-sanity
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m $(TESTFLAGS) \
-		-exec 'unshare --mount --net --pid --fork --kill-child --mount-proc' ./test/e2e/sanity
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m \
+		-exec 'unshare --mount --net --pid --fork --kill-child --mount-proc' ./test/e2e/sanity \
+		$(TESTFLAGS)
 
 .PHONY: test-storage
 test-storage: build k8s node node-images ## Run Kubernetes' storage tests on real nodes, as root
 	hack/e2e.sh '$(E2E_BIN_DIR)' storage
-	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 4h -v $(TESTFLAGS) ./test/e2e/storage
-
-.PHONY: test-e2e
-test-e2e: test-csi-sanity test-promises test-e2e-csi-addons test-storage ## Run all end-to-end tests
-
-.PHONY: test-e2e-selection
-test-e2e-selection: ## Run the end-to-end tests that are part of `make test`
-	@hack/e2e-selection.sh
+	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 4h -v ./test/e2e/storage $(TESTFLAGS)
 
 .PHONY: bench
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
-		$(TESTFLAGS) ./test/bench/
+		./test/bench $(TESTFLAGS)
 
 .PHONY: bench-csi-addons
 bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 schedules, and 500 jobs, on 200 nodes
 	BIN_DIR=$(BIN_DIR) go test -tags integration,bench -count 1 -timeout 60m -v \
-		-run ManyClaims $(TESTFLAGS) ./test/csiaddons/
+		-run ManyClaims ./test/csiaddons $(TESTFLAGS)
 
 # The drivers that the controller of CSI-Addons serves: cinder, manila or cinder-manila.
 DRIVERS ?= cinder-manila

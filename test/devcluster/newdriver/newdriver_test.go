@@ -62,8 +62,8 @@ func run(t *testing.T, dir, program string, args ...string) {
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return slices.Contains([]string{
-			"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "TESTFLAGS", "ARGS", "NAME", "BIN_DIR",
-			"PWD",
+			"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "TESTFLAGS", "PACKAGES", "TAGS", "ARGS",
+			"NAME", "BIN_DIR", "PWD",
 		}, name)
 	})
 	start := time.Now()

@@ -3,7 +3,6 @@ package services
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,8 +18,7 @@ import (
 const AccessVariable = "OPENSTACK_SERVICES"
 
 // Main runs a command while the services run, with AccessVariable in its environment, and returns
-// its exit code. SIGINT, SIGTERM and SIGHUP stop both. With the flag -install it installs missing
-// packages first, as root.
+// its exit code. SIGINT, SIGTERM and SIGHUP stop both.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM,
 		syscall.SIGHUP)
@@ -37,20 +35,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("openstack-services", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	install := flags.Bool("install", false, "install missing Debian packages; this takes root")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	args = flags.Args()
 	if len(args) == 0 {
 		return errors.New("name the command to run while the services run")
-	}
-	if *install {
-		if err := InstallPackages(ctx, stdout); err != nil {
-			return err
-		}
 	}
 	dir, err := os.MkdirTemp("", "openstack-services-")
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -15,33 +13,6 @@ import (
 // starts when they are installed.
 func packages() []string {
 	return []string{"python3-keystone", "python3-manila", "python3-cinder", "python3-nova"}
-}
-
-// InstallPackages installs the packages that are missing if this process may do so, and otherwise
-// returns an error with the command that installs them.
-func InstallPackages(ctx context.Context, output io.Writer) error {
-	missing, err := missingPackages(ctx)
-	if len(missing) == 0 || err != nil {
-		return err
-	}
-	if os.Getuid() != 0 {
-		return missingError(missing)
-	}
-	fmt.Fprintf(output, "installing %s (some minutes, once)\n", strings.Join(missing, " "))
-	wait := "DPkg::Lock::Timeout=600" // seconds that another installation may take
-	for _, arguments := range [][]string{
-		{"-o", wait, "update", "--quiet=2"},
-		append([]string{"-o", wait, "install", "--quiet=2", "--yes", "--no-install-recommends"},
-			missing...),
-	} {
-		cmd := exec.CommandContext(ctx, "apt-get", arguments...)
-		// No package starts a daemon in run level 1.
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
-		if text, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("installing Debian packages: apt-get: %w: %s", err, text)
-		}
-	}
-	return nil
 }
 
 // checkPackages returns an error with the command that installs the missing packages.
@@ -55,7 +26,7 @@ func checkPackages(ctx context.Context) error {
 
 func missingError(missing []string) error {
 	return fmt.Errorf("the services of OpenStack need packages of Debian 12: run, as root, "+
-		"apt-get install --no-install-recommends %s", strings.Join(missing, " "))
+		"RUNLEVEL=1 apt-get install --no-install-recommends %s", strings.Join(missing, " "))
 }
 
 // missingPackages returns the packages that are not installed.

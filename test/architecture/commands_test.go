@@ -1,0 +1,141 @@
+package architecture_test
+
+import (
+	"go/build/constraint"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// command is a command `go test` of the Makefile, for packages such as ./test/... with build tags.
+type command struct{ packages, tags []string }
+
+// TestEveryTestBelongsToACommand checks that `make test`, `make test-all`, `make test-root` or a
+// benchmark compiles each test, and that exactly the files with the tag long are named
+// *_long_test.go.
+func TestEveryTestBelongsToACommand(t *testing.T) {
+	t.Parallel()
+	commands := testCommands(t, "../../Makefile")
+	for _, file := range testFiles(t, "../..") {
+		expression := constraintOf(t, filepath.Join("../..", file))
+		if !slices.ContainsFunc(commands, func(c command) bool { return c.compiles(file, expression) }) {
+			t.Errorf("no command of the Makefile compiles %s, which needs %s", file, expression)
+		}
+		needsLong := !expression.Eval(func(tag string) bool { return tag != "long" })
+		if named := strings.HasSuffix(file, "_long_test.go"); named != needsLong {
+			t.Errorf("%s: a file needs the tag long if and only if its name ends in _long_test.go, "+
+				"and it needs %s", file, expression)
+		}
+	}
+}
+
+// compiles reports whether the command compiles a file with a constraint.
+func (c command) compiles(file string, expression constraint.Expr) bool {
+	return slices.ContainsFunc(c.packages, func(pattern string) bool {
+		parent, tree := strings.CutSuffix(strings.TrimPrefix(pattern, "./"), "...")
+		return tree && strings.HasPrefix(file, parent) || filepath.Dir(file) == parent
+	}) && expression.Eval(func(tag string) bool {
+		return tag == "linux" || slices.Contains(c.tags, tag)
+	})
+}
+
+// testCommands returns the commands of all stages, and of the targets that are no stage.
+func testCommands(t *testing.T, makefile string) []command {
+	t.Helper()
+	content, err := os.ReadFile(makefile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(content), "\\\n", "")
+	recipes := map[string]string{}
+	for _, rule := range regexp.MustCompile(`(?m)^([a-z0-9-]+):.*\n((?:\t.*\n)+)`).
+		FindAllStringSubmatch(text, -1) {
+		recipes[rule[1]] = rule[2]
+	}
+	tags := map[string]string{"test": "integration", "test-all": "integration,long", "test-root": ""}
+	var commands []command
+	for suite, value := range tags {
+		for _, stage := range strings.Fields(recipes[suite]) {
+			commands = append(commands, goTests(recipes[stage], value)...)
+		}
+	}
+	for _, target := range []string{"bench", "bench-csi-addons", "test-running-openstack"} {
+		commands = append(commands, goTests(recipes[target], "")...)
+	}
+	return commands
+}
+
+// goTests returns the commands in a recipe if the variable TAGS has a value.
+func goTests(recipe, tags string) []command {
+	recipe = strings.NewReplacer("$(TAGS)", tags, "$(PACKAGES)", "./...").Replace(recipe)
+	var commands []command
+	for line := range strings.Lines(recipe) {
+		_, arguments, found := strings.Cut(line, "go test ")
+		if !found {
+			continue
+		}
+		var one command
+		fields := strings.Fields(arguments)
+		for i, field := range fields {
+			if field == "-tags" {
+				one.tags = strings.Split(fields[i+1], ",")
+			}
+			if strings.HasPrefix(field, "./") {
+				one.packages = append(one.packages, field)
+			}
+		}
+		commands = append(commands, one)
+	}
+	return commands
+}
+
+// testFiles returns the paths of all tests of the module below a folder.
+func testFiles(t *testing.T, root string) []string {
+	t.Helper()
+	var files []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		_, noModule := os.Stat(filepath.Join(root, path, "go.mod"))
+		hidden := path != "." && strings.HasPrefix(d.Name(), ".")
+		if d.IsDir() && path != "." && (noModule == nil || hidden || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, "_test.go") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found %d tests: %v", len(files), err)
+	}
+	return files
+}
+
+// constraintOf returns the build constraint of a file. Without one every build compiles it.
+func constraintOf(t *testing.T, file string) constraint.Expr {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := "//go:build linux"
+	for one := range strings.Lines(string(content)) {
+		if constraint.IsGoBuild(one) {
+			line = one
+		}
+		if strings.HasPrefix(one, "package ") {
+			break
+		}
+	}
+	expression, err := constraint.Parse(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return expression
+}
