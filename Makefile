@@ -22,6 +22,8 @@ PACKAGES ?= ./...
 # The build tags of tests on control planes. `integration,long` adds the tests that only `make
 # test-all` runs.
 TAGS ?= integration
+# All build tags of tests.
+ALL_TAGS := integration,long,e2e,openstack,bench,buildah
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -131,11 +133,11 @@ lint: $(LINTER) ## Run the most important linters
 
 .PHONY: lint-all
 lint-all: $(LINTER) ## Run all linters on all files
-	$(LINTER) run --allow-parallel-runners ./...
+	$(LINTER) run --allow-parallel-runners --build-tags $(ALL_TAGS) ./...
 
 .PHONY: vet
 vet: ## Compile all tests, and check them with go vet
-	go vet -tags integration,long,e2e,openstack,bench,buildah ./...
+	go vet -tags $(ALL_TAGS) ./...
 
 # Each tool has a rule of its own, so that no target waits for a tool that it does not use.
 $(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS): hack/tools/go.mod hack/tools/go.sum
