@@ -1,4 +1,5 @@
-// Package docs_test checks the Markdown files of the repository.
+// Package docs_test checks the Markdown files of the repository: their links, and the tests that
+// docs/testing.md and docs/development.md name.
 package docs_test
 
 import (
