@@ -1,7 +1,7 @@
 // Package golden_test shows each feature of the asset generator in an example. testdata/common is
 // an assets folder without drivers; each other folder is a case with the files that it adds
-// (assets/) and the expected output (want/). Update the output with `go test ./test/golden
-// -update`, and read the difference.
+// (assets/) and the expected output (want/). Update the output with `make test-unit
+// PACKAGES=./test/golden TESTFLAGS=-update`, and read the difference.
 package golden_test
 
 import (

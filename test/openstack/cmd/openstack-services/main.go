@@ -1,5 +1,5 @@
 // Command openstack-services runs another command while the real services of OpenStack run on this
-// machine: `openstack-services go test ./...`.
+// machine: `openstack-services make test-integration`.
 package main
 
 import (

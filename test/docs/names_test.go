@@ -1,0 +1,145 @@
+package docs_test
+
+import (
+	"go/build"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// The table names tests of test/integration without their folder.
+func TestEachPromiseHasATestOfMakeTest(t *testing.T) {
+	t.Parallel()
+	compiled, withTag := tests(t), tests(t, "integration")
+	for _, folder := range []string{"test/csiaddons", "test/integration"} { // that `make test` runs
+		compiled[folder] = withTag[folder]
+	}
+	for _, row := range table(t, "docs/testing.md", "## Promises and their tests") {
+		name := regexp.MustCompile("`(?:([^`.]+)\\.)?(Test\\w+)`")
+		named := name.FindAllStringSubmatch(row[1], -1)
+		if len(named) == 0 {
+			t.Errorf("no test proves: %s", row[0])
+		}
+		for _, n := range named {
+			folder := n[1]
+			if folder == "" {
+				folder = "test/integration"
+			}
+			if !slices.Contains(compiled[folder], n[2]) {
+				t.Errorf("make test does not run %s in %s, which proves: %s", n[2], folder, row[0])
+			}
+		}
+	}
+}
+
+func TestMapOfTestsIsComplete(t *testing.T) {
+	t.Parallel()
+	all := tests(t, "integration", "long")
+	var mapped []string
+	span := regexp.MustCompile("`([^`]+)`")
+	for _, row := range table(t, "docs/development.md", "### Tests that cover a package") {
+		for _, folder := range span.FindAllStringSubmatch(row[0], -1) {
+			mapped = append(mapped, folder[1])
+			if _, err := os.Stat(filepath.Join(root, folder[1])); err != nil {
+				t.Error(err)
+			}
+		}
+		for i, folder := range []string{"test/integration", "test/csiaddons"} {
+			for _, pattern := range span.FindAllStringSubmatch(row[i+1], -1) {
+				if !slices.ContainsFunc(all[folder], regexp.MustCompile(pattern[1]).MatchString) {
+					t.Errorf("the row of %s: no test in %s matches %s", row[0], folder, pattern[1])
+				}
+			}
+		}
+	}
+	packages, err := os.ReadDir(filepath.Join(root, "pkg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages {
+		if !strings.Contains(strings.Join(mapped, "/")+"/", "pkg/"+p.Name()+"/") {
+			t.Errorf("no row contains pkg/%s", p.Name())
+		}
+	}
+}
+
+// Most types are the name of a controller, with a suffix that library-go adds.
+func TestEachConditionHasAnEntry(t *testing.T) {
+	t.Parallel()
+	entries := read(t, "docs/conditions.md")
+	// The first writes ConfigObservationDegraded, the second CredentialsAccepted.
+	others := []string{"CSIConfigObserverController", "CredentialsController"}
+	kind := regexp.MustCompile(`"\*?([A-Z]\w*(?:Controller|ConfigSync|Degraded|Reachable|Accepted|` +
+		`Disabled|ExpireSoon|Valid))"`)
+	found := 0
+	for _, file := range files(t, os.DirFS(root), ".go") {
+		if !strings.HasPrefix(file, "pkg/") || strings.HasPrefix(file, "pkg/csiaddons/") ||
+			strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, match := range kind.FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			if !strings.Contains(entries, match[1]) && !slices.Contains(others, match[1]) {
+				t.Errorf("docs/conditions.md does not contain %s, of %s", match[1], file)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found only %d names", found)
+	}
+}
+
+// tests returns the names of the tests that a build with these tags contains, by folder.
+func tests(t *testing.T, tags ...string) map[string][]string {
+	t.Helper()
+	context := build.Default
+	context.BuildTags = tags
+	test := regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(t `)
+	found := map[string][]string{}
+	for _, file := range files(t, os.DirFS(root), "_test.go") {
+		folder := path.Dir(file)
+		matches, err := context.MatchFile(filepath.Join(root, folder), path.Base(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !matches {
+			continue
+		}
+		for _, match := range test.FindAllStringSubmatch(read(t, file), -1) {
+			found[folder] = append(found[folder], match[1])
+		}
+	}
+	return found
+}
+
+// table returns the cells of each row of the table below a heading.
+func table(t *testing.T, page, heading string) [][]string {
+	t.Helper()
+	_, section, _ := strings.Cut(read(t, page), "\n"+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	var rows [][]string
+	for line := range strings.Lines(section) {
+		if row, ok := strings.CutPrefix(line, "|"); ok {
+			rows = append(rows, strings.Split(row, "|"))
+		}
+	}
+	if len(rows) < 3 {
+		t.Fatalf("%s has no table below %q", page, heading)
+	}
+	return rows[2:]
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
