@@ -1,4 +1,4 @@
-package cluster //nolint:testpackage // the extraction functions are not exported
+package cluster
 
 import (
 	"testing"

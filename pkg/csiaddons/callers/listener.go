@@ -44,7 +44,7 @@ func Limit(listener net.Listener, limits Connections) *Listener {
 func (l *Listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the server compares it with net.ErrClosed
+		return nil, err // the server compares it with net.ErrClosed
 	}
 	added := &Connection{
 		Conn: accepted, listener: l, network: Network(accepted.RemoteAddr().String()),
@@ -121,13 +121,13 @@ func (c *Connection) Read(into []byte) (int, error) {
 	if !c.kept.Load() && c.left.Add(-int64(n)) < 0 {
 		return 0, errTooMuch
 	}
-	return n, err //nolint:wrapcheck // the caller expects the error of a net.Conn
+	return n, err // the caller expects the error of a net.Conn
 }
 
 // Close closes the connection.
 func (c *Connection) Close() error {
 	c.listener.drop(c, true)
-	return c.Conn.Close() //nolint:wrapcheck // the caller expects the error of a net.Conn
+	return c.Conn.Close() // the caller expects the error of a net.Conn
 }
 
 // expire closes the connection of a stranger.

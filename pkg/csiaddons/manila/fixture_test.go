@@ -176,11 +176,11 @@ func (f *fixture) expectRules(share string, want ...string) {
 
 func (f *fixture) metadata(share string) map[string]string {
 	f.Helper()
-	found, err := gophershares.GetMetadata(f.Context(), f.manila, share).Extract()
+	found, err := gophershares.Get(f.Context(), f.manila, share).Extract()
 	if err != nil {
 		f.Fatal(err)
 	}
-	return found
+	return found.Metadata
 }
 
 // setCluster moves a share to another cluster. The other metadata stay.

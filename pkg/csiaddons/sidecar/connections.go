@@ -71,7 +71,7 @@ type identifying struct {
 func (i identifying) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := i.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // gRPC compares it
+		return nil, nil, err // gRPC compares it
 	}
 	connection, _ := raw.(*callers.Connection)
 	return secured, &client{AuthInfo: info, connection: connection}, nil

@@ -12,7 +12,7 @@ var errLostLease = errors.New("the pod lost the Lease")
 
 // term is a period during which this pod is the leader. election.mu protects until and timer.
 type term struct {
-	ended  context.Context //nolint:containedctx // done when the term ends; the cause is errLostLease
+	ended  context.Context // done when the term ends; the cause is errLostLease
 	cancel context.CancelCauseFunc
 	until  time.Time
 	timer  *time.Timer

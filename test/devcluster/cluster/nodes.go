@@ -142,9 +142,7 @@ func (c *Cluster) startNode(ctx context.Context, number int) error {
 		return nil
 	}
 	server.Machine = started
-	if err := c.real.cloud.AddServer(ctx, server); err != nil {
-		return fmt.Errorf("adding the server of node %s: %w", server.Name, err)
-	}
+	c.real.cloud.AddServer(server)
 	listener, err := started.Listen(ctx, node.Metadata)
 	if err != nil {
 		return fmt.Errorf("listening for the metadata service: %w", err)

@@ -49,7 +49,7 @@ type Options struct {
 type Cluster struct {
 	*devcluster.Cluster
 
-	// Dir contains the files of the cluster: kubeconfigs, logs, and the state of the cloud. They stay
+	// Dir contains the files of the cluster: kubeconfigs, logs, and the data of the cloud. They stay
 	// until the next cluster of this name starts.
 	Dir paths.Dir
 	// Binaries is the folder of the programs of Kubernetes, such as kubectl.

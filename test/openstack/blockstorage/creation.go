@@ -3,11 +3,21 @@
 package blockstorage
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
+
+// typeName is the name of the volume type that Cinder creates when it is installed.
+const typeName = "__DEFAULT__"
+
+// typeID returns the ID of that type, which is the same in each run.
+func typeID() string { return state.NamedID("volume type", typeName) }
 
 // volumeRequest is the body of a request for a volume; API reference: Create a volume.
 type volumeRequest struct {
@@ -19,7 +29,6 @@ type volumeRequest struct {
 	Metadata    map[string]string `json:"metadata"`
 	SnapshotID  string            `json:"snapshot_id"`
 	SourceID    string            `json:"source_volid"`
-	BackupID    string            `json:"backup_id"`
 }
 
 func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
@@ -27,38 +36,55 @@ func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
 	if err := r.Decode("volume", &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	if !r.Version.AtLeast(47) {
-		wanted.BackupID = ""
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume := Volume{
+	volume := &Volume{
 		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
-		SnapshotID: wanted.SnapshotID, SourceID: wanted.SourceID, BackupID: wanted.BackupID,
-		Metadata: wanted.Metadata, UserID: r.UserID, ProjectID: r.ProjectID, Zone: wanted.Zone,
+		SnapshotID: wanted.SnapshotID, SourceID: wanted.SourceID, Metadata: wanted.Metadata,
+		UserID: r.UserID, ProjectID: r.ProjectID, Zone: wanted.Zone,
 	}
-	if err := s.fill(&volume, wanted); err != nil {
+	if err := s.fill(volume, wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	if err := s.checkQuota(quotaRequest{volumes: 1, gigabytes: volume.Size}); err != nil {
-		return rest.Answer{}, err
-	}
-	volume.Created = s.config.Now()
-	if err := s.volumes.Put(volume.ID, volume); err != nil {
-		return rest.Answer{}, err
-	}
-	s.continueVolume(volume, r.Outcome)
-	content := map[string]any{"volume": s.describe(r, volume)}
+	volume.Created = time.Now()
+	s.volumes[volume.ID] = volume
+	size := volume.Size
+	sourceID := cmp.Or(volume.SnapshotID, volume.SourceID)
+	s.copies[sourceID] = append(s.copies[sourceID], s.config.Worker.Start(r.Outcome,
+		func(ctx context.Context) error { return s.makeVolume(ctx, volume, size) },
+		func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			volume.set(available)
+			if err != nil {
+				volume.set(failed)
+			}
+		}))
+	content := map[string]any{"volume": describe(r, volume)}
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
-// fill sets size, zone and type of a new volume from the request and from the source.
-func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
-	volumeType, err := s.findType(wanted.Type)
+// makeVolume creates the file of a volume.
+func (s *Service) makeVolume(ctx context.Context, volume *Volume, size int) error {
+	var err error
+	switch {
+	case volume.SnapshotID != "":
+		err = s.volumeData.CopyFrom(ctx, s.snapshotData, volume.SnapshotID, volume.ID)
+	case volume.SourceID != "":
+		err = s.volumeData.CopyFrom(ctx, s.volumeData, volume.SourceID, volume.ID)
+	}
 	if err != nil {
 		return err
 	}
-	volume.Type, volume.Multiattach = volumeType.Name, volumeType.Multiattach
+	return s.volumeData.MakeFile(volume.ID, int64(size)*gibibyte)
+}
+
+// fill checks the type of a new volume, and sets size and zone from the request and from the
+// source.
+func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
+	if !slices.Contains([]string{"", typeName, typeID()}, wanted.Type) {
+		return rest.NotFound("Volume type with name %s could not be found.", wanted.Type)
+	}
 	source, err := s.findSource(wanted)
 	if err != nil {
 		return err
@@ -98,13 +124,9 @@ type source struct {
 }
 
 func (s source) tooSmall(size int) error {
-	switch s.kind {
-	case "snapshot":
+	if s.kind == "snapshot" {
 		return rest.BadRequest("Invalid input received: Volume size '%d'GB cannot be smaller than the "+
 			"snapshot size %dGB. They must be >= original snapshot size.", size, s.size)
-	case "backup":
-		return rest.BadRequest("Invalid input received: Volume size %dGB cannot be smaller than the "+
-			"backup size %dGB. It must be >= backup size.", size, s.size)
 	}
 	return rest.BadRequest("Invalid input received: Volume size '%d'GB cannot be smaller than "+
 		"original volume size  %dGB. They must be >= original volume size.", size, s.size)
@@ -122,8 +144,7 @@ func (s *Service) findSource(wanted volumeRequest) (source, error) {
 			return source{}, rest.BadRequest("Invalid snapshot: Originating snapshot status must be one " +
 				"of 'available' values")
 		}
-		volume, err := s.volume(snapshot.VolumeID)
-		return source{kind: "snapshot", size: snapshot.Size, zone: volume.Zone}, err
+		return source{"snapshot", s.volumes[snapshot.VolumeID].Zone, snapshot.Size}, nil
 	case wanted.SourceID != "":
 		volume, err := s.volume(wanted.SourceID)
 		if err != nil {
@@ -133,17 +154,7 @@ func (s *Service) findSource(wanted volumeRequest) (source, error) {
 			return source{}, rest.BadRequest("Invalid volume: Originating source volume status must be " +
 				"one of 'available, in-use' values")
 		}
-		return source{kind: "source volume", size: volume.Size, zone: volume.Zone}, nil
-	case wanted.BackupID != "":
-		backup, err := s.backup(wanted.BackupID)
-		if err != nil {
-			return source{}, err
-		}
-		if backup.Status != available {
-			return source{}, rest.BadRequest("Invalid backup: Originating backup status must be one of " +
-				"'available' values")
-		}
-		return source{kind: "backup", size: backup.Size}, nil
+		return source{"source volume", volume.Zone, volume.Size}, nil
 	}
 	return source{}, nil
 }

@@ -3,17 +3,15 @@
 package blockstorage
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
-	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
-// The states of volumes, snapshots and backups that the simulator uses.
+// The states of volumes and snapshots that the simulator uses.
 const (
 	creating       = "creating"
 	available      = "available"
@@ -25,105 +23,30 @@ const (
 	reserved       = "reserved"
 	inUse          = "in-use"
 	detaching      = "detaching"
-	backingUp      = "backing-up"
 )
 
 // Volume is the record of a volume.
 type Volume struct {
 	ID, Name, Description string
 	Status                string
-	// Size is in GiB, and NewSize while it is extended.
-	Size, NewSize int
-	// Previous is the status to which an extension or a backup returns.
-	Previous                       string
-	Zone, Type                     string
-	Multiattach                    bool
-	SnapshotID, SourceID, BackupID string
-	Metadata                       map[string]string
-	UserID, ProjectID              string
-	Created, Updated               time.Time
-	Attachments                    []Attachment
+	// Size is in GiB.
+	Size                 int
+	Zone                 string
+	SnapshotID, SourceID string
+	Metadata             map[string]string
+	UserID, ProjectID    string
+	Created, Updated     time.Time
+	Attachment           Attachment
 }
 
-// continueVolume starts the operation that the status of a volume names.
-func (s *Service) continueVolume(volume Volume, outcome state.Outcome) {
-	switch volume.Status {
-	case creating:
-		source := cmp.Or(volume.SnapshotID, volume.SourceID, volume.BackupID)
-		s.copies[source] = append(s.copies[source], s.config.Worker.Start(outcome,
-			func(ctx context.Context) error { return s.makeVolume(ctx, volume) },
-			s.completion(volume.ID, func(v *Volume, err error) {
-				v.Status = available
-				if err != nil {
-					v.Status = failed
-				}
-			})))
-	case deleting:
-		s.config.Worker.StartRemoval(s.afterCopies(volume.ID, outcome),
-			func(err error) error {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if err == nil {
-					return s.volumes.Delete(volume.ID)
-				}
-				return s.changeVolume(volume.ID, func(v *Volume) { v.Status = errorDeleting })
-			},
-			func() error { return s.volumeData.Remove(volume.ID) })
-	case extending:
-		s.config.Worker.Start(outcome,
-			func(ctx context.Context) error { return s.extend(ctx, volume) },
-			s.completion(volume.ID, func(v *Volume, err error) {
-				if v.Status = errorExtending; err == nil {
-					v.Status, v.Size = v.Previous, v.NewSize
-				}
-				v.NewSize, v.Previous = 0, ""
-			}))
-	}
-}
+// set changes the status of a volume.
+func (v *Volume) set(status string) { v.Status, v.Updated = status, time.Now() }
 
-// makeVolume creates the file of a volume.
-func (s *Service) makeVolume(ctx context.Context, volume Volume) error {
-	var err error
-	switch {
-	case volume.SnapshotID != "":
-		err = s.volumeData.CopyFrom(ctx, s.snapshotData, volume.SnapshotID, volume.ID)
-	case volume.SourceID != "":
-		err = s.volumeData.CopyFrom(ctx, s.volumeData, volume.SourceID, volume.ID)
-	case volume.BackupID != "":
-		err = s.volumeData.CopyFrom(ctx, s.backupData, volume.BackupID, volume.ID)
-	}
-	if err != nil {
-		return err
-	}
-	return s.volumeData.MakeFile(volume.ID, int64(volume.Size)*gibibyte)
-}
-
-// completion returns a function that changes the record of a volume after an operation.
-func (s *Service) completion(id string, change func(*Volume, error)) func(error) error {
-	return func(err error) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.changeVolume(id, func(v *Volume) { change(v, err) })
-	}
-}
-
-// changeVolume changes a record; a volume that does not exist any more is no error.
-func (s *Service) changeVolume(id string, change func(*Volume)) error {
-	volume, found := s.volumes.Get(id)
+// volume returns a volume, or the error 404.
+func (s *Service) volume(id string) (*Volume, error) {
+	volume, found := s.volumes[id]
 	if !found {
-		return nil
-	}
-	volume.Attachments = slices.Clone(volume.Attachments)
-	change(&volume)
-	volume.Updated = s.config.Now()
-	return s.volumes.Put(id, volume)
-}
-
-// volume returns a record, or the error 404.
-func (s *Service) volume(id string) (Volume, error) {
-	volume, found := s.volumes.Get(id)
-	if !found {
-		return Volume{}, rest.NotFound("Volume %s could not be found.", id)
+		return nil, rest.NotFound("Volume %s could not be found.", id)
 	}
 	return volume, nil
 }
@@ -135,39 +58,7 @@ func (s *Service) showVolume(r *rest.Request) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	return rest.Answer{Content: map[string]any{"volume": s.describe(r, volume)}}, nil
-}
-
-func (s *Service) updateVolume(r *rest.Request) (rest.Answer, error) {
-	var wanted struct {
-		Name        *string           `json:"name"`
-		Description *string           `json:"description"`
-		Metadata    map[string]string `json:"metadata"`
-	}
-	if err := r.Decode("volume", &wanted); err != nil {
-		return rest.Answer{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, err := s.volume(r.PathValue("id")); err != nil {
-		return rest.Answer{}, err
-	}
-	err := s.changeVolume(r.PathValue("id"), func(v *Volume) {
-		if wanted.Name != nil {
-			v.Name = *wanted.Name
-		}
-		if wanted.Description != nil {
-			v.Description = *wanted.Description
-		}
-		if wanted.Metadata != nil {
-			v.Metadata = wanted.Metadata
-		}
-	})
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	volume, err := s.volume(r.PathValue("id"))
-	return rest.Answer{Content: map[string]any{"volume": s.describe(r, volume)}}, err
+	return rest.Answer{Content: map[string]any{"volume": describe(r, volume)}}, nil
 }
 
 func (s *Service) deleteVolume(r *rest.Request) (rest.Answer, error) {
@@ -177,42 +68,89 @@ func (s *Service) deleteVolume(r *rest.Request) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	deletable := []string{available, failed, "error_restoring", errorExtending, "error_managing"}
-	snapshots := slices.ContainsFunc(s.snapshots.List(),
-		func(snapshot Snapshot) bool { return snapshot.VolumeID == volume.ID })
-	if !slices.Contains(deletable, volume.Status) || len(volume.Attachments) > 0 || snapshots {
+	deletable := volume.Attachment.ID == "" &&
+		slices.Contains([]string{available, failed, errorExtending}, volume.Status)
+	for _, snapshot := range s.snapshots {
+		deletable = deletable && snapshot.VolumeID != volume.ID
+	}
+	if !deletable {
 		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume status must be available or " +
 			"error or error_restoring or error_extending or error_managing and must not be migrating, " +
 			"attached, belong to a group, have snapshots, awaiting a transfer, or be disassociated from " +
 			"snapshots after volume transfer.")
 	}
-	err = s.changeVolume(volume.ID, func(v *Volume) { v.Status, volume.Status = deleting, deleting })
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	s.continueVolume(volume, r.Outcome)
+	volume.set(deleting)
+	s.config.Worker.StartRemoval(s.afterCopies(volume.ID, r.Outcome),
+		func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err != nil {
+				volume.set(errorDeleting)
+				return
+			}
+			delete(s.volumes, volume.ID)
+		},
+		func() error { return s.volumeData.Remove(volume.ID) })
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
-func (s *Service) showMetadata(r *rest.Request) (rest.Answer, error) {
+// actOnVolume performs the action os-extend. Attached volumes need microversion 3.42.
+func (s *Service) actOnVolume(r *rest.Request) (rest.Answer, error) {
+	action, err := r.Action()
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	if action != "os-extend" {
+		return rest.Answer{}, rest.BadRequest("There is no such action: %s", action)
+	}
+	var wanted struct {
+		NewSize int `json:"new_size"`
+	}
+	if err := r.Decode(action, &wanted); err != nil {
+		return rest.Answer{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	volume, err := s.volume(r.PathValue("id"))
-	return rest.Answer{Content: map[string]any{"metadata": rest.Metadata(volume.Metadata)}}, err
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	expected := available
+	if r.Version.AtLeast(42) && volume.Status == inUse {
+		expected = inUse
+	}
+	switch {
+	case wanted.NewSize <= volume.Size:
+		return rest.Answer{}, rest.BadRequest("Invalid input received: New size for extend must be "+
+			"greater than current size. (current: %d, extended: %d).", volume.Size, wanted.NewSize)
+	case volume.Status != expected:
+		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume %s status must be '{'status': "+
+			"'%s'}' to extend, currently %s.", volume.ID, expected, volume.Status)
+	}
+	volume.set(extending)
+	server := volume.Attachment.ServerID
+	s.config.Worker.Start(r.Outcome,
+		func(ctx context.Context) error { return s.extend(ctx, volume.ID, server, wanted.NewSize) },
+		func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err != nil {
+				volume.set(errorExtending)
+				return
+			}
+			volume.Size = wanted.NewSize
+			volume.set(expected)
+		})
+	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
-// updateMetadata adds metadata (POST) or replaces them (PUT).
-func (s *Service) updateMetadata(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	volume, err := s.volume(r.PathValue("id"))
-	if err != nil {
-		return rest.Answer{}, err
+// extend makes the file of a volume larger, and tells the server that it is attached to.
+func (s *Service) extend(ctx context.Context, id, server string, size int) error {
+	if err := s.volumeData.MakeFile(id, int64(size)*gibibyte); err != nil {
+		return err
 	}
-	metadata, err := r.NewMetadata(volume.Metadata)
-	if err != nil {
-		return rest.Answer{}, err
+	if server == "" || s.extended == nil {
+		return nil
 	}
-	err = s.changeVolume(volume.ID, func(v *Volume) { v.Metadata = metadata })
-	return rest.Answer{Content: map[string]any{"metadata": metadata}}, err
+	return s.extended(ctx, server, id)
 }

@@ -25,13 +25,6 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 	config := simulator.Config{
 		ShareTypes: []simulator.ShareType{{Name: "default"}}, OperationTime: time.Hour,
 		Credentials: simulator.Credentials{UserName: "comparer", ProjectName: "comparison"},
-		// The defaults of Cinder and Manila.
-		VolumeQuota: simulator.VolumeQuota{
-			Volumes: 10, Gigabytes: 1000, Snapshots: 10, Backups: 10, BackupGigabytes: 1000,
-		},
-		ShareQuota: simulator.ShareQuota{
-			Shares: 50, Gigabytes: 1000, Snapshots: 50, SnapshotGigabytes: 1000,
-		},
 	}
 	simulated, err := simulator.New(config)
 	check(t, err)

@@ -31,29 +31,12 @@ func NotFound(format string, values ...any) error {
 	return &Error{Status: http.StatusNotFound, Message: fmt.Sprintf(format, values...)}
 }
 
-// Conflict returns an error with status 409.
-func Conflict(format string, values ...any) error {
-	return &Error{Status: http.StatusConflict, Message: fmt.Sprintf(format, values...)}
-}
-
-// OverQuota returns an error with status 413.
-func OverQuota(format string, values ...any) error {
-	return &Error{
-		Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf(format, values...),
-	}
-}
-
 // write sends the error with the key that the three services use for its status.
 func (e *Error) write(w http.ResponseWriter) {
 	keys := map[int]string{
 		http.StatusBadRequest: "badRequest", http.StatusForbidden: "forbidden",
-		http.StatusNotFound: "itemNotFound", http.StatusConflict: "conflictingRequest",
-		http.StatusRequestEntityTooLarge: "overLimit",
+		http.StatusNotFound: "itemNotFound",
 	}
 	content := map[string]any{"code": e.Status, "message": e.Message}
-	if e.Status == http.StatusRequestEntityTooLarge {
-		w.Header().Set("Retry-After", "0")
-		content["retryAfter"] = "0"
-	}
 	writeJSON(w, e.Status, map[string]any{cmp.Or(keys[e.Status], "computeFault"): content})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,41 +56,37 @@ func (r *Request) integer(name string) (int, error) {
 type Collection[T any] struct {
 	// Name is the key of the list in the answer, such as volumes.
 	Name string
-	// Links is the key of the link to the next page; "" if the service does not link it.
+	// Links is the key of the link to the next page.
 	Links string
 	// NextPath is the path of the next page; that of the request if it is empty.
 	NextPath string
-	ID       func(T) string
+	// Keep returns whether the query asks for a record.
+	Keep     func(T) bool
 	Created  func(T) time.Time
-	// Describe returns a record with its details, and Summarize what lists without details contain.
-	// Lists whose path does not end in /detail have details too if Summarize is nil.
-	Describe, Summarize func(T) map[string]any
+	Describe func(T) map[string]any
 	// Missing returns the error of a marker that does not exist; 404 if it is nil.
 	Missing func(marker string) error
 }
 
 // Answer lists the records that the query asks for, the newest first: limit records (all if it is
-// zero) after the one with the ID marker, and after offset more.
-func (c Collection[T]) Answer(r *Request, records []T) (Answer, error) {
-	slices.SortFunc(records, func(a, b T) int {
-		return cmp.Or(c.Created(b).Compare(c.Created(a)), strings.Compare(c.ID(b), c.ID(a)))
+// zero) after the one with the ID marker, and after offset more. The keys of records are IDs.
+func (c Collection[T]) Answer(r *Request, records map[string]T) (Answer, error) {
+	ids := slices.SortedFunc(maps.Keys(records), func(a, b string) int {
+		return cmp.Or(c.Created(records[b]).Compare(c.Created(records[a])), strings.Compare(b, a))
 	})
-	records, full, err := c.page(r, records)
+	ids = slices.DeleteFunc(ids, func(id string) bool { return !c.Keep(records[id]) })
+	ids, full, err := c.page(r, ids)
 	if err != nil {
 		return Answer{}, err
 	}
-	describe := c.Describe
-	if c.Summarize != nil && !strings.HasSuffix(r.URL.Path, "/detail") {
-		describe = c.Summarize
-	}
 	list := []any{}
-	for _, record := range records {
-		list = append(list, describe(record))
+	for _, id := range ids {
+		list = append(list, c.Describe(records[id]))
 	}
 	content := map[string]any{c.Name: list}
-	if full && c.Links != "" { // services do not check whether there are more
+	if full { // services do not check whether there are more
 		query := r.URL.Query()
-		query.Set("marker", c.ID(records[len(records)-1]))
+		query.Set("marker", ids[len(ids)-1])
 		href := r.Endpoint + cmp.Or(c.NextPath, r.URL.Path) + "?" + query.Encode()
 		content[c.Links] = []map[string]string{{"rel": "next", "href": href}}
 	}
@@ -99,32 +94,27 @@ func (c Collection[T]) Answer(r *Request, records []T) (Answer, error) {
 }
 
 // page returns the part of a list that the query asks for, and whether it has limit records.
-func (c Collection[T]) page(r *Request, records []T) (page []T, full bool, err error) {
+func (c Collection[T]) page(r *Request, ids []string) (page []string, full bool, err error) {
 	limit, errLimit := r.integer("limit")
 	offset, errOffset := r.integer("offset")
 	if err := errors.Join(errLimit, errOffset); err != nil {
 		return nil, false, err
 	}
 	if marker := r.URL.Query().Get("marker"); marker != "" {
-		i := slices.IndexFunc(records, func(record T) bool { return c.ID(record) == marker })
+		i := slices.Index(ids, marker)
 		switch {
 		case i < 0 && c.Missing != nil:
 			return nil, false, c.Missing(marker)
 		case i < 0:
 			return nil, false, NotFound("")
 		}
-		records = records[i+1:]
+		ids = ids[i+1:]
 	}
-	records = records[min(offset, len(records)):]
-	if limit == 0 || limit > len(records) {
-		return records, false, nil
+	ids = ids[min(offset, len(ids)):]
+	if limit == 0 || limit > len(ids) {
+		return ids, false, nil
 	}
-	return records[:limit], true, nil
-}
-
-// Summary returns what lists without details contain for most resources.
-func (r *Request) Summary(collection, id, name string) map[string]any {
-	return map[string]any{"id": id, "name": Optional(name), "links": r.Links(collection, id)}
+	return ids[:limit], true, nil
 }
 
 // Matches returns whether the query does not filter by a key, or by that value.
@@ -133,32 +123,12 @@ func (r *Request) Matches(key, value string) bool {
 	return !query.Has(key) || query.Get(key) == value
 }
 
-// Filter returns the records for which keep is true.
-func Filter[T any](records []T, keep func(T) bool) []T {
-	return slices.DeleteFunc(records, func(record T) bool { return !keep(record) })
-}
-
 // Metadata returns metadata that are not nil, which JSON would show as null.
 func Metadata(metadata map[string]string) map[string]string {
 	if metadata == nil {
 		return map[string]string{}
 	}
 	return metadata
-}
-
-// NewMetadata returns the metadata of a resource after a request that adds some (POST) or replaces
-// all (PUT).
-func (r *Request) NewMetadata(old map[string]string) (map[string]string, error) {
-	var wanted map[string]string
-	if err := r.Decode("metadata", &wanted); err != nil {
-		return nil, err
-	}
-	metadata := map[string]string{}
-	if r.Method == http.MethodPost {
-		maps.Copy(metadata, old)
-	}
-	maps.Copy(metadata, wanted)
-	return metadata, nil
 }
 
 // Keywords parses a dictionary of texts as Python writes it, which clients send as a filter for

@@ -40,7 +40,7 @@ type Cloud struct {
 }
 
 // NewCloud returns a Cloud that Start creates. The configuration is that of the simulator, without
-// Now and Upstream. The order of share types, and IDs of credentials, are those of the services.
+// Upstream. The order of share types, and IDs of credentials, are those of the services.
 func NewCloud(access Access, config simulator.Config) *Cloud {
 	return &Cloud{
 		access: access, config: config, endpoints: map[string][]string{}, removed: map[string]bool{},

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
-	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
 // The states of access rules that the simulator uses.
@@ -43,7 +42,12 @@ const (
 // type ip, and whether the share exists. The rule with the smallest network decides, as in Manila's
 // driver for NetApp (manila/share/drivers/netapp/dataontap/protocols/nfs_cmode.py).
 func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
-	share, found := s.shares.Get(shareID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share, found := s.shares[shareID]
+	if !found {
+		return NoAccess, false
+	}
 	bits := -1
 	for _, rule := range share.Rules {
 		allowed, err := network(rule.To)
@@ -54,7 +58,7 @@ func (s *Service) Access(shareID string, client netip.Addr) (level Level, found 
 			level, bits = Level(rule.Level), allowed.Bits()
 		}
 	}
-	return level, found
+	return level, true
 }
 
 // network parses an address or a network without host bits.
@@ -89,8 +93,8 @@ func (s *Service) actOnShare(r *rest.Request) (rest.Answer, error) {
 			return rest.Answer{}, r.Unsupported()
 		}
 		return s.listRules(r, r.PathValue("id"))
-	case "extend", "shrink":
-		return s.resize(r, action)
+	case "extend":
+		return s.extend(r, action)
 	}
 	return rest.Answer{}, rest.BadRequest("There is no such action: %s", action)
 }
@@ -116,9 +120,9 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	rule := Rule{
+	rule := &Rule{
 		ID: newID(), Type: wanted.Type, To: wanted.To, Level: wanted.Level, State: queuedToApply,
-		Created: s.config.Now(),
+		Created: time.Now(),
 	}
 	if r.Version.AtLeast(45) {
 		rule.Metadata = wanted.Metadata
@@ -126,11 +130,17 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	if err := canAllow(r, share, rule); err != nil {
 		return rest.Answer{}, err
 	}
-	err = s.change(share.ID, func(v *Share) { v.Rules = append(v.Rules, rule); share = *v })
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	s.continueRule(share.ID, rule, r.Outcome)
+	share.Rules = append(share.Rules, rule)
+	s.config.Worker.Start(r.Outcome, func(context.Context) error { return nil }, func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case err != nil:
+			rule.State = failed
+		case rule.State == queuedToApply:
+			rule.State, rule.Updated = active, time.Now()
+		}
+	})
 	description := describeRule(r, share, rule)
 	description["share_id"] = share.ID
 	return rest.Answer{Content: map[string]any{"access": description}}, nil
@@ -138,7 +148,7 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 
 // canAllow returns the error of Manila if an access rule is invalid or exists already. Manila
 // compares networks (_check_for_existing_access in manila/db/sqlalchemy/api.py).
-func canAllow(r *rest.Request, share Share, rule Rule) error {
+func canAllow(r *rest.Request, share *Share, rule *Rule) error {
 	switch rule.Type {
 	case "ip":
 		allowed, err := network(rule.To)
@@ -153,7 +163,7 @@ func canAllow(r *rest.Request, share Share, rule Rule) error {
 		return rest.BadRequest("Only 'ip', 'user', 'cert' or 'cephx' access types are supported.")
 	}
 	exists := slices.ContainsFunc(share.Rules,
-		func(other Rule) bool { return other.Type == rule.Type && sameTarget(other, rule) })
+		func(other *Rule) bool { return other.Type == rule.Type && sameTarget(other, rule) })
 	switch {
 	case !slices.Contains([]Level{ReadOnly, ReadWrite}, Level(rule.Level)):
 		return rest.BadRequest("Invalid access rule: Invalid share access level: %s.", rule.Level)
@@ -167,7 +177,7 @@ func canAllow(r *rest.Request, share Share, rule Rule) error {
 	return nil
 }
 
-func sameTarget(a, b Rule) bool {
+func sameTarget(a, b *Rule) bool {
 	one, errOne := network(a.To)
 	other, errOther := network(b.To)
 	return a.To == b.To || errOne == nil && errOther == nil && one == other
@@ -187,37 +197,22 @@ func (s *Service) deny(r *rest.Request, action string) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	i := slices.IndexFunc(share.Rules, func(rule Rule) bool { return rule.ID == wanted.ID })
+	i := slices.IndexFunc(share.Rules, func(rule *Rule) bool { return rule.ID == wanted.ID })
 	if i < 0 {
 		return rest.Answer{}, rest.NotFound("Resource could not be found.")
 	}
 	rule := share.Rules[i]
-	rule.State, rule.Updated = queuedToDeny, s.config.Now()
-	if err := s.change(share.ID, func(v *Share) { v.Rules[i] = rule }); err != nil {
-		return rest.Answer{}, err
-	}
-	s.continueRule(share.ID, rule, r.Outcome)
+	rule.State, rule.Updated = queuedToDeny, time.Now()
+	s.config.Worker.Start(r.Outcome, func(context.Context) error { return nil }, func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			rule.State = failed
+			return
+		}
+		share.Rules = slices.DeleteFunc(share.Rules, func(other *Rule) bool { return other == rule })
+	})
 	return rest.Answer{Status: http.StatusAccepted}, nil
-}
-
-// continueRule applies or removes a rule in the background, depending on its state.
-func (s *Service) continueRule(shareID string, rule Rule, outcome state.Outcome) {
-	if rule.State != queuedToApply && rule.State != queuedToDeny {
-		return
-	}
-	s.config.Worker.Start(outcome, func(context.Context) error { return nil },
-		s.completion(shareID, func(share *Share, err error) {
-			i := slices.IndexFunc(share.Rules, func(other Rule) bool { return other.ID == rule.ID })
-			switch {
-			case i < 0:
-			case err != nil:
-				share.Rules[i].State = failed
-			case rule.State == queuedToDeny:
-				share.Rules = slices.Delete(share.Rules, i, i+1)
-			case share.Rules[i].State == queuedToApply:
-				share.Rules[i].State, share.Rules[i].Updated = active, s.config.Now()
-			}
-		}))
 }
 
 // listRulesOfShare answers with the access rules of the share in the query, since 2.45.
@@ -229,10 +224,11 @@ func (s *Service) listRulesOfShare(r *rest.Request) (rest.Answer, error) {
 	if id == "" {
 		return rest.Answer{}, rest.BadRequest("The field 'share_id' has to be specified.")
 	}
-	if _, found := s.shares.Get(id); !found {
-		return rest.Answer{}, rest.BadRequest("Share %s not found.", id)
+	answer, err := s.listRules(r, id)
+	if err != nil {
+		err = rest.BadRequest("Share %s not found.", id)
 	}
-	return s.listRules(r, id)
+	return answer, err
 }
 
 func (s *Service) listRules(r *rest.Request, shareID string) (rest.Answer, error) {
@@ -251,7 +247,7 @@ func (s *Service) listRules(r *rest.Request, shareID string) (rest.Answer, error
 
 // describeRule returns an access rule with the fields of the microversion; API reference: Describe
 // share access rule. Below 2.28 the state is that of all rules of the share.
-func describeRule(r *rest.Request, share Share, rule Rule) map[string]any {
+func describeRule(r *rest.Request, share *Share, rule *Rule) map[string]any {
 	description := map[string]any{
 		"id": rule.ID, "access_level": rule.Level, "access_to": rule.To, "access_type": rule.Type,
 		"state": rule.State,
@@ -276,10 +272,10 @@ func describeRule(r *rest.Request, share Share, rule Rule) map[string]any {
 }
 
 // rulesStatus returns the state of all access rules of a share.
-func rulesStatus(r *rest.Request, share Share) string {
+func rulesStatus(r *rest.Request, share *Share) string {
 	has := func(states ...string) bool {
 		return slices.ContainsFunc(share.Rules,
-			func(rule Rule) bool { return slices.Contains(states, rule.State) })
+			func(rule *Rule) bool { return slices.Contains(states, rule.State) })
 	}
 	switch {
 	case has(failed):

@@ -3,10 +3,13 @@
 package sharedfilesystems
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
@@ -38,23 +41,25 @@ func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share := Share{
+	share := &Share{
 		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
 		Protocol: strings.ToUpper(wanted.Protocol), Zone: wanted.Zone, Size: size,
-		SnapshotID: wanted.SnapshotID, NetworkID: wanted.NetworkID, Public: wanted.Public,
-		Metadata: wanted.Metadata, UserID: r.UserID, ProjectID: r.ProjectID,
+		SnapshotID: wanted.SnapshotID, Public: wanted.Public, Metadata: wanted.Metadata,
+		UserID: r.UserID, ProjectID: r.ProjectID,
 	}
-	if err := s.fill(&share, wanted); err != nil {
+	if err := s.fill(share, wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	if err := s.checkQuota(quotaRequest{shares: 1, gigabytes: share.Size}); err != nil {
-		return rest.Answer{}, err
-	}
-	share.Created = s.config.Now()
-	if err := s.shares.Put(share.ID, share); err != nil {
-		return rest.Answer{}, err
-	}
-	s.continueShare(share, r.Outcome)
+	share.Created = time.Now()
+	s.shares[share.ID] = share
+	s.copies[share.SnapshotID] = append(s.copies[share.SnapshotID], s.config.Worker.Start(r.Outcome,
+		func(ctx context.Context) error {
+			if share.SnapshotID != "" {
+				return s.shareData.CopyFrom(ctx, s.snapshotData, share.SnapshotID, share.ID)
+			}
+			return s.shareData.MakeFolder(share.ID)
+		},
+		s.completion(&share.Status, available, failed)))
 	return rest.Answer{Content: map[string]any{"share": describeShare(r, share)}}, nil
 }
 
@@ -81,66 +86,42 @@ func (s *Service) fill(share *Share, wanted shareRequest) error {
 		if err != nil {
 			return err
 		}
-		if typeName == "" {
-			typeName = parent.TypeName
-		}
-		if shareType, _ := s.findType(typeName); shareType.id() != parent.TypeID {
-			return rest.BadRequest("Invalid input received: Invalid share type specified: the requested " +
-				"share type must match the type of the source share. If a share type is not specified when " +
-				"requesting a new share from a snapshot, the share type of the source share will be applied " +
-				"to the new share..")
-		}
+		typeName = cmp.Or(typeName, parent.TypeName)
 	}
 	if share.Zone == "" && len(zones) > 0 {
 		share.Zone = zones[0]
 	}
-	if share.NetworkID != "" {
-		if _, err := s.network(share.NetworkID); err != nil {
-			return err
-		}
-	}
 	shareType, found := s.findType(typeName)
 	switch {
+	case wanted.NetworkID != "":
+		return rest.NotFound("Share network %s could not be found.", wanted.NetworkID)
 	case !found:
 		return rest.NotFound("Share type not found.")
-	case shareType.has(handlesServers) && share.NetworkID == "":
-		return rest.BadRequest("Share network must be set when the driver_handles_share_servers is true.")
 	case share.Protocol != "NFS" && share.Protocol != "CIFS":
 		return rest.BadRequest("Invalid input received: Invalid share protocol provided: %s. It is "+
 			"either disabled or unsupported. Available protocols: ['NFS', 'CIFS'].", share.Protocol)
 	}
 	share.TypeID, share.TypeName = shareType.id(), shareType.Name
-	share.Snapshots, share.Creation = shareType.has(supportsSnapshots), shareType.has(supportsCreation)
-	share.Revert, share.Mount = shareType.has(supportsRevert), shareType.has(supportsMount)
-	share.Misplaced = share.NetworkID != "" && !shareType.has(handlesServers)
 	return nil
 }
 
 // fillFromSnapshot checks the snapshot of a new share and returns the share of the snapshot.
-func (s *Service) fillFromSnapshot(share *Share) (parent Share, err error) {
-	snapshot, found := s.snapshots.Get(share.SnapshotID)
+func (s *Service) fillFromSnapshot(share *Share) (parent *Share, err error) {
+	snapshot, found := s.snapshots[share.SnapshotID]
 	if !found {
-		return Share{}, rest.NotFound("Snapshot %s could not be found.", share.SnapshotID)
+		return nil, rest.NotFound("Snapshot %s could not be found.", share.SnapshotID)
 	}
-	if parent, err = s.share(snapshot.ShareID); err != nil {
-		return Share{}, err
-	}
+	parent = s.shares[snapshot.ShareID] // it exists as long as the snapshot
 	switch {
-	case !parent.Creation:
-		return Share{}, rest.BadRequest("A new share may not be created from snapshot '%s', because the "+
-			"snapshot's parent share does not have that capability.", snapshot.ID)
-	case share.NetworkID != "" && share.NetworkID != parent.NetworkID:
-		return Share{}, rest.BadRequest(
-			"Share network ID should be the same as snapshot's parent share's or empty")
 	case snapshot.Status != available:
-		return Share{}, rest.BadRequest("Invalid share snapshot: status must be 'available'.")
+		return nil, rest.BadRequest("Invalid share snapshot: status must be 'available'.")
 	case share.Size < snapshot.Size:
-		return Share{}, rest.BadRequest("Invalid input received: Share size '%d' must be equal or "+
+		return nil, rest.BadRequest("Invalid input received: Share size '%d' must be equal or "+
 			"greater than snapshot size.", share.Size)
 	case share.Zone != "" && share.Zone != parent.Zone:
-		return Share{}, rest.BadRequest("Invalid input received: The specified availability zone must " +
+		return nil, rest.BadRequest("Invalid input received: The specified availability zone must " +
 			"be the same as the parent share when creating from snapshot..")
 	}
-	share.NetworkID, share.Zone, share.Status = parent.NetworkID, parent.Zone, creatingFromSnapshot
+	share.Zone, share.Status = parent.Zone, creatingFromSnapshot
 	return parent, nil
 }

@@ -4,13 +4,10 @@ package sharedfilesystems
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
-	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
 // The states of shares and snapshots that the simulator uses.
@@ -23,135 +20,40 @@ const (
 	errorDeleting        = "error_deleting"
 	extending            = "extending"
 	extendingError       = "extending_error"
-	shrinking            = "shrinking"
-	shrinkingError       = "shrinking_error"
-	wouldLoseData        = "shrinking_possible_data_loss_error"
 )
-
-// errDataLoss is the error of a share that contains more than its new size.
-var errDataLoss = errors.New("the share contains more data than fits into its new size")
-
-// errNetwork is the error of a share with a share network and a share type without share servers.
-var errNetwork = errors.New("the share type does not expect a share network")
 
 // Share is the record of a share.
 type Share struct {
 	ID, Name, Description, Status string
 	Protocol, Zone                string
-	// Size is in GiB, and NewSize while it is extended or shrunk.
-	Size, NewSize         int
-	TypeID, TypeName      string
-	SnapshotID, NetworkID string
-	// Snapshots and the following are capabilities of the share type.
-	Snapshots, Creation, Revert, Mount bool
-	// Misplaced shares have a share network that their share type does not expect.
-	Misplaced         bool
+	// Size is in GiB.
+	Size              int
+	TypeID, TypeName  string
+	SnapshotID        string
 	Public            bool
 	Metadata          map[string]string
 	UserID, ProjectID string
 	Created           time.Time
-	Rules             []Rule
+	Rules             []*Rule
 }
 
-// continueShare starts the operation that the status of a share names.
-func (s *Service) continueShare(share Share, outcome state.Outcome) {
-	switch share.Status {
-	case creating, creatingFromSnapshot:
-		done := s.config.Worker.Start(outcome,
-			func(ctx context.Context) error { return s.makeShare(ctx, share) },
-			s.completion(share.ID, func(v *Share, err error) {
-				if v.Status = available; err != nil {
-					v.Status = failed
-				}
-			}))
-		s.copies[share.SnapshotID] = append(s.copies[share.SnapshotID], done)
-	case deleting:
-		s.config.Worker.StartRemoval(outcome,
-			func(err error) error {
-				if err != nil {
-					return s.completion(share.ID, func(v *Share, _ error) { v.Status = errorDeleting })(err)
-				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.shares.Delete(share.ID)
-			},
-			func() error { return s.shareData.Remove(share.ID) })
-	case extending, shrinking:
-		s.config.Worker.Start(outcome,
-			func(context.Context) error { return s.checkSize(share) },
-			s.completion(share.ID, func(v *Share, err error) {
-				switch {
-				case err == nil:
-					v.Status, v.Size = available, v.NewSize
-				case errors.Is(err, errDataLoss):
-					v.Status = wouldLoseData
-				case v.Status == extending:
-					v.Status = extendingError
-				default:
-					v.Status = shrinkingError
-				}
-				v.NewSize = 0
-			}))
-	}
-}
-
-// makeShare creates the folder of a share.
-func (s *Service) makeShare(ctx context.Context, share Share) error {
-	switch {
-	case share.Misplaced:
-		return errNetwork
-	case share.SnapshotID != "":
-		return s.shareData.CopyFrom(ctx, s.snapshotData, share.SnapshotID, share.ID)
-	}
-	return s.shareData.MakeFolder(share.ID)
-}
-
-// checkSize returns errDataLoss if a share contains more than its new size.
-func (s *Service) checkSize(share Share) error {
-	used, err := s.shareData.Used(share.ID)
-	if err == nil && used > int64(share.NewSize)*gibibyte {
-		err = errDataLoss
-	}
-	return err
-}
-
-// completion returns a function that changes the record of a share after an operation, and adds a
-// message if the operation failed.
-func (s *Service) completion(id string, change func(*Share, error)) func(error) error {
-	return func(failure error) error {
+// completion returns a function that sets the status of a share, of a snapshot or of an access rule
+// after an operation.
+func (s *Service) completion(status *string, success, failure string) func(error) {
+	return func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		share, found := s.shares.Get(id)
-		if !found {
-			return nil
+		if *status = success; err != nil {
+			*status = failure
 		}
-		before := share.Status
-		share.Rules = slices.Clone(share.Rules)
-		change(&share, failure)
-		err := s.shares.Put(id, share)
-		if failure != nil && err == nil {
-			err = s.addMessage(share.ProjectID, "SHARE", id, before, failure)
-		}
-		return err
 	}
 }
 
-// change changes the record of a share.
-func (s *Service) change(id string, change func(*Share)) error {
-	share, err := s.share(id)
-	if err != nil {
-		return err
-	}
-	share.Rules = slices.Clone(share.Rules)
-	change(&share)
-	return s.shares.Put(id, share)
-}
-
-// share returns a record, or the error 404.
-func (s *Service) share(id string) (Share, error) {
-	share, found := s.shares.Get(id)
+// share returns a share, or the error 404.
+func (s *Service) share(id string) (*Share, error) {
+	share, found := s.shares[id]
 	if !found {
-		return Share{}, rest.NotFound("Share %s could not be found.", id)
+		return nil, rest.NotFound("Share %s could not be found.", id)
 	}
 	return share, nil
 }
@@ -159,7 +61,7 @@ func (s *Service) share(id string) (Share, error) {
 func (s *Service) showShare(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares.Get(r.PathValue("id"))
+	share, found := s.shares[r.PathValue("id")]
 	if !found {
 		return rest.Answer{}, rest.NotFound("")
 	}
@@ -169,24 +71,69 @@ func (s *Service) showShare(r *rest.Request) (rest.Answer, error) {
 func (s *Service) deleteShare(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares.Get(r.PathValue("id"))
+	share, found := s.shares[r.PathValue("id")]
 	if !found {
 		return rest.Answer{}, rest.NotFound("")
 	}
-	if !slices.Contains([]string{available, failed, "inactive"}, share.Status) {
+	if share.Status != available && share.Status != failed {
 		return rest.Answer{}, rest.Forbidden("Invalid share: Share status must be one of ('available', " +
 			"'error', 'inactive').")
 	}
-	snapshots := rest.Filter(s.snapshots.List(),
-		func(snapshot Snapshot) bool { return snapshot.ShareID == share.ID })
-	if len(snapshots) > 0 {
+	snapshots := 0
+	for _, snapshot := range s.snapshots {
+		if snapshot.ShareID == share.ID {
+			snapshots++
+		}
+	}
+	if snapshots > 0 {
 		return rest.Answer{}, rest.Forbidden("Invalid share: Share still has %d dependent snapshots..",
-			len(snapshots))
+			snapshots)
 	}
-	err := s.change(share.ID, func(v *Share) { v.Status, share.Status = deleting, deleting })
-	if err != nil {
+	share.Status = deleting
+	s.config.Worker.StartRemoval(r.Outcome,
+		func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err != nil {
+				share.Status = errorDeleting
+				return
+			}
+			delete(s.shares, share.ID)
+		},
+		func() error { return s.shareData.Remove(share.ID) })
+	return rest.Answer{Status: http.StatusAccepted}, nil
+}
+
+// extend begins to extend a share.
+func (s *Service) extend(r *rest.Request, action string) (rest.Answer, error) {
+	var wanted struct {
+		NewSize int `json:"new_size"`
+	}
+	if err := r.Decode(action, &wanted); err != nil || wanted.NewSize == 0 {
+		return rest.Answer{}, rest.BadRequest("New share size must be specified as an integer.")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share, err := s.share(r.PathValue("id"))
+	switch {
+	case err != nil:
 		return rest.Answer{}, err
+	case share.Status != available:
+		return rest.Answer{}, rest.BadRequest("Invalid share: Share %s status must be 'available' to "+
+			"extend, but current status is: %s..", share.ID, share.Status)
+	case wanted.NewSize <= share.Size:
+		return rest.Answer{}, rest.BadRequest("Invalid input received: New size for extend must be "+
+			"greater than current size. (current: %d, extended: %d)..", share.Size, wanted.NewSize)
 	}
-	s.continueShare(share, r.Outcome)
+	share.Status = extending
+	s.config.Worker.Start(r.Outcome, func(context.Context) error { return nil }, func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			share.Status = extendingError
+			return
+		}
+		share.Status, share.Size = available, wanted.NewSize
+	})
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }

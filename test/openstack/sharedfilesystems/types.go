@@ -4,10 +4,8 @@ package sharedfilesystems
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -18,19 +16,7 @@ type Type struct {
 	Name string
 	// Private share types exist, but Manila does not list them for the user of the credentials.
 	Private bool
-	// Specs are extra specs beyond the default ones: driver_handles_share_servers is False,
-	// snapshot_support and create_share_from_snapshot_support are True.
-	Specs map[string]string
 }
-
-// The extra specs that the simulator uses.
-const (
-	handlesServers    = "driver_handles_share_servers"
-	supportsSnapshots = "snapshot_support"
-	supportsCreation  = "create_share_from_snapshot_support"
-	supportsRevert    = "revert_to_snapshot_support"
-	supportsMount     = "mount_snapshot_support"
-)
 
 // Order is the order in which share types are listed. Manila promises none. The zero value is the
 // order in which they were added.
@@ -42,20 +28,6 @@ const (
 	// Shuffled is a new random order for each list.
 	Shuffled Order = "shuffled"
 )
-
-// specs returns all extra specs of a type.
-func (t Type) specs() map[string]string {
-	specs := map[string]string{
-		handlesServers: "False", supportsSnapshots: "True", supportsCreation: "True",
-	}
-	maps.Copy(specs, t.Specs)
-	return specs
-}
-
-// has returns whether an extra spec is true.
-func (t Type) has(spec string) bool {
-	return strings.EqualFold(strings.TrimPrefix(t.specs()[spec], "<is> "), "true")
-}
 
 func (t Type) id() string { return state.NamedID("share type", t.Name) }
 
@@ -111,11 +83,10 @@ func (s *Service) findType(nameOrID string) (Type, bool) {
 
 // listTypes answers a request for the share types.
 func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
-	types := s.Types()
 	s.mu.Lock()
-	order := s.order
-	s.mu.Unlock()
-	switch order {
+	defer s.mu.Unlock()
+	types := slices.Clone(s.types)
+	switch s.order {
 	case Reversed:
 		slices.Reverse(types)
 	case Shuffled:
@@ -131,12 +102,15 @@ func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
 }
 
 // describeType returns a share type with the fields of the microversion; API reference: List share
-// types.
+// types. All share types have the same extra specs.
 func (s *Service) describeType(r *rest.Request, shareType Type) map[string]any {
-	specs := shareType.specs()
+	specs := map[string]string{
+		"driver_handles_share_servers": "False", "snapshot_support": "True",
+		"create_share_from_snapshot_support": "True",
+	}
 	description := map[string]any{
-		"id": shareType.id(), "name": shareType.Name,
-		"required_extra_specs": map[string]string{handlesServers: specs[handlesServers]},
+		"id": shareType.id(), "name": shareType.Name, "extra_specs": specs,
+		"required_extra_specs": map[string]string{"driver_handles_share_servers": "False"},
 	}
 	public := "os-share-type-access:is_public"
 	if r.Version.AtLeast(7) {
@@ -144,13 +118,8 @@ func (s *Service) describeType(r *rest.Request, shareType Type) map[string]any {
 	}
 	description[public] = !shareType.Private
 	if r.Version.AtLeast(24) {
-		for _, spec := range []string{supportsRevert, supportsMount} {
-			if specs[spec] == "" {
-				specs[spec] = "False"
-			}
-		}
+		specs["revert_to_snapshot_support"], specs["mount_snapshot_support"] = "False", "False"
 	}
-	description["extra_specs"] = specs
 	if r.Version.AtLeast(41) {
 		description["description"] = nil
 	}
@@ -159,35 +128,4 @@ func (s *Service) describeType(r *rest.Request, shareType Type) map[string]any {
 		description["is_default"] = shareType.Name == byDefault.Name
 	}
 	return description
-}
-
-// showType answers with a share type by ID, or with the default type for the ID default.
-func (s *Service) showType(r *rest.Request) (rest.Answer, error) {
-	shareType, err := s.typeOf(r)
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	description := s.describeType(r, shareType)
-	return rest.Answer{
-		Content: map[string]any{"share_type": description, "volume_type": description},
-	}, nil
-}
-
-// denyToUsers answers requests that only an administrator may send.
-func denyToUsers(*rest.Request) (rest.Answer, error) {
-	return rest.Answer{}, rest.Forbidden("Access was denied to this resource.")
-}
-
-func (s *Service) typeOf(r *rest.Request) (Type, error) {
-	id := r.PathValue("id")
-	if id == "default" {
-		id = ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	shareType, found := s.findType(id)
-	if !found {
-		return Type{}, rest.NotFound("Share type not found.")
-	}
-	return shareType, nil
 }

@@ -5,7 +5,6 @@ package sharedfilesystems
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -14,7 +13,7 @@ import (
 
 // describeShare returns a share with the fields of the microversion; API reference: Show share
 // details. Below 2.9 the export locations are fields of the share; the simulator leaves them empty.
-func describeShare(r *rest.Request, share Share) map[string]any {
+func describeShare(r *rest.Request, share *Share) map[string]any {
 	status := share.Status
 	if status == creatingFromSnapshot && !r.Version.AtLeast(54) {
 		status = creating
@@ -28,7 +27,7 @@ func describeShare(r *rest.Request, share Share) map[string]any {
 		"created_at": rest.Time(share.Created), "status": status, "name": rest.Optional(share.Name),
 		"description": rest.Optional(share.Description), "project_id": share.ProjectID,
 		"snapshot_id":      rest.Optional(share.SnapshotID),
-		"share_network_id": rest.Optional(share.NetworkID), "share_proto": share.Protocol,
+		"share_network_id": nil, "share_proto": share.Protocol,
 		"metadata":   rest.Metadata(share.Metadata),
 		"share_type": share.TypeName, "volume_type": share.TypeName,
 		"links": r.Links("shares", share.ID), "is_public": share.Public,
@@ -44,17 +43,17 @@ func describeShare(r *rest.Request, share Share) map[string]any {
 		name  string
 		value any
 	}{
-		{2, "snapshot_support", share.Snapshots},
+		{2, "snapshot_support", true},
 		{5, "task_state", nil},
 		{10, "access_rules_status", rulesStatus(r, share)},
 		{11, "replication_type", nil},
 		{11, "has_replicas", false},
 		{16, "user_id", share.UserID},
-		{24, "create_share_from_snapshot_support", share.Creation},
-		{27, "revert_to_snapshot_support", share.Revert},
+		{24, "create_share_from_snapshot_support", true},
+		{27, "revert_to_snapshot_support", false},
 		{31, "share_group_id", nil},
 		{31, "source_share_group_snapshot_member_id", nil},
-		{32, "mount_snapshot_support", share.Mount},
+		{32, "mount_snapshot_support", false},
 		{54, "progress", progress(share.Status)},
 		{69, "is_soft_deleted", false},
 		{69, "scheduled_to_be_deleted_at", nil},
@@ -74,26 +73,19 @@ func progress(status string) any {
 	return "100%"
 }
 
-// listShares answers with the shares of a page, with or without details.
+// listShares answers with the shares of a page.
 func (s *Service) listShares(r *rest.Request) (rest.Answer, error) {
-	query := r.URL.Query()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shares := rest.Filter(s.shares.List(), func(share Share) bool {
-		return r.Matches("name", share.Name) && r.Matches("display_name", share.Name) &&
-			r.Matches("status", share.Status) && r.Matches("share_type_id", share.TypeID) &&
-			r.Matches("share_network_id", share.NetworkID) &&
-			r.Matches("snapshot_id", share.SnapshotID) &&
-			rest.Contains(share.Metadata, rest.Keywords(query.Get("metadata"))) &&
-			(!query.Has("name~") || strings.Contains(share.Name, query.Get("name~")))
-	})
-	return rest.Collection[Share]{
+	return rest.Collection[*Share]{
 		Name: "shares", Links: "shares_links", NextPath: "/shares",
-		ID:        func(share Share) string { return share.ID },
-		Created:   func(share Share) time.Time { return share.Created },
-		Describe:  func(share Share) map[string]any { return describeShare(r, share) },
-		Summarize: func(share Share) map[string]any { return r.Summary("shares", share.ID, share.Name) },
-	}.Answer(r, shares)
+		Keep: func(share *Share) bool {
+			return r.Matches("name", share.Name) && r.Matches("status", share.Status) &&
+				rest.Contains(share.Metadata, rest.Keywords(r.URL.Query().Get("metadata")))
+		},
+		Created:  func(share *Share) time.Time { return share.Created },
+		Describe: func(share *Share) map[string]any { return describeShare(r, share) },
+	}.Answer(r, s.shares)
 }
 
 // listExportLocations answers with the only export location of a share, none if there is no share
@@ -104,7 +96,7 @@ func (s *Service) listExportLocations(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares.Get(r.PathValue("id"))
+	share, found := s.shares[r.PathValue("id")]
 	if !found {
 		return rest.Answer{}, rest.NotFound("Share '%s' not found.", r.PathValue("id"))
 	}
@@ -121,43 +113,33 @@ func (s *Service) listExportLocations(r *rest.Request) (rest.Answer, error) {
 	return rest.Answer{Content: map[string]any{"export_locations": list}}, nil
 }
 
-func (s *Service) showMetadata(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	share, found := s.shares.Get(r.PathValue("id"))
-	if !found {
-		return rest.Answer{}, rest.NotFound("Share not found.")
-	}
-	return rest.Answer{Content: map[string]any{"metadata": rest.Metadata(share.Metadata)}}, nil
-}
-
-// updateMetadata adds metadata (POST) or replaces them (PUT).
-func (s *Service) updateMetadata(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	share, found := s.shares.Get(r.PathValue("id"))
-	if !found {
-		return rest.Answer{}, rest.NotFound("Share not found.")
-	}
-	metadata, err := r.NewMetadata(share.Metadata)
-	if err != nil {
+func (s *Service) addMetadata(r *rest.Request) (rest.Answer, error) {
+	var wanted map[string]string
+	if err := r.Decode("metadata", &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	err = s.change(share.ID, func(v *Share) { v.Metadata = metadata })
-	return rest.Answer{Content: map[string]any{"metadata": metadata}}, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share, found := s.shares[r.PathValue("id")]
+	if !found {
+		return rest.Answer{}, rest.NotFound("Share not found.")
+	}
+	share.Metadata = maps.Clone(rest.Metadata(share.Metadata))
+	maps.Copy(share.Metadata, wanted)
+	return rest.Answer{Content: map[string]any{"metadata": share.Metadata}}, nil
 }
 
 func (s *Service) deleteMetadata(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares.Get(r.PathValue("id"))
+	share, found := s.shares[r.PathValue("id")]
 	if !found {
 		return rest.Answer{}, rest.NotFound("Share not found.")
 	}
 	if _, found := share.Metadata[r.PathValue("key")]; !found {
 		return rest.Answer{}, rest.NotFound("Metadata item was not found")
 	}
-	metadata := maps.Clone(share.Metadata)
-	delete(metadata, r.PathValue("key"))
-	return rest.Answer{}, s.change(share.ID, func(v *Share) { v.Metadata = metadata })
+	share.Metadata = maps.Clone(share.Metadata)
+	delete(share.Metadata, r.PathValue("key"))
+	return rest.Answer{}, nil
 }

@@ -3,6 +3,7 @@ package simulator
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -31,10 +32,11 @@ type keyring struct {
 	certificates map[Certificate]*tls.Certificate
 }
 
-// newKeyring creates certificates of the CA for the hosts, which are names or IP addresses.
-func newKeyring(trusted *crypto.CA, hosts []string) (*keyring, error) {
-	stranger, err := newCA()
-	if err != nil {
+// newKeyring creates a CA, and certificates of it for the hosts, which are names or IP addresses.
+func newKeyring(hosts []string) (*keyring, error) {
+	trusted, errTrusted := newCA()
+	stranger, errStranger := newCA()
+	if err := errors.Join(errTrusted, errStranger); err != nil {
 		return nil, err
 	}
 	ca, err := crypto.EncodeCertificates(trusted.Config.Certs...)

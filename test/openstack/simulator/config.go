@@ -25,9 +25,10 @@ func Services() []Service { return []Service{Identity, Share, Compute, Volume} }
 const DefaultRegion = "RegionOne"
 
 // Config describes a cloud. The zero value is a good one: plain HTTP, region RegionOne, one
-// availability zone "nova", no share type, no state on disk, and random secrets.
+// availability zone "nova", no share type, no data, and random secrets.
 type Config struct {
-	// Host is the IPv4 address to listen on, 127.0.0.1 if empty.
+	// Host is the IPv4 address to listen on, 127.0.0.1 if empty. It is also the host in export
+	// locations, which are HOST:/shares/ID.
 	Host string
 	// SeparatePorts gives each service a listener of its own, so that faults about connections affect
 	// that service alone.
@@ -42,16 +43,8 @@ type Config struct {
 	Regions []string
 	// ShareTypes that exist from the start; the first is the default one.
 	ShareTypes []ShareType
-	// VolumeTypes exist all the time; the first is the default one. If there is none, there is one
-	// called __DEFAULT__.
-	VolumeTypes []VolumeType
-	// VolumeQuota and ShareQuota are the quotas of the project; zero fields are no limit.
-	VolumeQuota VolumeQuota
-	ShareQuota  ShareQuota
-	// ShareHost is the host in export locations, which are HOST:/shares/ID; Host if empty.
-	ShareHost string
-	// State is the folder that keeps the cloud when the simulator ends: credentials, ports and CA,
-	// volumes, shares and their data. Without it, volumes and shares have no data.
+	// State is the folder for the data of volumes and shares. What an earlier cloud left there is
+	// removed. Without it, volumes and shares have no data.
 	State string
 	// OperationTime is how long each operation takes that a service performs after its answer, such as
 	// the creation of a volume.
@@ -70,8 +63,6 @@ type Config struct {
 	Credentials Credentials
 	// TokenTTL is the lifetime of a token, one hour if zero.
 	TokenTTL time.Duration
-	// Now replaces the clock of the log and of the expiry of tokens.
-	Now func() time.Time
 	// Upstream answers the requests in place of the simulated services, if set. Listeners, TLS, faults
 	// and log stay. URL paths are those of the simulator, such as /share/v2/types.
 	Upstream http.Handler
@@ -80,7 +71,6 @@ type Config struct {
 // withDefaults returns the configuration with every empty field set.
 func (c Config) withDefaults() Config {
 	c.Host = cmp.Or(c.Host, "127.0.0.1")
-	c.ShareHost = cmp.Or(c.ShareHost, c.Host)
 	if c.Report == nil {
 		c.Report = func(error) {}
 	}
@@ -94,9 +84,6 @@ func (c Config) withDefaults() Config {
 	}
 	if len(c.VolumeZones) == 0 {
 		c.VolumeZones = []Zone{{Name: "nova"}}
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	return c
 }

@@ -1,6 +1,6 @@
-// Package simulator is a small OpenStack cloud for tests and for local runs: one process, with
-// state on disk if Config.State names a folder. Integration tests, tests of packages and the
-// devcluster call it, in their own process.
+// Package simulator is a small OpenStack cloud for tests and for local runs, in the process that
+// calls it. It has the requests that the operators, CSI-Addons and the drivers send, and no others.
+// Integration tests, tests of packages and the devcluster call it.
 //
 // # What is simulated
 //
@@ -9,18 +9,17 @@
 //     tokens; /v3/auth/catalog with regions, from which entries can be removed; and
 //     /v3/users/ID/application_credentials/ID.
 //   - Block storage (Cinder v3, 3.0 to 3.70, package blockstorage): volumes, empty or from a
-//     snapshot, volume or backup; extension, of attached volumes since 3.42; metadata; snapshots;
-//     backups; volume types; limits and quota sets; lists with filters and pages.
+//     snapshot or volume; extension, of attached volumes since 3.42; snapshots; lists with filters
+//     and pages. No snapshot is a backup.
 //   - Compute (Nova v2.1, 2.1 to 2.93, package compute): servers and volume attachments, and the
 //     metadata service. A server can have a Machine, which makes devices of volumes.
 //   - Shared file systems (Manila v2, 2.0 to 2.73, package sharedfilesystems): shares, empty or
-//     from a snapshot; access rules; export locations; extension and shrinking; metadata;
-//     snapshots; share types with extra specs; share networks; user messages; limits.
+//     from a snapshot; access rules; export locations; extension; metadata; snapshots; share types.
 //   - The availability zones of Nova and Cinder. Shares are in the zones of Nova.
-//   - Operations that continue after the answer, for every status of volumes, snapshots, backups,
+//   - Operations that continue after the answer, for every status of volumes, snapshots,
 //     attachments, shares and access rules: a new volume is "creating" until its file exists.
 //     Config.OperationTime is the minimum time of an operation.
-//   - Errors with status and message of the services: 400, 403, 404, 406, 409, 413, 422.
+//   - Errors with status and message of the services: 400, 403, 404, 406, 422.
 //   - Every answer has a different X-Openstack-Request-Id. 5xx faults repeat it in the body. So
 //     tests detect a message that contains the body, because the message changes.
 //   - Failures: see Fault. Some faults affect requests, and some affect the operations that
@@ -28,22 +27,19 @@
 //     so every service behind the same listener. Config.SeparatePorts gives each service its own
 //     listener.
 //
-// # State on disk
+// # Data
 //
-// Records are JSON files in records/. A volume is a sparse file volumes/ID, a share is a folder
-// shares/ID; snapshots and backups are copies of them. The simulator replaces a record in one step,
-// so a kill at any moment damages nothing. A simulator that starts with the same folder has the
-// same addresses, credentials, CA, volumes and shares, and repeats operations that were not
-// complete. Tokens and faults are lost. The program that runs the servers must add the servers
-// again.
+// Records are in memory. If Config.State names a folder, a volume is a sparse file volumes/ID there,
+// and a share is a folder shares/ID; snapshots are copies of them.
 //
 // # What is not simulated
 //
 // There are no roles and no policy. There is one project, and all regions have the same resources.
 // Zones and share types change only through the methods of Simulator. Lists are always sorted, the
-// newest first. Nothing limits the amount of data in a share. Backups are never incremental. Share
-// networks have one subnet. Share groups, replicas, transfers, encryption and images do not exist.
-// The simulator accepts access rules of the types user and cert, but they permit no access.
+// newest first. Nothing limits the amount of data in a share, and there are no quotas. All volumes
+// have the volume type __DEFAULT__, and no volume can be attached to two servers. Backups, share
+// networks, share groups, replicas, transfers, encryption and images do not exist. The simulator
+// accepts access rules of the types user and cert, but they permit no access.
 //
 // # Sources
 //

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Errors of Keystone.
@@ -48,7 +49,7 @@ func (s *Simulator) login(c *call) reply {
 // issue returns a new token.
 func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 	const layout = "2006-01-02T15:04:05.000000Z"
-	now, owner := s.config.Now().UTC(), s.credentials
+	now, owner := time.Now().UTC(), s.credentials
 	expiry := now.Add(s.config.TokenTTL)
 	domain := map[string]string{"id": owner.DomainID, "name": owner.DomainName}
 	var audit [16]byte
@@ -88,7 +89,7 @@ func memberRole() map[string]any {
 
 // authorized returns whether the token of the call is valid.
 func (s *Simulator) authorized(c *call) bool {
-	return s.config.Now().Before(s.tokens[c.header.Get("X-Auth-Token")])
+	return time.Now().Before(s.tokens[c.header.Get("X-Auth-Token")])
 }
 
 // applicationCredential returns the application credential to its user.

@@ -22,8 +22,6 @@ type frontend struct {
 	services  []Service
 	server    *http.Server
 
-	port string // to listen on at first; "0" is any
-
 	switching   sync.Mutex // serialises open and shut
 	address     *net.TCPAddr
 	listener    net.Listener // nil while unreachable
@@ -59,7 +57,7 @@ type connectionKey struct{}
 // newFrontend returns a frontend that does not listen yet.
 func newFrontend(s *Simulator, services []Service) *frontend {
 	return &frontend{
-		simulator: s, services: services, port: "0", connections: map[*connection]struct{}{},
+		simulator: s, services: services, connections: map[*connection]struct{}{},
 		server: &http.Server{
 			Handler:           http.HandlerFunc(s.serve),
 			ReadHeaderTimeout: time.Minute,
@@ -103,7 +101,7 @@ func (f *frontend) adjust(drop bool) error {
 func (f *frontend) open() (err error) {
 	host := f.simulator.config.Host
 	if f.reservation.Port() == 0 {
-		if f.reservation, err = port.Reserve(net.JoinHostPort(host, f.port)); err != nil {
+		if f.reservation, err = port.Reserve(net.JoinHostPort(host, "0")); err != nil {
 			return fmt.Errorf("listening for %s: %w", f.services, err)
 		}
 	}

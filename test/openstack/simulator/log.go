@@ -60,8 +60,6 @@ const logLimit = 10_000
 
 // journal is the request log with its counters.
 type journal struct {
-	now func() time.Time
-
 	mu          sync.Mutex
 	number      int
 	connections int
@@ -69,9 +67,7 @@ type journal struct {
 	counters    Counters
 }
 
-func newJournal(now func() time.Time) *journal {
-	return &journal{now: now, counters: newCounters()}
-}
+func newJournal() *journal { return &journal{counters: newCounters()} }
 
 // connect counts a connection and returns its number.
 func (j *journal) connect() int {
@@ -88,7 +84,7 @@ func (j *journal) begin(c *call) *Request {
 	defer j.mu.Unlock()
 	j.number++
 	request := &Request{
-		Number: j.number, Time: j.now(), Service: c.service, Region: c.region, Method: c.method,
+		Number: j.number, Time: time.Now(), Service: c.service, Region: c.region, Method: c.method,
 		Path: c.urlPath, Connection: c.connection.number,
 	}
 	if len(j.requests) == logLimit {

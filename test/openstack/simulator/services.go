@@ -1,13 +1,10 @@
 package simulator
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/netip"
 
-	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
 	"github.com/openstack-csi/csi-operator/test/openstack/compute"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharedfilesystems"
 )
@@ -19,14 +16,8 @@ type (
 	Server = compute.Server
 	// Machine attaches the volumes of a server.
 	Machine = compute.Machine
-	// VolumeType is a volume type of Cinder.
-	VolumeType = blockstorage.Type
-	// VolumeQuota is the quota of the project in Cinder.
-	VolumeQuota = blockstorage.Quota
 	// ShareType is a share type of Manila.
 	ShareType = sharedfilesystems.Type
-	// ShareQuota is the quota of the project in Manila.
-	ShareQuota = sharedfilesystems.Quota
 	// Order is the order in which share types are listed.
 	Order = sharedfilesystems.Order
 	// Access is what a client may do with a share: "rw", "ro" or "".
@@ -39,35 +30,12 @@ const (
 	Shuffled = sharedfilesystems.Shuffled
 )
 
-// AddServer adds a server, or replaces the one with the same ID. Servers are not state on disk, but
-// attachments are: volumes that were attached to the server are attached to its Machine again
-// before AddServer returns. A Machine needs Config.State, because volumes have no data without it.
-func (s *Simulator) AddServer(ctx context.Context, server Server) error {
-	if server.Machine != nil && !s.folder.OnDisk() {
-		return errors.New("a server with a Machine needs a simulator with a state folder")
-	}
-	return s.servers.Add(ctx, server)
-}
-
-// RemoveServer deletes a server and detaches its volumes.
-func (s *Simulator) RemoveServer(ctx context.Context, id string) error {
-	return s.servers.Remove(ctx, id)
-}
-
-// SetServerStatus changes the status of a server, such as ACTIVE, BUILD, ERROR or SHUTOFF.
-func (s *Simulator) SetServerStatus(id, status string) error {
-	return s.servers.SetStatus(id, status)
-}
+// AddServer adds a server. A Machine needs Config.State, because volumes have no data without it.
+func (s *Simulator) AddServer(server Server) { s.servers.Add(server) }
 
 // Metadata returns the metadata service of a server, which the server finds at
 // http://169.254.169.254. It answers 404 while there is no server with that ID.
 func (s *Simulator) Metadata(serverID string) http.Handler { return s.servers.Metadata(serverID) }
-
-// SetVolumeQuota replaces the quota of the project in Cinder.
-func (s *Simulator) SetVolumeQuota(quota VolumeQuota) { s.volumes.SetQuota(quota) }
-
-// SetShareQuota replaces the quota of the project in Manila.
-func (s *Simulator) SetShareQuota(quota ShareQuota) { s.shares.SetQuota(quota) }
 
 // ShareTypes returns all share types, in the order in which they were added.
 func (s *Simulator) ShareTypes() []ShareType { return s.shares.Types() }

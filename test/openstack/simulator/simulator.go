@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/openshift/library-go/pkg/crypto"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
 	"github.com/openstack-csi/csi-operator/test/openstack/compute"
@@ -23,8 +21,7 @@ import (
 // Simulator is one simulated cloud. New creates it, Start makes it listen, Close stops it.
 type Simulator struct {
 	config    Config
-	ca        *crypto.CA // nil without TLS
-	keyring   *keyring   // nil without TLS
+	keyring   *keyring // nil without TLS
 	frontends []*frontend
 	info      Info
 	closed    context.Context
@@ -32,15 +29,11 @@ type Simulator struct {
 	faults    faultSet
 	journal   *journal
 
-	folder  state.Folder
-	memory  *state.Table[memory]
 	worker  *state.Worker
 	volumes *blockstorage.Service
 	servers *compute.Service
 	shares  *sharedfilesystems.Service
 	apis    map[Service]*rest.Service
-
-	closedFolder atomic.Bool
 
 	mu          sync.Mutex // protects the fields below
 	credentials Credentials
@@ -62,14 +55,21 @@ type Info struct {
 	TLS bool
 }
 
-// New returns a simulator that does not listen yet. It reads and locks the state on disk, until
-// Close is called.
+// New returns a simulator that does not listen yet.
 func New(config Config) (_ *Simulator, err error) {
 	config = config.withDefaults()
 	s := &Simulator{
-		config: config, journal: newJournal(config.Now), credentials: config.Credentials,
+		config: config, journal: newJournal(), credentials: config.Credentials,
 		tokens: map[string]time.Time{}, removed: map[string]bool{},
 		zones: map[Service][]Zone{Compute: config.ComputeZones, Volume: config.VolumeZones},
+	}
+	if config.TLS {
+		s.keyring, err = newKeyring([]string{
+			"localhost", config.Host, cmp.Or(config.AdvertisedHost, config.Host),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("creating the certificates of the OpenStack simulator: %w", err)
+		}
 	}
 	// Close ends it, whatever context Start gets.
 	s.closed, s.closing = context.WithCancel(context.Background())
@@ -81,10 +81,7 @@ func New(config Config) (_ *Simulator, err error) {
 		s.frontends = append(s.frontends, newFrontend(s, services))
 	}
 	s.worker = state.NewWorker(config.OperationTime, config.Report)
-	if s.folder, err = state.Open(config.State); err == nil {
-		err = errors.Join(s.recall(), s.addServices())
-	}
-	if err != nil {
+	if err := s.addServices(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -96,20 +93,19 @@ func (s *Simulator) addServices() (err error) {
 		return func() []string { return s.zoneNames(service) }
 	}
 	s.volumes, err = blockstorage.New(blockstorage.Config{
-		Folder: s.folder, Worker: s.worker, Now: s.config.Now, Zones: names(Volume),
-		Types: s.config.VolumeTypes, Quota: s.config.VolumeQuota,
+		Folder: s.config.State, Worker: s.worker, Zones: names(Volume),
 	})
 	if err != nil {
 		return err
 	}
 	s.servers = compute.New(compute.Config{
-		Volumes: s.volumes, Worker: s.worker, Now: s.config.Now,
+		Volumes: s.volumes, Worker: s.worker,
 		UserID:    func() string { return s.Credentials().UserID },
 		ProjectID: func() string { return s.Credentials().ProjectID },
 	})
 	s.shares, err = sharedfilesystems.New(sharedfilesystems.Config{
-		Folder: s.folder, Worker: s.worker, Now: s.config.Now, Zones: names(Compute),
-		Types: s.config.ShareTypes, Quota: s.config.ShareQuota, Host: s.config.ShareHost,
+		Folder: s.config.State, Worker: s.worker, Zones: names(Compute), Types: s.config.ShareTypes,
+		Host: s.config.Host,
 	})
 	if err != nil {
 		return err
@@ -135,11 +131,6 @@ func (s *Simulator) Start(ctx context.Context) error {
 		s.info.Endpoints[service] = s.endpoint(service, s.config.Regions[0])
 	}
 	s.info.AuthURL = s.info.Endpoints[Identity]
-	if err := s.rememberNow(); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	s.volumes.Resume()
-	s.shares.Resume()
 	for _, f := range s.frontends {
 		f.serve()
 	}
@@ -148,7 +139,7 @@ func (s *Simulator) Start(ctx context.Context) error {
 }
 
 // Close stops listening, releases the requests that hang, closes all connections and ends the
-// operations of services, which a simulator with the same state continues. It may be called again.
+// operations of services. It may be called again.
 func (s *Simulator) Close() error {
 	s.closing()
 	var errs []error
@@ -156,9 +147,6 @@ func (s *Simulator) Close() error {
 		errs = append(errs, f.close())
 	}
 	s.worker.Close()
-	if s.closedFolder.CompareAndSwap(false, true) {
-		errs = append(errs, s.folder.Close())
-	}
 	return errors.Join(errs...)
 }
 

@@ -45,11 +45,10 @@ func NewWorker(duration time.Duration, report func(error)) *Worker {
 }
 
 // Start performs an operation in the background: work, and then complete with the error of work. A
-// worker that is closed meanwhile calls neither or only work, as a service that was killed: the
-// record still says what to do, and the service starts the operation again when it starts. The
-// returned channel is closed when the operation is complete.
+// worker that is closed meanwhile calls neither or only work. The returned channel is closed when
+// the operation is complete.
 func (w *Worker) Start(
-	outcome Outcome, work func(context.Context) error, complete func(error) error,
+	outcome Outcome, work func(context.Context) error, complete func(error),
 ) <-chan struct{} {
 	done := make(chan struct{})
 	w.mu.Lock()
@@ -75,9 +74,7 @@ func (w *Worker) Start(
 		if err != nil && !outcome.Fail {
 			w.report(err)
 		}
-		if err := complete(err); err != nil {
-			w.report(err)
-		}
+		complete(err)
 		close(done)
 	})
 	return done
@@ -108,12 +105,15 @@ func (w *Worker) Settle(ctx context.Context, bound time.Duration) {
 
 // StartRemoval removes something in the background: forget removes the record, or notes the error
 // of a fault; then remove removes the data. Clients do not wait for the data.
-func (w *Worker) StartRemoval(outcome Outcome, forget func(error) error, remove func() error) {
-	w.Start(outcome, func(context.Context) error { return nil }, func(failure error) error {
-		if err := forget(failure); err != nil || failure != nil {
-			return err
+func (w *Worker) StartRemoval(outcome Outcome, forget func(error), remove func() error) {
+	w.Start(outcome, func(context.Context) error { return nil }, func(failure error) {
+		forget(failure)
+		if failure != nil {
+			return
 		}
-		return remove()
+		if err := remove(); err != nil {
+			w.report(err)
+		}
 	})
 }
 

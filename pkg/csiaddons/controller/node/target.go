@@ -132,7 +132,7 @@ func (r *Reconciler) duplicate(ctx context.Context, node *v1alpha1.CSIAddonsNode
 			return found, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // there is no problem
+	return nil, nil
 }
 
 // pod returns the pod of a sidecar. The sidecar is gone with its pod or the Node of its pod.

@@ -148,4 +148,4 @@ func (s *slots) unreserve(job types.NamespacedName) {
 
 // half returns the calls of a driver that one namespace or node may use, rounded up, so that a
 // limit of 1 lets jobs run.
-func half(limit int) int { return (limit + 1) / 2 } //nolint:mnd // half
+func half(limit int) int { return (limit + 1) / 2 }
