@@ -29,8 +29,8 @@
 //
 // # Data
 //
-// Records are in memory. If Config.State names a folder, a volume is a sparse file volumes/ID there,
-// and a share is a folder shares/ID; snapshots are copies of them.
+// Records are in memory. If Config.State names a folder, a volume is a sparse file volumes/ID in
+// it, and a share is a folder shares/ID; snapshots are copies of them.
 //
 // # What is not simulated
 //
