@@ -7,7 +7,8 @@ set -euo pipefail
 packages=(runc nftables iproute2 util-linux mount mmdebstrap e2fsprogs xfsprogs udev buildah
 	python3-keystone python3-manila python3-cinder python3-nova)
 
-installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+format='${db:Status-Status} ${Package}\n'
+installed=$(dpkg-query -W -f="${format}" "${packages[@]}" 2>/dev/null || true)
 missing=()
 for package in "${packages[@]}"; do
 	grep -qx "installed ${package}" <<<"${installed}" || missing+=("${package}")
@@ -16,7 +17,8 @@ if [ "$(id -u)" != 0 ]; then
 	echo >&2 'make test-root needs root'
 fi
 if [ ${#missing[@]} -gt 0 ]; then
-	echo >&2 "make test-root needs packages of Debian 12. As root, run:
+	echo >&2 "make test-root needs packages of Debian 12. Run this command as root; it starts no
+daemon:
 
     RUNLEVEL=1 apt-get install --no-install-recommends ${missing[*]}"
 fi
