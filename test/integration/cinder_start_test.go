@@ -18,8 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // cinderObject is an object of the driver and the expected values of some fields.
@@ -200,17 +198,6 @@ func (e *cinderEnv) makesClassDefault() {
 	e.must(e.isClass(standardStorageClass("true")))
 }
 
-func TestCinderClassIsNotSecondDefault(t *testing.T) {
-	t.Parallel()
-	other := standardStorageClass("true")
-	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
-	e := newCinder(t, options{Before: func(e *env) {
-		e.createClass(&other)
-	}})
-	e.awaitAvailable()
-	e.must(e.isClass(standardStorageClass("false")))
-}
-
 // keepsChosenDefaultClass checks that the operator does not revert the annotation, even after a
 // restart.
 func (e *cinderEnv) keepsChosenDefaultClass() {
@@ -297,28 +284,6 @@ func topologySource(c corev1.Container) string {
 		}
 	}
 	return ""
-}
-
-// TestCinderIgnoresCloudConfigOfManila checks that the copy of cloud-provider-config for Manila's
-// operator does not matter, whether it exists or not.
-func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
-		e.putConfigMap(operatorNamespace, cloudProviderConfig,
-			map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
-	}})
-	before := e.awaitIdle()
-	e.delete(configMaps(), operatorNamespace, cloudProviderConfig)
-	e.expectNoWritesFor(3 * time.Second)
-	e.must(e.stillHas(before))
-	e.restartOperator()
-	e.triggerZoneProbe()
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	e.must(e.stillHas(before))
-	if got := before.conf[caKeyOfCloudProvider]; got != string(e.ca) {
-		t.Errorf("the driver's CA is %q, want the cloud's", got)
-	}
 }
 
 func (e *cinderEnv) writesNothingWhileUnmanaged() {
