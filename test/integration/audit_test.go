@@ -22,7 +22,7 @@ func TestCancelledRequestsAreNotRefused(t *testing.T) {
 		`"userAgent":"cinder-operator/v0.0.0","responseStatus":{"metadata":{},"status":"Failure",` +
 		`"message":"Unauthorized","reason":"Unauthorized","code":401},` +
 		`"requestReceivedTimestamp":%q,"stageTimestamp":%q}` + "\n"
-	const reason = `%s    4242 authentication.go:75] "Unable to authenticate the request" err=%q` + "\n"
+	const reason = `%s   4242 authentication.go:75] "Unable to authenticate the request" err=%q` + "\n"
 	var audit, log string
 	received := time.Date(2026, time.November, 23, 12, 0, 0, 0, time.Local)
 	for uri, err := range map[string]string{

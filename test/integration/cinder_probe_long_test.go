@@ -124,7 +124,7 @@ func (e *cinderEnv) gracePeriodRestartsAfterSuccessfulProbe() {
 	e.must(e.notDegraded())
 }
 
-// TestCinderTopologyOfConfig starts with enable_topology in the installer's ConfigMap, and while the
+// TestCinderTopologyOfConfig starts with enable_topology in the installer's ConfigMap, while the
 // cloud is unreachable.
 func TestCinderTopologyOfConfig(t *testing.T) {
 	t.Parallel()
@@ -196,12 +196,13 @@ func TestCinderProbesZonesAgain(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.parts(
-		part{"KeepsTopologyWhenRestartedDuringMaintenance", e.keepsTopologyWhenRestartedDuringMaintenance},
+		part{"KeepsTopologyDuringMaintenance", e.keepsTopologyDuringMaintenance},
 		part{"ProbesZonesAgainAfterChange", e.probesZonesAgainAfterChange},
 	)
 }
 
-func (e *cinderEnv) keepsTopologyWhenRestartedDuringMaintenance() {
+// keepsTopologyDuringMaintenance restarts the operator while zones are unavailable.
+func (e *cinderEnv) keepsTopologyDuringMaintenance() {
 	before := e.awaitIdle()
 	e.stopOperator()
 	for _, zones := range [][2]string{{"nova", "!nova"}, {"!nova", "nova"}, {"!nova", "!nova"}} {

@@ -101,7 +101,6 @@ func TestCinderStarts(t *testing.T) {
 	e.parts(
 		part{"CreatesObjects", e.createsObjects},
 		part{"CreatesConfigBeforeWorkloads", e.createsConfigBeforeWorkloads},
-		part{"ConfiguresPods", e.configuresPods},
 		part{"MakesClassDefault", e.makesClassDefault},
 		part{"Settles", e.settles},
 		part{"KeepsChosenDefaultClass", e.keepsChosenDefaultClass},
@@ -233,57 +232,6 @@ func (e *cinderEnv) followsStorageClassState() {
 	e.setStorageClassState("")
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 	e.awaitAvailable()
-}
-
-// configuresPods checks settings that were wrong in earlier releases.
-func (e *cinderEnv) configuresPods() {
-	e.awaitAvailable()
-	for name, services := range map[string][2]string{
-		cinderController: {"true", "false"},
-		cinderNode:       {"false", "true"},
-	} {
-		w, err := e.workload(name)
-		e.must(err)
-		c, err := w.container("csi-driver")
-		e.must(err)
-		for argumentName, want := range map[string]string{
-			"provide-controller-service": services[0], "provide-node-service": services[1],
-			"with-topology": "$(ENABLE_TOPOLOGY)",
-		} {
-			if got, _ := argument(c, argumentName); got != want {
-				e.t.Errorf("%s has --%s=%s, want %s", name, argumentName, got, want)
-			}
-		}
-		if got := topologySource(c); got != cloudConf+"/"+topologyKey {
-			e.t.Errorf("ENABLE_TOPOLOGY of %s is from %q, want %s", name, got, cloudConf+"/"+topologyKey)
-		}
-		if _, found := argument(c, "nodeid"); found {
-			e.t.Errorf("%s has the deprecated --nodeid", name)
-		}
-		if p := c.LivenessProbe; p == nil || p.TimeoutSeconds != 10 || p.PeriodSeconds != 30 {
-			e.t.Errorf("the liveness probe of %s is %v, want one with 10 s of 30 s", name, p)
-		}
-		if onHost := name == cinderNode; w.Pod.HostNetwork != onHost {
-			e.t.Errorf("hostNetwork of %s is %t, want %t", name, w.Pod.HostNetwork, onHost)
-		}
-		for _, c := range w.containers() {
-			for _, arg := range c.Args {
-				if strings.Contains(arg, "Topology=") || strings.Contains(arg, "${") {
-					e.t.Errorf("container %s of %s has the argument %s", c.Name, name, arg)
-				}
-			}
-		}
-	}
-}
-
-func topologySource(c corev1.Container) string {
-	for _, variable := range c.Env {
-		if variable.Name == "ENABLE_TOPOLOGY" && variable.ValueFrom != nil &&
-			variable.ValueFrom.ConfigMapKeyRef != nil {
-			return variable.ValueFrom.ConfigMapKeyRef.Name + "/" + variable.ValueFrom.ConfigMapKeyRef.Key
-		}
-	}
-	return ""
 }
 
 func (e *cinderEnv) writesNothingWhileUnmanaged() {

@@ -79,8 +79,8 @@ func (s sender) sent(e auditv1.Event, code int) bool {
 	return e.User.Username == s.user && e.Stage == auditv1.StageResponseComplete
 }
 
-// requestsSince returns the sender's requests that the audit log contains after the offset. It leaves
-// out requests that the sender cancelled before the API server knew it.
+// requestsSince returns the sender's requests that the audit log contains after the offset, except
+// those that the sender cancelled before the API server knew it.
 func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 	file, err := os.Open(c.dir.AuditLog())
 	if err != nil {
@@ -130,8 +130,8 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 	}
 }
 
-// cancelled reports whether the client cancelled a request while the API server authenticated it, as
-// an operator does that ends. The audit log records it like a request with a wrong token. Only the
+// cancelled reports whether the client cancelled a request while the API server authenticated it,
+// as an ending operator does. The audit log records it like a request with a wrong token. Only the
 // API server's own log contains the reason, at a time within the request.
 func (c *cluster) cancelled(e auditv1.Event, code int) (bool, error) {
 	if code != http.StatusUnauthorized {
