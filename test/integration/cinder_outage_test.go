@@ -3,9 +3,7 @@
 package integration
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,59 +47,6 @@ func (e *cinderEnv) awaitReachable(status opv1.ConditionStatus) {
 		reason = unreachableReason
 	}
 	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, status, reason) })
-}
-
-// cinderOutages returns outages of each kind, for a cloud with TLS.
-func cinderOutages() []outageCase {
-	return append(commonOutages(),
-		returnsStatus("Nova", simulator.Compute, http.StatusInternalServerError),
-		returnsStatus("Cinder", simulator.Volume, http.StatusBadGateway),
-		closesConnections("Cinder resets requests", simulator.Reset, simulator.Volume),
-		returnsGarbage("Cinder", simulator.Volume),
-		closesConnections("Nova breaks off its responses", simulator.Truncated, simulator.Compute))
-}
-
-// TestCinderOutageChangesNothingInGracePeriod starts with topology off, which a failed probe must
-// not change.
-func TestCinderOutageChangesNothingInGracePeriod(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Cloud: simulator.Config{
-		TLS:          true,
-		ComputeZones: []simulator.Zone{{Name: "az1"}},
-	}})
-	before := e.awaitIdle()
-	e.must(e.hasTopology("false"))
-	for _, f := range cinderOutages() {
-		e.sub(f.name, func(*testing.T) {
-			end := e.fault(f.fault)
-			e.cloud.RevokeTokens() // so that the operator logs in
-			watch := e.watchConditions()
-			e.triggerZoneProbe()
-			e.eventually(soon, func() error {
-				return e.reportsOutage(cinderReachable, opv1.ConditionFalse, f)
-			})
-			e.awaitNoWrites()
-			e.expectNoWritesFor(2 * time.Second)
-			e.must(e.available())
-			e.must(e.stillHas(before))
-			var versions []string
-			for _, c := range watch.conditions(e.scope) {
-				if c.Type == cinderReachable && c.Status == opv1.ConditionFalse {
-					versions = append(versions,
-						fmt.Sprintf("%s: %s (since %s)", c.Reason, c.Message, c.LastTransitionTime.UTC()))
-				}
-			}
-			if len(versions) != 1 {
-				e.t.Errorf("the ClusterCSIDriver reported the outage in %d versions, want one:\n%s",
-					len(versions), strings.Join(versions, "\n"))
-			}
-			end()
-			e.retryLogin(f)
-			e.within(prompt, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
-			e.must(e.available())
-			e.must(e.stillHas(before))
-		})
-	}
 }
 
 func (e *cinderEnv) survivesHang() {
@@ -150,94 +95,6 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	e.must(e.stillHas(before))
 	end()
 	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
-	e.awaitAvailable()
-	e.must(e.stillHas(before))
-}
-
-func TestCinderGracePeriodRestartsAfterSuccessfulProbe(t *testing.T) {
-	t.Parallel()
-	// Many short outages are as long as the grace period. Each is longer on a busy machine.
-	const grace, each = 15 * time.Second, 3 * time.Second
-	e := newCinder(t, options{Args: []string{"--cloud-grace-period=" + grace.String()}})
-	e.awaitAvailable()
-	for total := time.Duration(0); total < grace+time.Second; {
-		end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
-		e.triggerZoneProbe()
-		e.awaitReachable(opv1.ConditionFalse)
-		began := time.Now()
-		e.throughout(each, e.notDegraded)
-		total += time.Since(began)
-		end()
-		e.awaitReachable(opv1.ConditionTrue)
-	}
-	e.must(e.notDegraded())
-}
-
-// TestCinderProgressesUntilFirstProbe checks that the driver is degraded after the grace period,
-// and that no configuration is written before the first successful probe.
-func TestCinderProgressesUntilFirstProbe(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{
-		Args:   shortGrace(),
-		Faults: []simulator.Fault{{Mode: simulator.Unreachable}},
-	})
-	nothing := func() error {
-		if conf, err := e.cloudConf(); err == nil {
-			return fmt.Errorf("cloud-conf exists: %v", conf)
-		}
-		return e.hasNoWorkloads()
-	}
-	e.eventually(prompt, func() error { return e.reports(cinderProgressing, "refused") })
-	e.eventually(soon, func() error {
-		e.must(nothing())
-		return e.reports(cinderDegraded, "refused", grace.String())
-	})
-	e.mustHaveWaited(e.began.time)
-	e.must(e.hasOnlyDegraded(cinderDegraded))
-	e.awaitNoWrites()
-	e.expectNoWritesFor(3 * time.Second)
-	e.must(nothing())
-	e.must(e.cloud.ClearFaults())
-	e.awaitAvailable()
-	e.must(e.hasTopology("true"))
-}
-
-func TestCinderReportsHangingFirstProbe(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Faults: []simulator.Fault{{Mode: simulator.Hang}}})
-	e.eventually(prompt, func() error { return e.reports(cinderProgressing, "has not answered yet") })
-	e.must(e.notDegraded())
-	e.must(e.cloud.ClearFaults())
-	e.awaitAvailable()
-}
-
-// TestCinderRestartDuringOutageKeepsState checks that a new process keeps topology and pods, and
-// continues the grace period of its predecessor.
-func TestCinderRestartDuringOutageKeepsState(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Cloud: simulator.Config{ComputeZones: []simulator.Zone{{Name: "az1"}}}})
-	before := e.awaitIdle()
-	e.must(e.hasTopology("false"))
-	e.stopOperator()
-	end := e.fault(simulator.Fault{Mode: simulator.Unreachable})
-	since := e.mark()
-	e.startOperator()
-	e.awaitReachable(opv1.ConditionFalse)
-	began := time.Now()
-	e.awaitNoWrites()
-	e.must(e.available())
-	e.must(e.stillHas(before))
-	e.expectNone("the operator wrote after a restart during an outage",
-		e.requests(since, request.isWrite, successful, notOfResource("clustercsidrivers", "events")))
-	for time.Since(began) < grace {
-		pause(t)
-	}
-	e.stopOperator()
-	e.options.Args = shortGrace()
-	e.startOperator()
-	e.within(grace-time.Second, func() error { return e.reports(cinderDegraded, "refused") })
-	e.must(e.stillHas(before))
-	end()
 	e.awaitAvailable()
 	e.must(e.stillHas(before))
 }

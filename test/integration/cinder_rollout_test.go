@@ -122,7 +122,7 @@ func (e *cinderEnv) rollsOutOncePerInput() {
 }
 
 // rollsOutMissingInputs checks that a missing input is listed as absent and that its creation rolls
-// out once.
+// out once. Pods mount the trusted CA bundle as soon as it has content.
 func (e *cinderEnv) rollsOutMissingInputs() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
@@ -131,20 +131,13 @@ func (e *cinderEnv) rollsOutMissingInputs() {
 			e.t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
 		}
 	}
+	e.must(e.allHaveTrustedCA("nothing"))
 	for _, name := range []string{"metrics certificate", "trusted CA bundle"} {
 		e.sub(name, func(*testing.T) {
 			e.mustExplainRollout(cinderInputs()[name], "at last")
 		})
 	}
-}
-
-// TestCinderMountsTrustedCA checks that pods mount the trusted CA bundle as soon as it has content.
-func TestCinderMountsTrustedCA(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
-	e.awaitAvailable()
-	e.mustMountTrustedCA(cinderInputs()["trusted CA bundle"])
-	e.awaitAvailable()
+	e.must(e.allMountTrustedCA())
 }
 
 func TestCinderRollsOutChangedInputs(t *testing.T) {
@@ -173,17 +166,6 @@ func (e *cinderEnv) keepsRunningWithoutCredentials() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
-}
-
-func TestCinderStartsWhenCredentialsArrive(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{NoCredentials: true})
-	e.eventually(soon, func() error { return e.reports(cinderDegraded, "is missing") })
-	if conf, err := e.cloudConf(); err == nil {
-		t.Errorf("cloud-conf exists without credentials: %v", conf)
-	}
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.awaitAvailable()
 }
 
 func (e *cinderEnv) keepsRunningWithRefusedCredentials() {

@@ -18,8 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // cinderObject is an object of the driver and the expected values of some fields.
@@ -103,7 +101,6 @@ func TestCinderStarts(t *testing.T) {
 	e.parts(
 		part{"CreatesObjects", e.createsObjects},
 		part{"CreatesConfigBeforeWorkloads", e.createsConfigBeforeWorkloads},
-		part{"ConfiguresPods", e.configuresPods},
 		part{"MakesClassDefault", e.makesClassDefault},
 		part{"Settles", e.settles},
 		part{"KeepsChosenDefaultClass", e.keepsChosenDefaultClass},
@@ -200,17 +197,6 @@ func (e *cinderEnv) makesClassDefault() {
 	e.must(e.isClass(standardStorageClass("true")))
 }
 
-func TestCinderClassIsNotSecondDefault(t *testing.T) {
-	t.Parallel()
-	other := standardStorageClass("true")
-	other.Name, other.Provisioner = "of-an-administrator", "example.com/other"
-	e := newCinder(t, options{Before: func(e *env) {
-		e.createClass(&other)
-	}})
-	e.awaitAvailable()
-	e.must(e.isClass(standardStorageClass("false")))
-}
-
 // keepsChosenDefaultClass checks that the operator does not revert the annotation, even after a
 // restart.
 func (e *cinderEnv) keepsChosenDefaultClass() {
@@ -246,79 +232,6 @@ func (e *cinderEnv) followsStorageClassState() {
 	e.setStorageClassState("")
 	e.within(prompt, func() error { return e.isClass(standardStorageClass("true")) })
 	e.awaitAvailable()
-}
-
-// configuresPods checks settings that were wrong in earlier releases.
-func (e *cinderEnv) configuresPods() {
-	e.awaitAvailable()
-	for name, services := range map[string][2]string{
-		cinderController: {"true", "false"},
-		cinderNode:       {"false", "true"},
-	} {
-		w, err := e.workload(name)
-		e.must(err)
-		c, err := w.container("csi-driver")
-		e.must(err)
-		for argumentName, want := range map[string]string{
-			"provide-controller-service": services[0], "provide-node-service": services[1],
-			"with-topology": "$(ENABLE_TOPOLOGY)",
-		} {
-			if got, _ := argument(c, argumentName); got != want {
-				e.t.Errorf("%s has --%s=%s, want %s", name, argumentName, got, want)
-			}
-		}
-		if got := topologySource(c); got != cloudConf+"/"+topologyKey {
-			e.t.Errorf("ENABLE_TOPOLOGY of %s is from %q, want %s", name, got, cloudConf+"/"+topologyKey)
-		}
-		if _, found := argument(c, "nodeid"); found {
-			e.t.Errorf("%s has the deprecated --nodeid", name)
-		}
-		if p := c.LivenessProbe; p == nil || p.TimeoutSeconds != 10 || p.PeriodSeconds != 30 {
-			e.t.Errorf("the liveness probe of %s is %v, want one with 10 s of 30 s", name, p)
-		}
-		if onHost := name == cinderNode; w.Pod.HostNetwork != onHost {
-			e.t.Errorf("hostNetwork of %s is %t, want %t", name, w.Pod.HostNetwork, onHost)
-		}
-		for _, c := range w.containers() {
-			for _, arg := range c.Args {
-				if strings.Contains(arg, "Topology=") || strings.Contains(arg, "${") {
-					e.t.Errorf("container %s of %s has the argument %s", c.Name, name, arg)
-				}
-			}
-		}
-	}
-}
-
-func topologySource(c corev1.Container) string {
-	for _, variable := range c.Env {
-		if variable.Name == "ENABLE_TOPOLOGY" && variable.ValueFrom != nil &&
-			variable.ValueFrom.ConfigMapKeyRef != nil {
-			return variable.ValueFrom.ConfigMapKeyRef.Name + "/" + variable.ValueFrom.ConfigMapKeyRef.Key
-		}
-	}
-	return ""
-}
-
-// TestCinderIgnoresCloudConfigOfManila checks that the copy of cloud-provider-config for Manila's
-// operator does not matter, whether it exists or not.
-func TestCinderIgnoresCloudConfigOfManila(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
-		e.putConfigMap(operatorNamespace, cloudProviderConfig,
-			map[string]string{"config": "[Global]\n", caKeyOfCloudProvider: "a CA for Manila"})
-	}})
-	before := e.awaitIdle()
-	e.delete(configMaps(), operatorNamespace, cloudProviderConfig)
-	e.expectNoWritesFor(3 * time.Second)
-	e.must(e.stillHas(before))
-	e.restartOperator()
-	e.triggerZoneProbe()
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	e.must(e.stillHas(before))
-	if got := before.conf[caKeyOfCloudProvider]; got != string(e.ca) {
-		t.Errorf("the driver's CA is %q, want the cloud's", got)
-	}
 }
 
 func (e *cinderEnv) writesNothingWhileUnmanaged() {

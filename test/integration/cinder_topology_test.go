@@ -5,17 +5,11 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -98,129 +92,6 @@ func (e *cinderEnv) hasTopologyEvents(want int) error {
 			len(events), want, message)
 	}
 	return err
-}
-
-func TestCinderKeepsTopologyWhenRestartedDuringMaintenance(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
-	before := e.awaitIdle()
-	e.stopOperator()
-	for _, zones := range [][2]string{{"nova", "!nova"}, {"!nova", "nova"}, {"!nova", "!nova"}} {
-		e.setZones(simulator.Compute, zones[0])
-		e.setZones(simulator.Volume, zones[1])
-		e.startOperator()
-		e.awaitZoneProbes(5)
-		e.awaitNoWrites()
-		e.must(e.stillHas(before))
-		e.must(e.available())
-		e.stopOperator()
-	}
-}
-
-// TestCinderTopologyOfUserConfigWins checks that the zones decide again without the administrator's
-// setting.
-func TestCinderTopologyOfUserConfigWins(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Before: func(e *env) {
-		e.putUserConfig(map[string]string{topologyKey: "false"})
-	}})
-	e.awaitAvailable()
-	e.must(e.hasTopology("false"))
-	e.setMismatchedZones()
-	e.putUserConfig(map[string]string{topologyKey: "true"})
-	e.within(prompt, func() error { return e.hasTopology("true") })
-	e.triggerZoneProbe()
-	e.awaitNoWrites()
-	e.must(e.hasTopology("true"))
-	e.putUserConfig(map[string]string{})
-	e.within(prompt, func() error { return e.hasTopology("false") })
-}
-
-// TestCinderReadsInstalledTopology checks that enable_topology of the installer's ConfigMap is
-// used, as in earlier releases, until the driver has its own ConfigMap, and that a condition says
-// that it is ignored then.
-func TestCinderReadsInstalledTopology(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Before: func(e *env) {
-		e.putConfigMap(openshiftConfig, cloudProviderConfig,
-			map[string]string{"config": "", topologyKey: "false"})
-		e.setCloudConfigKey("config")
-	}})
-	e.awaitAvailable()
-	e.must(e.hasTopology("false"))
-	e.putUserConfig(map[string]string{"cloud.conf": "[BlockStorage]\n"})
-	e.within(prompt, func() error { return e.hasTopology("true") })
-	e.eventually(soon, func() error {
-		return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "PartlyIgnored")
-	})
-	for _, text := range []string{
-		"key cloud.conf of ConfigMap " + openshiftConfig + "/" + cinderUserConfig + " is ignored",
-		"key enable_topology of ConfigMap " + openshiftConfig + "/" + cloudProviderConfig + " is ignored",
-	} {
-		if message := e.message(cinderConfigValid); !strings.Contains(message, text) {
-			t.Errorf("the message of %s is %q, want it to contain %q", cinderConfigValid, message, text)
-		}
-	}
-	e.awaitAvailable()
-	e.deleteUserConfig()
-	e.within(prompt, func() error { return e.hasTopology("false") })
-	e.eventually(soon, func() error {
-		return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected")
-	})
-}
-
-func TestCinderStartsWithoutCloudIfTopologyIsSet(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{
-		Args:   []string{"--cloud-grace-period=1s"},
-		Faults: []simulator.Fault{{Mode: simulator.Unreachable}},
-		Before: func(e *env) {
-			e.putUserConfig(map[string]string{topologyKey: "false"})
-		},
-	})
-	e.awaitAvailable()
-	e.must(e.hasTopology("false"))
-	e.must(e.hasCondition(cinderReachable, opv1.ConditionFalse, unreachableReason))
-	e.awaitNoWritesFor(3 * time.Second)
-	e.must(e.notDegraded())
-}
-
-func TestCinderProbesZonesAgainAfterChange(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
-	e.awaitAvailable()
-	for name, change := range map[string]func(){
-		"credentials Secret": func() { e.triggerZoneProbe() },
-		"operator's file": func() {
-			e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name),
-				append(e.cloud.CloudsYAML(simulator.Clouds{}), "# new\n"...)))
-		},
-		"configuration": func() {
-			e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
-		},
-		"restart": func() { e.restartOperator() },
-		"after a failure": func() {
-			end := e.fault(statusFault(simulator.Volume, http.StatusServiceUnavailable))
-			e.triggerZoneProbe()
-			e.awaitReachable(opv1.ConditionFalse)
-			e.must(e.hasTopology("true"))
-			end()
-		},
-	} {
-		e.sub(name, func(*testing.T) {
-			e.awaitNoWrites()
-			e.setMismatchedZones()
-			e.expectNoWritesFor(1500 * time.Millisecond) // a poll alone does not probe
-			e.must(e.hasTopology("true"))
-			change()
-			e.within(prompt, func() error { return e.hasTopology("false") })
-			e.awaitAvailable()
-			e.setZones(simulator.Compute, "nova")
-			e.triggerZoneProbe()
-			e.within(prompt, func() error { return e.hasTopology("true") })
-			e.awaitAvailable()
-		})
-	}
 }
 
 // awaitZoneProbes makes the operator probe the zones at least n times.

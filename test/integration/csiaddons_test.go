@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
-
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // The containers of CSI-Addons, and the CRD that makes the operator add them.
@@ -183,119 +180,45 @@ func (e *env) monitorsAddons(prefix string, present bool) error {
 	return nil
 }
 
-// eachAddons runs a test for each operator in each flavour, in an environment of its own.
-func eachAddons(t *testing.T, o options, test func(t *testing.T, e *env)) {
-	t.Helper()
-	for _, f := range flavour.All() {
-		for _, s := range subjects() {
-			t.Run(string(f)+"/"+s.Program, func(t *testing.T) {
-				t.Parallel()
-				o := o
-				o.Flavour, o.Subject = f, s
-				test(t, newEnv(t, o))
-			})
-		}
-	}
-}
-
-// TestCSIAddonsFollowTheirCRD checks that each arrival and each deletion of the CRD causes exactly
-// one rollout, and that a restart of the operator causes none.
-func TestCSIAddonsFollowTheirCRD(t *testing.T) {
-	t.Parallel()
-	eachAddons(t, options{Env: addonsImages()}, func(_ *testing.T, e *env) {
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		before := e.workloads()
-		e.must(e.rolledOut(before, 0, false))
-		e.must(e.nodesHaveAddonsPermissions(false))
-		e.must(e.controllersHaveAddons(false))
-
-		e.installAddonsCRD()
-		e.eventually(soon, func() error { return e.rolledOut(before, 1, true) })
-		e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(true) })
-		e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		e.must(e.rolledOut(before, 1, true))
-		e.mustBeRestricted()
-		e.mustRunAddons()
-		for _, name := range e.addonsWorkloads() {
-			e.mustBeGoldenIn(filepath.Join(string(e.flavour), "csi-addons"), name)
-		}
-
-		e.restartOperator()
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		e.must(e.rolledOut(before, 1, true))
-
-		e.must(e.removeAddonsCRD(e.ctx()))
-		e.eventually(soon, func() error { return e.rolledOut(before, 2, false) })
-		e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(false) })
-		e.eventually(soon, func() error { return e.controllersHaveAddons(false) })
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		e.must(e.rolledOut(before, 2, false))
-		after := e.workloads()
-		for name, w := range after {
-			w.Generation = before[name].Generation
-			after[name] = w
-		}
-		e.must(checkEqual(before, after))
-		e.must(e.notDegraded())
-	})
-}
-
-// mustRunAddons fails the test if the containers differ from what the images expect.
-func (e *env) mustRunAddons() {
-	e.t.Helper()
-	for _, name := range e.addonsWorkloads() {
-		w, err := e.workload(name)
-		e.must(err)
-		sidecar, err := w.container(addonsSidecar)
-		e.must(err)
-		adapter, err := w.container(addonsAdapter)
-		e.must(err)
-		e.must(checkEqual([]string{"csi-addons:sidecar", "csi-addons:adapter"},
-			[]string{sidecar.Image, adapter.Image}))
-		if version, _ := argument(sidecar, "tls-min-version"); version == "" {
-			e.t.Errorf("%s: the sidecar has no TLS version", name)
-		}
-	}
-}
-
-// TestCSIAddonsNeedBothImages checks that the operator names the variable that is missing, and adds
-// nothing.
-func TestCSIAddonsNeedBothImages(t *testing.T) {
-	t.Parallel()
-	for i, given := range addonsImages() {
-		name, _, _ := strings.Cut(given, "=")
-		missing, _, _ := strings.Cut(addonsImages()[1-i], "=")
-		t.Run("only "+name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{Env: []string{given}})
-			e.installAddonsCRD()
-			e.awaitAvailable()
-			e.awaitNoWrites()
-			e.must(e.rolledOut(e.workloads(), 0, false))
-			e.must(e.nodesHaveAddonsPermissions(false))
-			if want := "environment variable " + missing + " is missing"; !strings.Contains(e.log(), want) {
-				t.Errorf("the log does not contain %q", want)
-			}
-		})
-	}
-}
-
-// TestCSIAddonsNeedImages checks that the operator reads no CRD of CSI-Addons without the images.
-func TestCSIAddonsNeedImages(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Idle: true})
-	e.installAddonsCRD()
-	e.startOperator()
+// followsAddonsCRD checks that each arrival and each deletion of the CRD causes exactly one
+// rollout, and that a restart of the operator causes none.
+func (e *env) followsAddonsCRD() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
-	e.must(e.rolledOut(e.workloads(), 0, false))
+	before := e.workloads()
+	e.must(e.rolledOut(before, 0, false))
 	e.must(e.nodesHaveAddonsPermissions(false))
-	e.expectNone("the operator reads the CRD of CSI-Addons", e.requests(e.began,
-		ofResource("customresourcedefinitions"),
-		func(r request) bool { return strings.Contains(r.URI, addonsCRD) }))
+	e.must(e.controllersHaveAddons(false))
+
+	e.installAddonsCRD()
+	e.eventually(soon, func() error { return e.rolledOut(before, 1, true) })
+	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(true) })
+	e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(e.rolledOut(before, 1, true))
+	e.mustBeRestricted()
+	for _, name := range e.addonsWorkloads() {
+		e.mustBeGolden(filepath.Join(string(e.flavour), "csi-addons"), name)
+	}
+
+	e.restartOperator()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(e.rolledOut(before, 1, true))
+
+	e.must(e.removeAddonsCRD(e.ctx()))
+	e.eventually(soon, func() error { return e.rolledOut(before, 2, false) })
+	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(false) })
+	e.eventually(soon, func() error { return e.controllersHaveAddons(false) })
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(e.rolledOut(before, 2, false))
+	after := e.workloads()
+	for name, w := range after {
+		w.Generation = before[name].Generation
+		after[name] = w
+	}
+	e.must(checkEqual(before, after))
+	e.must(e.notDegraded())
 }

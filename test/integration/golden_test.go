@@ -25,8 +25,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Update the golden files with `go test -tags integration ./test/integration -run Golden -update`
-// and review the difference.
+// Update the golden files with `-tags integration,long -run Golden -update` and review the
+// difference.
 var update = flag.Bool("update", false, "write the workloads as they are to testdata/workloads")
 
 // TestGoldenWorkloads compares the workloads with testdata/workloads/standalone.
@@ -58,46 +58,48 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 }
 
 // eachGolden compares the workloads of each operator when every hook has changed them, and checks
-// what their pods may do.
+// what their pods may do. The CRD of CSI-Addons arrives later, without the tag long only at Cinder.
 func eachGolden(t *testing.T, o options) {
 	t.Helper()
+	o.Env = append(o.Env, addonsImages()...)
 	for _, s := range subjects() {
 		t.Run(s.Program, func(t *testing.T) {
 			t.Parallel()
 			o := o
 			o.Subject = s
 			e := newEnv(t, o)
-			e.setProxy(&configv1.ProxyStatus{
-				HTTPProxy:  "http://cluster:3128",
-				HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local",
-			})
-			e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, s.certificate,
-				map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")}))
-			e.awaitAvailable()
-			for _, at := range e.driverNamespaces() {
-				e.must(at.cluster.patch(e.ctx(), collection{configMaps(), at.namespace}, s.trustedCA,
-					fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
+			e.parts(part{"ChangesWorkloads", e.mustHaveGoldenWorkloads})
+			if long || !s.isManila() && !e.isHosted() {
+				e.parts(part{"FollowsCRDOfCSIAddons", e.followsAddonsCRD})
 			}
-			e.eventually(prompt, e.allMountTrustedCA)
-			e.awaitAvailable()
-			e.awaitNoWrites()
-			for _, name := range s.Workloads {
-				e.mustBeGolden(name)
-			}
-			e.mustBeRestricted()
-			e.mustHaveOnlyNeededPermissions()
 		})
 	}
 }
 
-// mustBeGolden compares a workload with its golden file.
-func (e *env) mustBeGolden(name string) {
-	e.t.Helper()
-	e.mustBeGoldenIn(string(e.flavour), name)
+func (e *env) mustHaveGoldenWorkloads() {
+	e.setProxy(&configv1.ProxyStatus{
+		HTTPProxy:  "http://cluster:3128",
+		HTTPSProxy: "http://cluster:3129", NoProxy: ".cluster.local",
+	})
+	e.must(e.management.putSecret(e.ctx(), e.subject.controllerNamespace, e.subject.certificate,
+		map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")}))
+	e.awaitAvailable()
+	for _, at := range e.driverNamespaces() {
+		e.must(at.cluster.patch(e.ctx(), collection{configMaps(), at.namespace}, e.subject.trustedCA,
+			fmt.Sprintf(`{"data":{%q:"a bundle"}}`, trustedCAKey)))
+	}
+	e.eventually(prompt, e.allMountTrustedCA)
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	for _, name := range e.subject.Workloads {
+		e.mustBeGolden(string(e.flavour), name)
+	}
+	e.mustBeRestricted()
+	e.mustHaveOnlyNeededPermissions()
 }
 
-// mustBeGoldenIn compares a workload with its golden file in a folder.
-func (e *env) mustBeGoldenIn(folder, name string) {
+// mustBeGolden compares a workload with its golden file in a folder.
+func (e *env) mustBeGolden(folder, name string) {
 	e.t.Helper()
 	var workload any
 	var err error

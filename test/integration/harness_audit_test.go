@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +79,8 @@ func (s sender) sent(e auditv1.Event, code int) bool {
 	return e.User.Username == s.user && e.Stage == auditv1.StageResponseComplete
 }
 
-// requestsSince returns the sender's requests that the audit log contains after the offset.
+// requestsSince returns the sender's requests that the audit log contains after the offset, except
+// those that the sender cancelled before the API server knew it.
 func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 	file, err := os.Open(c.dir.AuditLog())
 	if err != nil {
@@ -113,7 +115,11 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 		}
 		object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
 		code := int(ptr.Deref(e.ResponseStatus, metav1.Status{}).Code)
-		if from.sent(e, code) {
+		cancelled, err := c.cancelled(e, code)
+		if err != nil {
+			return nil, err
+		}
+		if from.sent(e, code) && !cancelled {
 			requests = append(requests, request{
 				Cluster: c, User: e.User.Username, Verb: e.Verb,
 				Resource: object.Resource, Subresource: object.Subresource,
@@ -122,6 +128,31 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 			})
 		}
 	}
+}
+
+// cancelled reports whether the client cancelled a request while the API server authenticated it,
+// as an ending operator does. The audit log records it like a request with a wrong token. Only the
+// API server's own log contains the reason, at a time within the request.
+func (c *cluster) cancelled(e auditv1.Event, code int) (bool, error) {
+	if code != http.StatusUnauthorized {
+		return false, nil
+	}
+	log, err := os.ReadFile(filepath.Join(c.dir.Logs(), "kube-apiserver.log"))
+	if err != nil {
+		return false, err
+	}
+	const layout = "E0102 15:04:05.000000"
+	received := e.RequestReceivedTimestamp.Local().Format(layout)
+	answered := e.StageTimestamp.Local().Format(layout)
+	for line := range strings.Lines(string(log)) {
+		at := line[:min(len(line), len(layout))]
+		if received <= at && at <= answered &&
+			strings.Contains(line, "Unable to authenticate the request") &&
+			strings.Contains(line, "context canceled") {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // audit reads the operator's requests from the audit logs.

@@ -111,17 +111,6 @@ func (e *env) deleteUserConfig() {
 	e.must(e.management.of(in).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
 }
 
-// putCloudCA writes the CA into the ConfigMap about the cloud.
-func (e *cinderEnv) putCloudCA(ca string) {
-	e.t.Helper()
-	name := cloudProviderConfig
-	if e.isHosted() {
-		name = hostedCloudCA
-	}
-	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(), name,
-		map[string]string{caKeyOfCloudProvider: ca}))
-}
-
 // hasCloudConf returns nil if cloud-conf contains exactly this data.
 func (e *cinderEnv) hasCloudConf(want map[string]string) error {
 	got, err := e.cloudConf()

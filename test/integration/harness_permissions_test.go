@@ -50,10 +50,11 @@ func reasonsForUnused() map[string]string {
 	}
 }
 
-// ranWholeSuite reports whether the tests ran without a flag that selects or skips tests.
+// ranWholeSuite reports whether all tests ran: those of the tag long too, and without a flag that
+// selects or skips tests.
 func ranWholeSuite() bool {
 	selecting := []string{"test.run", "test.skip", "test.list"}
-	return !slices.ContainsFunc(selecting, func(name string) bool {
+	return long && !slices.ContainsFunc(selecting, func(name string) bool {
 		f := flag.Lookup(name)
 		return f != nil && f.Value.String() != ""
 	})

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
@@ -94,8 +94,8 @@ func (e *env) refusesRemoved() {
 // repairedObject is a static object of the driver and a check of its content.
 type repairedObject struct {
 	group, resource, namespace, name string
-	// edit is a change that the operator must revert. It is optional.
-	edit  string
+	// edits are changes that the operator must revert.
+	edits []string
 	check func() error
 }
 
@@ -103,17 +103,25 @@ func (e *env) repairedObjects() map[string]repairedObject {
 	return map[string]repairedObject{
 		"ClusterRoleBinding": {
 			"rbac.authorization.k8s.io", "clusterrolebindings", "", provisionerBinding,
-			`{"subjects":[]}`, e.hasBinding,
+			[]string{`{"subjects":[]}`}, e.hasBinding,
 		},
 		"Service": {
 			"", "services", operandNamespace, metricsService,
-			`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`, e.hasService,
+			[]string{`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`}, e.hasService,
 		},
 		"PodDisruptionBudget": {
 			"policy", "poddisruptionbudgets", operandNamespace, disruptionBudget,
-			`{"spec":{"maxUnavailable":2}}`, e.hasDisruptionBudget,
+			[]string{`{"spec":{"maxUnavailable":2}}`}, e.hasDisruptionBudget,
 		},
-		"ServiceAccount": {"", "serviceaccounts", operandNamespace, nodeAccount, "", e.hasNodeAccount},
+		"ServiceAccount": {"", "serviceaccounts", operandNamespace, nodeAccount, nil, e.hasNodeAccount},
+		"CSIDriver": {
+			"storage.k8s.io", "csidrivers", "", driverName,
+			[]string{
+				`{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`,
+				`{"spec":{"fsGroupPolicy":"None"}}`, `{"spec":{"podInfoOnMount":true}}`,
+			},
+			e.hasCSIDriver,
+		},
 	}
 }
 
@@ -121,10 +129,10 @@ func (e *env) repairsStaticObjects() {
 	e.awaitAvailable()
 	for kind, o := range e.repairedObjects() {
 		objects := resource(o.group, o.resource)
-		if o.edit != "" {
+		for _, edit := range o.edits {
 			e.sub(kind+" edited", func(*testing.T) {
 				e.eventually(prompt, o.check)
-				e.patch(objects, o.namespace, o.name, o.edit)
+				e.patch(objects, o.namespace, o.name, edit)
 				e.within(prompt, o.check)
 			})
 		}
@@ -149,14 +157,9 @@ func (e *env) hasBinding() error {
 	if err != nil {
 		return err
 	}
-	want := []rbacv1.Subject{{
-		Kind: "ServiceAccount", Namespace: operandNamespace,
-		Name: "manila-csi-driver-controller-sa",
-	}}
-	if diff := cmp.Diff(want, binding.Subjects); diff != "" {
-		return fmt.Errorf("the subjects of %s differ (-want +got):\n%s", provisionerBinding, diff)
-	}
-	return nil
+	return checkEqual([]rbacv1.Subject{{
+		Kind: "ServiceAccount", Namespace: operandNamespace, Name: controllerAccount,
+	}}, binding.Subjects)
 }
 
 func (e *env) hasService() error {
@@ -170,10 +173,7 @@ func (e *env) hasService() error {
 		ports = append(ports, port.Port)
 	}
 	slices.Sort(ports)
-	if want := []int32{9203, 9204, 9205}; !slices.Equal(ports, want) {
-		return fmt.Errorf("the ports of %s are %v, want %v", metricsService, ports, want)
-	}
-	return nil
+	return checkEqual([]int32{9203, 9204, 9205}, ports)
 }
 
 func (e *env) hasDisruptionBudget() error {
@@ -190,9 +190,10 @@ func (e *env) hasDisruptionBudget() error {
 
 func TestObjectsAreMaintained(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{})
+	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
 	e.parts(
 		part{"CreatesRBACBeforeWorkloads", e.createsRBACBeforeWorkloads},
+		part{"WritesCSIDriverOnce", e.writesCSIDriverOnce},
 		part{"RecreatesOptionalObjects", e.recreatesOptionalObjects},
 		part{"RepairsStaticObjects", e.repairsStaticObjects},
 		part{"RefusesRemoved", e.refusesRemoved},
@@ -222,22 +223,12 @@ func (e *env) createsRBACBeforeWorkloads() {
 	}
 }
 
-func TestCSIDriverIsMaintained(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
-	e.parts(
-		part{"WritesCSIDriverOnce", e.writesCSIDriverOnce},
-		part{"RepairsCSIDriver", e.repairsCSIDriver},
-	)
-}
-
-// writesCSIDriverOnce checks that the CSIDriver is created with the policy of CSI_FSGROUP_POLICY
-// and not written again.
+// writesCSIDriverOnce checks that the CSIDriver is not written again.
 func (e *env) writesCSIDriverOnce() {
 	e.awaitAvailable()
+	e.must(e.hasCSIDriver())
 	created, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
 	e.must(err)
-	e.must(hasPolicy(created))
 	since := e.awaitNoWrites()
 	e.awaitPolls(5)
 	e.touchDriver("1")
@@ -253,47 +244,14 @@ func (e *env) writesCSIDriverOnce() {
 		e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")))
 }
 
-func hasPolicy(driver *storagev1.CSIDriver) error {
-	if got := driver.Spec.FSGroupPolicy; got == nil || *got != storagev1.FileFSGroupPolicy {
-		return fmt.Errorf("fsGroupPolicy is %v, want File", got)
+// hasCSIDriver returns nil if the CSIDriver has the policy of CSI_FSGROUP_POLICY.
+func (e *env) hasCSIDriver() error {
+	driver, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-func (e *env) repairsCSIDriver() {
-	e.awaitAvailable()
-	csiDrivers := resource("storage.k8s.io", "csidrivers")
-	for name, change := range map[string]func(){
-		"deleted": func() {
-			e.delete(resource("storage.k8s.io", "csidrivers"), "", driverName)
-		},
-		"annotation edited": func() {
-			e.patch(csiDrivers, "", driverName,
-				`{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`)
-		},
-		"policy edited": func() {
-			e.patch(csiDrivers, "", driverName, `{"spec":{"fsGroupPolicy":"None"}}`)
-		},
-		"field edited": func() {
-			e.patch(csiDrivers, "", driverName, `{"spec":{"podInfoOnMount":true}}`)
-		},
-	} {
-		e.sub(name, func(*testing.T) {
-			change()
-			e.within(prompt, func() error {
-				driver, err := e.guest.kube.StorageV1().CSIDrivers().
-					Get(e.ctx(), driverName, metav1.GetOptions{})
-				if err != nil {
-					return err
-				}
-				if got := driver.Annotations["csi.openshift.io/managed"]; got != "true" {
-					return fmt.Errorf("annotation csi.openshift.io/managed is %q, want true", got)
-				}
-				if *driver.Spec.PodInfoOnMount {
-					return errors.New("podInfoOnMount is true, want false")
-				}
-				return hasPolicy(driver)
-			})
-		})
-	}
+	return checkEqual([]any{"true", storagev1.FileFSGroupPolicy, false}, []any{
+		driver.Annotations["csi.openshift.io/managed"], ptr.Deref(driver.Spec.FSGroupPolicy, ""),
+		*driver.Spec.PodInfoOnMount,
+	})
 }

@@ -21,10 +21,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestInvalidSettingsEndOperator checks that one line names every invalid setting.
-func TestInvalidSettingsEndOperator(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Idle: true, PollInterval: -1})
+// endsForInvalidSettings checks that one line names every invalid setting.
+func (e *env) endsForInvalidSettings() {
 	images := []string{"DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "KUBE_RBAC_PROXY_IMAGE"}
 	withoutImages := slices.DeleteFunc(e.operatorEnv(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -141,12 +139,11 @@ func (e *env) tlsVersion(highest uint16) (uint16, error) {
 	return secure.ConnectionState().Version, nil
 }
 
-func TestHealthIsPublicAndMetricsNeedRBAC(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// servesHealthAndMetrics checks that health is public and that metrics need RBAC.
+func (e *env) servesHealthAndMetrics() {
 	e.mustServeEndpoints()
 	if got, err := e.metric("openshift_cluster_csi_drivers_build_info"); err != nil || got != 1 {
-		t.Errorf("the metric of the build is %v (%v), want 1", got, err)
+		e.t.Errorf("the metric of the build is %v (%v), want 1", got, err)
 	}
 }
 
@@ -186,14 +183,8 @@ func (e *env) mustServeEndpoints(more ...httpCheck) {
 	}
 }
 
-// TestOperatorSettles checks that the idle operator writes nothing and reads almost nothing.
-func TestOperatorSettles(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
-	e.mustSettle()
-}
-
-// mustSettle waits until the driver is available and checks that the operator is idle from then on.
+// mustSettle waits until the driver is available and checks that the idle operator writes nothing
+// and reads almost nothing.
 func (e *env) mustSettle() {
 	e.t.Helper()
 	e.awaitAvailable()
@@ -242,10 +233,13 @@ func documentedCommand(t *testing.T) (driver, patch string) {
 
 func TestOperatorRunsAndEnds(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{})
+	e := newEnv(t, options{Types: []string{"default", "foo_bar", "foo-bar", "Not A Name!"}})
 	e.parts(
+		part{"Settles", e.mustSettle},
+		part{"ServesHealthAndMetrics", e.servesHealthAndMetrics},
 		part{"WritesConditionsAfterDocumentedCommand", e.writesConditionsAfterDocumentedCommand},
 		part{"ReleasesLeaseAtEnd", e.releasesLeaseAtEnd},
+		part{"EndsForInvalidSettings", e.endsForInvalidSettings},
 		part{"EndsForChangedConfig", e.endsForChangedConfig},
 	)
 }
