@@ -329,7 +329,7 @@ const planted = "Planted"
 // and that the operator does not crash.
 func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(t *testing.T, e *hostedEnv) {
+	eachHosted(t, options{Subject: cinder()}, func(t *testing.T, e *hostedEnv) {
 		e.awaitAvailable()
 		for _, crd := range []string{"infrastructures", "apiservers", "proxies"} {
 			e.relaxSchema(crd+".config.openshift.io", "spec", "status")
