@@ -10,7 +10,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +101,7 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 // the pods.
 func (e *hostedEnv) followsHostedControlPlane() {
 	e.awaitAvailable()
-	e.must(e.hasReplicas(1))
+	e.eventually(soon, func() error { return e.isSpread(1) })
 	for _, w := range controlPlaneChanges() {
 		e.sub(w.name, func(t *testing.T) {
 			e.awaitNoWrites()
@@ -119,7 +118,7 @@ func (e *hostedEnv) followsHostedControlPlane() {
 				t.Errorf("the Deployment has generation %d after %d, want one change", after.Generation,
 					before.Generation)
 			}
-			e.eventually(soon, func() error { return e.isSpread(*after.Spec.Replicas) })
+			e.eventually(soon, func() error { return e.isSpread(int(*after.Spec.Replicas)) })
 			e.patchControlPlane(w.unset)
 			e.within(prompt, func() error {
 				return e.deploymentHas(before, func(before, after *appsv1.Deployment) error {
@@ -141,8 +140,8 @@ func (e *env) deploymentHas(
 	return check(before, after)
 }
 
-// isSpread returns nil if this number of pods run on as many nodes of the management cluster.
-func (e *env) isSpread(replicas int32) error {
+// isSpread returns nil if the wanted number of pods run on as many nodes of the management cluster.
+func (e *env) isSpread(want int) error {
 	pods, err := e.management.kube.CoreV1().Pods(hostedNamespace).List(e.ctx(), metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -151,19 +150,10 @@ func (e *env) isSpread(replicas int32) error {
 	for _, pod := range pods.Items {
 		nodes[pod.Spec.NodeName] = true
 	}
-	if want := int(replicas); len(pods.Items) != want || len(nodes) != want {
+	if len(pods.Items) != want || len(nodes) != want {
 		return fmt.Errorf("%d pods run on the nodes %v, want %d", len(pods.Items), nodes, want)
 	}
 	return nil
-}
-
-// hasReplicas returns nil if the Deployment's replicas are as wanted.
-func (e *env) hasReplicas(want int32) error {
-	d, err := e.deployment()
-	if err == nil && *d.Spec.Replicas != want {
-		err = fmt.Errorf("the Deployment has %d replicas, want %d", *d.Spec.Replicas, want)
-	}
-	return err
 }
 
 // hasOneDegraded returns nil if one *Degraded condition is True and its message contains all texts.
@@ -251,20 +241,7 @@ func (e *env) sameGenerations(before map[string]workload) error {
 func (e *hostedEnv) waitsForHostedControlPlane() {
 	e.mustNotDeploy("no HostedControlPlane")
 	e.addControlPlane(guestName)
-	e.patchControlPlane(`{"labels":{"team":"storage"}}`)
 	e.awaitAvailable()
-	e.eventually(prompt, func() error { return e.hasTeam("storage") })
-	e.patchControlPlane(`{"labels":null}`)
-	e.eventually(prompt, func() error { return e.hasTeam("") })
-}
-
-// hasTeam returns nil if the pods have this label.
-func (e *env) hasTeam(want string) error {
-	d, err := e.deployment()
-	if err == nil && d.Spec.Template.Labels["team"] != want {
-		err = fmt.Errorf("the pods have the labels %v, want team %q", d.Spec.Template.Labels, want)
-	}
-	return err
 }
 
 // mustNotDeploy checks that a condition contains the texts, and that no Deployment exists.
@@ -295,7 +272,14 @@ func (e *hostedEnv) reportsMissingRBAC() {
 	e.must(write(e.ctx(), slices.DeleteFunc(slices.Clone(all), func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.Resources, "hostedcontrolplanes")
 	})))
-	e.eventually(prompt, func() error { return e.mayReadControlPlanes(false) })
+	may := func(want bool) func() error {
+		operator := account{e.management, hostedNamespace, e.subject.Name}
+		return func() error {
+			return operator.may(e.env, want, hostedNamespace,
+				allow(hostedControlPlanes().Group, hostedControlPlanes().Resource, "list"))
+		}
+	}
+	e.eventually(prompt, may(false))
 	granted := time.Now().Add(cleanUp)
 	e.allowed = func(r request) bool {
 		return r.Resource == "hostedcontrolplanes" && r.Time.Before(granted)
@@ -303,25 +287,6 @@ func (e *hostedEnv) reportsMissingRBAC() {
 	e.startOperator()
 	e.mustNotDeploy("reading HostedControlPlanes in", "is forbidden", "the operator's Role")
 	e.must(write(e.ctx(), all))
-	e.eventually(prompt, func() error { return e.mayReadControlPlanes(true) })
+	e.eventually(prompt, may(true))
 	granted = time.Now()
-}
-
-// mayReadControlPlanes returns nil if RBAC grants or denies the operator access as wanted.
-func (e *env) mayReadControlPlanes(want bool) error {
-	review, err := e.management.kube.AuthorizationV1().SubjectAccessReviews().
-		Create(e.ctx(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: e.management.user(e.subject.Name),
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: hostedNamespace, Verb: "list", Group: hostedControlPlanes().Group,
-					Resource: hostedControlPlanes().Resource,
-				},
-			},
-		}, metav1.CreateOptions{})
-	if err == nil && review.Status.Allowed != want {
-		err = fmt.Errorf("the operator may list HostedControlPlanes: %t, want %t", review.Status.Allowed,
-			want)
-	}
-	return err
 }

@@ -4,12 +4,10 @@ package integration
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -38,17 +36,6 @@ func releaseImages() []string {
 		variables = append(variables, name+"_IMAGE="+controlPlaneRegistry+strings.ToLower(name))
 	}
 	return variables
-}
-
-// imagesFrom returns nil if all containers of a workload have images of the registry, apart from
-// the exceptions.
-func imagesFrom(w workload, registry string, except func(container string) bool) error {
-	for _, c := range w.containers() {
-		if strings.HasPrefix(c.Image, registry) == (except != nil && except(c.Name)) {
-			return fmt.Errorf("container %s of %s has image %s", c.Name, w.Name, c.Image)
-		}
-	}
-	return nil
 }
 
 // proxies returns proxy variables with a password.
@@ -87,7 +74,7 @@ func TestHyperShiftUsesVariablesOfManagementCluster(t *testing.T) {
 func (e *hostedEnv) usesImagesOfEachRelease() {
 	const warning = "_CONTROL_PLANE_IMAGE is missing"
 	e.awaitAvailable()
-	e.must(e.hasImages(nil))
+	e.must(e.hasImages(func(string) bool { return false }))
 	if strings.Contains(e.log(), warning) {
 		e.t.Error("the log contains a warning, although no image is missing")
 	}
@@ -113,21 +100,16 @@ func (e *hostedEnv) usesImagesOfEachRelease() {
 // hasImages returns nil if the images of the controllers are those of the control plane and all
 // others those of the guest cluster, as are the containers of the controllers that except accepts.
 func (e *hostedEnv) hasImages(except func(container string) bool) error {
-	for i, name := range e.subject.Workloads {
-		w, err := e.workload(name)
-		if err != nil {
-			return err
+	return e.eachContainer(func(w workload, c corev1.Container) error {
+		registry := guestRegistry
+		if w.Name == e.subject.Workloads[0] && !except(c.Name) {
+			registry = controlPlaneRegistry
 		}
-		if i == 0 {
-			err = imagesFrom(w, controlPlaneRegistry, except)
-		} else {
-			err = imagesFrom(w, guestRegistry, nil)
+		if !strings.HasPrefix(c.Image, registry) {
+			return fmt.Errorf("the image is %s, want one of %s", c.Image, registry)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // refusesWrongSettings checks that the process ends with one line that names the variables.
@@ -202,36 +184,15 @@ const (
 	presentVersion = "release.openshift.io/version"
 )
 
-// hasVersions returns nil if the Deployment has these versions, none if empty, and the DaemonSets
-// have none.
+// hasVersions returns nil if the Deployment has these versions, or none if they are empty.
 func (e *env) hasVersions(desired, present string) error {
 	d, err := e.deployment()
 	if err != nil {
 		return err
 	}
-	want := map[string]string{}
-	for key, value := range map[string]string{desiredVersion: desired, presentVersion: present} {
-		if value != "" {
-			want[key] = value
-		}
-	}
-	all := []map[string]string{d.Annotations}
-	for _, name := range e.subject.Workloads[1:] {
-		daemonSet, err := e.daemonSet(name)
-		if err != nil {
-			return err
-		}
-		all = append(all, daemonSet.Annotations)
-	}
-	for _, annotations := range all {
-		got := maps.Clone(annotations)
-		maps.DeleteFunc(got, func(key, _ string) bool {
-			return key != desiredVersion && key != presentVersion
-		})
-		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("the versions differ (-want +got):\n%s", diff)
-		}
-		want = map[string]string{}
+	got := [2]string{d.Annotations[desiredVersion], d.Annotations[presentVersion]}
+	if want := [2]string{desired, present}; got != want {
+		return fmt.Errorf("the versions are %q, want %q", got, want)
 	}
 	return nil
 }
