@@ -92,3 +92,11 @@ func (e *env) checkCertificate() {
 		return err
 	})
 }
+
+// podUser returns the user ID of the pods, or 0 if the cluster assigns it.
+func podUser(w workload) int64 {
+	if c := w.Pod.SecurityContext; c != nil && c.RunAsUser != nil {
+		return *c.RunAsUser
+	}
+	return 0
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -48,13 +47,6 @@ func newCinder(t *testing.T, o options) *cinderEnv {
 	t.Helper()
 	o.Subject = cinder()
 	return &cinderEnv{newEnv(t, o)}
-}
-
-// newHostedCinder is newCinder for a hosted control plane.
-func newHostedCinder(t *testing.T, o options) *cinderEnv {
-	t.Helper()
-	o.Flavour = flavour.HyperShift
-	return newCinder(t, o)
 }
 
 // clusterNamespace is a namespace of a cluster.

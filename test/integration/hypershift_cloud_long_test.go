@@ -13,14 +13,22 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestHyperShiftManilaUsesCAOfConfigMap checks that operator, controllers and nodes use a CA that
-// only the control plane's ConfigMap contains, and follow its changes.
-func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
+func TestHyperShiftManilaFollowsCAAndCredentials(t *testing.T) {
 	t.Parallel()
 	e := newHosted(t, manila(), options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
+	e.parts(
+		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
+		part{"SidesUseTheirOwnCredentials", e.sidesUseTheirOwnCredentials},
+	)
+}
+
+// usesCAOfConfigMap checks that operator, controllers and nodes use a CA that only the control
+// plane's ConfigMap contains, and follow its changes. At the end only the operator has the CA.
+func (e *hostedEnv) usesCAOfConfigMap() {
 	plain := e.passwordTranslation()
 	withCA := maps.Clone(plain)
 	withCA[caKeyOfDriver] = string(e.ca)
@@ -38,7 +46,7 @@ func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
 		e.must(err)
 		want := "configMap " + source + " optional ca-bundle.pem->ca-bundle.pem"
 		if got := mountedAt(w, caFromConfigMap); got != want {
-			t.Errorf("%s mounts %q at %s, want %q", name, got, caFromConfigMap, want)
+			e.t.Errorf("%s mounts %q at %s, want %q", name, got, caFromConfigMap, want)
 		}
 	}
 
@@ -66,11 +74,9 @@ func TestHyperShiftManilaUsesCAOfConfigMap(t *testing.T) {
 	e.awaitAvailable()
 }
 
-// TestHyperShiftSidesUseTheirOwnCredentials checks that csi-manila-secrets follows the credentials
-// in the guest cluster, and that each workload rolls out for the credentials of its side only.
-func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
-	t.Parallel()
-	e := newHosted(t, manila(), options{})
+// sidesUseTheirOwnCredentials checks that csi-manila-secrets follows the credentials in the guest
+// cluster, and that each workload rolls out for the credentials of its side only.
+func (e *hostedEnv) sidesUseTheirOwnCredentials() {
 	want := e.passwordTranslation()
 	e.awaitAvailable()
 	e.eventually(prompt, func() error { return e.hasTranslation(want) })
@@ -104,26 +110,59 @@ func TestHyperShiftSidesUseTheirOwnCredentials(t *testing.T) {
 	e.awaitAvailable()
 }
 
-func TestHyperShiftCinderRepairsConfig(t *testing.T) {
+// TestHyperShiftCinderFollowsCAAndConfig checks that the owners of the control plane configure the
+// driver, and that the guest cluster's administrator cannot.
+func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
 	t.Parallel()
-	newHostedCinder(t, options{}).mustRepairConf()
+	e := newHostedCinder(t, options{
+		Cloud: simulator.Config{TLS: true}, CAInConfig: true,
+		Before: func(e *env) {
+			guests := map[string]string{
+				"config":    "[BlockStorage]\nrescan-on-resize = true\n",
+				topologyKey: "false",
+			}
+			e.putConfigMap(openshiftConfig, cinderUserConfig, guests)
+			e.putConfigMap(openshiftConfig, cloudProviderConfig, guests)
+			e.setCloudConfigKey("config")
+		},
+	})
+	some := invalidConfigs()
+	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool {
+		return name != "not a number" && name != "not a boolean"
+	})
+	e.parts(
+		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
+		part{"UsesCAOfCredentialsBeforeConfigMap", e.usesCAOfCredentials},
+		part{"RepairsConfig", e.mustRepairConf},
+		part{"IgnoresConfigOfGuest", e.ignoresConfigOfGuest},
+		part{"KeepsConfigWhileUserConfigIsInvalid", func() {
+			e.mustRejectAll(
+				"ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
+		}},
+	)
 }
 
-// TestHyperShiftCinderIgnoresConfigOfGuest checks that the owners of the control plane configure
-// the driver, and that the guest cluster's administrator cannot.
-func TestHyperShiftCinderIgnoresConfigOfGuest(t *testing.T) {
-	t.Parallel()
-	e := newHostedCinder(t, options{Before: func(e *env) {
-		guests := map[string]string{
-			"config":    "[BlockStorage]\nrescan-on-resize = true\n",
-			topologyKey: "false",
-		}
-		e.putConfigMap(openshiftConfig, cinderUserConfig, guests)
-		e.putConfigMap(openshiftConfig, cloudProviderConfig, guests)
-		e.setCloudConfigKey("config")
-	}})
+func (e *cinderEnv) usesCAOfConfigMap() {
 	e.awaitAvailable()
-	e.must(e.hasCloudConf(map[string]string{confKey: generatedConf, topologyKey: "true"}))
+	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
+	conf, err := e.cloudConf()
+	e.must(err)
+	if conf[caKeyOfCloudProvider] != string(e.ca) {
+		e.t.Errorf("the driver's CA is %q, want the cloud's", conf[caKeyOfCloudProvider])
+	}
+}
+
+// usesCAOfCredentials adds the CA to the credentials. At the end only the operator has a CA.
+func (e *cinderEnv) usesCAOfCredentials() {
+	e.awaitNoWrites()
+	before := e.workloads()
+	e.options.CAInConfig = false
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	e.awaitRollout(before, e.subject.Workloads)
+	e.mustUseCA()
+}
+
+func (e *cinderEnv) ignoresConfigOfGuest() {
 	e.mustApply(append(userConfigSteps(), configStep{"deleted", func(e *env) {
 		e.deleteUserConfig()
 	}, "", "true"}))
@@ -135,31 +174,9 @@ func TestHyperShiftCinderIgnoresConfigOfGuest(t *testing.T) {
 	e.must(e.available())
 }
 
-// TestHyperShiftCinderKeepsConfigWhileUserConfigIsInvalid checks that the message names the
-// cluster.
-func TestHyperShiftCinderKeepsConfigWhileUserConfigIsInvalid(t *testing.T) {
-	t.Parallel()
-	some := invalidConfigs()
-	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool {
-		return name != "not a number" && name != "not a boolean"
-	})
-	newHostedCinder(t, options{}).mustRejectAll(
-		"ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
-}
-
-func TestHyperShiftCinderUsesCAOfCredentialsBeforeConfigMap(t *testing.T) {
-	t.Parallel()
-	newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}}).mustUseCA()
-}
-
-func TestHyperShiftCinderUsesCAOfConfigMap(t *testing.T) {
-	t.Parallel()
-	e := newHostedCinder(t, options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
-	e.awaitAvailable()
-	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
-	conf, err := e.cloudConf()
-	e.must(err)
-	if conf[caKeyOfCloudProvider] != string(e.ca) {
-		t.Errorf("the driver's CA is %q, want the cloud's", conf[caKeyOfCloudProvider])
-	}
+// newHostedCinder is newCinder for a hosted control plane.
+func newHostedCinder(t *testing.T, o options) *cinderEnv {
+	t.Helper()
+	o.Flavour = flavour.HyperShift
+	return newCinder(t, o)
 }

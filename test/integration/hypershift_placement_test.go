@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -122,10 +121,11 @@ func (e *env) createdOn(s *cluster) []string {
 // TestHyperShiftUsesBothClusters checks a new driver, and then changes to its objects.
 func TestHyperShiftUsesBothClusters(t *testing.T) {
 	t.Parallel()
-	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
+	eachHosted(t, options{Subject: manila()}, func(_ *testing.T, e *hostedEnv) {
 		e.parts(
 			part{"PutsObjectsOnTheirSide", e.putsObjectsOnTheirSide},
 			part{"EmitsEventsInGuestCluster", e.emitsEventsInGuestCluster},
+			part{"GuestAuthorizesMetrics", e.guestAuthorizesMetrics},
 			part{"Settles", e.mustSettle},
 			part{"UsesRightClusterAndRBAC", e.usesRightClusterAndRBAC},
 		)
@@ -217,13 +217,4 @@ func (e *hostedEnv) emitsEventsInGuestCluster() {
 			}
 		}
 	}
-}
-
-// hasReplicas returns nil if the Deployment's replicas are as wanted.
-func (e *env) hasReplicas(want int32) error {
-	d, err := e.deployment()
-	if err == nil && *d.Spec.Replicas != want {
-		err = fmt.Errorf("the Deployment has %d replicas, want %d", *d.Spec.Replicas, want)
-	}
-	return err
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,24 +122,22 @@ func (e *env) deleteIfRecreated(object string) {
 	}
 }
 
-// TestHyperShiftGuestAuthorizesMetrics checks that the operator sends reviews to the guest cluster,
-// and does not accept tokens of the management cluster.
-func TestHyperShiftGuestAuthorizesMetrics(t *testing.T) {
-	t.Parallel()
-	e := newHosted(t, manila(), options{})
+// guestAuthorizesMetrics checks that the operator sends reviews to the guest cluster, and does not
+// accept tokens of the management cluster.
+func (e *hostedEnv) guestAuthorizesMetrics() {
 	token, err := e.management.kube.CoreV1().ServiceAccounts(hostedNamespace).
-		CreateToken(e.ctx(), operatorName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		CreateToken(e.ctx(), e.subject.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
 	e.mustServeEndpoints(httpCheck{"/metrics", token.Status.Token, http.StatusUnauthorized})
 	reviews := e.requests(e.began, func(r request) bool {
 		return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.Resource)
 	})
 	if len(reviews) == 0 {
-		t.Error("the operator sent no reviews")
+		e.t.Error("the operator sent no reviews")
 	}
 	for _, r := range reviews {
 		if r.Cluster != e.guest {
-			t.Errorf("the operator sent a review to the wrong cluster: %s", r)
+			e.t.Errorf("the operator sent a review to the wrong cluster: %s", r)
 		}
 	}
 }

@@ -158,8 +158,9 @@ func (e *env) mustServeEndpoints(more ...httpCheck) {
 	e.awaitAvailable()
 	prometheus, err := e.prometheusToken(e.ctx())
 	e.must(err)
-	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
-		CreateToken(e.ctx(), nodeAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	node := ofSubject(e.subject, nodeAccount, cinderNode+"-sa")
+	foreign, err := e.guest.kube.CoreV1().ServiceAccounts(e.subject.OperandNamespace).
+		CreateToken(e.ctx(), node, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	e.must(err)
 	// The first handshake waits for the key of the certificate, which takes seconds on a busy machine.
 	e.eventually(soon, func() error {

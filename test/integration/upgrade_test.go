@@ -32,6 +32,8 @@ type upgrade struct {
 	*env
 
 	earlier legacy.Generation
+	// stale are the conditions of all earlier operators that ours removes.
+	stale []string
 	// before contains the objects of the earlier operator in the cluster, by description.
 	before map[string]*unstructured.Unstructured
 }
@@ -62,7 +64,8 @@ func leftoversOf(generation string) leftovers {
 	}[generation]
 }
 
-// eachUpgrade runs a test for each earlier generation in each flavour. The operator does not run.
+// eachUpgrade runs a test for each earlier generation in each flavour. Without the tag long it runs
+// the test for one of them. The operator does not run.
 func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
 	for _, s := range subjects() {
@@ -76,32 +79,36 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 				t.Fatal(err)
 			}
 			for _, g := range generations {
+				if !long && (g.Name != "manila-4.21" || f != flavour.Standalone) {
+					continue
+				}
 				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
 					t.Parallel()
-					test(newUpgrade(t, s, f, g))
+					e := newEnv(t, options{Subject: s, Flavour: f, Types: noTypes(), Idle: true})
+					test(&upgrade{env: e, earlier: g, stale: legacy.StaleConditions(generations)})
 				})
 			}
 		}
 	}
 }
 
-func newUpgrade(t *testing.T, s subject, f flavour.Flavour, g legacy.Generation) *upgrade {
-	t.Helper()
-	u := &upgrade{earlier: g, before: map[string]*unstructured.Unstructured{}}
-	u.env = newEnv(t, options{Subject: s, Flavour: f, Idle: true})
-	if f == flavour.HyperShift {
+// installDriver brings the cluster into the state in which the earlier operator leaves it.
+func (u *upgrade) installDriver() {
+	u.t.Helper()
+	u.addType("default")
+	if u.isHosted() {
 		// With one replica the driver would be unavailable during a rollout.
 		u.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`)
 	}
-	u.install()
+	u.install(u.earlier.Objects)
 	u.eventually(installed, u.isRolledOut)
 	u.writeConditions()
-	for _, o := range g.Objects {
+	u.before = map[string]*unstructured.Unstructured{}
+	for _, o := range u.earlier.Objects {
 		live, err := u.get(o)
 		u.must(err)
 		u.before[describe(o)] = live
 	}
-	return u
 }
 
 func describe(o legacy.Object) string {
@@ -123,10 +130,10 @@ func (u *upgrade) get(o legacy.Object) (*unstructured.Unstructured, error) {
 	return side.of(in).Get(u.ctx(), o.GetName(), metav1.GetOptions{})
 }
 
-// install writes the objects of the earlier generation in the same way as its operator.
-func (u *upgrade) install() {
+// install writes objects of the earlier generation in the same way as its operator.
+func (u *upgrade) install(objects []legacy.Object) {
 	u.t.Helper()
-	for _, o := range u.earlier.Objects {
+	for _, o := range objects {
 		err := retry.RetryOnConflict(conflicts(), func() error {
 			live, err := u.get(o)
 			if apierrors.IsNotFound(err) {
@@ -276,9 +283,13 @@ func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	eachUpgrade(t, func(u *upgrade) {
 		names := leftoversOf(u.earlier.Name)
+		if u.earlier.Name == "manila-4.17" {
+			u.mustRemoveLeftoversWhileDisabled(names)
+		}
+		u.installDriver()
 		u.changeBinding(names.changed)
 		watch := u.watchConditions()
-		u.startOperator()
+		u.mustWaitForEarlierOperator()
 		u.awaitAvailable()
 		u.eventually(soon, func() error { return u.areGone(names.deleted) })
 		u.awaitNoWrites()
@@ -413,7 +424,7 @@ func (u *upgrade) mustHaveStayedAvailable(watch *conditionWatch) {
 func (u *upgrade) mustRollBack() {
 	u.t.Helper()
 	u.stopOperator()
-	u.install()
+	u.install(u.earlier.Objects)
 	u.eventually(installed, u.isRolledOut)
 	_, patch := documentedCommand(u.t)
 	u.patch(clusterCSIDrivers(), "", u.subject.ClusterCSIDriver, patch, "status")
@@ -431,68 +442,56 @@ func (u *upgrade) mustRollBack() {
 	}
 }
 
-// TestDisabledOperatorRemovesLeftovers starts the operator in a cluster without workloads, with a
-// cloud that does not offer Manila.
-func TestDisabledOperatorRemovesLeftovers(t *testing.T) {
-	t.Parallel()
-	generations, err := legacy.Generations(driverName, flavour.Standalone, operandNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &upgrade{earlier: generations[0]}
-	u.earlier.Objects = slices.DeleteFunc(u.earlier.Objects, func(o legacy.Object) bool {
+// mustRemoveLeftoversWhileDisabled runs the operator in a cluster without workloads, with a cloud
+// that does not offer Manila.
+func (u *upgrade) mustRemoveLeftoversWhileDisabled(names leftovers) {
+	u.t.Helper()
+	u.install(slices.DeleteFunc(slices.Clone(u.earlier.Objects), func(o legacy.Object) bool {
 		return o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
-	})
-	stale := legacy.StaleConditions(generations)
-	u.env = newEnv(t, options{Types: noTypes(), Idle: true})
-	u.install()
-	u.addTrueConditions("Earlier", "of an earlier release", stale...)
+	}))
+	u.addTrueConditions("Earlier", "of an earlier release", u.stale...)
 	u.startOperator()
 	u.eventually(installed, func() error {
 		return u.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes")
 	})
 	u.eventually(soon, func() error {
-		errs := []error{u.areGone(leftoversOf(u.earlier.Name).deleted)}
-		for _, conditionType := range stale {
+		errs := []error{u.areGone(names.deleted)}
+		for _, conditionType := range u.stale {
 			errs = append(errs, u.hasNoCondition(conditionType))
 		}
 		return errors.Join(errs...)
 	})
 	u.must(u.hasNoWorkloads())
+	u.stopOperator()
 }
 
-// TestOneOfTwoOperatorsLeads starts the operator while an earlier one holds the Lease.
-func TestOneOfTwoOperatorsLeads(t *testing.T) {
-	t.Parallel()
-	for _, s := range subjects() {
-		t.Run(s.Program, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{Subject: s, Idle: true})
-			e.setConfig("leaderElection:\n  leaseDuration: 12s\n  renewDeadline: 10s\n  retryPeriod: 1s\n")
-			leases := e.management.kube.CoordinationV1().Leases(e.management.namespace)
-			lease := &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Name: e.subject.Component + "-lock"},
-				Spec: coordinationv1.LeaseSpec{
-					HolderIdentity: ptr.To("the-earlier-operator"), LeaseDurationSeconds: ptr.To[int32](600),
-					AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
-				},
-			}
-			_, err := leases.Create(e.ctx(), lease, metav1.CreateOptions{})
-			e.must(err)
-			e.startOperator()
-			e.eventually(installed, func() error {
-				if tries := e.requests(e.began, ofResource("leases")); len(tries) < 3 {
-					return fmt.Errorf("the operator tried %d times to lead, want 3", len(tries))
-				}
-				return nil
-			})
-			e.expectNone("the operator wrote although another one leads", e.writes(e.began))
-			// An operator releases its Lease when it ends.
-			_, err = leases.Patch(e.ctx(), lease.Name, types.MergePatchType,
-				[]byte(`{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`), metav1.PatchOptions{})
-			e.must(err)
-			e.eventually(soon, e.isLed)
-			e.awaitAvailable()
-		})
+// mustWaitForEarlierOperator starts the operator while the earlier one holds the Lease.
+func (u *upgrade) mustWaitForEarlierOperator() {
+	u.t.Helper()
+	u.setConfig("leaderElection:\n  retryPeriod: 1s\n")
+	leases := u.management.kube.CoordinationV1().Leases(u.management.namespace)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: u.subject.Component + "-lock"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("the-earlier-operator"), LeaseDurationSeconds: ptr.To[int32](600),
+			AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
+		},
 	}
+	u.must(ignoreNotFound(leases.Delete(u.ctx(), lease.Name, metav1.DeleteOptions{})))
+	_, err := leases.Create(u.ctx(), lease, metav1.CreateOptions{})
+	u.must(err)
+	since := u.mark()
+	u.startOperator()
+	u.eventually(installed, func() error {
+		if tries := u.requests(since, ofResource("leases")); len(tries) < 3 {
+			return fmt.Errorf("the operator tried %d times to lead, want 3", len(tries))
+		}
+		return nil
+	})
+	u.expectNone("the operator wrote although another one leads", u.writes(since))
+	// An operator releases its Lease when it ends.
+	_, err = leases.Patch(u.ctx(), lease.Name, types.MergePatchType,
+		[]byte(`{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`), metav1.PatchOptions{})
+	u.must(err)
+	u.eventually(soon, u.isLed)
 }

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package integration
 
@@ -104,21 +104,21 @@ func (e *env) mustBeInState(before steadyState) {
 }
 
 // mustReconcileBothSides checks that the operator reacts to changes in both clusters and in the
-// cloud.
-func (e *env) mustReconcileBothSides() {
+// cloud. The name must differ from those of other outages of the test.
+func (e *env) mustReconcileBothSides(outage string) {
 	e.t.Helper()
-	e.patchControlPlane(`{"labels":{"after":"the-outage"}}`)
+	e.patchControlPlane(`{"labels":{"after":"` + outage + `"}}`)
 	e.must(e.guest.kube.RbacV1().ClusterRoleBindings().
 		Delete(e.ctx(), e.provisionerBinding(), metav1.DeleteOptions{}))
 	if e.subject.isManila() {
-		e.addType("after")
+		e.addType(outage)
 	}
 	e.eventually(recoveryBound, func() error {
 		d, err := e.deployment()
 		if err != nil {
 			return err
 		}
-		if d.Spec.Template.Labels["after"] != "the-outage" {
+		if d.Spec.Template.Labels["after"] != outage {
 			return errors.New("the Deployment does not follow the HostedControlPlane")
 		}
 		_, err = e.guest.kube.RbacV1().ClusterRoleBindings().
@@ -126,8 +126,10 @@ func (e *env) mustReconcileBothSides() {
 		if err != nil {
 			return err
 		}
-		if e.subject.isManila() {
-			return e.hasClasses("csi-manila-after", "csi-manila-default")
+		if classes, err := e.classes(); err != nil || !e.subject.isManila() {
+			return err
+		} else if _, found := classes["csi-manila-"+outage]; !found {
+			return errors.New("there is no StorageClass for the new type")
 		}
 		return nil
 	})
@@ -185,56 +187,73 @@ func (e *hostedEnv) allowWhileStarting(c *cluster, began time.Time) {
 	}
 }
 
-// TestHyperShiftWaitsForGuestAPI checks that an outage of the guest cluster's API server deletes
-// nothing and restarts no pod, and that the same process then reconciles changes.
-func TestHyperShiftWaitsForGuestAPI(t *testing.T) {
+// TestHyperShiftSurvivesOutages uses both operators for different outages.
+func TestHyperShiftSurvivesOutages(t *testing.T) {
 	t.Parallel()
-	e := newHosted(t, manila(), options{})
+	t.Run("manila", func(t *testing.T) {
+		t.Parallel()
+		e := newHosted(t, manila(), options{Before: func(e *env) { e.setConfig(shortElection) }})
+		e.parts(
+			part{"WaitsForGuestAPI", e.waitsForGuestAPI},
+			part{"LostLeaseEndsOperator", e.lostLeaseEndsOperator},
+			part{"RestartsForNewKubeconfig", e.restartsForNewKubeconfig},
+		)
+	})
+	t.Run("cinder", func(t *testing.T) {
+		t.Parallel()
+		e := newHosted(t, cinder(), options{Idle: true})
+		e.parts(
+			part{"StartsWithoutGuestAPI", e.startsWithoutGuestAPI},
+			part{"SurvivesShortOutageOfBothAPIs", e.survivesShortOutageOfBothAPIs},
+			part{"SurvivesHijackedAPIGroup", e.survivesHijackedAPIGroup},
+			part{"RestartsForNewKubeconfig", e.restartsForNewKubeconfig},
+		)
+	})
+}
+
+// waitsForGuestAPI checks that an outage of the guest cluster's API server deletes nothing and
+// restarts no pod, and that the same process then reconciles changes.
+func (e *hostedEnv) waitsForGuestAPI() {
 	before, p := e.awaitSteadyState(), e.operator
 	for _, how := range []controlplane.How{controlplane.Refuse, controlplane.Hang} {
 		back := e.stopAPI(e.guest, how)
-		e.mustKeepRunning(outage(t) / 2)
+		e.mustKeepRunning(outage(e.t) / 2)
 		back()
 	}
 	e.eventually(recoveryBound, e.available)
 	e.mustBeInState(before)
-	e.mustReconcileBothSides()
+	e.mustReconcileBothSides("guest")
 	e.mustStillRun(p)
 }
 
-// TestHyperShiftLostLeaseEndsOperator checks that the next process waits for the management cluster
-// and becomes the leader.
-func TestHyperShiftLostLeaseEndsOperator(t *testing.T) {
-	t.Parallel()
-	e := newHosted(t, manila(), options{Before: func(e *env) { e.setConfig(shortElection) }})
+// lostLeaseEndsOperator checks that the next process waits for the management cluster and becomes
+// the leader.
+func (e *hostedEnv) lostLeaseEndsOperator() {
 	before, p := e.awaitSteadyState(), e.operator
 	back := e.stopAPI(e.management, controlplane.Refuse)
 	e.operator = nil // expected to end
 	code, err := p.Wait(recoveryBound)
 	e.must(err)
 	if code == 0 || !strings.Contains(tail(e.log(), 5), "lost the lease") {
-		t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code,
+		e.t.Errorf("the operator ended with code %d, want a failure and its reason:\n%s", code,
 			tail(e.log(), 5))
 	}
 	e.startOperator()
-	e.mustKeepRunning(outage(t) / 3)
+	e.mustKeepRunning(outage(e.t) / 3)
 	back()
 	e.eventually(recoveryBound, e.isLed)
 	e.eventually(recoveryBound, e.available)
 	e.mustBeInState(before)
-	e.mustReconcileBothSides()
+	e.mustReconcileBothSides("lease")
 }
 
-// TestHyperShiftSurvivesShortOutageOfBothAPIs checks that OpenShift's Lease durations outlast the
-// outage.
-func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
-	t.Parallel()
+// survivesShortOutageOfBothAPIs checks that OpenShift's Lease durations outlast the outage.
+func (e *hostedEnv) survivesShortOutageOfBothAPIs() {
 	const renewal = 100 * time.Second // after that the Lease may be lost
-	e := newHosted(t, cinder(), options{})
 	before, p, began := e.awaitSteadyState(), e.operator, time.Now()
 	management := e.stopAPI(e.management, controlplane.Refuse)
 	guest := e.stopAPI(e.guest, controlplane.Refuse)
-	for end := time.Now().Add(outage(t)); time.Now().Before(end); pause(t) {
+	for end := time.Now().Add(outage(e.t)); time.Now().Before(end); pause(e.t) {
 		if !e.operator.Running() {
 			e.startOperator()
 		}
@@ -244,35 +263,30 @@ func TestHyperShiftSurvivesShortOutageOfBothAPIs(t *testing.T) {
 	took := time.Since(began)
 	e.eventually(recoveryBound, e.available)
 	e.mustBeInState(before)
-	e.mustReconcileBothSides()
+	e.mustReconcileBothSides("both")
 	if took < renewal && (p != e.operator || !p.Running()) {
-		t.Errorf("another process recovered from an outage of %v", took)
+		e.t.Errorf("another process recovered from an outage of %v", took)
 	}
 }
 
-func TestHyperShiftStartsWithoutGuestAPI(t *testing.T) {
-	t.Parallel()
-	e := newHosted(t, cinder(), options{Idle: true})
+func (e *hostedEnv) startsWithoutGuestAPI() {
 	back := e.stopAPI(e.guest, controlplane.Refuse)
 	e.startOperator()
-	e.mustKeepRunning(outage(t) / 3)
+	e.mustKeepRunning(outage(e.t) / 3)
 	back()
 	e.eventually(recoveryBound, e.available)
-	e.mustReconcileBothSides()
+	e.mustReconcileBothSides("start")
 }
 
-// TestHyperShiftRestartsForNewKubeconfig checks that the driver does not change.
-func TestHyperShiftRestartsForNewKubeconfig(t *testing.T) {
-	t.Parallel()
-	eachHosted(t, options{}, func(_ *testing.T, e *hostedEnv) {
-		before := e.awaitSteadyState()
-		e.must(e.running.RotateGuestKubeconfig(e.ctx(), guestName))
-		e.awaitGuestKubeconfig()
-		e.awaitEnd(installed)
-		e.startOperator()
-		e.awaitAvailable()
-		e.awaitNoWrites()
-		e.mustBeInState(before)
-		e.mustReconcileBothSides()
-	})
+// restartsForNewKubeconfig checks that the driver does not change.
+func (e *hostedEnv) restartsForNewKubeconfig() {
+	before := e.awaitSteadyState()
+	e.must(e.running.RotateGuestKubeconfig(e.ctx(), guestName))
+	e.awaitGuestKubeconfig()
+	e.awaitEnd(installed)
+	e.startOperator()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.mustBeInState(before)
+	e.mustReconcileBothSides("kubeconfig")
 }

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package integration
 
@@ -18,8 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // hijackedGroup is the API group that the administrator of the guest cluster forwards to a server.
@@ -158,12 +156,9 @@ func (e *env) patchAPIService(ctx context.Context, spec string) error {
 	return err
 }
 
-// TestHyperShiftSurvivesHijackedAPIGroup checks that a server behind an API group of the guest
-// cluster cannot crash the operator or make it use much memory. The operator starts meanwhile.
-func TestHyperShiftSurvivesHijackedAPIGroup(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Flavour: flavour.HyperShift})
-	e.awaitAvailable()
+// survivesHijackedAPIGroup checks that a server behind an API group of the guest cluster cannot
+// crash the operator or make it use much memory. The operator starts meanwhile.
+func (e *hostedEnv) survivesHijackedAPIGroup() {
 	e.stopOperator()
 	respond := e.hijack()
 	e.startOperator()
@@ -175,10 +170,10 @@ func TestHyperShiftSurvivesHijackedAPIGroup(t *testing.T) {
 		})
 	}
 	if peak := e.peakMemory(); peak > 300<<20 {
-		t.Errorf("peak memory is %d MiB", peak>>20)
+		e.t.Errorf("peak memory is %d MiB", peak>>20)
 	}
 	if e.operator.PID() != pid || !e.operator.Running() {
-		t.Error("the operator process ended during the test")
+		e.t.Error("the operator process ended during the test")
 	}
 	e.must(e.restoreAPIService(e.ctx()))
 	e.awaitAvailable()
