@@ -4,11 +4,8 @@ package integration
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,20 +178,4 @@ func runProgram(
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
-var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
-
-// peakMemory returns the operator's peak resident memory in bytes.
-func (e *env) peakMemory() int64 {
-	e.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.PID()))
-	e.must(err)
-	found := peakLine.FindSubmatch(status)
-	if found == nil {
-		e.t.Fatal("/proc does not contain the peak memory")
-	}
-	kilobytes, err := strconv.ParseInt(string(found[1]), 10, 64)
-	e.must(err)
-	return kilobytes << 10
 }

@@ -3,7 +3,11 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -137,4 +141,20 @@ func (e *env) mustHandle(service simulator.Service, answer simulator.Answer) {
 	}
 	end()
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+}
+
+var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
+
+// peakMemory returns the operator's peak resident memory in bytes.
+func (e *env) peakMemory() int64 {
+	e.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.PID()))
+	e.must(err)
+	found := peakLine.FindSubmatch(status)
+	if found == nil {
+		e.t.Fatal("/proc does not contain the peak memory")
+	}
+	kilobytes, err := strconv.ParseInt(string(found[1]), 10, 64)
+	e.must(err)
+	return kilobytes << 10
 }

@@ -6,7 +6,14 @@ import (
 	"maps"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	caFromConfigMap = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
+	caKeyOfDriver   = "os-certAuthority"
 )
 
 func TestInputsAreOptional(t *testing.T) {
@@ -80,6 +87,17 @@ func (e *env) translatesCA() {
 	e.putConfigMap(openshiftConfig, cloudProviderConfig,
 		map[string]string{"config": "nothing of a CA"})
 	e.within(prompt, func() error { return e.hasTranslation(plain) })
+}
+
+// hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace
+// contains exactly this data.
+func (e *env) hasCopiedConfig(want map[string]string) error {
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return checkEqual(want, config.Data)
 }
 
 // hasCopiedCA returns nil if the copy contains the CA and nothing else.

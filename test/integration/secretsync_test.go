@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -18,8 +16,6 @@ const (
 	loginSecret          = "csi-manila-secrets"
 	credentialsSecret    = "manila-cloud-credentials"
 	secretSyncDegraded   = "ManilaSecretSyncControllerDegraded"
-	caFromConfigMap      = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
-	caKeyOfDriver        = "os-certAuthority"
 	translationPromptly  = 2 * time.Second
 	cloudProviderConfig  = "cloud-provider-config"
 	openshiftConfig      = "openshift-config"
@@ -154,15 +150,4 @@ func (e *env) keepsTranslationOfInvalidCloudsYAML() {
 			})
 		})
 	}
-}
-
-// hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace
-// contains exactly this data.
-func (e *env) hasCopiedConfig(want map[string]string) error {
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	return checkEqual(want, config.Data)
 }
