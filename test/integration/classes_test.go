@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +22,16 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// defaultAnnotation marks the default StorageClass.
-const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+const (
+	// defaultAnnotation marks the default StorageClass.
+	defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+
+	// Classes of TestStorageClassesAreMaintained, and the share type of one.
+	defaultClass = "csi-manila-default"
+	goldClass    = "csi-manila-cephfs-gold"
+	goldType     = "CephFS_Gold"
+	silverClass  = "csi-manila-silver"
+)
 
 // wantedClass returns the expected StorageClass, which must not change between releases.
 func wantedClass(name, shareType string) storagev1.StorageClass {
@@ -69,45 +78,58 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 	return nil
 }
 
-// TestStorageClassIsComplete checks that the operator sets every field that the API server would
-// default, so that it writes the class once. The name is lower-case, the parameter is the exact
-// name of the share type. A private share type has no class.
-func TestStorageClassIsComplete(t *testing.T) {
+// TestStorageClassesAreMaintained begins with the share types default and CephFS_Gold, and a private
+// one.
+func TestStorageClassesAreMaintained(t *testing.T) {
 	t.Parallel()
+	private := simulator.ShareType{Name: "private", Private: true}
 	e := newEnv(t, options{
-		Types: []string{"CephFS_Gold"},
-		Cloud: simulator.Config{ShareTypes: []simulator.ShareType{{Name: "private", Private: true}}},
+		Types: []string{"default", goldType},
+		Cloud: simulator.Config{ShareTypes: []simulator.ShareType{private}},
 	})
+	e.parts(
+		part{"CreatesCompleteClasses", e.createsCompleteClasses},
+		part{"FollowsNewShareTypes", e.followsNewShareTypes},
+		part{"KeepsAdministratorsSettings", e.keepsAdministratorsSettings},
+		part{"RepairsClasses", e.repairsClasses},
+		part{"KeepsClassOfRefusedRepair", e.keepsClassOfRefusedRepair},
+		part{"FollowsStorageClassState", e.followsStorageClassState},
+	)
+}
+
+// createsCompleteClasses checks that the operator sets every field that the API server would
+// default, so that it writes each class once. The name is lower-case, the parameter is the exact
+// name of the share type. A private share type has no class.
+func (e *env) createsCompleteClasses() {
 	e.eventually(installed, func() error {
-		return e.isClass(wantedClass("csi-manila-cephfs-gold", "CephFS_Gold"))
+		return errors.Join(e.isClass(wantedClass(defaultClass, "default")),
+			e.isClass(wantedClass(goldClass, goldType)))
 	})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
-	e.must(e.hasClasses("csi-manila-cephfs-gold"))
-	if writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite); len(writes) != 1 {
-		t.Errorf("the class was written %d times, want once:\n%s", len(writes), list(writes))
+	e.must(e.hasClasses(defaultClass, goldClass))
+	writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite)
+	if len(writes) != 2 {
+		e.t.Errorf("the classes were written %d times, want once each:\n%s", len(writes), list(writes))
 	}
 }
 
-// TestStorageClassesFollowNewShareTypes checks that a new share type gets a class at the next
-// probe, and that the class of a removed type stays.
-func TestStorageClassesFollowNewShareTypes(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.awaitAvailable()
-	e.addType("gold")
+// followsNewShareTypes checks that a new share type gets a class at the next probe, and that the
+// class of a removed type stays.
+func (e *env) followsNewShareTypes() {
+	e.addType("silver")
 	// A probe is due within a second, and one may be under way.
 	e.eventually(3*time.Second, func() error {
-		return e.hasClasses("csi-manila-default", "csi-manila-gold")
+		return e.hasClasses(defaultClass, goldClass, silverClass)
 	})
 	since := e.mark()
-	e.must(e.cloud.RemoveShareType("gold"))
+	e.must(e.cloud.RemoveShareType("silver"))
 	e.awaitPolls(3)
-	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
+	e.must(e.hasClasses(defaultClass, goldClass, silverClass))
 	e.restartOperator() // the new process does not know the type
 	e.awaitPolls(2)
-	e.must(e.hasClasses("csi-manila-default", "csi-manila-gold"))
+	e.must(e.hasClasses(defaultClass, goldClass, silverClass))
 	e.expectNone("the operator wrote StorageClasses",
 		e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
@@ -115,10 +137,16 @@ func TestStorageClassesFollowNewShareTypes(t *testing.T) {
 // unusualTypes returns share types whose names collide or are invalid in Kubernetes.
 func unusualTypes() []string {
 	return []string{
+		"early_type", "taken",
 		"foo_bar", "foo-bar", "Foo-Bar", "with space", "a:b", "a/b", "-leading", "trailing-", "dot.",
 		"Üml", "日本語", "_",
 		strings.Repeat("long", 63), strings.Repeat("long", 62) + "lang",
 	}
+}
+
+// hasClassesOf returns nil if exactly these share types have classes.
+func (e *env) hasClassesOf(types []string) error {
+	return checkEqual(slices.Sorted(slices.Values(types)), slices.Sorted(maps.Keys(e.namesByType())))
 }
 
 // namesByType returns the names of the driver's classes by share type.
@@ -139,23 +167,20 @@ func (e *env) namesByType() map[string]string {
 
 // TestStorageClassNamesAreStable checks that each share type gets a class with a unique valid name,
 // which depends neither on the order of the list nor on the process, and that the operator then
-// writes nothing.
+// writes nothing. A class of another provisioner with the same name blocks and degrades nothing.
 func TestStorageClassNamesAreStable(t *testing.T) {
 	t.Parallel()
 	types := unusualTypes()
-	e := newEnv(t, options{Types: types})
+	var foreign *storagev1.StorageClass
+	e := newEnv(t, options{Types: types, Before: func(e *env) {
+		foreign = e.createClass(&storagev1.StorageClass{
+			ObjectMeta:  metav1.ObjectMeta{Name: "csi-manila-taken"},
+			Provisioner: "example.com/other",
+		})
+	}})
 	e.awaitAvailable()
-	e.eventually(soon, func() error {
-		if classes, err := e.classes(); err != nil || len(classes) != len(types) {
-			return fmt.Errorf("there are %d classes of %d share types (%w)", len(classes), len(types), err)
-		}
-		return nil
-	})
+	e.eventually(soon, func() error { return e.hasClassesOf(types) })
 	names := e.namesByType()
-	got, want := slices.Sorted(maps.Keys(names)), slices.Sorted(slices.Values(types))
-	if !slices.Equal(got, want) {
-		t.Errorf("there are classes for %q, want %q", got, want)
-	}
 	if names["foo-bar"] != "csi-manila-foo-bar" {
 		t.Errorf("the class of foo-bar is %s, want csi-manila-foo-bar", names["foo-bar"])
 	}
@@ -166,88 +191,54 @@ func TestStorageClassNamesAreStable(t *testing.T) {
 	// Create all classes again, in another order.
 	e.stopOperator()
 	e.cloud.SetShareTypeOrder(simulator.Reversed)
-	e.must(e.guest.kube.StorageV1().StorageClasses().
-		DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	for _, name := range names {
+		e.deleteClass(name)
+	}
 	e.startOperator()
-	e.eventually(soon, func() error {
-		if diff := cmp.Diff(names, e.namesByType()); diff != "" {
-			return fmt.Errorf("names differ after a restart in another order (-before +after):\n%s", diff)
-		}
-		return nil
-	})
+	e.eventually(soon, func() error { return checkEqual(names, e.namesByType()) })
 	e.must(e.notDegraded())
-}
 
-func TestStorageClassNameIsKeptAfterCollision(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Types: []string{"foo_bar"}})
-	e.eventually(installed, func() error { return e.hasClasses("csi-manila-foo-bar") })
-	e.addType("foo-bar")
-	e.eventually(soon, func() error {
-		if names := e.namesByType(); len(names) != 2 || names["foo_bar"] != "csi-manila-foo-bar" {
-			return fmt.Errorf("the classes are %v", names)
-		}
-		return nil
-	})
-	names := e.namesByType()
+	// A type that is added later has the name of an existing class.
+	e.addType("early-type")
+	e.eventually(soon, func() error { return e.hasClassesOf(append(types, "early-type")) })
+	later := e.namesByType()
 	e.restartOperator()
 	e.awaitPolls(2)
-	if diff := cmp.Diff(names, e.namesByType()); diff != "" {
-		t.Errorf("names differ after a restart (-before +after):\n%s", diff)
-	}
-}
+	e.must(checkEqual(later, e.namesByType()))
+	delete(later, "early-type")
+	e.must(checkEqual(names, later))
 
-// TestStorageClassOfOtherProvisionerIsKept checks that a class of another provisioner with the same
-// name blocks and degrades nothing.
-func TestStorageClassOfOtherProvisionerIsKept(t *testing.T) {
-	t.Parallel()
-	foreign := storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "csi-manila-gold"},
-		Provisioner: "example.com/other",
-	}
-	e := newEnv(t, options{Types: []string{"gold", "silver", "wood"}, Before: func(e *env) {
-		e.createClass(&foreign)
-	}})
-	e.awaitAvailable()
-	e.eventually(soon, func() error {
-		if names := e.namesByType(); len(names) != 3 || names["silver"] != "csi-manila-silver" {
-			return fmt.Errorf("the classes are %v, want three", names)
-		}
-		return nil
-	})
-	class, err := e.guest.kube.StorageV1().StorageClasses().
+	now, err := e.guest.kube.StorageV1().StorageClasses().
 		Get(t.Context(), foreign.Name, metav1.GetOptions{})
 	e.must(err)
-	if class.Provisioner != foreign.Provisioner {
-		t.Errorf("the other provisioner's class has provisioner %s", class.Provisioner)
-	}
+	e.must(checkEqual(foreign, now))
 }
 
 func (e *env) followsStorageClassState() {
 	e.awaitAvailable()
-	e.must(e.hasClasses("csi-manila-default"))
+	e.must(e.hasClasses(defaultClass, goldClass, silverClass))
 
 	e.setStorageClassState(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()
-	e.deleteClass("csi-manila-default")
-	e.addType("gold")
+	e.deleteClass(defaultClass)
+	e.addType("silver")
+	e.addType("wood")
 	e.awaitPolls(3)
-	e.must(e.hasClasses())
+	e.must(e.hasClasses(goldClass, silverClass))
 
+	all := []string{defaultClass, goldClass, silverClass, "csi-manila-wood"}
 	e.setStorageClassState(opv1.ManagedStorageClass)
-	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
+	e.eventually(soon, func() error { return e.hasClasses(all...) })
 
 	e.setStorageClassState(opv1.RemovedStorageClass)
 	e.eventually(soon, func() error { return e.hasClasses() })
-	e.addType("silver")
+	e.addType("stone")
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
 	e.must(e.hasClasses())
 
 	e.setStorageClassState("")
-	e.eventually(soon, func() error {
-		return e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-silver")
-	})
+	e.eventually(soon, func() error { return e.hasClasses(append(all, "csi-manila-stone")...) })
 	e.must(e.available())
 }
 
@@ -271,28 +262,20 @@ func (e *env) deleteClass(name string) {
 	e.delete(resource("storage.k8s.io", "storageclasses"), "", name)
 }
 
-func TestStorageClassIsRepaired(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Types: []string{"default", "gold"}})
-	e.parts(
-		part{"KeepsAdministratorsSettings", e.keepsAdministratorsSettings},
-		part{"RepairsClasses", e.repairsClasses},
-	)
-}
-
 // keepsAdministratorsSettings checks annotations, such as the default class, and mount options.
 func (e *env) keepsAdministratorsSettings() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
-	want := map[string]storagev1.StorageClass{}
-	for shareType, isDefault := range map[string]string{"default": "true", "gold": "false"} {
-		class := wantedClass("csi-manila-"+shareType, shareType)
+	want := []storagev1.StorageClass{
+		wantedClass(defaultClass, "default"), wantedClass(goldClass, goldType),
+	}
+	for i, isDefault := range []string{"true", "false"} {
+		class := &want[i]
 		class.Annotations = map[string]string{defaultAnnotation: isDefault, "example.com/note": "mine"}
 		class.MountOptions = []string{"nfsvers=4.1"}
-		want[class.Name] = class
 		_, err := e.guest.kube.StorageV1().StorageClasses().
-			Update(e.t.Context(), &class, metav1.UpdateOptions{})
+			Update(e.ctx(), class.DeepCopy(), metav1.UpdateOptions{})
 		e.must(err)
 	}
 	e.awaitPolls(3)
@@ -309,41 +292,32 @@ func (e *env) keepsAdministratorsSettings() {
 // replaced, with the administrator's settings.
 func (e *env) repairsClasses() {
 	e.awaitAvailable()
-	e.deleteClass("csi-manila-default")
-	e.eventually(soon, func() error { return e.isClass(wantedClass("csi-manila-default", "default")) })
+	e.deleteClass(defaultClass)
+	e.eventually(soon, func() error { return e.isClass(wantedClass(defaultClass, "default")) })
 
 	e.stopOperator()
-	e.deleteClass("csi-manila-gold")
-	drifted := wantedClass("csi-manila-gold", "gold")
+	e.deleteClass(goldClass)
+	drifted := wantedClass(goldClass, goldType)
 	drifted.Annotations = map[string]string{defaultAnnotation: "true"}
 	drifted.MountOptions = []string{"nfsvers=4.1"}
 	drifted.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "another-secret"
 	e.createClass(&drifted)
 	e.startOperator()
-	repaired := wantedClass("csi-manila-gold", "gold")
+	repaired := wantedClass(goldClass, goldType)
 	repaired.Annotations, repaired.MountOptions = drifted.Annotations, drifted.MountOptions
 	e.eventually(soon, func() error { return e.isClass(repaired) })
 	e.must(e.notDegraded())
 }
 
-func TestStorageClassIsMaintained(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.parts(
-		part{"KeepsClassOfRefusedRepair", e.keepsClassOfRefusedRepair},
-		part{"FollowsStorageClassState", e.followsStorageClassState},
-	)
-}
-
 // keepsClassOfRefusedRepair checks that an outdated class stays, and a condition says why, while a
 // policy refuses the repaired one.
 func (e *env) keepsClassOfRefusedRepair() {
-	const name, degraded = "csi-manila-default", "ManilaStorageClassControllerDegraded"
+	const degraded = "ManilaStorageClassControllerDegraded"
 	e.awaitAvailable()
 	e.setStorageClassState(opv1.UnmanagedStorageClass)
 	e.awaitNoWrites()
-	e.deleteClass(name)
-	repaired := wantedClass(name, "default")
+	e.deleteClass(defaultClass)
+	repaired := wantedClass(defaultClass, "default")
 	repaired.Annotations, repaired.MountOptions = map[string]string{defaultAnnotation: "true"},
 		[]string{"nfsvers=4.1"}
 	outdated := repaired.DeepCopy()
@@ -353,16 +327,13 @@ func (e *env) keepsClassOfRefusedRepair() {
 	since := e.mark()
 	e.setStorageClassState(opv1.ManagedStorageClass)
 	e.eventually(soon, func() error {
-		return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError")
+		return e.hasCondition(degraded, opv1.ConditionTrue, "SyncError",
+			"keeps the existing one", "not today")
 	})
-	if message := e.message(degraded); !strings.Contains(message, "keeps the existing one") ||
-		!strings.Contains(message, "not today") {
-		e.t.Errorf("the message is %q", message)
-	}
 	classes, err := e.classes()
 	e.must(err)
-	if classes[name].UID != created.UID {
-		e.t.Errorf("the class was replaced: %+v", classes[name])
+	if classes[defaultClass].UID != created.UID {
+		e.t.Errorf("the class was replaced: %+v", classes[defaultClass])
 	}
 	e.expectNone("the operator deleted a class that it may not create",
 		e.requests(since, ofResource("storageclasses"), ofVerb("delete")))

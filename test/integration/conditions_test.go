@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,15 +20,29 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestConditionsHaveReasonAndMessage checks all versions of the status from the first on, and that
-// none of them reports a problem.
-func TestConditionsHaveReasonAndMessage(t *testing.T) {
+// TestStartsDriversIfManilaIsFound checks all versions of the conditions from the first on: each has
+// reason and message, and none reports a problem. By default, the operator probes the cloud once and
+// then each minute.
+func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, options{Idle: true})
+	_, help := runOperator(t, installed, nil, "start", "--help")
+	if !strings.Contains(help, "--poll-interval") || !strings.Contains(help, "default 1m0s") {
+		t.Errorf("start --help does not contain the default 1m0s of --poll-interval:\n%s", help)
+	}
+	e := newEnv(t, options{Types: []string{"default", "gold"}, PollInterval: -1, Idle: true})
 	watch := e.watchConditions()
-	e.startOperator()
+	p := e.startOperator()
 	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+	e.eventually(soon, func() error { return e.hasEvent("ManilaFound") })
 	e.awaitNoWrites()
+	probes := e.cloud.Counters().Calls[shareTypesCall]
+	took := time.Since(p.started.began)
+	if most := 1 + int(took/time.Minute); probes < 1 || probes > most {
+		t.Errorf("the operator probed the cloud %d times in %v, want once and then each minute",
+			probes, took)
+	}
 	seen := map[string]bool{}
 	for _, c := range watch.conditions(e.scope) {
 		seen[c.Type] = true
@@ -37,11 +50,8 @@ func TestConditionsHaveReasonAndMessage(t *testing.T) {
 			t.Errorf("%s=%s had reason %q, message %q, transition %v", c.Type, c.Status, c.Reason, c.Message,
 				c.LastTransitionTime)
 		}
-		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
-			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason,
-				c.Message)
-		}
-		if strings.HasSuffix(c.Type, "Disabled") {
+		if strings.HasSuffix(c.Type, "Disabled") ||
+			strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
 			t.Errorf("%s was %s during a start without problems: %s: %s", c.Type, c.Status, c.Reason,
 				c.Message)
 		}
@@ -53,7 +63,6 @@ func TestConditionsHaveReasonAndMessage(t *testing.T) {
 
 const (
 	denial                = "integration-test-denies-the-operator"
-	staticDegraded        = "OpenStackManilaDriverGuestStaticResourcesControllerDegraded"
 	privilegedNodeBinding = "openstack-manila-node-privileged-binding"
 )
 
@@ -118,149 +127,4 @@ func (e *env) denyOperatorWrites() (allow func(context.Context) error) {
 		return nil
 	})
 	return allow
-}
-
-// TestSeveralErrorsAreOneStableMessage checks that one condition names all objects that cannot be
-// written, in a stable order, and is written only once until the operator recovers.
-func TestSeveralErrorsAreOneStableMessage(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	allow := e.denyOperatorWrites()
-	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", provisionerBinding)
-	e.delete(resource("rbac.authorization.k8s.io", "clusterrolebindings"), "", privilegedNodeBinding)
-	e.delete(resource("", "serviceaccounts"), operandNamespace, nodeAccount)
-	e.delete(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget)
-	all := []string{
-		"controller_pdb.yaml", "main_provisioner_binding.yaml",
-		"node_privileged_binding.yaml", "node_sa.yaml",
-	}
-	e.eventually(soon, func() error {
-		return e.hasCondition(staticDegraded, opv1.ConditionTrue, "SyncError", all...)
-	})
-	first := e.message(staticDegraded)
-	if lines := strings.Split(first, "\n"); !slices.IsSorted(lines) || len(lines) != len(all) {
-		t.Errorf("the message is not %d sorted lines:\n%s", len(all), first)
-	}
-
-	since := e.mark()
-	attempts := func() []request {
-		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"),
-			func(r request) bool {
-				return r.Name == provisionerBinding || r.Name == ""
-			})
-	}
-	e.eventually(installed, func() error {
-		if n := len(attempts()); n < 6 { // for two objects
-			return fmt.Errorf("there were %d more attempts, want 6", n)
-		}
-		return nil
-	})
-	if again := e.message(staticDegraded); again != first {
-		t.Errorf("the message changed from\n%s\nto\n%s", first, again)
-	}
-	e.expectNone("the operator wrote the same failure again", e.requests(since, statusWrites))
-
-	e.must(allow(e.ctx()))
-	e.eventually(installed, func() error {
-		return errors.Join(e.hasCondition(staticDegraded, opv1.ConditionFalse, ""), e.hasBinding(),
-			e.hasDisruptionBudget())
-	})
-	e.awaitAvailable()
-}
-
-// TestOnlyRolloutsAreProgressing checks that drained nodes and failing pods are not reported as
-// progress.
-func TestOnlyRolloutsAreProgressing(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	watch := e.watchConditions()
-	e.drain("devcluster-worker-0")
-	e.drain("devcluster-master-0")
-	e.unready(nfsNodeName, "devcluster-worker-1")
-	e.eventually(soon, func() error { return e.hasUnavailable(nfsNodeName) })
-	e.awaitPolls(3)
-	for _, c := range watch.conditions(e.scope) {
-		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeProgressing) &&
-			c.Status != opv1.ConditionFalse {
-			t.Errorf("%s was %s without a rollout: %s: %s", c.Type, c.Status, c.Reason, c.Message)
-		}
-		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && c.Status != opv1.ConditionFalse {
-			t.Errorf("%s was %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
-		}
-	}
-
-	watch = e.watchConditions()
-	inputs()["credentials"].put(e, "new credentials")
-	progressing := []string{
-		"OpenStackManilaDriverControllerServiceControllerProgressing",
-		"OpenStackManilaDriverNodeServiceControllerProgressing",
-	}
-	for _, name := range progressing {
-		e.eventually(soon, func() error { return watch.has(name, opv1.ConditionTrue, "") })
-	}
-	e.awaitAvailable()
-}
-
-// drain deletes the driver's pods of a node and makes the node unschedulable until the test ends.
-func (e *env) drain(node string) {
-	e.t.Helper()
-	nodes := resource("", "nodes")
-	e.patch(nodes, "", node, `{"spec":{"unschedulable":true}}`)
-	e.afterwards(func(ctx context.Context) error {
-		now, err := e.guest.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		now.Spec.Unschedulable = false
-		_, err = e.guest.kube.CoreV1().Nodes().Update(ctx, now, metav1.UpdateOptions{})
-		return err
-	})
-	pods := e.podsOn("", node)
-	if len(pods) == 0 {
-		e.t.Fatalf("no pods of the driver are on %s", node)
-	}
-	for _, pod := range pods {
-		e.delete(resource("", "pods"), operandNamespace, pod.Name)
-	}
-}
-
-// unready makes a workload's pod on a node unready.
-func (e *env) unready(workload, node string) {
-	e.t.Helper()
-	pods := e.podsOn(workload, node)
-	if len(pods) != 1 {
-		e.t.Fatalf("%d pods of %s are on %s, want one", len(pods), workload, node)
-	}
-	pod := pods[0].DeepCopy()
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
-			c.Status, c.LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(time.Now())
-		}
-	}
-	_, err := e.guest.kube.CoreV1().Pods(operandNamespace).
-		UpdateStatus(e.ctx(), pod, metav1.UpdateOptions{})
-	e.must(err)
-}
-
-// podsOn returns the driver's pods on a node: those of one workload, or all.
-func (e *env) podsOn(workload, node string) []corev1.Pod {
-	e.t.Helper()
-	pods, err := e.guest.kube.CoreV1().Pods(operandNamespace).List(e.ctx(), metav1.ListOptions{})
-	e.must(err)
-	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
-		return pod.Spec.NodeName != node || workload != "" && !strings.HasPrefix(pod.Name, workload+"-")
-	})
-}
-
-func (e *env) hasUnavailable(daemonSet string) error {
-	d, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).
-		Get(e.ctx(), daemonSet, metav1.GetOptions{})
-	if err == nil && d.Status.NumberUnavailable == 0 {
-		err = fmt.Errorf("no pod of %s is unavailable", daemonSet)
-	}
-	return err
 }

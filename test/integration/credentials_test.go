@@ -13,49 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// rotate changes the credentials that the cloud accepts.
-func (e *env) rotate(rotation simulator.Rotation) {
-	e.t.Helper()
-	rotation.Password, rotation.ApplicationCredentialSecret = "leaked-password-rotated",
-		"leaked-application-secret-rotated"
-	e.cloud.RotateCredentials(rotation)
-	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
-}
-
-// usesRotatedCredentials checks that the operator uses new credentials even after the cloud refused
-// the old ones.
-func (e *env) usesRotatedCredentials() {
-	e.awaitAvailable()
-	e.rotate(simulator.Rotation{})
-	e.eventually(soon, func() error {
-		return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason)
-	})
-	e.awaitNoWrites()
-	e.expectNoWritesDuring(3)
-	e.must(e.hasNoCondition(disabled))
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.awaitPolls(1)
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
-	e.awaitAvailable()
-}
-
-// TestChangedCloudsYAMLCausesOneLogin checks a change while the old token is still valid.
-func TestChangedCloudsYAMLCausesOneLogin(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.awaitAvailable()
-	e.rotate(simulator.Rotation{KeepTokens: true})
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
-	e.awaitPolls(2)
-	if logins := e.cloud.Counters().Logins; logins != 2 {
-		t.Errorf("there were %d logins, want one with the old credentials and one with the new", logins)
-	}
-	e.awaitPolls(2)
-	if logins := e.cloud.Counters().LoginAttempts; logins != 2 {
-		t.Errorf("there were %d logins, want two", logins)
-	}
-	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
-}
+const shareTypesCall = "GET /share/v2/types"
 
 // malformed is an invalid clouds.yaml that contains a secret, which no message may quote.
 type malformed struct{ name, text, message string }
@@ -80,11 +38,15 @@ func malformedCloudsYAML(secret string) []malformed {
 	}
 }
 
-// TestInvalidCloudsYAMLIsReported checks that the same process uses clouds.yaml when it is fixed.
+// TestInvalidCloudsYAMLIsReported checks that the same process uses clouds.yaml, and the region in
+// it, when it is fixed.
 func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	t.Parallel()
-	const secret = "leaked-by-a-malformed-file"
-	e := newEnv(t, options{Idle: true, NoCredentials: true})
+	const secret, region = "leaked-by-a-malformed-file", "RegionTwo"
+	e := newEnv(t, options{
+		Idle: true, NoCredentials: true,
+		Cloud: simulator.Config{Regions: []string{simulator.DefaultRegion, region}},
+	})
 	e.secrets = append(e.secrets, secret)
 	e.createCloudConfig()
 	p := e.startOperator() // without any file
@@ -103,9 +65,97 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	if total := e.cloud.Counters().Total(); total > 0 {
 		t.Errorf("the operator sent %d requests without a valid clouds.yaml", total)
 	}
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	text := string(e.cloud.CloudsYAML(simulator.Clouds{Region: region}))
+	e.setClouds([]byte(text))
 	e.awaitAvailable()
+	for _, r := range e.cloud.Log() {
+		if r.Service == simulator.Share && r.Region != region {
+			t.Errorf("the operator requested share types of region %q, want %s", r.Region, region)
+		}
+	}
+	e.setClouds([]byte(strings.ReplaceAll(text, region, "RegionThree")))
+	e.eventually(soon, func() error { return e.reports(disabled, "RegionThree") })
+	e.must(e.hasCondition(disabled, opv1.ConditionTrue, "NoManila"))
 	e.mustStillRun(p)
+}
+
+func TestLogsInOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{})
+	e.parts(
+		part{"ProbesWithOneRequest", e.probesWithOneRequest},
+		part{"LogsInOnceForRevokedToken", e.logsInOnceForRevokedToken},
+		part{"ChangedCloudsYAMLCausesOneLogin", e.logsInOnceForChangedCloudsYAML},
+		part{"KeepsDriverForInvalidCloudsYAML", e.keepsDriverForInvalidCloudsYAML},
+		part{"UsesRotatedCredentials", e.usesRotatedCredentials},
+	)
+}
+
+// probesWithOneRequest checks that the operator logs in once while its token is valid.
+func (e *env) probesWithOneRequest() {
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(5)
+	before, err := e.polls()
+	e.must(err)
+	counters := e.cloud.Counters()
+	after, err := e.polls()
+	e.must(err)
+	// The operator may have sent the request of a poll that was not complete.
+	if n := float64(counters.Calls[shareTypesCall]); n < before || n > after+1 {
+		e.t.Errorf("%v requests for share types during %v to %v polls, want one each", n, before, after)
+	}
+	if counters.LoginAttempts != 1 {
+		e.t.Errorf("%d logins, want 1", counters.LoginAttempts)
+	}
+	others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts
+	if others > 2 {
+		e.t.Errorf("%d requests are neither logins nor lists of share types, want at most the discovery "+
+			"of the identity service: %v", others, counters.Calls)
+	}
+}
+
+// logsInOnceForRevokedToken checks that the operator reports nothing.
+func (e *env) logsInOnceForRevokedToken() {
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	since := e.mark()
+	revoked := e.cloud.RevokeTokens()
+	if revoked != 1 {
+		e.t.Errorf("the operator held %d tokens, want 1", revoked)
+	}
+	e.eventually(soon, func() error {
+		if logins := e.cloud.Counters().Logins; logins != 2 {
+			return fmt.Errorf("there were %d logins, want a second", logins)
+		}
+		return nil
+	})
+	e.awaitPolls(3)
+	if attempts := e.cloud.Counters().LoginAttempts; attempts != 2 {
+		e.t.Errorf("%d logins, want 2", attempts)
+	}
+	e.expectNone("the operator wrote after a new login", e.writes(since))
+	e.must(e.available())
+}
+
+// logsInOnceForChangedCloudsYAML checks changes while the old token is still valid, and that the
+// operator accepts application credentials with an ID and with a name.
+func (e *env) logsInOnceForChangedCloudsYAML() {
+	e.rotate(simulator.Rotation{KeepTokens: true})
+	for _, auth := range []simulator.Auth{
+		simulator.ApplicationCredential, simulator.NamedApplicationCredential,
+	} {
+		e.sub(string(auth), func(*testing.T) {
+			want := e.cloud.Counters().LoginAttempts + 1
+			e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: auth}))
+			e.awaitPolls(4)
+			if logins := e.cloud.Counters().LoginAttempts; logins != want {
+				e.t.Errorf("there were %d logins, want %d", logins, want)
+			}
+			e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
+		})
+	}
+	e.awaitAvailable()
 }
 
 func (e *env) keepsDriverForInvalidCloudsYAML() {
@@ -122,114 +172,28 @@ func (e *env) keepsDriverForInvalidCloudsYAML() {
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
-func TestUsesRegionOfCloudsYAML(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{
-		Cloud:  simulator.Config{Regions: []string{"RegionOne", "RegionTwo"}},
-		Clouds: simulator.Clouds{Region: "RegionTwo"},
-	})
+// rotate changes the credentials that the cloud accepts.
+func (e *env) rotate(rotation simulator.Rotation) {
+	e.t.Helper()
+	rotation.Password = fmt.Sprintf("leaked-password-%d-rotated", len(e.secrets))
+	rotation.ApplicationCredentialSecret = "leaked-application-" + rotation.Password
+	e.cloud.RotateCredentials(rotation)
+	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
+}
+
+// usesRotatedCredentials checks that the operator uses new credentials even after the cloud refused
+// the old ones.
+func (e *env) usesRotatedCredentials() {
 	e.awaitAvailable()
-	requests := e.cloud.Log()
-	for _, r := range requests {
-		if r.Service == simulator.Share && r.Region != "RegionTwo" {
-			t.Errorf("the operator requested share types of region %q, want RegionTwo", r.Region)
-		}
-	}
-	text := string(e.cloud.CloudsYAML(e.options.Clouds))
-	e.setClouds([]byte(strings.ReplaceAll(text, "RegionTwo", "RegionThree")))
+	e.rotate(simulator.Rotation{})
 	e.eventually(soon, func() error {
-		return e.hasCondition(disabled, opv1.ConditionTrue, "NoManila")
+		return e.hasCondition(reachable, opv1.ConditionFalse, refusedReason)
 	})
-	if message := e.message(disabled); !strings.Contains(message, "RegionThree") {
-		t.Errorf("the message %q does not name the region", message)
-	}
-}
-
-// TestAcceptsApplicationCredentials checks application credentials with an ID and with a name.
-func TestAcceptsApplicationCredentials(t *testing.T) {
-	t.Parallel()
-	for _, auth := range []simulator.Auth{
-		simulator.ApplicationCredential,
-		simulator.NamedApplicationCredential,
-	} {
-		t.Run(string(auth), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{Clouds: simulator.Clouds{Auth: auth}})
-			e.awaitAvailable()
-			e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
-		})
-	}
-}
-
-// TestFindsPrivateCA checks each file that may contain the CA, and the message without a CA.
-func TestFindsPrivateCA(t *testing.T) {
-	t.Parallel()
-	path := func(e *env) string { return e.file("another-ca.pem") }
-	places := map[string]func(*env){
-		"beside clouds.yaml": func(e *env) { e.must(paths.WriteFile(e.caPath(), e.ca)) },
-		"in the legacy file": func(e *env) { e.must(paths.WriteFile(e.caBundlePath(), e.ca)) },
-		"named by clouds.yaml": func(e *env) {
-			e.must(paths.WriteFile(path(e), e.ca))
-			clouds := e.cloud.CloudsYAML(simulator.Clouds{CACert: path(e)})
-			e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), clouds))
-		},
-	}
-	for name, put := range places {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, NoCA: true, Idle: true})
-			e.options.Args = append(e.options.Args, "--cloud-ca-file="+e.caBundlePath())
-			e.startOperator()
-			e.eventually(soon, func() error { // at first it may say that OpenStack has not answered yet
-				if err := e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason); err != nil {
-					return err
-				}
-				if message := e.message(disabled); !strings.Contains(message, "unknown authority") ||
-					!strings.Contains(message, "cacert") {
-					return fmt.Errorf("without the CA the message is %q", message)
-				}
-				return nil
-			})
-			put(e)
-			e.awaitAvailable()
-		})
-	}
-}
-
-// TestCAFileWinsOverPathInCloudsYAML checks that the operator ignores a path of the installer's
-// host in clouds.yaml.
-func TestCAFileWinsOverPathInCloudsYAML(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{
-		Cloud:  simulator.Config{TLS: true},
-		Clouds: simulator.Clouds{CACert: "/home/installer/ca.pem"},
-	})
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(3)
+	e.must(e.hasNoCondition(disabled))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	e.awaitPolls(1)
+	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
-}
-
-func TestUsesProxyOfEnvironment(t *testing.T) {
-	t.Parallel()
-	for _, tls := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tls=%t", tls), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{
-				Cloud: simulator.Config{TLS: tls, AdvertisedHost: "cloud.example.test"},
-				Idle:  true,
-			})
-			proxy := startProxy(t, e.cloud.Info())
-			e.options.Env = append(e.options.Env, "HTTP_PROXY="+proxy.url, "HTTPS_PROXY="+proxy.url)
-			e.startOperator()
-			e.awaitAvailable()
-			if proxy.served.Load() == 0 {
-				t.Error("the proxy was not used")
-			}
-			proxy.close()
-			e.eventually(soon, func() error {
-				return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason)
-			})
-			if message := e.message(reachable); !strings.Contains(message, "proxy") {
-				t.Errorf("without the proxy the message is %q", message)
-			}
-		})
-	}
 }

@@ -3,11 +3,8 @@
 package integration
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -61,13 +58,31 @@ func manilaProblems() []manilaProblem {
 	}
 }
 
-// TestMissingManilaDisablesDriver checks that nothing is degraded, that the same result is written
-// once, and that the drivers start as soon as the cloud offers Manila.
-func TestMissingManilaDisablesDriver(t *testing.T) {
+func TestDriverFollowsManila(t *testing.T) {
 	t.Parallel()
 	all := manilaProblems()
 	var end func()
-	e := newEnv(t, options{Before: func(e *env) { end = all[0].begin(e) }})
+	e := newEnv(t, options{Before: func(e *env) {
+		end = all[0].begin(e)
+		e.addOldConditions("CSIControllerDisabled")
+	}})
+	e.parts(
+		part{"MissingManilaDisablesDriver", func() { e.staysDisabled(all, end) }},
+		part{"DriverStaysWhenManilaDisappears", e.keepsDriverWithoutManila},
+		part{"RemovesDisabledConditionsOfEarlierReleases", e.removesOldConditions},
+	)
+}
+
+// addOldConditions adds *Disabled conditions of an earlier release.
+func (e *env) addOldConditions(types ...string) {
+	e.t.Helper()
+	e.addTrueConditions("PreConditionNotSatisfied",
+		"Pre-condition not satisfied: manila does not provide any share types", types...)
+}
+
+// staysDisabled checks that nothing is degraded, that the same result is written once, and that the
+// drivers start as soon as the cloud offers Manila. The first problem is present, and ends with end.
+func (e *env) staysDisabled(all []manilaProblem, end func()) {
 	for i, l := range all {
 		if i > 0 {
 			next := l.begin(e)
@@ -80,6 +95,7 @@ func TestMissingManilaDisablesDriver(t *testing.T) {
 		e.awaitNoWritesFor(shortly)
 		e.expectNoWritesDuring(5)
 		e.must(e.hasCondition(disabled, opv1.ConditionTrue, l.reason))
+		e.must(e.hasNoCondition("CSIControllerDisabled"))
 		e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 		e.mustNotBeDeployed()
 	}
@@ -98,11 +114,9 @@ func (e *env) mustNotBeDeployed() {
 	e.must(e.hasClasses())
 }
 
-// TestDriverStaysWhenManilaDisappears checks that the operator reports the missing Manila, keeps
-// drivers and StorageClasses, and still repairs the drivers.
-func TestDriverStaysWhenManilaDisappears(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
+// keepsDriverWithoutManila checks that the operator reports the missing Manila, keeps drivers and
+// StorageClasses, and still repairs the drivers.
+func (e *env) keepsDriverWithoutManila() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	since := e.mark()
@@ -124,51 +138,26 @@ func TestDriverStaysWhenManilaDisappears(t *testing.T) {
 	})
 	e.delete(resource("apps", "daemonsets"), operandNamespace, nodeName)
 	e.eventually(soon, func() error {
-		_, err := e.guest.kube.AppsV1().DaemonSets(operandNamespace).
-			Get(t.Context(), nodeName, metav1.GetOptions{})
+		_, err := e.daemonSet(nodeName)
 		return err
 	})
+	e.addType("default")
+	e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 }
 
-// TestRemovesDisabledConditionsOfEarlierReleases checks the case that the cloud offers Manila.
-// Status False would not be enough, because cluster-storage-operator evaluates only the type.
-func TestRemovesDisabledConditionsOfEarlierReleases(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Before: func(e *env) {
-		e.addTrueConditions("PreConditionNotSatisfied",
-			"Pre-condition not satisfied: manila does not provide any share types",
-			disabled, "CSIControllerDisabled")
-	}})
+// removesOldConditions checks the case that the cloud offers Manila. Status False would not be
+// enough, because cluster-storage-operator evaluates only the type.
+func (e *env) removesOldConditions() {
 	e.awaitAvailable()
+	e.stopOperator()
+	e.addOldConditions(disabled, "CSIControllerDisabled")
+	e.startOperator()
+	e.awaitAvailable()
+	e.awaitNoWrites()
 	all, err := e.conditions()
 	e.must(err)
-	found := all.WithSuffix("Disabled")
-	if len(found) > 0 {
-		t.Errorf("conditions %v were not removed", found)
+	if found := all.WithSuffix("Disabled"); len(found) > 0 {
+		e.t.Errorf("conditions %v were not removed", found)
 	}
-	e.awaitNoWrites()
-	e.expectNoWritesDuring(3)
-}
-
-// TestReplacesDisabledConditionsOfEarlierReleases checks the case that the cloud does not offer
-// Manila.
-func TestReplacesDisabledConditionsOfEarlierReleases(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Types: noTypes(), Before: func(e *env) {
-		e.addTrueConditions("PreConditionNotSatisfied", "Pre-condition not satisfied",
-			"CSIControllerDisabled")
-	}})
-	e.eventually(soon, func() error {
-		all, err := e.conditions()
-		if err != nil {
-			return err
-		}
-		found := all.WithSuffix("Disabled")
-		if len(found) != 1 || found[0].Type != disabled || found[0].Reason != "NoShareTypes" {
-			return fmt.Errorf("the *Disabled conditions are %v, want %s alone", found, disabled)
-		}
-		return nil
-	})
-	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 }

@@ -5,18 +5,12 @@ package integration
 import (
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -256,59 +250,33 @@ func (e *env) mustHaveNeededPermissions(controller account) {
 	}
 }
 
-// TestDocumentedCommandsGrantOtherSecrets runs the commands of docs/manila.md for StorageClasses
-// that name other Secrets.
-func TestDocumentedCommandsGrantOtherSecrets(t *testing.T) {
+// TestUnusedPermissionsAreFound checks the comparison of Roles with audit logs, which runs after
+// the whole suite.
+func TestUnusedPermissionsAreFound(t *testing.T) {
 	t.Parallel()
-	documentation, err := os.ReadFile(filepath.Join("..", "..", "docs", "manila.md"))
-	if err != nil {
-		t.Fatal(err)
+	requests := []request{
+		{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "a"},
+		{Verb: "watch", Resource: "secrets", Namespace: "ns", URI: "?fieldSelector=metadata.name%3Da"},
+		{Verb: "patch", Resource: "clustercsidrivers", Subresource: "status", Name: "a"},
 	}
-	commands := regexp.MustCompile(`(?m)^    oc (.*secret-reader.*)$`).
-		FindAllStringSubmatch(string(documentation), -1)
-	if len(commands) != 4 {
-		t.Fatalf("docs/manila.md contains the commands %q, want a Role and a ClusterRole, each with "+
-			"its binding", commands)
-	}
-	e := newEnv(t, options{})
-	e.awaitAvailable()
-	const team = "team"
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}
-	_, err = e.guest.kube.CoreV1().Namespaces().Create(e.ctx(), namespace, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
-		e.must(err)
-	}
-	controller := account{e.guest, operandNamespace, controllerAccount}
-	own := allow("", "secrets", "get", loginSecret)
-	named := allow("", "secrets", "get", "team-credentials")
-	other := allow("", "secrets", "get", credentialsSecret)
-	e.eventually(soon, func() error { return controller.may(e, true, operandNamespace, own) })
-	e.must(controller.may(e, false, team, named))
-	e.must(controller.may(e, false, operandNamespace, other))
-	for _, step := range []struct {
-		commands [][]string
-		other    bool
-	}{{commands[:2], false}, {commands[2:], true}} {
-		for _, command := range step.commands {
-			e.kubectl(strings.Fields(command[1])...)
+	drivers := []string{"clustercsidrivers"}
+	for want, rule := range map[string]rbacv1.PolicyRule{
+		"": {Resources: []string{"secrets"}, Verbs: []string{"get", "watch", "list"}},
+		"watch secrets [b]": {
+			Resources: []string{"secrets"}, Verbs: []string{"watch"}, ResourceNames: []string{"b"},
+		},
+		"delete secrets []": {
+			Resources: []string{"secrets"}, Verbs: []string{"watch", "delete"},
+		},
+		"patch clustercsidrivers []": {Resources: drivers, Verbs: []string{"patch"}},
+	} {
+		if got := strings.Join(unusedIn(rule, "ns", requests[:2]), " "); got != want {
+			t.Errorf("%v: got %q, want %q", rule, got, want)
 		}
-		e.eventually(soon, func() error { return controller.may(e, true, team, named) })
-		e.eventually(soon, func() error {
-			return controller.may(e, step.other, operandNamespace, other)
-		})
 	}
-	e.restartOperator()
-	e.awaitNoWrites()
-	e.must(controller.may(e, true, operandNamespace, other))
-}
-
-// kubectl runs kubectl as administrator of the guest cluster.
-func (e *env) kubectl(args ...string) {
-	e.t.Helper()
-	program := filepath.Join(shared.kubernetes, "kubectl")
-	args = append([]string{"--kubeconfig=" + e.guest.dir.AdminKubeconfig()}, args...)
-	output, err := exec.CommandContext(e.ctx(), program, args...).CombinedOutput()
-	if err != nil {
-		e.t.Fatalf("kubectl %q: %v\n%s", args[1:], err, output)
+	status := []string{"clustercsidrivers/status"}
+	rule := rbacv1.PolicyRule{Resources: status, Verbs: []string{"patch"}}
+	if got := unusedIn(rule, "", requests); len(got) > 0 {
+		t.Errorf("a request for a subresource is not found: %q", got)
 	}
 }

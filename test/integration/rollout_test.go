@@ -197,39 +197,6 @@ func (e *env) mustRollOut(in input, content string) {
 	e.awaitRollout(before, in.rolls)
 }
 
-// TestMissingInputsAreOptional checks that the driver starts without its inputs and that the
-// creation of each rolls out once.
-func TestMissingInputsAreOptional(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Before: func(e *env) {
-		e.delete(secrets(), operandNamespace, credentialsSecret)
-		e.delete(configMaps(), openshiftConfig, cloudProviderConfig)
-	}})
-	e.eventually(installed, func() error {
-		for _, name := range workloadNames() {
-			if _, err := e.workload(name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	e.awaitNoWrites()
-	for name, w := range e.workloads() {
-		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
-			t.Errorf("%s has hashes %v, want none for missing objects", name, w.Hashes)
-		}
-	}
-	all := inputs()
-	// The driver is degraded without credentials, so they come first.
-	for _, name := range []string{
-		"credentials", "cloud CA", "trusted CA bundle", "metrics certificate",
-	} {
-		e.sub(name, func(*testing.T) {
-			e.mustRollOut(all[name], "at last")
-		})
-	}
-}
-
 func TestChangedInputRollsOutOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
@@ -305,4 +272,24 @@ func (e *env) allHaveTrustedCA(want string) error {
 		}
 	}
 	return nil
+}
+
+// mountedAt describes what csi-driver finds at a path: kind, name, "optional", key and file.
+func mountedAt(w workload, path string) string {
+	c, err := w.container("csi-driver")
+	if err != nil {
+		return err.Error()
+	}
+	for _, mount := range c.VolumeMounts {
+		file, ok := strings.CutPrefix(path, strings.TrimSuffix(mount.MountPath, "/")+"/")
+		if !ok {
+			continue
+		}
+		for _, source := range volumeSources(w.Pod, mount.Name) {
+			if strings.HasSuffix(source, "->"+file) {
+				return source
+			}
+		}
+	}
+	return "nothing"
 }

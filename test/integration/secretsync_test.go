@@ -3,12 +3,9 @@
 package integration
 
 import (
-	"maps"
 	"strings"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -19,8 +16,6 @@ const (
 	loginSecret          = "csi-manila-secrets"
 	credentialsSecret    = "manila-cloud-credentials"
 	secretSyncDegraded   = "ManilaSecretSyncControllerDegraded"
-	caFromConfigMap      = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
-	caKeyOfDriver        = "os-certAuthority"
 	translationPromptly  = 2 * time.Second
 	cloudProviderConfig  = "cloud-provider-config"
 	openshiftConfig      = "openshift-config"
@@ -155,118 +150,4 @@ func (e *env) keepsTranslationOfInvalidCloudsYAML() {
 			})
 		})
 	}
-}
-
-func TestReportsMissingCredentialsSecret(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Before: func(e *env) {
-		e.delete(secrets(), operandNamespace, credentialsSecret)
-	}})
-	e.eventually(installed, func() error {
-		return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "")
-	})
-	e.must(e.reports(secretSyncDegraded, operandNamespace+"/"+credentialsSecret, "missing"))
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.within(soon, func() error { return e.hasTranslation(e.passwordTranslation()) })
-	e.awaitAvailable()
-}
-
-func TestCAIsTranslatedAndCopied(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}})
-	e.parts(part{"CopiesCA", e.copiesCA}, part{"TranslatesCA", e.translatesCA})
-}
-
-// translatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
-// clouds.yaml, which belongs to the installer's host, is ignored.
-func (e *env) translatesCA() {
-	aCA, anotherCA := string(e.ca), string(e.ca)+"# another\n"
-	plain := e.passwordTranslation()
-	withCA := func(ca string) map[string]string {
-		want := maps.Clone(plain)
-		want[caKeyOfDriver] = ca
-		return want
-	}
-	e.eventually(installed, func() error { return e.hasTranslation(withCA(aCA)) })
-
-	text := e.cloud.CloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
-	e.putSecret(operandNamespace, credentialsSecret,
-		map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
-	e.within(prompt, func() error { return e.hasTranslation(withCA(aCA)) })
-
-	e.putConfigMap(openshiftConfig, cloudProviderConfig,
-		map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
-	e.eventually(soon, func() error { return e.hasCopiedCA(anotherCA) })
-	if err := e.hasTranslation(withCA(aCA)); err != nil {
-		e.t.Error(err)
-	}
-
-	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text})
-	e.within(prompt, func() error { return e.hasTranslation(withCA(anotherCA)) })
-
-	e.putConfigMap(openshiftConfig, cloudProviderConfig,
-		map[string]string{"config": "nothing of a CA"})
-	e.within(prompt, func() error { return e.hasTranslation(plain) })
-}
-
-// hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace
-// contains exactly this data.
-func (e *env) hasCopiedConfig(want map[string]string) error {
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	return checkEqual(want, config.Data)
-}
-
-// hasCopiedCA returns nil if the copy contains the CA and nothing else.
-func (e *env) hasCopiedCA(ca string) error {
-	return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: ca})
-}
-
-// copiesCA checks that the copy follows the installer's ConfigMap, and that controllers and nodes
-// mount it where the driver expects it.
-func (e *env) copiesCA() {
-	e.awaitAvailable()
-	e.eventually(soon, func() error { return e.hasCopiedCA(string(e.ca)) })
-	for _, name := range []string{controllerName, nodeName} {
-		w, err := e.workload(name)
-		e.must(err)
-		for path, source := range map[string]string{
-			caFromConfigMap: "configMap " + cloudProviderConfig +
-				" optional ca-bundle.pem->ca-bundle.pem",
-			"/etc/openstack/ca.crt": "secret " + credentialsSecret + " optional cacert->ca.crt",
-		} {
-			if got := mountedAt(w, path); got != source {
-				e.t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)
-			}
-		}
-	}
-
-	e.putConfigMap(openshiftConfig, cloudProviderConfig,
-		map[string]string{caKeyOfCloudProvider: "a renewed CA"})
-	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
-	e.delete(configMaps(), operandNamespace, cloudProviderConfig)
-	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
-}
-
-// mountedAt describes what csi-driver finds at a path: kind, name, "optional", key and file.
-func mountedAt(w workload, path string) string {
-	c, err := w.container("csi-driver")
-	if err != nil {
-		return err.Error()
-	}
-	for _, mount := range c.VolumeMounts {
-		file, ok := strings.CutPrefix(path, strings.TrimSuffix(mount.MountPath, "/")+"/")
-		if !ok {
-			continue
-		}
-		for _, source := range volumeSources(w.Pod, mount.Name) {
-			if strings.HasSuffix(source, "->"+file) {
-				return source
-			}
-		}
-	}
-	return "nothing"
 }

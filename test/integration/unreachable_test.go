@@ -107,21 +107,44 @@ func laterOutages() []outageCase {
 	}
 }
 
-// TestUnreachableCloudDisablesDriver checks that a repeated failure is one write to the cluster and
-// at most two connections per probe.
 func TestUnreachableCloudDisablesDriver(t *testing.T) {
 	t.Parallel()
-	all := outagesAtStart()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Idle: true})
-	end := e.fault(all[0].fault)
+	end := e.fault(simulator.Fault{Mode: simulator.Hang})
+	e.parts(
+		part{"HangAtStartIsReportedWithinTwoSeconds", e.reportsHangAtStart},
+		part{"HangDoesNotDelayStop", e.mustStopPromptly},
+		part{"OutageIsWrittenOnce", func() { e.staysDisabledDuringOutages(end) }},
+	)
+}
+
+func (e *env) reportsHangAtStart() {
+	const bound = 2 * time.Second
+	p := e.startOperator()
+	e.eventually(soon, func() error {
+		return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason)
+	})
+	if took := p.started.elapsed(); took > bound {
+		e.t.Errorf("the first condition was set %v after the start of the process, want at most %v",
+			took, bound)
+	}
+	e.mustNotBeDeployed()
+	e.awaitNoWrites()
+}
+
+// staysDisabledDuringOutages checks that a repeated failure is one write to the cluster and at most
+// two connections per probe, and that the operator uses the first good response. It calls end when
+// the first outage begins.
+func (e *env) staysDisabledDuringOutages(end func()) {
 	e.startOperator()
-	for i, f := range all {
-		if i > 0 {
-			next := e.fault(f.fault)
-			end()
-			end = next
-			e.retryLogin(all[i-1])
-		}
+	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "") })
+	var last outageCase
+	for _, f := range outagesAtStart() {
+		next := e.fault(f.fault)
+		end()
+		end = next
+		e.retryLogin(last)
+		last = f
 		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, f) })
 		e.eventually(soon, func() error { return e.reportsOutage(reachable, opv1.ConditionFalse, f) })
 		e.awaitNoWritesFor(shortly)
@@ -134,7 +157,7 @@ func TestUnreachableCloudDisablesDriver(t *testing.T) {
 		e.must(err)
 		// A probe may have been under way at either end.
 		if most := 2 * (int(after-before) + 1); connections > most {
-			t.Errorf("%s: %d connections during %v probes, want at most two each", f.name, connections,
+			e.t.Errorf("%s: %d connections during %v probes, want at most two each", f.name, connections,
 				after-before)
 		}
 		e.mustNotBeDeployed()
@@ -151,34 +174,6 @@ func (e *env) reportsOutage(conditionType string, status opv1.ConditionStatus, f
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	return nil
-}
-
-// TestHangAtStartIsReportedWithinTwoSeconds checks that the operator then uses the cloud's first
-// response.
-func TestHangAtStartIsReportedWithinTwoSeconds(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Idle: true})
-	end := e.fault(simulator.Fault{Mode: simulator.Hang})
-	const bound = 2 * time.Second
-	p := e.startOperator()
-	e.eventually(soon, func() error {
-		return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason)
-	})
-	if took := p.started.elapsed(); took > bound {
-		t.Errorf("the first condition was set %v after the start of the process, want at most %v", took,
-			bound)
-	}
-	e.mustNotBeDeployed()
-	e.awaitNoWrites()
-	end()
-	e.awaitAvailable()
-}
-
-func TestHangDoesNotDelayStop(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{Faults: []simulator.Fault{{Mode: simulator.Hang}}})
-	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "") })
-	e.mustStopPromptly()
 }
 
 // mustStopPromptly checks that the operator ends soon after SIGTERM.

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package integration
 
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -89,4 +91,20 @@ func (p *forwardProxy) close() {
 	p.mu.Unlock()
 	p.server.CloseClientConnections()
 	p.server.Close()
+}
+
+// mustUseProxy checks that the operator has used the proxy, and that it reports a closed proxy.
+func (e *env) mustUseProxy(p *forwardProxy) {
+	e.t.Helper()
+	if p.served.Load() == 0 {
+		e.t.Error("the proxy was not used")
+	}
+	p.close()
+	if !e.subject.isManila() { // the operator probes the cloud less often than Manila's
+		(&cinderEnv{e}).triggerZoneProbe()
+	}
+	condition := ofSubject(e.subject, reachable, cinderReachable)
+	e.eventually(soon, func() error {
+		return e.hasCondition(condition, opv1.ConditionFalse, unreachableReason, "proxy")
+	})
 }

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package integration
 
@@ -9,25 +9,31 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // TestClusterIDReplacesTheObjectsOfOpenShift starts the operators as in a cluster that is not
-// OpenShift: nothing creates serving certificates, and nodes have no master label.
+// OpenShift: nothing creates serving certificates, nodes have no master label, and the environment
+// contains the proxies. The cloud is behind one of them.
 func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {
 		t.Run(s.Driver, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, options{
-				Subject: s,
-				Args:    []string{"--cluster-id=my-cluster"},
-				Env: []string{
-					"HTTPS_PROXY=http://proxy.example.com:3128", "NO_PROXY=*", "RUN_AS_USER=1001",
-				},
+				Subject: s, Idle: true,
+				Cloud: simulator.Config{AdvertisedHost: "cloud.example.test"},
+				Args:  []string{"--cluster-id=my-cluster"},
 			})
+			proxy := startProxy(t, e.cloud.Info())
+			e.options.Env = []string{
+				"HTTP_PROXY=" + proxy.url, "HTTPS_PROXY=http://proxy.example.com:3128", "RUN_AS_USER=1001",
+			}
 			// The end of the test reads the metrics. Only the manifests for clusters that are not OpenShift
 			// contain the permission.
 			e.allowed = func(r request) bool { return r.Resource == "subjectaccessreviews" }
+			e.startOperator()
 			e.awaitAvailable()
 			e.expectNone("the operator reads objects of OpenShift", e.requests(e.began,
 				func(r request) bool { return strings.Contains(r.URI, "/apis/config.openshift.io/") }))
@@ -50,6 +56,7 @@ func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
 				return nil
 			}))
 			e.checkCertificate()
+			e.mustUseProxy(proxy)
 		})
 	}
 }

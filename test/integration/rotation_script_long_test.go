@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package integration
 
@@ -34,12 +34,19 @@ const (
 // stepLimit is the script's time limit of a step in seconds. A busy machine does not reach it.
 const stepLimit = 300
 
-// TestRotationScriptRefusesInvalidCloudsYAML checks the script with and without the operator's
-// program.
-func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
+func TestRotationScript(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.createRootCredentials()
+	e.parts(
+		part{"RefusesInvalidCloudsYAML", e.refusesInvalidFiles},
+		part{"GoesBackAfterUnfinishedRotations", e.goesBackAfterUnfinishedRotations},
+		part{"RotatesAndUndoes", e.rotatesAndUndoes},
+	)
+}
+
+// refusesInvalidFiles checks the script with and without the operator's program.
+func (e *env) refusesInvalidFiles() {
 	for name, text := range map[string]string{
 		"empty": "", "random": "\x00\x7f\x01\xff",
 		"text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n",
@@ -51,7 +58,7 @@ func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 			e.eventually(soon, ended(script))
 			if output := e.scriptOutput(); script.Err() == nil ||
 				!strings.Contains(output, "Nothing was changed") {
-				t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program,
+				e.t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program,
 					script.Err(), output)
 			}
 		}
@@ -60,70 +67,19 @@ func TestRotationScriptRefusesInvalidCloudsYAML(t *testing.T) {
 	_, err := e.guest.kube.CoreV1().Secrets(rootNamespace).
 		Get(e.ctx(), rootBackup, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("the backup exists: %v", err)
+		e.t.Errorf("the backup exists: %v", err)
 	}
 	script := e.startScript("/nowhere", 5, "--undo")
 	e.eventually(soon, ended(script))
 	if output := e.scriptOutput(); script.Err() == nil ||
 		!strings.Contains(output, "nothing to go back to") {
-		t.Errorf("undo ended with %v:\n%s", script.Err(), output)
+		e.t.Errorf("undo ended with %v:\n%s", script.Err(), output)
 	}
 }
 
-// TestRotationScriptRotatesAndUndoes checks that the script gives up when a step takes too long,
-// continues when it runs again, ends when the drivers use the new credentials, and reverts them.
-// The test plays cloud-credential-operator, which copies the credentials.
-func TestRotationScriptRotatesAndUndoes(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{})
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.workloads()
-	old := e.cloud.CloudsYAML(simulator.Clouds{})
-	e.createRootCredentials()
-
-	e.rotate(simulator.Rotation{})
-	fresh, program := e.file("new-clouds.yaml"), filepath.Join(e.bin, e.subject.Program)
-	e.must(paths.WriteFile(fresh, e.cloud.CloudsYAML(simulator.Clouds{})))
-	script := e.startScript(program, 2, fresh)
-	e.eventually(time.Minute, ended(script))
-	if output := e.scriptOutput(); script.Err() == nil ||
-		!strings.Contains(output,
-			"Timed out after 2 s, waiting until the cloud credential operator has copied") {
-		t.Errorf("without copied credentials the script ended with %v:\n%s", script.Err(), output)
-	}
-	e.must(e.hasRootCredentials(rootCredentials, e.cloud.CloudsYAML(simulator.Clouds{})))
-	e.must(e.hasRootCredentials(rootBackup, old))
-
-	script = e.startScript(program, stepLimit, fresh)
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.mustFinish(script)
-	e.awaitAvailable()
-	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
-	for name, after := range e.workloads() {
-		if err := rolledOnce(before[name], after); err != nil {
-			t.Error(err)
-		}
-	}
-
-	given := e.options.Cloud.Credentials
-	e.cloud.RotateCredentials(simulator.Rotation{
-		Password:                    given.Password,
-		ApplicationCredentialSecret: given.ApplicationCredentialSecret,
-	})
-	script = e.startScript(program, stepLimit, "--undo")
-	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
-	e.setClouds(old)
-	e.mustFinish(script)
-	e.must(e.hasRootCredentials(rootBackup, old))
-}
-
-// TestRotationScriptGoesBackAfterUnfinishedRotations plays the operator of two Deployments. In a
-// rotation that does not finish only the first changes.
-func TestRotationScriptGoesBackAfterUnfinishedRotations(t *testing.T) {
-	t.Parallel()
-	e := newCinder(t, options{Idle: true})
-	e.createRootCredentials()
+// goesBackAfterUnfinishedRotations plays the operator of two Deployments. In a rotation that does
+// not finish only the first changes.
+func (e *env) goesBackAfterUnfinishedRotations() {
 	const undo = "--undo"
 	for name, steps := range map[string][]rotationStep{
 		"undo":                   {{to: "b"}, {to: "c"}, {to: "a", argument: undo, finishes: true}},
@@ -144,9 +100,12 @@ func TestRotationScriptGoesBackAfterUnfinishedRotations(t *testing.T) {
 			}
 		})
 	}
+	for _, name := range []string{earlyWorkload, lateWorkload} {
+		e.delete(resource("apps", "deployments"), e.subject.Credentials[0].Namespace, name)
+	}
 }
 
-// Deployments of TestRotationScriptGoesBackAfterUnfinishedRotations.
+// Deployments of goesBackAfterUnfinishedRotations.
 const earlyWorkload, lateWorkload = "early", "late"
 
 // rotationStep is a run of the script that writes the credentials `to`. The argument of the script
@@ -202,6 +161,54 @@ func (e *env) roll(credentials string, deployments ...string) {
 			types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: "test"})
 		e.must(err)
 	}
+}
+
+// rotatesAndUndoes checks that the script gives up when a step takes too long, continues when it
+// runs again, ends when the drivers use the new credentials, and reverts them. The test plays
+// cloud-credential-operator, which copies the credentials.
+func (e *env) rotatesAndUndoes() {
+	old := e.cloud.CloudsYAML(simulator.Clouds{})
+	e.setClouds(old)
+	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": old})
+	e.startOperator()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	before := e.workloads()
+
+	e.rotate(simulator.Rotation{})
+	fresh, program := e.file("new-clouds.yaml"), filepath.Join(e.bin, e.subject.Program)
+	e.must(paths.WriteFile(fresh, e.cloud.CloudsYAML(simulator.Clouds{})))
+	script := e.startScript(program, 2, fresh)
+	e.eventually(time.Minute, ended(script))
+	if output := e.scriptOutput(); script.Err() == nil ||
+		!strings.Contains(output,
+			"Timed out after 2 s, waiting until the cloud credential operator has copied") {
+		e.t.Errorf("without copied credentials the script ended with %v:\n%s", script.Err(), output)
+	}
+	e.must(e.hasRootCredentials(rootCredentials, e.cloud.CloudsYAML(simulator.Clouds{})))
+	e.must(e.hasRootCredentials(rootBackup, old))
+
+	script = e.startScript(program, stepLimit, fresh)
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	e.mustFinish(script)
+	e.awaitAvailable()
+	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
+	for name, after := range e.workloads() {
+		if err := rolledOnce(before[name], after); err != nil {
+			e.t.Error(err)
+		}
+	}
+
+	given := e.options.Cloud.Credentials
+	e.cloud.RotateCredentials(simulator.Rotation{
+		Password:                    given.Password,
+		ApplicationCredentialSecret: given.ApplicationCredentialSecret,
+	})
+	script = e.startScript(program, stepLimit, "--undo")
+	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
+	e.setClouds(old)
+	e.mustFinish(script)
+	e.must(e.hasRootCredentials(rootBackup, old))
 }
 
 // createRootCredentials creates the Secret that cloud-credential-operator copies.

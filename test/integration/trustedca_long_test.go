@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package integration
 
@@ -18,40 +18,36 @@ import (
 
 // TestReachesCloudWithTrustedCA checks that a CA in the trusted CA bundle is enough, such as the CA
 // of a proxy that intercepts TLS. The operator creates the ConfigMap before the cloud is reachable
-// and follows its changes without waiting for a poll.
+// and follows its changes without waiting for a poll. All combinations share the code, so each
+// operator and each flavour is tested once.
 func TestReachesCloudWithTrustedCA(t *testing.T) {
 	t.Parallel()
-	for _, s := range subjects() {
-		for _, f := range flavour.All() {
-			t.Run(s.Program+" "+string(f), func(t *testing.T) {
-				t.Parallel()
-				reachable := ofSubject(s, reachable, cinderReachable)
-				e := newEnv(t, options{
-					Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true,
-					PollInterval: time.Minute,
-				})
-				unknown := outageCase{
-					"without the CA", unreachableReason,
-					simulator.Fault{},
-					"unknown authority",
-				}
-				e.eventually(soon, func() error {
-					return e.reportsOutage(reachable, opv1.ConditionFalse, unknown)
-				})
-				e.eventually(soon, e.hasTrustedCAConfigMap)
-
-				e.injectTrustedCAs(string(e.ca))
-				e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
-				e.awaitAvailable()
-
-				e.injectTrustedCAs("# another bundle\n")
-				e.eventually(soon, func() error {
-					return e.reportsOutage(reachable, opv1.ConditionFalse, unknown)
-				})
-				e.injectTrustedCAs(string(e.ca))
-				e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+	for f, s := range map[flavour.Flavour]subject{
+		flavour.Standalone: manila(), flavour.HyperShift: cinder(),
+	} {
+		t.Run(s.Program+" "+string(f), func(t *testing.T) {
+			t.Parallel()
+			reachable := ofSubject(s, reachable, cinderReachable)
+			e := newEnv(t, options{
+				Flavour: f, Subject: s, Cloud: simulator.Config{TLS: true}, NoCA: true,
+				PollInterval: time.Minute,
 			})
-		}
+			unknown := func() error {
+				return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason, "unknown authority")
+			}
+			known := func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") }
+			e.eventually(soon, unknown)
+			e.eventually(soon, e.hasTrustedCAConfigMap)
+
+			e.injectTrustedCAs(string(e.ca))
+			e.eventually(soon, known)
+			e.awaitAvailable()
+
+			e.injectTrustedCAs("# another bundle\n")
+			e.eventually(soon, unknown)
+			e.injectTrustedCAs(string(e.ca))
+			e.eventually(soon, known)
+		})
 	}
 }
 

@@ -1,0 +1,132 @@
+//go:build integration && long
+
+package integration
+
+import (
+	"maps"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	caFromConfigMap = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
+	caKeyOfDriver   = "os-certAuthority"
+)
+
+func TestInputsAreOptional(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
+		e.delete(secrets(), operandNamespace, credentialsSecret)
+		e.delete(configMaps(), openshiftConfig, cloudProviderConfig)
+	}})
+	e.parts(
+		part{"StartsWithoutInputs", e.startsWithoutInputs},
+		part{"CopiesCA", e.copiesCA},
+		part{"TranslatesCA", e.translatesCA},
+	)
+}
+
+// startsWithoutInputs checks that the driver starts without its inputs, that a condition reports the
+// missing credentials, and that the creation of each input rolls out once.
+func (e *env) startsWithoutInputs() {
+	e.eventually(installed, func() error {
+		for _, name := range workloadNames() {
+			if _, err := e.workload(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	e.awaitNoWrites()
+	for name, w := range e.workloads() {
+		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
+			e.t.Errorf("%s has hashes %v, want none for missing objects", name, w.Hashes)
+		}
+	}
+	e.must(e.reports(secretSyncDegraded, operandNamespace+"/"+credentialsSecret, "missing"))
+	all := inputs()
+	e.mustRollOut(all["credentials"], "at last") // the driver is degraded without them
+	e.must(e.hasTranslation(e.passwordTranslation()))
+	for _, name := range []string{"cloud CA", "trusted CA bundle", "metrics certificate"} {
+		e.sub(name, func(*testing.T) { e.mustRollOut(all[name], "at last") })
+	}
+	e.createCloudConfig()
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+}
+
+// translatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
+// clouds.yaml, which belongs to the installer's host, is ignored.
+func (e *env) translatesCA() {
+	aCA, anotherCA := string(e.ca), string(e.ca)+"# another\n"
+	plain := e.passwordTranslation()
+	withCA := func(ca string) map[string]string {
+		want := maps.Clone(plain)
+		want[caKeyOfDriver] = ca
+		return want
+	}
+	e.eventually(installed, func() error { return e.hasTranslation(withCA(aCA)) })
+
+	text := e.cloud.CloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
+	e.putSecret(operandNamespace, credentialsSecret,
+		map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
+	e.within(prompt, func() error { return e.hasTranslation(withCA(aCA)) })
+
+	e.putConfigMap(openshiftConfig, cloudProviderConfig,
+		map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
+	e.eventually(soon, func() error { return e.hasCopiedCA(anotherCA) })
+	if err := e.hasTranslation(withCA(aCA)); err != nil {
+		e.t.Error(err)
+	}
+
+	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": text})
+	e.within(prompt, func() error { return e.hasTranslation(withCA(anotherCA)) })
+
+	e.putConfigMap(openshiftConfig, cloudProviderConfig,
+		map[string]string{"config": "nothing of a CA"})
+	e.within(prompt, func() error { return e.hasTranslation(plain) })
+}
+
+// hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace
+// contains exactly this data.
+func (e *env) hasCopiedConfig(want map[string]string) error {
+	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return checkEqual(want, config.Data)
+}
+
+// hasCopiedCA returns nil if the copy contains the CA and nothing else.
+func (e *env) hasCopiedCA(ca string) error {
+	return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: ca})
+}
+
+// copiesCA checks that the copy follows the installer's ConfigMap, and that controllers and nodes
+// mount it where the driver expects it.
+func (e *env) copiesCA() {
+	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.hasCopiedCA(string(e.ca)) })
+	for _, name := range []string{controllerName, nodeName} {
+		w, err := e.workload(name)
+		e.must(err)
+		for path, source := range map[string]string{
+			caFromConfigMap: "configMap " + cloudProviderConfig +
+				" optional ca-bundle.pem->ca-bundle.pem",
+			"/etc/openstack/ca.crt": "secret " + credentialsSecret + " optional cacert->ca.crt",
+		} {
+			if got := mountedAt(w, path); got != source {
+				e.t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)
+			}
+		}
+	}
+
+	e.putConfigMap(openshiftConfig, cloudProviderConfig,
+		map[string]string{caKeyOfCloudProvider: "a renewed CA"})
+	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
+	e.delete(configMaps(), operandNamespace, cloudProviderConfig)
+	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
+}
