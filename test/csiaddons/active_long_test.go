@@ -24,7 +24,6 @@ import (
 func TestStepsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-storage"}})
 	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{
@@ -104,7 +103,6 @@ func (w *world) checkNoLease() {
 func TestNamespaceWithoutRoleBinding(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.part("no namespace is served", (*world).checkNoNamespace)
 	w.part("one namespace is served", (*world).checkServedNamespace)
 }
@@ -132,12 +130,12 @@ func (w *world) checkServedNamespace() {
 	w.awaitEvent(systemNamespace, w.pod, "in the namespaces created, unbound, so")
 	w.awaitSidecar("cinder", connected)
 	w.addVolume("data", "cinder", "worker-1")
-	w.addJob("served", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("served", "data")
 	if job := w.awaitEnd("served"); job.Status.Result != v1alpha1.OperationSucceeded {
 		w.Errorf("the job of a served namespace ended with %+v", job.Status)
 	}
 	w.addVolume("other", "manila", "worker-1")
-	w.addJob("waiting", "other", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("waiting", "other")
 
 	w.bindDriverRole("unbound")
 	w.addSidecar(w.addPod("unbound", "plugin", "worker-1"), nodeDriver("manila"))

@@ -18,7 +18,6 @@ import (
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.addNode("worker-2")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}})
 	w.addDriverNamespace("other-drivers")
@@ -235,7 +234,7 @@ func (w *world) checkSharedPod() {
 	}))
 	for _, name := range []string{"one", "two"} {
 		w.addVolume(name, name, "worker-1")
-		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(name, name)
 		if job := w.awaitEnd(name); job.Status.Result != v1alpha1.OperationSucceeded {
 			w.Errorf("the job of driver %s ended with %+v", name, job.Status)
 		}

@@ -30,7 +30,6 @@ import (
 func TestNetworkFences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.part("clients", (*world).checkFences)
 	w.part("NetworkFences overlap", (*world).checkOverlap)
 }
@@ -157,8 +156,8 @@ func (w *world) checkSharedAddress(sidecar *v1alpha1.CSIAddonsNode) {
 		node := &corev1.Node{}
 		w.must(w.client.Get(ctx, types.NamespacedName{Name: "worker-2"}, node))
 		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-		if w.client.Status().Update(ctx, node) != nil {
-			return false, nil
+		if err := w.client.Status().Update(ctx, node); err != nil {
+			return false, ignoreConflict(err)
 		}
 		number++
 		class := fmt.Sprintf("more-%d", number)

@@ -37,6 +37,7 @@ const (
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	w := borrow(t)
+	w.addNode("worker-1")
 	for _, name := range []string{cinderNamespace, manilaNamespace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
@@ -53,7 +54,6 @@ func TestInstallation(t *testing.T) {
 			args = append(args, arg)
 		}
 	}
-	w.addNode("worker-1")
 	d := &fakeDriver{
 		name: cinderDriver, services: services{nodeService, controllerService},
 		reclaims: reclaims{online, offline}, onNode: answers(3, 2, nil), inController: answers(2, 1, nil),
@@ -86,13 +86,13 @@ func (w *world) kubectl(args ...string) {
 func (w *world) useJobs() {
 	w.Helper()
 	w.addVolume("data", cinderDriver, "worker-1")
-	w.addJob("attached", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("attached", "data")
 	w.awaitEnd("attached")
 	w.create(&storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: cinderDriver},
 		Spec:       storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
 	})
-	w.addJob("shared", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("shared", "data")
 	w.awaitEnd("shared")
 }
 

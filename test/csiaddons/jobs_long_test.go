@@ -24,7 +24,6 @@ import (
 func TestReclaimSpaceJobSurvives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	entered := make(chan struct{}, 10)
 	cancelled := make(chan struct{}, 10)
 	var mode atomic.Value // what the driver does
@@ -52,7 +51,9 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	args := []string{"--driver-namespaces=cinder=" + driverNamespace}
 	stop := w.startController(args...)
 
-	w.addJob("retried", "data", v1alpha1.ReclaimSpaceJobSpec{BackOffLimit: ptr.To(int32(2))})
+	retried := newJob("retried", "data")
+	retried.Spec.BackOffLimit = ptr.To(int32(2))
+	w.create(retried)
 	w.awaitJob("retried", func(job *v1alpha1.ReclaimSpaceJob) bool {
 		return job.Status.Retries == 1 && job.Status.Reason == reclaimspace.ReasonRetrying
 	})
@@ -66,14 +67,14 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	}
 
 	mode.Store("block")
-	w.addJob("deleted", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("deleted", "data")
 	w.receive(entered, "the call of the job")
 	w.must(w.client.Delete(t.Context(), &v1alpha1.ReclaimSpaceJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "deleted"},
 	}))
 	w.receive(cancelled, "the cancellation of the call of a deleted job")
 
-	w.addJob("restarted", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("restarted", "data")
 	w.receive(entered, "the call of the job")
 	nodeCalls := d.nodeCalls.Load()
 	stop()
@@ -93,7 +94,7 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	w.awaitSidecar("cinder", func(node *v1alpha1.CSIAddonsNode) bool {
 		return node.Status.State == v1alpha1.CSIAddonsNodeRetrying
 	})
-	w.addJob("waits", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("waits", "data")
 	w.awaitJob("waits", func(job *v1alpha1.ReclaimSpaceJob) bool {
 		running := meta.FindStatusCondition(job.Status.Conditions, reclaimspace.ConditionRunning)
 		return running != nil && running.Reason == reclaimspace.ReasonNoSidecar
@@ -122,7 +123,6 @@ func (w *world) receive(from <-chan struct{}, what string) {
 func TestReclaimSpaceCronJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), nodeDriver("cinder"))
 	w.addVolume("data", "cinder", "worker-1")
 	c := &v1alpha1.ReclaimSpaceCronJob{

@@ -24,7 +24,6 @@ import (
 func TestReclaimSpaceJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	drivers := map[string]*fakeDriver{
 		"both": {
 			services: services{nodeService, controllerService}, reclaims: reclaims{online, offline},
@@ -98,7 +97,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		{"strict", v1alpha1.OperationFailed, reclaimspace.ReasonInvalid, "", 1, 0},
 		{"plain", v1alpha1.OperationFailed, reclaimspace.ReasonUnsupported, "", 0, 0},
 	} {
-		w.addJob(one.driver, one.driver, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(one.driver, one.driver)
 		job := w.awaitEnd(one.driver)
 		got := job.Status
 		reclaimed := ""
@@ -128,7 +127,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 // checkLateClaim runs a job that is older than its claim.
 func (w *world) checkLateClaim() {
 	w.Helper()
-	w.addJob("late", "late", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("late", "late")
 	w.awaitJob("late", func(job *v1alpha1.ReclaimSpaceJob) bool {
 		return job.Status.Reason == reclaimspace.ReasonClaimNotFound
 	})
@@ -142,7 +141,7 @@ func (w *world) checkLateClaim() {
 // space.
 func (w *world) checkDetached(d *fakeDriver) {
 	w.Helper()
-	w.addJob(d.name, d.name, v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob(d.name, d.name)
 	w.awaitJob(d.name, func(job *v1alpha1.ReclaimSpaceJob) bool {
 		return job.Status.Reason == reclaimspace.ReasonNotInUse && d.controllerCalls.Load() == 1
 	})

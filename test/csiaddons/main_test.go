@@ -100,6 +100,7 @@ func (c *cluster) start(ctx context.Context) error {
 		Dir:      filepath.Join(c.dir.ControlPlanes(), "main"), Logs: c.dir.Logs(),
 		AuditLog: c.dir.AuditLog(), Kubeconfig: c.dir.AdminKubeconfig(),
 		Stages: filepath.Join(c.kubernetes, "manifests", "stages"),
+		CRDs:   []string{filepath.Join(c.kubernetes, "manifests", "crds")},
 	})
 	if err != nil {
 		return err

@@ -126,7 +126,6 @@ func (s *cephSidecar) start(pod *corev1.Pod) {
 func TestOtherSystem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.part("its sidecars", (*world).checkSidecarsOfTheOtherSystem)
 	w.part("its controller", (*world).checkControllerOfTheOtherSystem)
 }
@@ -160,7 +159,7 @@ func (w *world) checkSidecarsOfTheOtherSystem() {
 			w.Errorf("the sidecar of driver %s gets %v", name, got)
 		}
 		w.addVolume(name, name, "worker-1")
-		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(name, name)
 		job := w.awaitEnd(name)
 		if job.Status.Result != v1alpha1.OperationSucceeded ||
 			job.Status.ReclaimedSpace.String() != "2Mi" {

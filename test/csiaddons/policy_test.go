@@ -25,9 +25,7 @@ func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.createSidecarPermissions(nodeAccount)
-	for _, name := range []string{"worker-1", "worker-2"} {
-		w.addNode(name)
-	}
+	w.addNode("worker-2")
 	own := w.addPodOf(nodeAccount, driverNamespace, "own", "worker-1")
 	other := w.addPodOf(nodeAccount, driverNamespace, "other", "worker-2")
 	root := w.clientOf(other) // somebody with root on worker-2

@@ -95,8 +95,8 @@ func (c *cluster) added(ctx context.Context) ([]*anyObject, error) {
 	return added, nil
 }
 
-// remove deletes objects, and on a second call their finalizers. Namespaces and CRDs go when nothing
-// else is left: Kubernetes would wait for seconds before it deletes their contents.
+// remove deletes objects, and on a second call their finalizers. Namespaces and CRDs go when
+// nothing else is left: Kubernetes would wait for seconds before it deletes their contents.
 func (c *cluster) remove(ctx context.Context, objects []*anyObject) error {
 	contents := slices.ContainsFunc(objects, func(o *anyObject) bool {
 		return !o.isNamespace() && !o.isCRD()

@@ -173,7 +173,7 @@ func (s *scale) addNodes() {
 	}
 }
 
-func nodeName(i int) string { return fmt.Sprintf("worker-%d", i) }
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
 // each calls a function for many numbers, several at the same time.
 func (s *scale) each(n int, do func(context.Context, int) error) {

@@ -35,7 +35,6 @@ type annotations = map[string]string
 func TestSchedulesByAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: team, Annotations: annotations{
 			scheduleKey: "@daily", v1alpha1.ReclaimSpaceDriversAnnotation: "manila, cinder",

@@ -87,7 +87,6 @@ func (w *world) checkLargeJobs() {
 // checkLargeCSIAddonsNodes creates them beside the one of a sidecar.
 func (w *world) checkLargeCSIAddonsNodes() {
 	w.removeLimits("csiaddonsnodes")
-	w.addNode("worker-1")
 	pod := w.addPod(driverNamespace, "plugin", "worker-1")
 	long := strings.Repeat("a", huge)
 	large := map[string]*v1alpha1.CSIAddonsNode{}
@@ -133,7 +132,7 @@ func (w *world) checkLargeCSIAddonsNodes() {
 		}
 	}
 	w.addVolume("data", "cinder", "worker-1")
-	w.addJob("data", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("data", "data")
 	if got := w.awaitEnd("data").Status; got.Result != v1alpha1.OperationSucceeded {
 		w.Errorf("the job ended with %s: %s", got.Reason, got.Message)
 	}
@@ -160,8 +159,8 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 		},
 		"worker-2": answers(2, 1, nil),
 	}
+	w.addNode("worker-2")
 	for node, onNode := range driverOf {
-		w.addNode(node)
 		w.addSidecar(w.addPod(driverNamespace, "plugin-"+node, node), &fakeDriver{
 			name: "cinder", services: services{nodeService}, reclaims: reclaims{online}, onNode: onNode,
 		})
@@ -171,7 +170,7 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 	for n := range jobs {
 		name := fmt.Sprintf("hangs-%d", n)
 		w.addVolume(name, "cinder", "worker-1")
-		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(name, name)
 	}
 	w.receive(entered, "the first call")
 	w.receive(entered, "the second call")
@@ -182,7 +181,7 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 		})
 	}
 	w.addVolume("other", "cinder", "worker-2")
-	w.addJob("other", "other", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("other", "other")
 	if got := w.awaitEnd("other").Status; got.Result != v1alpha1.OperationSucceeded {
 		t.Errorf("the job of the other node ended with %s: %s", got.Reason, got.Message)
 	}

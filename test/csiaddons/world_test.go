@@ -84,10 +84,12 @@ func borrow(t *testing.T) *world {
 	return w
 }
 
-// newWorld installs the manifests of the controller, and creates the namespace of drivers.
+// newWorld installs the manifests of the controller, and creates the namespace of drivers and a
+// Node.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := borrow(t)
+	w.addNode("worker-1")
 	w.apply("crd")
 	w.apply("controller")
 	w.addDriverNamespace(driverNamespace)
@@ -116,13 +118,13 @@ func (w *world) apply(folder string) {
 	}
 }
 
-// awaitPod waits for the pod of the controller.
+// awaitPod waits until the pod of the controller runs. kwok would overwrite its conditions later.
 func (w *world) awaitPod() {
 	w.Helper()
 	w.eventually(func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		err := w.client.List(ctx, &pods, client.InNamespace(systemNamespace))
-		if err != nil || len(pods.Items) == 0 {
+		if err != nil || len(pods.Items) == 0 || pods.Items[0].Status.Phase != corev1.PodRunning {
 			return false, err
 		}
 		w.pod = pods.Items[0].Name
@@ -147,7 +149,7 @@ func (w *world) awaitCRDs() {
 // part runs a part of a test, which does not depend on the other parts.
 func (w *world) part(name string, run func(*world)) {
 	w.Helper()
-	w.Run(name, func(t *testing.T) { //nolint:paralleltest // parts share a cluster
+	w.Run(name, func(t *testing.T) {
 		part := *w
 		part.T = t
 		run(&part)
@@ -398,12 +400,15 @@ func (w *world) attach(name, driverOf, node string) {
 }
 
 // addJob creates a job for a claim.
-func (w *world) addJob(name, claim string, spec v1alpha1.ReclaimSpaceJobSpec) {
+func (w *world) addJob(name, claim string) {
 	w.Helper()
-	spec.Target.PersistentVolumeClaim = claim
-	w.create(&v1alpha1.ReclaimSpaceJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: spec,
-	})
+	w.create(newJob(name, claim))
+}
+
+func newJob(name, claim string) *v1alpha1.ReclaimSpaceJob {
+	job := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	job.Spec.Target.PersistentVolumeClaim = claim
+	return job
 }
 
 // awaitJob waits until a function accepts a job.
