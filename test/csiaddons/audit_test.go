@@ -8,16 +8,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // request is a kind of request in the audit log. The resource contains the subresource.
 type request struct{ verb, resource string }
 
-// requests counts the requests of the controller in the audit log.
+// requests counts the requests of the controller in the audit log since the test began.
 func (w *world) requests() map[request]int {
 	w.Helper()
 	// The API server starts a new file when one is full.
-	files, err := filepath.Glob(strings.TrimSuffix(w.auditLog, ".log") + "*.log")
+	files, err := filepath.Glob(strings.TrimSuffix(w.dir.AuditLog(), ".log") + "*.log")
 	w.must(err)
 	counts := map[request]int{}
 	for _, file := range files {
@@ -39,9 +40,12 @@ func (w *world) countIn(file string, counts map[request]int) {
 			Verb                   string
 			User, ImpersonatedUser struct{ Username string }
 			ObjectRef              struct{ Resource, Subresource string }
+
+			RequestReceivedTimestamp time.Time
 		}
 		w.must(json.Unmarshal(scanner.Bytes(), &entry))
-		if entry.User.Username != managerUser && entry.ImpersonatedUser.Username != managerUser {
+		if entry.User.Username != managerUser && entry.ImpersonatedUser.Username != managerUser ||
+			entry.RequestReceivedTimestamp.Before(w.began) {
 			continue
 		}
 		one := request{verb: entry.Verb, resource: entry.ObjectRef.Resource}

@@ -3,23 +3,13 @@
 package csiaddons
 
 import (
-	"context"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/guard"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -28,41 +18,42 @@ import (
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.addNode("worker-2")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}})
 	w.addDriverNamespace("other-drivers")
-	newDriver := func(name string) *fakeDriver {
-		return &fakeDriver{name: name, services: services{nodeService}, reclaims: reclaims{online}}
-	}
 	w.startController("--driver-namespaces=cinder="+driverNamespace+",ceph="+driverNamespace+
-		",open="+driverNamespace+",other=other-drivers", "--insecure-drivers=ceph",
-		"--plaintext-drivers=open")
+		",open="+driverNamespace+",one="+driverNamespace+",two="+driverNamespace+
+		",other=other-drivers", "--insecure-drivers=ceph", "--plaintext-drivers=open")
+	w.part("drivers share a pod", (*world).checkSharedPod)
+	w.part("only sidecars of drivers are connected", (*world).checkConnections)
+}
 
+// checkConnections adds sidecars and CSIAddonsNodes of all kinds.
+func (w *world) checkConnections() {
 	pod := w.addPod(driverNamespace, "plugin", "worker-1")
-	w.addSidecar(pod, newDriver("cinder"))
+	w.addSidecar(pod, nodeDriver("cinder"))
 	found := w.awaitSidecar("cinder", connected)
 	if got := found.Status.Capabilities; len(got) != 2 || got[0] != "reclaim_space.ONLINE" {
-		t.Errorf("the driver has the capabilities %v", got)
+		w.Errorf("the driver has the capabilities %v", got)
 	}
 
 	// Sidecars as those of the CSI-Addons for Ceph: no audience, or no TLS.
-	w.addSidecar(w.addPod(driverNamespace, "ceph", "worker-1"), newDriver("ceph"),
+	w.addSidecar(w.addPod(driverNamespace, "ceph", "worker-1"), nodeDriver("ceph"),
 		"--token-audience=", "--allowed-service-accounts="+systemNamespace+"/csi-addons-unverified")
 	w.awaitSidecar("ceph", connected)
-	w.addSidecar(w.addPod(driverNamespace, "open", "worker-1"), newDriver("open"),
+	w.addSidecar(w.addPod(driverNamespace, "open", "worker-1"), nodeDriver("open"),
 		"--enable-auth=false")
 	w.awaitSidecar("open", connected)
 
 	// Sidecars of a tenant and of another driver, which would get the calls for the volumes of the
 	// driver.
-	w.addSidecar(w.addPod("tenant", "plugin", "worker-1"), newDriver("cinder"))
-	w.addSidecar(w.addPod("other-drivers", "plugin", "worker-1"), newDriver("cinder"))
+	w.addSidecar(w.addPod("tenant", "plugin", "worker-1"), nodeDriver("cinder"))
+	w.addSidecar(w.addPod("other-drivers", "plugin", "worker-1"), nodeDriver("cinder"))
 	w.awaitReason("cinder", "other-drivers", node.ReasonNotAllowed)
 
 	w.checkImpostors(found, pod)
 	w.checkDuplicate()
-	w.checkReplacedPod(newDriver)
+	w.checkReplacedPod()
 	w.checkDead()
 	w.awaitSidecar("cinder", func(n *v1alpha1.CSIAddonsNode) bool {
 		return n.Namespace == "tenant" && n.Status.State == ""
@@ -159,15 +150,15 @@ func (w *world) checkImpostors(original *v1alpha1.CSIAddonsNode, pod *corev1.Pod
 }
 
 // checkReplacedPod replaces a pod by one with the same name, as a StatefulSet does.
-func (w *world) checkReplacedPod(newDriver func(string) *fakeDriver) {
+func (w *world) checkReplacedPod() {
 	w.Helper()
 	pod := w.addPod(driverNamespace, "replaced", "worker-1")
-	stop := w.addSidecar(pod, newDriver("cinder"))
+	stop := w.addSidecar(pod, nodeDriver("cinder"))
 	before := w.awaitSidecar("cinder", ofPod("replaced", connected))
 	stop()
 	w.removePod(pod)
 	pod = w.addPod(driverNamespace, "replaced", "worker-2")
-	w.addSidecar(pod, newDriver("cinder"))
+	w.addSidecar(pod, nodeDriver("cinder"))
 	after := w.awaitSidecar("cinder", ofPod("replaced", func(n *v1alpha1.CSIAddonsNode) bool {
 		return connected(n) && n.Spec.Driver.NodeID == "worker-2"
 	}))
@@ -219,96 +210,44 @@ func (w *world) checkDead() {
 	w.removePod(pods["deleted"])
 	w.must(w.client.Delete(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3"}}))
 	for name := range pods {
-		w.eventually(func(ctx context.Context) (bool, error) {
-			key := types.NamespacedName{Namespace: driverNamespace, Name: name}
-			err := w.client.Get(ctx, key, &v1alpha1.CSIAddonsNode{})
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		w.awaitGone(&v1alpha1.CSIAddonsNode{
+			ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: name},
 		})
 	}
 }
 
-// TestStepsBack starts the controller beside another controller, and lets others come and go.
-func TestStepsBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.addNode("worker-1")
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-storage"}})
-	now := metav1.NowMicro()
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-storage", Name: guard.LeaseName},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("odf"), LeaseDurationSeconds: ptr.To(int32(600)), RenewTime: &now,
-		},
-	}
-	w.create(lease)
-	w.startController("--driver-namespaces=cinder=" + driverNamespace)
-	w.awaitActive(corev1.ConditionFalse, controller.ReasonOther)
-	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"),
-		&fakeDriver{name: "cinder", services: services{nodeService}})
+// checkSharedPod runs two drivers in one pod, and another pod of one of them on the same node. Each
+// has a connection of its own: while one is lost, jobs use the others.
+func (w *world) checkSharedPod() {
+	one, two, replica := nodeDriver("one"), nodeDriver("two"), nodeDriver("two")
+	pod := w.addPod(driverNamespace, "shared", "worker-1")
+	w.addSidecar(pod, one)
+	stop := w.addSidecar(pod, two)
+	w.addSidecar(w.addPod(driverNamespace, "shared-replica", "worker-1"), replica)
+	w.awaitSidecar("one", ofPod("shared", connected))
+	before := w.awaitSidecar("two", ofPod("shared", connected))
+	w.awaitSidecar("two", ofPod("shared-replica", connected))
 
-	// The other controller ends without a release of its Lease.
-	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(int32(1)), ptr.To(metav1.NowMicro())
-	w.must(w.client.Update(t.Context(), lease))
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
-	w.awaitSidecar("cinder", connected)
-
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-storage", Name: guard.DeploymentName},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
-			},
-		},
-	}
-	w.create(deployment)
-	w.awaitActive(corev1.ConditionFalse, controller.ReasonOther)
-	w.checkNoLease()
-	w.must(w.client.Delete(t.Context(), deployment))
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
-	w.awaitEvent(systemNamespace, w.pod, "openshift-storage/"+guard.DeploymentName)
-}
-
-// awaitActive waits for the condition of the controller's pod.
-func (w *world) awaitActive(is corev1.ConditionStatus, reason string) {
-	w.Helper()
-	w.eventually(func(ctx context.Context) (bool, error) {
-		pod := &corev1.Pod{}
-		key := types.NamespacedName{Namespace: systemNamespace, Name: w.pod}
-		if err := w.client.Get(ctx, key, pod); err != nil {
-			return false, err
+	stop()
+	w.awaitSidecar("two", ofPod("shared", func(n *v1alpha1.CSIAddonsNode) bool {
+		return n.Status.State == v1alpha1.CSIAddonsNodeRetrying
+	}))
+	for _, name := range []string{"one", "two"} {
+		w.addVolume(name, name, "worker-1")
+		w.addJob(name, name)
+		if job := w.awaitEnd(name); job.Status.Result != v1alpha1.OperationSucceeded {
+			w.Errorf("the job of driver %s ended with %+v", name, job.Status)
 		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == controller.ActiveCondition {
-				return condition.Status == is && condition.Reason == reason, nil
-			}
-		}
-		return false, nil
-	})
-}
+	}
+	if a, b, c := one.nodeCalls.Load(), two.nodeCalls.Load(), replica.nodeCalls.Load(); a != 1 ||
+		b != 0 || c != 1 {
+		w.Errorf("the drivers got %d, %d and %d calls, want 1, 0 and 1", a, b, c)
+	}
 
-// checkNoLease waits until nobody holds the Lease of the controller.
-func (w *world) checkNoLease() {
-	w.Helper()
-	w.eventually(func(ctx context.Context) (bool, error) {
-		lease := &coordinationv1.Lease{}
-		key := types.NamespacedName{Namespace: systemNamespace, Name: "csi-addons-openstack"}
-		err := w.client.Get(ctx, key, lease)
-		return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "", err
-	})
-}
-
-// TestOptionsFollowTheConfigMap checks that an unknown key and an invalid value are warnings.
-func TestOptionsFollowTheConfigMap(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.startController("--driver-namespaces=cinder=" + driverNamespace)
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
-	w.create(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ConfigMap},
-		Data:       map[string]string{"reclaim-space-timeout": "never", "color": "blue"},
-	})
-	w.awaitEvent(systemNamespace, settings.ConfigMap, `key "color" is unknown`)
-	w.awaitEvent(systemNamespace, settings.ConfigMap, `key "reclaim-space-timeout": `)
+	// An outage does not delete the CSIAddonsNode.
+	w.addSidecar(pod, two)
+	after := w.awaitSidecar("two", ofPod("shared", connected))
+	if before.UID != after.UID {
+		w.Errorf("the CSIAddonsNode %s was replaced", after.Name)
+	}
 }

@@ -19,6 +19,11 @@ const (
 	offline           = identity.Capability_ReclaimSpace_OFFLINE
 )
 
+type (
+	services = []identity.Capability_Service_Type
+	reclaims = []identity.Capability_ReclaimSpace_Type
+)
+
 // storageAddress is the client that drivers report. It is no address of a Node.
 const storageAddress = "172.16.0.1/32"
 
@@ -37,14 +42,23 @@ type fakeDriver struct {
 	reclaims []identity.Capability_ReclaimSpace_Type
 	// onNode and inController serve the calls.
 	onNode, inController func(context.Context) (usage, error)
-	// nodeCalls and controllerCalls count the calls.
+	// nodeCalls and controllerCalls count the calls, and secrets contains those of the last one.
 	nodeCalls, controllerCalls atomic.Int32
+	secrets                    atomic.Pointer[map[string]string]
 	// fences are the capabilities for NetworkFences. fenced and unfenced receive the requests, and
 	// the calls return what fenceErrors contains first.
 	fences      []identity.Capability_NetworkFence_Type
 	fenced      chan *fence.FenceClusterNetworkRequest
 	unfenced    chan *fence.UnfenceClusterNetworkRequest
 	fenceErrors chan error
+}
+
+// nodeDriver returns a driver whose node service reclaims 8 bytes of each volume.
+func nodeDriver(name string) *fakeDriver {
+	return &fakeDriver{
+		name: name, services: services{nodeService}, reclaims: reclaims{online},
+		onNode: answers(9, 1, nil),
+	}
 }
 
 func (d *fakeDriver) FenceClusterNetwork(_ context.Context,
@@ -110,9 +124,11 @@ func (d *fakeDriver) GetCapabilities(context.Context, *identity.GetCapabilitiesR
 	return response, nil
 }
 
-func (d *fakeDriver) NodeReclaimSpace(ctx context.Context, _ *reclaimspace.NodeReclaimSpaceRequest,
+func (d *fakeDriver) NodeReclaimSpace(
+	ctx context.Context, request *reclaimspace.NodeReclaimSpaceRequest,
 ) (*reclaimspace.NodeReclaimSpaceResponse, error) {
 	d.nodeCalls.Add(1)
+	d.secrets.Store(&request.Secrets)
 	used, err := d.onNode(ctx)
 	return &reclaimspace.NodeReclaimSpaceResponse{
 		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: used.pre},
@@ -121,9 +137,10 @@ func (d *fakeDriver) NodeReclaimSpace(ctx context.Context, _ *reclaimspace.NodeR
 }
 
 func (d *fakeDriver) ControllerReclaimSpace(
-	ctx context.Context, _ *reclaimspace.ControllerReclaimSpaceRequest,
+	ctx context.Context, request *reclaimspace.ControllerReclaimSpaceRequest,
 ) (*reclaimspace.ControllerReclaimSpaceResponse, error) {
 	d.controllerCalls.Add(1)
+	d.secrets.Store(&request.Secrets)
 	used, err := d.inController(ctx)
 	return &reclaimspace.ControllerReclaimSpaceResponse{
 		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: used.pre},

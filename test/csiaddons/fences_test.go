@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -26,14 +25,20 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
 )
 
-// TestNetworkFences fences and unfences clients, with and without a Secret.
+// TestNetworkFences fences and unfences clients, with and without a Secret, and such that other
+// NetworkFences fence.
 func TestNetworkFences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
+	w.part("clients", (*world).checkFences)
+	w.part("NetworkFences overlap", (*world).checkOverlap)
+}
+
+// fenceDriver returns a driver that fences.
+func fenceDriver(name string) *fakeDriver {
 	const calls = 10
-	d := &fakeDriver{
-		name: "manila", services: services{nodeService, controllerService},
+	return &fakeDriver{
+		name: name, services: services{nodeService, controllerService},
 		fences: []identity.Capability_NetworkFence_Type{
 			identity.Capability_NetworkFence_NETWORK_FENCE,
 			identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE,
@@ -42,27 +47,28 @@ func TestNetworkFences(t *testing.T) {
 		unfenced:    make(chan *specfence.UnfenceClusterNetworkRequest, calls),
 		fenceErrors: make(chan error, calls),
 	}
+}
+
+// addFenceClass creates a NetworkFenceClass of the driver manila with a parameter.
+func (w *world) addFenceClass(name, key, value string) {
+	w.Helper()
+	w.create(&v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.NetworkFenceClassSpec{
+			Provisioner: "manila", Parameters: map[string]string{key: value},
+		},
+	})
+}
+
+func (w *world) checkFences() {
+	d := fenceDriver("manila")
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), d)
-	w.create(
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "cloud"},
-			Data:       map[string][]byte{"user": []byte("a")},
-		},
-		&v1alpha1.NetworkFenceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "shares"},
-			Spec: v1alpha1.NetworkFenceClassSpec{
-				Provisioner: "manila",
-				Parameters:  map[string]string{v1alpha1.StorageNetworksParameter: "172.16.0.0/16"},
-			},
-		},
-		&v1alpha1.NetworkFenceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "reserved"},
-			Spec: v1alpha1.NetworkFenceClassSpec{
-				Provisioner: "manila",
-				Parameters:  map[string]string{v1alpha1.ReservedParameterPrefix + "other": "a"},
-			},
-		},
-	)
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "cloud"},
+		Data:       map[string][]byte{"user": []byte("a")},
+	})
+	w.addFenceClass("shares", v1alpha1.StorageNetworksParameter, "172.16.0.0/16")
+	w.addFenceClass("reserved", v1alpha1.ReservedParameterPrefix+"other", "a")
 	args := "--driver-namespaces=manila=" + driverNamespace
 	stop := w.startController(args)
 
@@ -76,7 +82,7 @@ func TestNetworkFences(t *testing.T) {
 	got := <-d.fenced
 	if got.GetParameters()[v1alpha1.StorageNetworksParameter] == "" || len(got.GetSecrets()) != 0 ||
 		got.GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
-		t.Errorf("the driver gets %v", got)
+		w.Errorf("the driver gets %v", got)
 	}
 
 	w.addFence("by-driver", v1alpha1.NetworkFenceSpec{
@@ -85,7 +91,7 @@ func TestNetworkFences(t *testing.T) {
 	})
 	w.awaitFence("by-driver", v1alpha1.OperationSucceeded, fence.ReasonFenced)
 	if got = <-d.fenced; got.GetSecrets()["user"] != "a" || got.GetParameters()["a"] != "b" {
-		t.Errorf("the driver gets %v", got)
+		w.Errorf("the driver gets %v", got)
 	}
 
 	w.addFence("bad-cidr", v1alpha1.NetworkFenceSpec{
@@ -96,7 +102,7 @@ func TestNetworkFences(t *testing.T) {
 		NetworkFenceClassName: "reserved", Cidrs: []string{"10.0.0.9/32"},
 	})
 	w.awaitFence("bad-class", v1alpha1.OperationFailed, fence.ReasonInvalidClass)
-	w.must(w.client.Delete(t.Context(), &v1alpha1.NetworkFenceClass{
+	w.must(w.client.Delete(w.Context(), &v1alpha1.NetworkFenceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "reserved"},
 	}))
 	w.checkFenceClients()
@@ -106,12 +112,12 @@ func TestNetworkFences(t *testing.T) {
 	w.unfence("by-class")
 	w.awaitFence("by-class", v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
 	if got := <-d.unfenced; got.GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
-		t.Errorf("the driver gets %v", got)
+		w.Errorf("the driver gets %v", got)
 	}
 	w.deleteFence("by-driver")
 	stop()
 	if len(d.fenced) > 0 || len(d.unfenced) > 0 {
-		t.Errorf("after a restart and a deletion the driver gets %d more calls to fence and %d to "+
+		w.Errorf("after a restart and a deletion the driver gets %d more calls to fence and %d to "+
 			"unfence", len(d.fenced), len(d.unfenced))
 	}
 }
@@ -140,31 +146,22 @@ func (w *world) checkFenceClients() {
 
 // checkSharedAddress adds a Node with the address of a client. The controller reads the addresses
 // again for a new class, and then removes this address from the status. It may not know the new
-// Node yet when it reads them for the first of these classes.
+// Node yet when it reads them for the first of these classes, and kwok may overwrite the address.
 func (w *world) checkSharedAddress(sidecar *v1alpha1.CSIAddonsNode) {
 	w.Helper()
 	w.addNode("worker-2")
 	address, _, _ := strings.Cut(storageAddress, "/")
+	number := 0
 	w.eventually(func(ctx context.Context) (bool, error) {
 		node := &corev1.Node{}
-		err := w.client.Get(ctx, types.NamespacedName{Name: "worker-2"}, node)
-		if err != nil || len(node.Status.Addresses) == 0 { // kwok will overwrite the addresses
-			return false, err
-		}
+		w.must(w.client.Get(ctx, types.NamespacedName{Name: "worker-2"}, node))
 		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-		return w.client.Status().Update(ctx, node) == nil, nil
-	})
-	number := 0
-	w.eventually(func(context.Context) (bool, error) {
+		if err := w.client.Status().Update(ctx, node); err != nil {
+			return false, ignoreConflict(err)
+		}
 		number++
 		class := fmt.Sprintf("more-%d", number)
-		w.create(&v1alpha1.NetworkFenceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: class},
-			Spec: v1alpha1.NetworkFenceClassSpec{
-				Provisioner: "manila",
-				Parameters:  map[string]string{v1alpha1.StorageNetworksParameter: "172.16.0.0/16"},
-			},
-		})
+		w.addFenceClass(class, v1alpha1.StorageNetworksParameter, "172.16.0.0/16")
 		found := w.awaitSidecar("manila", func(n *v1alpha1.CSIAddonsNode) bool {
 			return slices.ContainsFunc(n.Status.NetworkFenceClientStatus,
 				func(of v1alpha1.NetworkFenceClientStatus) bool { return of.NetworkFenceClassName == class })
@@ -210,53 +207,86 @@ func (w *world) deleteFence(name string) {
 	w.Helper()
 	f := &v1alpha1.NetworkFence{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.must(w.client.Delete(w.Context(), f))
-	w.eventually(func(ctx context.Context) (bool, error) {
-		err := w.client.Get(ctx, client.ObjectKeyFromObject(f), f)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
+	w.awaitGone(f)
 }
 
-// TestReclaimSpaceCronJob waits for the jobs of a ReclaimSpaceCronJob that is due each minute.
-func TestReclaimSpaceCronJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.addNode("worker-1")
-	d := &fakeDriver{
-		name: "cinder", services: services{nodeService}, reclaims: reclaims{online},
-		onNode: answers(2, 1, nil),
+// checkOverlap ends fences of clients that other NetworkFences fence.
+func (w *world) checkOverlap() {
+	d := fenceDriver("ceph")
+	w.addSidecar(w.addPod(driverNamespace, "ceph", "worker-1"), d)
+	args := "--driver-namespaces=ceph=" + driverNamespace
+	stop := w.startController(args)
+	w.awaitSidecar("ceph", connected)
+	add := func(name string, cidrs ...string) {
+		w.Helper()
+		w.addFence(name, v1alpha1.NetworkFenceSpec{
+			Driver: "ceph", Cidrs: cidrs,
+			Secret: &v1alpha1.SecretSpec{},
+		})
+		w.awaitFence(name, v1alpha1.OperationSucceeded, fence.ReasonFenced)
+		<-d.fenced
 	}
-	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), d)
-	w.addVolume("data", "cinder", "worker-1")
-	c := &v1alpha1.ReclaimSpaceCronJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "often"},
-		Spec: v1alpha1.ReclaimSpaceCronJobSpec{
-			Schedule: "* * * * *",
-			JobTemplate: v1alpha1.ReclaimSpaceJobTemplateSpec{Spec: v1alpha1.ReclaimSpaceJobSpec{
-				Target: v1alpha1.TargetSpec{PersistentVolumeClaim: "data"},
-			}},
-		},
+
+	// An answer that a driver may give while it starts does not end a NetworkFence.
+	d.fenceErrors <- status.Error(codes.Unimplemented, "not now")
+	add("large", "10.0.0.0/24")
+	add("small", "10.0.0.5/32", "10.0.0.6/32")
+	add("again", "10.0.0.5/32")
+
+	w.unfence("small")
+	waiting := w.awaitFence("small", v1alpha1.OperationFailed, fence.ReasonFencedByAnother)
+	if !strings.Contains(waiting.Status.Message, "1 of 2 CIDRs stay fenced") ||
+		!strings.Contains(waiting.Status.Message, "such as again") {
+		w.Errorf("the message is %q", waiting.Status.Message)
 	}
-	w.create(c)
-	w.startController("--driver-namespaces=cinder="+driverNamespace, "--cronjob-stagger-window=0")
-	w.eventually(func(ctx context.Context) (bool, error) {
-		err := w.client.Get(ctx, client.ObjectKeyFromObject(c), c)
-		return c.Status.LastSuccessfulTime != nil && c.Status.Active == nil, err
-	})
-	// A minute may begin at any time, so there may be a job of a later minute.
-	var jobs v1alpha1.ReclaimSpaceJobList
-	w.must(w.client.List(t.Context(), &jobs))
-	minutes := map[string]v1alpha1.ReclaimSpaceJob{}
-	for _, job := range jobs.Items {
-		minutes[job.Annotations[v1alpha1.ScheduledAtAnnotation]] = job
+	d.expectUnfenced(w.T, "10.0.0.6/32")
+
+	// A NetworkFence that waits does not end a later fence, even after a restart.
+	add("later", "10.0.0.6/32")
+	w.deleteFence("later")
+	stop()
+	stop = w.startController(args)
+	add("last", "10.0.0.7/32") // also reconciles the NetworkFence that waits
+	w.awaitFence("small", v1alpha1.OperationFailed, fence.ReasonFencedByAnother)
+
+	// The end of the other fence ends both.
+	w.unfence("again")
+	for _, name := range []string{"again", "small"} {
+		done := w.awaitFence(name, v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
+		if !strings.Contains(done.Status.Message, "except those that NetworkFence large fences") {
+			w.Errorf("the message of NetworkFence %s is %q", name, done.Status.Message)
+		}
 	}
-	want := c.Status.LastScheduleTime.UTC().Format(time.RFC3339)
-	job, ok := minutes[want]
-	if !ok || len(minutes) != len(jobs.Items) || !metav1.IsControlledBy(&job, c) {
-		t.Errorf("the jobs are %+v, want one for each minute, and one for %s", jobs.Items, want)
+	d.expectUnfenced(w.T, "10.0.0.5/32", "10.0.0.5/32")
+	w.deleteFence("large")
+	w.unfence("last")
+	w.awaitFence("last", v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
+	w.awaitFence("again", v1alpha1.OperationSucceeded, fence.ReasonUnfenced)
+	stop()
+	d.expectUnfenced(w.T, "10.0.0.7/32")
+}
+
+// expectUnfenced compares the CIDRs of all calls to unfence since the last comparison.
+func (d *fakeDriver) expectUnfenced(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for len(d.unfenced) > 0 {
+		var cidrs []string
+		for _, cidr := range (<-d.unfenced).GetCidrs() {
+			cidrs = append(cidrs, cidr.GetCidr())
+		}
+		got = append(got, strings.Join(cidrs, ","))
 	}
-	w.must(w.client.Delete(t.Context(), c))
-	w.eventually(func(ctx context.Context) (bool, error) {
-		err := w.client.Get(ctx, client.ObjectKeyFromObject(&job), &job)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("CIDRs of calls to unfence (-want +got):\n%s", diff)
+	}
+}
+
+// unfence changes the state of a NetworkFence.
+func (w *world) unfence(name string) {
+	w.Helper()
+	f := w.awaitFence(name, v1alpha1.OperationSucceeded, fence.ReasonFenced)
+	changed := f.DeepCopy()
+	changed.Spec.FenceState = v1alpha1.Unfenced
+	w.must(w.client.Patch(w.Context(), changed, client.MergeFrom(f)))
 }

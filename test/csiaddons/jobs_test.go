@@ -5,16 +5,13 @@ package csiaddons
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,16 +20,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
 )
 
-type (
-	services = []identity.Capability_Service_Type
-	reclaims = []identity.Capability_ReclaimSpace_Type
-)
-
 // TestReclaimSpaceJobs runs jobs of drivers with different capabilities and results.
 func TestReclaimSpaceJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	drivers := map[string]*fakeDriver{
 		"both": {
 			services: services{nodeService, controllerService}, reclaims: reclaims{online, offline},
@@ -78,9 +69,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		}
 		w.addVolume(name, name, nodes...)
 	}
-	user := w.addPod("default", "user", "worker-1")
-	w.removePod(user) // a pod cannot get a volume later
-	user = &corev1.Pod{
+	user := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "user-of-shares"},
 		Spec: corev1.PodSpec{
 			NodeName: "worker-1", Containers: []corev1.Container{{Name: "a", Image: "a"}},
@@ -108,7 +97,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		{"strict", v1alpha1.OperationFailed, reclaimspace.ReasonInvalid, "", 1, 0},
 		{"plain", v1alpha1.OperationFailed, reclaimspace.ReasonUnsupported, "", 0, 0},
 	} {
-		w.addJob(one.driver, one.driver, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(one.driver, one.driver)
 		job := w.awaitEnd(one.driver)
 		got := job.Status
 		reclaimed := ""
@@ -138,7 +127,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 // checkLateClaim runs a job that is older than its claim.
 func (w *world) checkLateClaim() {
 	w.Helper()
-	w.addJob("late", "late", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("late", "late")
 	w.awaitJob("late", func(job *v1alpha1.ReclaimSpaceJob) bool {
 		return job.Status.Reason == reclaimspace.ReasonClaimNotFound
 	})
@@ -152,7 +141,7 @@ func (w *world) checkLateClaim() {
 // space.
 func (w *world) checkDetached(d *fakeDriver) {
 	w.Helper()
-	w.addJob(d.name, d.name, v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob(d.name, d.name)
 	w.awaitJob(d.name, func(job *v1alpha1.ReclaimSpaceJob) bool {
 		return job.Status.Reason == reclaimspace.ReasonNotInUse && d.controllerCalls.Load() == 1
 	})
@@ -191,104 +180,5 @@ func (w *world) checkEvents(job string, reasons ...string) {
 			w.Errorf("job %s has the events %v, want %v", job, got, reasons)
 			return
 		}
-	}
-}
-
-// TestReclaimSpaceJobSurvives runs jobs through failures: retries, a deletion, a restart of the
-// controller, and a lost connection.
-func TestReclaimSpaceJobSurvives(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.addNode("worker-1")
-	entered := make(chan struct{}, 10)
-	cancelled := make(chan struct{}, 10)
-	var mode atomic.Value // what the driver does
-	mode.Store("fail")
-	block := func(ctx context.Context) (usage, error) {
-		switch mode.Load() {
-		case "fail":
-			return usage{}, status.Error(codes.Aborted, "in flight")
-		case "block":
-			entered <- struct{}{}
-			<-ctx.Done()
-			cancelled <- struct{}{}
-			return usage{}, status.FromContextError(ctx.Err()).Err()
-		default:
-			return usage{pre: 20, post: 5}, nil
-		}
-	}
-	d := &fakeDriver{
-		name: "cinder", services: services{nodeService, controllerService},
-		reclaims: reclaims{online, offline}, onNode: answers(30, 20, nil), inController: block,
-	}
-	pod := w.addPod(driverNamespace, "plugin", "worker-1")
-	stopSidecar := w.addSidecar(pod, d)
-	w.addVolume("data", "cinder", "worker-1")
-	args := []string{"--driver-namespaces=cinder=" + driverNamespace}
-	stop := w.startController(args...)
-
-	w.addJob("retried", "data", v1alpha1.ReclaimSpaceJobSpec{BackOffLimit: ptr.To(int32(2))})
-	w.awaitJob("retried", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		return job.Status.Retries == 1 && job.Status.Reason == reclaimspace.ReasonRetrying
-	})
-	job := w.awaitEnd("retried")
-	if job.Status.Reason != reclaimspace.ReasonBackOffLimit || d.controllerCalls.Load() != 2 {
-		t.Errorf("the job ended with %s after %d calls: %s", job.Status.Reason,
-			d.controllerCalls.Load(), job.Status.Message)
-	}
-	if got := d.nodeCalls.Load(); got != 1 {
-		t.Errorf("a retry of the controller service repeats the call on the node: %d calls", got)
-	}
-
-	mode.Store("block")
-	w.addJob("deleted", "data", v1alpha1.ReclaimSpaceJobSpec{})
-	w.receive(entered, "the call of the job")
-	w.must(w.client.Delete(t.Context(), &v1alpha1.ReclaimSpaceJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "deleted"},
-	}))
-	w.receive(cancelled, "the cancellation of the call of a deleted job")
-
-	w.addJob("restarted", "data", v1alpha1.ReclaimSpaceJobSpec{})
-	w.receive(entered, "the call of the job")
-	nodeCalls := d.nodeCalls.Load()
-	stop()
-	w.receive(cancelled, "the cancellation of a call of a controller that ends")
-	mode.Store("succeed")
-	stop = w.startController(args...)
-	job = w.awaitEnd("restarted")
-	if job.Status.Result != v1alpha1.OperationSucceeded || job.Status.Retries != 0 ||
-		job.Status.ReclaimedSpace.String() != "25" {
-		t.Errorf("the job ended with %+v", job.Status)
-	}
-	if got := d.nodeCalls.Load(); got != nodeCalls {
-		t.Errorf("the next process repeats a completed call: %d calls, want %d", got, nodeCalls)
-	}
-
-	stopSidecar()
-	w.awaitSidecar("cinder", func(node *v1alpha1.CSIAddonsNode) bool {
-		return node.Status.State == v1alpha1.CSIAddonsNodeRetrying
-	})
-	w.addJob("waits", "data", v1alpha1.ReclaimSpaceJobSpec{})
-	w.awaitJob("waits", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		running := meta.FindStatusCondition(job.Status.Conditions, reclaimspace.ConditionRunning)
-		return running != nil && running.Reason == reclaimspace.ReasonNoSidecar
-	})
-	w.addSidecar(pod, d)
-	if job = w.awaitEnd("waits"); job.Status.Result != v1alpha1.OperationSucceeded ||
-		job.Status.Retries != 0 {
-		t.Errorf("the job ended with %+v", job.Status)
-	}
-	stop()
-}
-
-// receive waits for a message.
-func (w *world) receive(from <-chan struct{}, what string) {
-	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), soon)
-	defer cancel()
-	select {
-	case <-from:
-	case <-ctx.Done():
-		w.Fatalf("waited %v for %s", soon, what)
 	}
 }

@@ -24,13 +24,8 @@ import (
 func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(&corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: nodeAccount},
-	})
-	w.createSidecarPermissions(w.plane.Client(), nodeAccount)
-	for _, name := range []string{"worker-1", "worker-2"} {
-		w.addNode(name)
-	}
+	w.createSidecarPermissions(nodeAccount)
+	w.addNode("worker-2")
 	own := w.addPodOf(nodeAccount, driverNamespace, "own", "worker-1")
 	other := w.addPodOf(nodeAccount, driverNamespace, "other", "worker-2")
 	root := w.clientOf(other) // somebody with root on worker-2
@@ -153,14 +148,15 @@ func sidecarObject(driverOf string, pod *corev1.Pod, node string) *v1alpha1.CSIA
 // with a token that is bound to no pod.
 func (w *world) configOf(pod *corev1.Pod) *rest.Config {
 	w.Helper()
-	request := &authenticationv1.TokenRequest{}
+	request, account := &authenticationv1.TokenRequest{}, nodeAccount
 	if pod != nil {
+		account = pod.Spec.ServiceAccountName
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{
 			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
 		}
 	}
 	issued, err := w.plane.Client().CoreV1().ServiceAccounts(driverNamespace).
-		CreateToken(w.Context(), nodeAccount, request, metav1.CreateOptions{})
+		CreateToken(w.Context(), account, request, metav1.CreateOptions{})
 	w.must(err)
 	config := rest.AnonymousClientConfig(w.config)
 	config.BearerToken = issued.Status.Token

@@ -159,10 +159,7 @@ func (s *scale) environment() []string {
 // addNodes creates Nodes, each with a pod of the driver and its sidecar.
 func (s *scale) addNodes() {
 	s.Helper()
-	s.driver = &fakeDriver{
-		name: "cinder", services: services{nodeService}, reclaims: reclaims{online},
-		onNode: answers(9, 1, nil),
-	}
+	s.driver = nodeDriver("cinder")
 	s.each(nodes, func(ctx context.Context, i int) error {
 		return s.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}})
 	})
@@ -176,7 +173,7 @@ func (s *scale) addNodes() {
 	}
 }
 
-func nodeName(i int) string { return fmt.Sprintf("worker-%d", i) }
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
 // each calls a function for many numbers, several at the same time.
 func (s *scale) each(n int, do func(context.Context, int) error) {
@@ -204,7 +201,7 @@ func (s *scale) each(n int, do func(context.Context, int) error) {
 func (s *scale) addAttachments() {
 	s.Helper()
 	s.each(s.claims, func(ctx context.Context, i int) error {
-		volume := newVolume(namespaceName(i%namespaces), claimName(i), "cinder").Name
+		volume := volumeName(namespaceName(i%namespaces), claimName(i))
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: volume},
 			Spec: storagev1.VolumeAttachmentSpec{

@@ -35,7 +35,6 @@ type annotations = map[string]string
 func TestSchedulesByAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: team, Annotations: annotations{
 			scheduleKey: "@daily", v1alpha1.ReclaimSpaceDriversAnnotation: "manila, cinder",
@@ -56,8 +55,7 @@ func TestSchedulesByAnnotation(t *testing.T) {
 
 	// A driver that is connected later leads to the ReclaimSpaceCronJobs.
 	pod := w.addPod(driverNamespace, "plugin", "worker-1")
-	d := &fakeDriver{name: "cinder", services: services{nodeService}, reclaims: reclaims{online}}
-	stopSidecar := w.addSidecar(pod, d)
+	stopSidecar := w.addSidecar(pod, nodeDriver("cinder"))
 	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
 	w.awaitSchedule(team+"/data", "@daily", "Namespace")
 	before := w.awaitSchedule("default/plain", "@monthly", "StorageClass")
@@ -191,15 +189,17 @@ func newClaim(namespace, name string) *corev1.PersistentVolumeClaim {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			VolumeName:  namespace + "-" + name, StorageClassName: ptr.To(className),
+			VolumeName:  volumeName(namespace, name), StorageClassName: ptr.To(className),
 			Resources: corev1.VolumeResourceRequirements{Requests: oneGigabyte()},
 		},
 	}
 }
 
+func volumeName(namespace, name string) string { return namespace + "-" + name }
+
 func newVolume(namespace, name, driverOf string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: volumeName(namespace, name)},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:    oneGigabyte(), StorageClassName: className,

@@ -5,7 +5,7 @@ package csiaddons
 import (
 	"context"
 	"net"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,8 +24,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -34,10 +34,10 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
@@ -45,54 +45,127 @@ import (
 )
 
 const (
+	// driverNamespace is the namespace of drivers.
+	driverNamespace = "csi"
 	systemNamespace = "csi-addons-system"
 	managerAccount  = "csi-addons-controller-manager"
 	managerUser     = "system:serviceaccount:" + systemNamespace + ":" + managerAccount
 )
 
-// world is a cluster in which the controller of CSI-Addons is installed.
+// soon bounds what the API server does in seconds, on a busy machine.
+const soon = 2 * time.Minute
+
+// world is a cluster that no other test uses until the test ends.
 type world struct {
+	*testing.T
 	*cluster
 
-	client client.Client
+	began time.Time
 	// pod is the pod of the Deployment of the controller. Tests run the controller in their own
 	// process, with the identity of that pod.
-	pod     string
-	metrics *prometheus.Registry
+	pod string
 }
 
-// newWorld installs the manifests of the controller, and creates the namespace of drivers.
-func newWorld(t *testing.T) *world {
+// borrow waits for a cluster, and resets it. It contains nothing of CSI-Addons.
+func borrow(t *testing.T) *world {
 	t.Helper()
-	w := installedWorld(t, "controller")
-	w.addDriverNamespace(driverNamespace)
+	requested := time.Now()
+	w := &world{T: t, cluster: <-free, began: time.Now()}
+	t.Cleanup(func() {
+		t.Logf("used a cluster for %.1f s, after waiting %.1f s", time.Since(w.began).Seconds(),
+			w.began.Sub(requested).Seconds())
+		free <- w.cluster
+	})
+	if w.plane == nil {
+		w.must(w.start(t.Context()))
+	} else {
+		w.must(w.reset(t.Context()))
+	}
 	return w
 }
 
-// installedWorld creates namespaces, and installs the CRDs and a folder of assets/csi-addons.
-func installedWorld(t *testing.T, folder string, namespaces ...string) *world {
+// newWorld installs the manifests of the controller, and creates the namespace of drivers and a
+// Node.
+func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{cluster: startCluster(t)}
-	known, err := kinds.NewScheme()
+	w := borrow(t)
+	w.addNode("worker-1")
+	w.apply("crd")
+	w.apply("controller")
+	w.addDriverNamespace(driverNamespace)
+	w.awaitPod()
+	w.awaitCRDs()
+	return w
+}
+
+// apply installs a folder of assets/csi-addons. Its kustomization only lists files.
+func (w *world) apply(folder string) {
+	w.Helper()
+	folder = filepath.Join("../../assets/csi-addons", folder)
+	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
 	w.must(err)
-	w.client, err = client.New(w.config, client.Options{Scheme: known})
-	w.must(err)
-	for _, name := range namespaces {
-		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	var list struct{ Resources []string }
+	w.must(yaml.Unmarshal(text, &list))
+	for _, name := range list.Resources {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		w.must(err)
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			one := &unstructured.Unstructured{}
+			w.must(yaml.Unmarshal([]byte(document), one))
+			w.must(w.client.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(one),
+				client.FieldOwner("test")))
+		}
 	}
-	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/crd")
-	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/"+folder)
-	w.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+}
+
+// awaitPod waits until the pod of the controller runs. kwok would overwrite its conditions later.
+func (w *world) awaitPod() {
+	w.Helper()
 	w.eventually(func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		err := w.client.List(ctx, &pods, client.InNamespace(systemNamespace))
-		if err != nil || len(pods.Items) == 0 {
+		if err != nil || len(pods.Items) == 0 || pods.Items[0].Status.Phase != corev1.PodRunning {
 			return false, err
 		}
 		w.pod = pods.Items[0].Name
 		return true, nil
 	})
-	return w
+}
+
+// awaitCRDs waits until the API server serves the CRDs.
+func (w *world) awaitCRDs() {
+	w.Helper()
+	for _, list := range []client.ObjectList{
+		&v1alpha1.CSIAddonsNodeList{}, &v1alpha1.ReclaimSpaceJobList{},
+		&v1alpha1.ReclaimSpaceCronJobList{}, &v1alpha1.NetworkFenceClassList{},
+		&v1alpha1.NetworkFenceList{},
+	} {
+		w.eventually(func(ctx context.Context) (bool, error) {
+			return w.client.List(ctx, list) == nil, nil
+		})
+	}
+}
+
+// part runs a part of a test, which does not depend on the other parts.
+func (w *world) part(name string, run func(*world)) {
+	w.Helper()
+	w.Run(name, func(t *testing.T) {
+		part := *w
+		part.T = t
+		run(&part)
+	})
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) eventually(condition wait.ConditionWithContextFunc) {
+	w.Helper()
+	w.must(wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, soon, true, condition))
 }
 
 // addDriverNamespace creates a namespace that the controller may serve, with a RoleBinding as those
@@ -115,15 +188,6 @@ func (w *world) bindDriverRole(namespace string) {
 	})
 }
 
-func (w *world) kubectl(args ...string) {
-	w.Helper()
-	cmd := exec.CommandContext(w.Context(), filepath.Join(w.kubernetes, "kubectl"),
-		append([]string{"--kubeconfig=" + w.kubeconfig}, args...)...)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		w.Fatalf("kubectl %v: %v\n%s", args, err, output)
-	}
-}
-
 func (w *world) create(objects ...client.Object) {
 	w.Helper()
 	for _, object := range objects {
@@ -143,8 +207,7 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	}, args...)))
 	s, err := flags.Load()
 	w.must(err)
-	w.metrics = prometheus.NewRegistry()
-	recorded, err := metrics.New(w.metrics)
+	recorded, err := metrics.New(prometheus.NewRegistry())
 	w.must(err)
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = managerUser
@@ -167,6 +230,15 @@ func (w *world) startController(args ...string) func() {
 	})
 	w.Cleanup(stop)
 	return stop
+}
+
+// awaitGone waits until an object does not exist.
+func (w *world) awaitGone(object client.Object) {
+	w.Helper()
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
 }
 
 // addNode creates a Node.
@@ -301,28 +373,11 @@ func (w *world) serve(d *fakeDriver) *driver.Client {
 	return found
 }
 
-// addVolume creates a volume of a driver, a bound claim with the same name, and a VolumeAttachment
+// addVolume creates a volume of a driver, a claim in the namespace default, and a VolumeAttachment
 // for each node.
 func (w *world) addVolume(name, driverOf string, nodes ...string) {
 	w.Helper()
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	w.create(&corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: modes, Capacity: size,
-			ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: driverOf, VolumeHandle: name},
-			},
-		},
-	}, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: modes, VolumeName: name, StorageClassName: ptr.To(""),
-			Resources: corev1.VolumeResourceRequirements{Requests: size},
-		},
-	})
+	w.addClaim("default", name, driverOf, nil)
 	for _, node := range nodes {
 		w.attach(name, driverOf, node)
 	}
@@ -331,11 +386,12 @@ func (w *world) addVolume(name, driverOf string, nodes ...string) {
 // attach creates the VolumeAttachment of a volume that is attached to a node.
 func (w *world) attach(name, driverOf, node string) {
 	w.Helper()
+	volume := volumeName("default", name)
 	attachment := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + node},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: driverOf, NodeName: node,
-			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}
 	w.create(attachment)
@@ -344,12 +400,15 @@ func (w *world) attach(name, driverOf, node string) {
 }
 
 // addJob creates a job for a claim.
-func (w *world) addJob(name, claim string, spec v1alpha1.ReclaimSpaceJobSpec) {
+func (w *world) addJob(name, claim string) {
 	w.Helper()
-	spec.Target.PersistentVolumeClaim = claim
-	w.create(&v1alpha1.ReclaimSpaceJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: spec,
-	})
+	w.create(newJob(name, claim))
+}
+
+func newJob(name, claim string) *v1alpha1.ReclaimSpaceJob {
+	job := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	job.Spec.Target.PersistentVolumeClaim = claim
+	return job
 }
 
 // awaitJob waits until a function accepts a job.

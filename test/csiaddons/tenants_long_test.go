@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
@@ -29,6 +29,11 @@ const huge = 1 << 20
 func TestLargeObjectsOfTenants(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.part("jobs and schedules", (*world).checkLargeJobs)
+	w.part("CSIAddonsNodes", (*world).checkLargeCSIAddonsNodes)
+}
+
+func (w *world) checkLargeJobs() {
 	for _, plural := range []string{"reclaimspacejobs", "reclaimspacecronjobs"} {
 		w.removeLimits(plural)
 	}
@@ -48,7 +53,7 @@ func TestLargeObjectsOfTenants(t *testing.T) {
 	scheduled.Spec.JobTemplate.Labels = labels
 	scheduled.Spec.JobTemplate.Annotations = map[string]string{"note": long[:100<<10]}
 	for _, one := range []client.Object{job, unscheduled, untargeted, scheduled} {
-		w.must(w.client.Create(t.Context(), one, client.FieldOwner("tenant")))
+		w.must(w.client.Create(w.Context(), one, client.FieldOwner("tenant")))
 	}
 	stop := w.startController("--cronjob-stagger-window=0",
 		"--driver-namespaces=cinder="+driverNamespace)
@@ -56,13 +61,13 @@ func TestLargeObjectsOfTenants(t *testing.T) {
 	ended := w.awaitEnd("large")
 	if ended.Status.Reason != reclaimspace.ReasonNoTarget ||
 		!strings.Contains(ended.Status.Message, "spec.target.persistentVolumeClaim") {
-		t.Errorf("the job ended with %s: %s", ended.Status.Reason, ended.Status.Message)
+		w.Errorf("the job ended with %s: %s", ended.Status.Reason, ended.Status.Message)
 	}
 	w.awaitScheduleReason("large", schedule.ReasonInvalidSchedule)
 	w.awaitScheduleReason("untargeted", schedule.ReasonNoTarget)
 	created := w.awaitJobOf("scheduled")
 	if created.Labels["team"] != "a" || len(created.Annotations["note"]) != 100<<10 {
-		t.Errorf("the job has the labels %v, and an annotation of %d bytes", created.Labels,
+		w.Errorf("the job has the labels %v, and an annotation of %d bytes", created.Labels,
 			len(created.Annotations["note"]))
 	}
 	stop()
@@ -74,17 +79,14 @@ func TestLargeObjectsOfTenants(t *testing.T) {
 	requests := w.requests()
 	for _, resource := range []string{"reclaimspacejobs/status", "reclaimspacecronjobs/status"} {
 		if got := requests[request{"update", resource}]; got == 0 || got > most {
-			t.Errorf("the controller wrote %s %d times", resource, got)
+			w.Errorf("the controller wrote %s %d times", resource, got)
 		}
 	}
 }
 
-// TestLargeCSIAddonsNodes does the same for CSIAddonsNodes, beside the one of a sidecar.
-func TestLargeCSIAddonsNodes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+// checkLargeCSIAddonsNodes creates them beside the one of a sidecar.
+func (w *world) checkLargeCSIAddonsNodes() {
 	w.removeLimits("csiaddonsnodes")
-	w.addNode("worker-1")
 	pod := w.addPod(driverNamespace, "plugin", "worker-1")
 	long := strings.Repeat("a", huge)
 	large := map[string]*v1alpha1.CSIAddonsNode{}
@@ -112,13 +114,10 @@ func TestLargeCSIAddonsNodes(t *testing.T) {
 			NodeID: "worker-1",
 		}
 		change(one)
-		w.must(w.client.Create(t.Context(), one, client.FieldOwner("tenant")))
+		w.must(w.client.Create(w.Context(), one, client.FieldOwner("tenant")))
 		large[reason] = one
 	}
-	w.addSidecar(pod, &fakeDriver{
-		name: "cinder", services: services{nodeService}, reclaims: reclaims{online},
-		onNode: answers(2, 1, nil),
-	})
+	w.addSidecar(pod, nodeDriver("cinder"))
 	stop := w.startController("--driver-namespaces=cinder=" + driverNamespace)
 
 	w.awaitSidecar("cinder", connected)
@@ -129,13 +128,13 @@ func TestLargeCSIAddonsNodes(t *testing.T) {
 			return found.Status.Reason == reason, err
 		})
 		if got := len(found.Status.Message); got == 0 || got > 2<<10 {
-			t.Errorf("the message with the reason %s has %d bytes", reason, got)
+			w.Errorf("the message with the reason %s has %d bytes", reason, got)
 		}
 	}
 	w.addVolume("data", "cinder", "worker-1")
-	w.addJob("data", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("data", "data")
 	if got := w.awaitEnd("data").Status; got.Result != v1alpha1.OperationSucceeded {
-		t.Errorf("the job ended with %s: %s", got.Reason, got.Message)
+		w.Errorf("the job ended with %s: %s", got.Reason, got.Message)
 	}
 	stop()
 	for _, one := range large {
@@ -160,8 +159,8 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 		},
 		"worker-2": answers(2, 1, nil),
 	}
+	w.addNode("worker-2")
 	for node, onNode := range driverOf {
-		w.addNode(node)
 		w.addSidecar(w.addPod(driverNamespace, "plugin-"+node, node), &fakeDriver{
 			name: "cinder", services: services{nodeService}, reclaims: reclaims{online}, onNode: onNode,
 		})
@@ -171,7 +170,7 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 	for n := range jobs {
 		name := fmt.Sprintf("hangs-%d", n)
 		w.addVolume(name, "cinder", "worker-1")
-		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(name, name)
 	}
 	w.receive(entered, "the first call")
 	w.receive(entered, "the second call")
@@ -182,7 +181,7 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 		})
 	}
 	w.addVolume("other", "cinder", "worker-2")
-	w.addJob("other", "other", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("other", "other")
 	if got := w.awaitEnd("other").Status; got.Result != v1alpha1.OperationSucceeded {
 		t.Errorf("the job of the other node ended with %s: %s", got.Reason, got.Message)
 	}
@@ -219,7 +218,7 @@ func (w *world) removeLimits(plural string) {
 	object := w.object("kind: " + unlimited.Spec.Names.Kind + "\nspec: {}")
 	object.Object["spec"] = longSpec(plural)
 	w.eventually(func(ctx context.Context) (bool, error) {
-		_, err := w.cluster.client(object).Create(ctx, object,
+		_, err := w.resourceOf(object).Create(ctx, object,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil, nil // the API server still uses the previous CRD
 	})

@@ -1,16 +1,16 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -27,9 +27,6 @@ import (
 
 // crdFolder contains the CRDs of this repository.
 const crdFolder = "../../assets/csi-addons/crd/generated/" + v1alpha1.Group + "_"
-
-// soon bounds what the API server does in seconds, on a busy machine.
-const soon = 2 * time.Minute
 
 // addedStatus are the fields that the CRDs of the CSI-Addons for Ceph do not contain.
 func addedStatus() map[string][]string {
@@ -41,20 +38,20 @@ func addedStatus() map[string][]string {
 }
 
 // TestCRDs checks what the API server accepts with the CRDs of the CSI-Addons for Ceph and with
-// ours, and that the installation does not change the CRDs of other programs.
+// ours, and that the installation does not change the CRDs of other programs. It refuses one
+// without the version.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t)
-	crds := c.crds()
+	c := borrow(t)
 	ours := c.ownCRDs()
 
 	foreign := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for name, crd := range ours {
-		foreign[name] = c.create(crds, existing(crd))
+		foreign[name] = c.createCRD(existing(crd))
 	}
 	c.installCRDs(len(ours), "another program has installed it")
 	for name, before := range foreign {
-		after, err := crds.Get(t.Context(), before.Name, metav1.GetOptions{})
+		after, err := c.crds().Get(t.Context(), before.Name, metav1.GetOptions{})
 		c.must(err)
 		if before.Generation != after.Generation || len(after.Annotations) > 0 {
 			t.Errorf("the installation has changed %s of another program", name)
@@ -65,7 +62,7 @@ func TestCRDs(t *testing.T) {
 		t.Errorf("a CRD without the field stores the reason %q", got)
 	}
 	for _, crd := range foreign {
-		c.remove(crds, crd.Name)
+		c.removeCRD(crd.Name)
 	}
 
 	c.installCRDs(0, "")
@@ -75,41 +72,42 @@ func TestCRDs(t *testing.T) {
 	}
 
 	c.checkLimits()
-	c.setRevision(crds, "networkfences", "99")
-	c.setRevision(crds, "reclaimspacejobs", "2") // which had no limits
-	c.setRevision(crds, "csiaddonsnodes", "1")   // the same
+	c.setRevision("networkfences", "99")
+	c.setRevision("reclaimspacejobs", "2") // which had no limits
+	c.setRevision("csiaddonsnodes", "1")   // the same
 	tenant, node := c.largeJob(), c.largeNode()
 	c.installCRDs(1, "a later release has installed it (revision 99, not 1)")
 	c.checkLimits()
 	c.endLargeJob(tenant)
 	c.endLargeNode(node)
-	c.setRevision(crds, "csiaddonsnodes", "2.1")
+	c.setRevision("csiaddonsnodes", "2.1")
 	c.installCRDs(1, "its annotation "+v1alpha1.RevisionAnnotation+" is 2.1, which is no number")
 	for name, want := range map[string]string{
 		"networkfences": "99", "reclaimspacejobs": "3", "csiaddonsnodes": "2.1",
 	} {
-		got, err := crds.Get(t.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
+		got, err := c.crds().Get(t.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
 		c.must(err)
 		if revision := got.Annotations[v1alpha1.RevisionAnnotation]; revision != want {
 			t.Errorf("%s has the revision %s, want %s", name, revision, want)
 		}
 	}
+	c.checkOtherVersion()
 }
 
-// TestInstallationRefusesCRDsWithoutTheVersion checks the one CRD of others that cannot be used.
-func TestInstallationRefusesCRDsWithoutTheVersion(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t)
+// checkOtherVersion replaces our CRD by one of others that cannot be used.
+func (c *world) checkOtherVersion() {
+	c.Helper()
 	crd := existing(c.ownCRDs()["networkfences"])
 	crd.Spec.Versions[0].Name = "v2"
-	c.create(c.crds(), crd)
+	c.removeCRD(crd.Name)
+	c.createCRD(crd)
 	output, err := c.script("install-crds.sh", "--csi-addons")
 	if err == nil || !strings.Contains(output, "does not serve the version v1alpha1") {
-		t.Errorf("the script ended with %v:\n%s", err, output)
+		c.Errorf("the script ended with %v:\n%s", err, output)
 	}
 }
 
-func (c *cluster) crds() typed.CustomResourceDefinitionInterface {
+func (c *world) crds() typed.CustomResourceDefinitionInterface {
 	c.Helper()
 	client, err := typed.NewForConfig(c.config)
 	c.must(err)
@@ -117,7 +115,7 @@ func (c *cluster) crds() typed.CustomResourceDefinitionInterface {
 }
 
 // ownCRDs returns the CRDs of this repository by the plural of their kind.
-func (c *cluster) ownCRDs() map[string]*apiextensionsv1.CustomResourceDefinition {
+func (c *world) ownCRDs() map[string]*apiextensionsv1.CustomResourceDefinition {
 	c.Helper()
 	files, err := filepath.Glob(crdFolder + "*.yaml")
 	c.must(err)
@@ -165,16 +163,15 @@ func removeLimits(schema apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// create creates a CRD and waits until the API server serves it.
-func (c *cluster) create(client typed.CustomResourceDefinitionInterface,
-	crd *apiextensionsv1.CustomResourceDefinition,
+// createCRD creates a CRD and waits until the API server serves it.
+func (c *world) createCRD(crd *apiextensionsv1.CustomResourceDefinition,
 ) *apiextensionsv1.CustomResourceDefinition {
 	c.Helper()
-	_, err := client.Create(c.Context(), crd, metav1.CreateOptions{})
+	_, err := c.crds().Create(c.Context(), crd, metav1.CreateOptions{})
 	c.must(err)
 	var created *apiextensionsv1.CustomResourceDefinition
 	c.eventually(func(ctx context.Context) (bool, error) {
-		created, err = client.Get(ctx, crd.Name, metav1.GetOptions{})
+		created, err = c.crds().Get(ctx, crd.Name, metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(created.Status.Conditions,
 			func(condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
 				return condition.Type == apiextensionsv1.Established &&
@@ -184,22 +181,17 @@ func (c *cluster) create(client typed.CustomResourceDefinitionInterface,
 	return created
 }
 
-func (c *cluster) remove(client typed.CustomResourceDefinitionInterface, name string) {
+func (c *world) removeCRD(name string) {
 	c.Helper()
-	c.must(client.Delete(c.Context(), name, metav1.DeleteOptions{}))
+	c.must(c.crds().Delete(c.Context(), name, metav1.DeleteOptions{}))
 	c.eventually(func(ctx context.Context) (bool, error) {
-		_, err := client.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
+		_, err := c.crds().Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 }
 
 // setRevision installs our CRD with another revision and without limits, as another release does.
-func (c *cluster) setRevision(client typed.CustomResourceDefinitionInterface,
-	plural, revision string,
-) {
+func (c *world) setRevision(plural, revision string) {
 	c.Helper()
 	text, err := os.ReadFile(crdFolder + plural + ".yaml")
 	c.must(err)
@@ -207,13 +199,13 @@ func (c *cluster) setRevision(client typed.CustomResourceDefinitionInterface,
 	other := regexp.MustCompile(annotation).ReplaceAllLiteral(text,
 		[]byte(v1alpha1.RevisionAnnotation+`: "`+revision+`"`))
 	other = regexp.MustCompile(`\n *maxLength: \d+`).ReplaceAllLiteral(other, nil)
-	_, err = client.Patch(c.Context(), plural+"."+v1alpha1.Group, types.ApplyPatchType,
+	_, err = c.crds().Patch(c.Context(), plural+"."+v1alpha1.Group, types.ApplyPatchType,
 		other, metav1.PatchOptions{FieldManager: "csi-addons-openstack"})
 	c.must(err)
 }
 
 // installCRDs runs the script, which must print a reason so many times.
-func (c *cluster) installCRDs(times int, reason string) {
+func (c *world) installCRDs(times int, reason string) {
 	c.Helper()
 	output, err := c.script("install-crds.sh", "--csi-addons")
 	if err != nil || reason != "" && strings.Count(output, "stays: "+reason) != times {
@@ -222,13 +214,18 @@ func (c *cluster) installCRDs(times int, reason string) {
 	}
 }
 
-func (c *cluster) eventually(condition wait.ConditionWithContextFunc) {
+// script runs a script of hack/ as an administrator, and returns its output.
+func (c *world) script(name string, args ...string) (string, error) {
 	c.Helper()
-	c.must(wait.PollUntilContextTimeout(c.Context(), 100*time.Millisecond, soon, true, condition))
+	cmd := exec.CommandContext(c.Context(), filepath.Join("../../hack", name), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.dir.AdminKubeconfig(),
+		"PATH="+c.kubernetes+":"+os.Getenv("PATH"))
+	output, err := cmd.CombinedOutput()
+	return string(output), err
 }
 
 // storedReason writes a status with a field that only our CRD contains, and returns what is stored.
-func (c *cluster) storedReason() string {
+func (c *world) storedReason() string {
 	c.Helper()
 	jobs := c.dynamic.Resource(v1alpha1.GroupVersion().WithResource("reclaimspacejobs")).
 		Namespace("default")

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
@@ -25,7 +25,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -47,21 +46,17 @@ func TestHalfOfAThousandSidecarsAreDead(t *testing.T) {
 	w := newWorld(t)
 	livePort, pin := w.serveIdentity(&fakeDriver{name: "cinder", services: services{nodeService}})
 	deadPort := w.listenWithoutAnswer()
-	config := rest.CopyConfig(w.config)
-	config.QPS = -1
-	fast, err := client.New(config, client.Options{Scheme: w.client.Scheme()})
-	w.must(err)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(20)
 	for n := range sidecarsEach {
 		host := fmt.Sprintf("%d.%d", n/250, n%250+1)
 		group.Go(func() error {
 			dead := server{address: "127.2." + host, pin: pin, port: deadPort}
-			return addSidecarObject(ctx, fast, fmt.Sprintf("a-dead-%d", n), dead)
+			return addSidecarObject(ctx, w.client, fmt.Sprintf("a-dead-%d", n), dead)
 		})
 		group.Go(func() error {
 			live := server{address: "127.1." + host, pin: pin, port: livePort}
-			return addSidecarObject(ctx, fast, fmt.Sprintf("live-%d", n), live)
+			return addSidecarObject(ctx, w.client, fmt.Sprintf("live-%d", n), live)
 		})
 	}
 	w.must(group.Wait())
@@ -69,9 +64,9 @@ func TestHalfOfAThousandSidecarsAreDead(t *testing.T) {
 	before := heap()
 	began := time.Now()
 	w.startController("--driver-namespaces=cinder=" + driverNamespace)
-	w.awaitStates(fast, v1alpha1.CSIAddonsNodeConnected, connectedWithin)
+	w.awaitStates(v1alpha1.CSIAddonsNodeConnected, connectedWithin)
 	took, memory := time.Since(began), heap()-before
-	w.awaitStates(fast, v1alpha1.CSIAddonsNodeRetrying, connectedWithin)
+	w.awaitStates(v1alpha1.CSIAddonsNodeRetrying, connectedWithin)
 	requests := w.requests()
 	t.Logf("%d sidecars connected after %v, all %d tried after %v; heap of both sides %d KiB per "+
 		"connection; %d writes of a status, %d requests for a token", sidecarsEach,
@@ -125,15 +120,13 @@ func addSidecarObject(ctx context.Context, kube client.Client, name string, at s
 }
 
 // awaitStates waits until half of the CSIAddonsNodes have a state.
-func (w *world) awaitStates(kube client.Client, state v1alpha1.CSIAddonsNodeState,
-	within time.Duration,
-) {
+func (w *world) awaitStates(state v1alpha1.CSIAddonsNodeState, within time.Duration) {
 	w.Helper()
 	count := 0
 	err := wait.PollUntilContextTimeout(w.Context(), 500*time.Millisecond, within, true,
 		func(ctx context.Context) (bool, error) {
 			var list v1alpha1.CSIAddonsNodeList
-			if err := kube.List(ctx, &list); err != nil {
+			if err := w.client.List(ctx, &list); err != nil {
 				return false, err
 			}
 			count = 0

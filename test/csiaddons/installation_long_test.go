@@ -1,10 +1,12 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
 import (
 	"context"
 	"maps"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -35,7 +36,15 @@ const (
 // their namespaces.
 func TestInstallation(t *testing.T) {
 	t.Parallel()
-	w := installedWorld(t, "install/cinder-manila", cinderNamespace, manilaNamespace)
+	w := borrow(t)
+	w.addNode("worker-1")
+	for _, name := range []string{cinderNamespace, manilaNamespace} {
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/crd")
+	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/install/cinder-manila")
+	w.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	w.awaitPod()
 	deployment := &appsv1.Deployment{}
 	key := types.NamespacedName{Namespace: systemNamespace, Name: "csi-addons-controller-manager"}
 	w.must(w.client.Get(t.Context(), key, deployment))
@@ -45,7 +54,6 @@ func TestInstallation(t *testing.T) {
 			args = append(args, arg)
 		}
 	}
-	w.addNode("worker-1")
 	d := &fakeDriver{
 		name: cinderDriver, services: services{nodeService, controllerService},
 		reclaims: reclaims{online, offline}, onNode: answers(3, 2, nil), inController: answers(2, 1, nil),
@@ -65,17 +73,26 @@ func TestInstallation(t *testing.T) {
 	w.checkUnverified()
 }
 
+func (w *world) kubectl(args ...string) {
+	w.Helper()
+	cmd := exec.CommandContext(w.Context(), filepath.Join(w.kubernetes, "kubectl"),
+		append([]string{"--kubeconfig=" + w.dir.AdminKubeconfig()}, args...)...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		w.Fatalf("kubectl %v: %v\n%s", args, err, output)
+	}
+}
+
 // useJobs runs a job of a volume that is attached, and of one whose driver attaches none.
 func (w *world) useJobs() {
 	w.Helper()
 	w.addVolume("data", cinderDriver, "worker-1")
-	w.addJob("attached", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("attached", "data")
 	w.awaitEnd("attached")
 	w.create(&storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: cinderDriver},
 		Spec:       storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
 	})
-	w.addJob("shared", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("shared", "data")
 	w.awaitEnd("shared")
 }
 
@@ -133,10 +150,7 @@ func (w *world) useFences() {
 		return fence.Status.Result != "", err
 	})
 	w.must(w.client.Delete(w.Context(), fence))
-	w.eventually(func(ctx context.Context) (bool, error) {
-		err := w.client.Get(ctx, client.ObjectKeyFromObject(fence), fence)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
+	w.awaitGone(fence)
 }
 
 // useDeadPods creates a CSIAddonsNode of a pod that does not exist, and of one whose Node does not.
@@ -157,10 +171,7 @@ func (w *world) useDeadPods() {
 		node := sidecarObject(cinderDriver, pod, "worker-1")
 		node.Finalizers = []string{v1alpha1.CSIAddonsNodeFinalizer}
 		w.create(node)
-		w.eventually(func(ctx context.Context) (bool, error) {
-			err := w.client.Get(ctx, client.ObjectKeyFromObject(node), node)
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		})
+		w.awaitGone(node)
 	}
 }
 

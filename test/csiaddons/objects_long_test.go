@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
@@ -167,22 +167,22 @@ func changes() []change {
 }
 
 // checkObjects checks defaults and validation with the CRDs that are installed.
-func (c *cluster) checkObjects() {
+func (c *world) checkObjects() {
 	c.Helper()
 	for name, text := range objects() {
 		object := c.object(text)
-		created, err := c.client(object).Create(c.Context(), object, metav1.CreateOptions{})
+		created, err := c.resourceOf(object).Create(c.Context(), object, metav1.CreateOptions{})
 		if err != nil {
 			c.Errorf("the API server refuses the %s: %v", name, err)
 			continue
 		}
 		c.checkDefaults(name, created)
 		c.checkChanges(name, created)
-		c.must(c.client(created).Delete(c.Context(), created.GetName(), metav1.DeleteOptions{}))
+		c.must(c.resourceOf(created).Delete(c.Context(), created.GetName(), metav1.DeleteOptions{}))
 	}
 	for _, refused := range refusals() {
 		object := c.object(refused.object)
-		_, err := c.client(object).Create(c.Context(), object, metav1.CreateOptions{})
+		_, err := c.resourceOf(object).Create(c.Context(), object, metav1.CreateOptions{})
 		if err == nil || !strings.Contains(err.Error(), refused.err) {
 			c.Errorf("the API server accepts an object, or does not say %q, but %v:\n%s",
 				refused.err, err, refused.object)
@@ -191,7 +191,7 @@ func (c *cluster) checkObjects() {
 }
 
 // checkLimits checks the limits of texts, which only our CRDs have.
-func (c *cluster) checkLimits() {
+func (c *world) checkLimits() {
 	c.Helper()
 	claim := func(bytes int) map[string]any {
 		name := strings.Repeat("a", bytes)
@@ -232,7 +232,7 @@ func (c *cluster) checkLimits() {
 		create := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		// The API server may still use the previous CRD.
 		c.eventually(func(ctx context.Context) (bool, error) {
-			_, err := c.client(object).Create(ctx, object, create)
+			_, err := c.resourceOf(object).Create(ctx, object, create)
 			if one.err == "" {
 				return true, err
 			}
@@ -242,7 +242,7 @@ func (c *cluster) checkLimits() {
 }
 
 // largeJob creates a job as a tenant who fills the memory of the controller does.
-func (c *cluster) largeJob() *unstructured.Unstructured {
+func (c *world) largeJob() *unstructured.Unstructured {
 	c.Helper()
 	job := c.object("kind: ReclaimSpaceJob")
 	c.must(unstructured.SetNestedField(job.Object, strings.Repeat("a", huge), "spec", "target",
@@ -251,7 +251,7 @@ func (c *cluster) largeJob() *unstructured.Unstructured {
 }
 
 // largeNode does the same as somebody with root on a node.
-func (c *cluster) largeNode() *unstructured.Unstructured {
+func (c *world) largeNode() *unstructured.Unstructured {
 	c.Helper()
 	node := c.object("kind: CSIAddonsNode\nspec: {driver: {name: example.com, nodeID: worker-1}}")
 	c.must(unstructured.SetNestedField(node.Object, strings.Repeat("a", huge), "spec", "driver",
@@ -260,12 +260,12 @@ func (c *cluster) largeNode() *unstructured.Unstructured {
 	return c.createLarge(node)
 }
 
-func (c *cluster) createLarge(object *unstructured.Unstructured) *unstructured.Unstructured {
+func (c *world) createLarge(object *unstructured.Unstructured) *unstructured.Unstructured {
 	c.Helper()
 	var created *unstructured.Unstructured
 	c.eventually(func(ctx context.Context) (bool, error) {
 		var err error
-		created, err = c.client(object).Create(ctx, object, metav1.CreateOptions{})
+		created, err = c.resourceOf(object).Create(ctx, object, metav1.CreateOptions{})
 		return err == nil, nil // the API server still uses the previous CRD
 	})
 	return created
@@ -273,13 +273,13 @@ func (c *cluster) createLarge(object *unstructured.Unstructured) *unstructured.U
 
 // endLargeJob writes the status of a job that the CRD does not allow any more, as the controller
 // does: it has only a part of the object. The rest must stay.
-func (c *cluster) endLargeJob(job *unstructured.Unstructured) {
+func (c *world) endLargeJob(job *unstructured.Unstructured) {
 	c.Helper()
 	part := job.DeepCopy()
 	c.must(unstructured.SetNestedField(part.Object, strings.Repeat("a", 254), "spec", "target",
 		"persistentVolumeClaim"))
 	c.must(unstructured.SetNestedField(part.Object, "Failed", "status", "result"))
-	ended, err := c.client(part).UpdateStatus(c.Context(), part, metav1.UpdateOptions{})
+	ended, err := c.resourceOf(part).UpdateStatus(c.Context(), part, metav1.UpdateOptions{})
 	c.must(err)
 	result, _, err := unstructured.NestedString(ended.Object, "status", "result")
 	c.must(err)
@@ -290,10 +290,10 @@ func (c *cluster) endLargeJob(job *unstructured.Unstructured) {
 
 // endLargeNode does the same for a CSIAddonsNode: it writes the status, deletes the object and
 // removes the finalizer.
-func (c *cluster) endLargeNode(node *unstructured.Unstructured) {
+func (c *world) endLargeNode(node *unstructured.Unstructured) {
 	c.Helper()
 	patch := func(text string, subresources ...string) *unstructured.Unstructured {
-		patched, err := c.client(node).Patch(c.Context(), node.GetName(), types.MergePatchType,
+		patched, err := c.resourceOf(node).Patch(c.Context(), node.GetName(), types.MergePatchType,
 			[]byte(text), metav1.PatchOptions{}, subresources...)
 		c.must(err)
 		return patched
@@ -304,14 +304,14 @@ func (c *cluster) endLargeNode(node *unstructured.Unstructured) {
 	if !equality.Semantic.DeepEqual(node.Object["spec"], failed.Object["spec"]) || state != "Failed" {
 		c.Errorf("a write of the status changes the specification, or has the state %q", state)
 	}
-	c.must(c.client(node).Delete(c.Context(), node.GetName(), metav1.DeleteOptions{}))
+	c.must(c.resourceOf(node).Delete(c.Context(), node.GetName(), metav1.DeleteOptions{}))
 	patch(`{"metadata": {"finalizers": null}}`)
-	if _, err := c.client(node).Get(c.Context(), node.GetName(), metav1.GetOptions{}); err == nil {
+	if _, err := c.resourceOf(node).Get(c.Context(), node.GetName(), metav1.GetOptions{}); err == nil {
 		c.Error("a CSIAddonsNode stays after its finalizer is removed")
 	}
 }
 
-func (c *cluster) checkDefaults(name string, created *unstructured.Unstructured) {
+func (c *world) checkDefaults(name string, created *unstructured.Unstructured) {
 	c.Helper()
 	text, ok := defaulted()[name]
 	if !ok {
@@ -328,7 +328,7 @@ func (c *cluster) checkDefaults(name string, created *unstructured.Unstructured)
 	}
 }
 
-func (c *cluster) checkChanges(name string, created *unstructured.Unstructured) {
+func (c *world) checkChanges(name string, created *unstructured.Unstructured) {
 	c.Helper()
 	for _, change := range changes() {
 		if change.object != name {
@@ -336,7 +336,7 @@ func (c *cluster) checkChanges(name string, created *unstructured.Unstructured) 
 		}
 		changed := created.DeepCopy()
 		c.must(unstructured.SetNestedField(changed.Object, change.value, change.path...))
-		_, err := c.client(changed).Update(c.Context(), changed,
+		_, err := c.resourceOf(changed).Update(c.Context(), changed,
 			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 		if change.err == "" && err != nil {
 			c.Errorf("the %s does not accept %v=%v: %v", name, change.path, change.value, err)
@@ -349,7 +349,7 @@ func (c *cluster) checkChanges(name string, created *unstructured.Unstructured) 
 }
 
 // object returns the object of a YAML text, with a name of its own.
-func (c *cluster) object(text string) *unstructured.Unstructured {
+func (c *world) object(text string) *unstructured.Unstructured {
 	c.Helper()
 	object := &unstructured.Unstructured{}
 	c.must(yaml.Unmarshal([]byte(text), &object.Object))
@@ -358,8 +358,8 @@ func (c *cluster) object(text string) *unstructured.Unstructured {
 	return object
 }
 
-// client returns the client for the kind of an object.
-func (c *cluster) client(object *unstructured.Unstructured) dynamic.ResourceInterface {
+// resourceOf returns the client for the kind of an object.
+func (c *world) resourceOf(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	c.Helper()
 	kind := object.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)

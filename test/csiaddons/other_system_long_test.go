@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
@@ -23,9 +23,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
@@ -123,12 +121,17 @@ func (s *cephSidecar) start(pod *corev1.Pod) {
 	})
 }
 
-// TestSidecarsOfTheOtherSystem runs operations with sidecars of the CSI-Addons for Ceph, with and
-// without TLS.
-func TestSidecarsOfTheOtherSystem(t *testing.T) {
+// TestOtherSystem runs our controller with sidecars of the CSI-Addons for Ceph, and our sidecars
+// with its controller.
+func TestOtherSystem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
+	w.part("its sidecars", (*world).checkSidecarsOfTheOtherSystem)
+	w.part("its controller", (*world).checkControllerOfTheOtherSystem)
+}
+
+// checkSidecarsOfTheOtherSystem runs operations with its sidecars, with and without TLS.
+func (w *world) checkSidecarsOfTheOtherSystem() {
 	w.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "cloud"},
 	})
@@ -153,29 +156,26 @@ func TestSidecarsOfTheOtherSystem(t *testing.T) {
 		w.awaitFence(name, v1alpha1.OperationSucceeded, fence.ReasonFenced)
 		if got := <-s.fences; got.GetSecretName() != "cloud" || got.GetParameters()["clusterID"] != "a" ||
 			got.GetSecretNamespace() != driverNamespace || got.GetCidrs()[0] != "10.0.0.1/32" {
-			t.Errorf("the sidecar of driver %s gets %v", name, got)
+			w.Errorf("the sidecar of driver %s gets %v", name, got)
 		}
 		w.addVolume(name, name, "worker-1")
-		w.addJob(name, name, v1alpha1.ReclaimSpaceJobSpec{})
+		w.addJob(name, name)
 		job := w.awaitEnd(name)
 		if job.Status.Result != v1alpha1.OperationSucceeded ||
 			job.Status.ReclaimedSpace.String() != "2Mi" {
-			t.Errorf("the job of driver %s has the status %+v", name, job.Status)
+			w.Errorf("the job of driver %s has the status %+v", name, job.Status)
 		}
 	}
 }
 
-// TestControllerOfTheOtherSystem calls our sidecars as the controller of the CSI-Addons for Ceph
+// checkControllerOfTheOtherSystem calls our sidecars as the controller of the CSI-Addons for Ceph
 // does, with its TLS mode and without: it does not verify the certificate, and sends its own token.
-func TestControllerOfTheOtherSystem(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.addNode("worker-1")
+func (w *world) checkControllerOfTheOtherSystem() {
 	const account = "odf"
 	w.create(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: account},
 	})
-	token := w.token(w.plane.Client(), systemNamespace, account, "")
+	token := w.token(systemNamespace, account, "")
 	for name, mode := range map[string]struct {
 		flags     []string
 		transport credentials.TransportCredentials
@@ -199,50 +199,39 @@ func TestControllerOfTheOtherSystem(t *testing.T) {
 		pod := w.addPod(driverNamespace, name, "worker-1")
 		w.addSidecar(pod, d, mode.flags...)
 		w.addVolume(name, d.name, "worker-1")
-		found := w.awaitSidecar(d.name, func(*v1alpha1.CSIAddonsNode) bool { return true })
+		found := w.awaitSidecar(d.name, anyState)
 		prefix := "pod://" + pod.Name + "." + pod.Namespace + ":"
 		port, ok := strings.CutPrefix(found.Spec.Driver.EndPoint, prefix)
 		if !ok || found.Spec.Driver.NodeID != "worker-1" {
-			t.Errorf("the CSIAddonsNode is %+v", found.Spec.Driver)
+			w.Errorf("the CSIAddonsNode is %+v", found.Spec.Driver)
 		}
 		w.awaitLeader(name+"-csi-openstack-org-csi-addons", pod.Name)
 		connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
 			grpc.WithTransportCredentials(mode.transport))
 		w.must(err)
-		t.Cleanup(func() { _ = connection.Close() })
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		w.Cleanup(func() { _ = connection.Close() })
+		ctx := metadata.AppendToOutgoingContext(w.Context(), "authorization", "Bearer "+token)
 		answer, err := identity.NewIdentityClient(connection).
 			GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
 		if err != nil || len(answer.GetCapabilities()) != 4 {
-			t.Errorf("%s: the capabilities are %v, %v", name, answer, err)
+			w.Errorf("%s: the capabilities are %v, %v", name, answer, err)
 		}
 		used, err := wire.NewReclaimSpaceClient(connection).
-			NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: name})
+			NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volumeName("default", name)})
 		if err != nil || used.GetPreUsage().GetUsageBytes() != 3 {
-			t.Errorf("%s: the answer about reclaimed space is %v, %v", name, used, err)
+			w.Errorf("%s: the answer about reclaimed space is %v, %v", name, used, err)
 		}
 		_, err = wire.NewNetworkFenceClient(connection).FenceClusterNetwork(ctx,
 			&wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}})
 		if err != nil || (<-d.fenced).GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
-			t.Errorf("%s: the fence fails with %v", name, err)
+			w.Errorf("%s: the fence fails with %v", name, err)
 		}
 		if name == "secure" {
 			_, err := identity.NewIdentityClient(connection).
-				GetCapabilities(t.Context(), &identity.GetCapabilitiesRequest{})
+				GetCapabilities(w.Context(), &identity.GetCapabilitiesRequest{})
 			if status.Code(err) != codes.Unauthenticated {
-				t.Errorf("without a token the error is %v", err)
+				w.Errorf("without a token the error is %v", err)
 			}
 		}
 	}
-}
-
-// awaitLeader waits until a pod holds a Lease.
-func (w *world) awaitLeader(lease, pod string) {
-	w.Helper()
-	w.eventually(func(ctx context.Context) (bool, error) {
-		found := &coordinationv1.Lease{}
-		key := types.NamespacedName{Namespace: driverNamespace, Name: lease}
-		err := w.client.Get(ctx, key, found)
-		return err == nil && ptr.Deref(found.Spec.HolderIdentity, "") == pod, nil
-	})
 }

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 package csiaddons
 
@@ -36,7 +36,6 @@ func (c *cable) RoundTrip(request *http.Request) (*http.Response, error) {
 func TestLeaderChangesDuringAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.addNode("worker-1")
 	var running, most atomic.Int32
 	entered, cancelled := make(chan struct{}, 10), make(chan struct{}, 10)
 	d := &fakeDriver{
@@ -67,7 +66,7 @@ func TestLeaderChangesDuringAJob(t *testing.T) {
 	first, ended := w.newController(config, args...), make(chan error, 1)
 	go func() { ended <- first.Run(t.Context()) }()
 	w.awaitSidecar("cinder", connected)
-	w.addJob("job", "data", v1alpha1.ReclaimSpaceJobSpec{})
+	w.addJob("job", "data")
 	w.receive(entered, "the call of the job")
 	w.startController(args...)
 	network.cut.Store(true)
