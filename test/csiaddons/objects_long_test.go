@@ -167,32 +167,32 @@ func changes() []change {
 }
 
 // checkObjects checks defaults and validation with the CRDs that are installed.
-func (c *world) checkObjects() {
-	c.Helper()
+func (w *world) checkObjects() {
+	w.Helper()
 	for name, text := range objects() {
-		object := c.object(text)
-		created, err := c.resourceOf(object).Create(c.Context(), object, metav1.CreateOptions{})
+		object := w.object(text)
+		created, err := w.resourceOf(object).Create(w.Context(), object, metav1.CreateOptions{})
 		if err != nil {
-			c.Errorf("the API server refuses the %s: %v", name, err)
+			w.Errorf("the API server refuses the %s: %v", name, err)
 			continue
 		}
-		c.checkDefaults(name, created)
-		c.checkChanges(name, created)
-		c.must(c.resourceOf(created).Delete(c.Context(), created.GetName(), metav1.DeleteOptions{}))
+		w.checkDefaults(name, created)
+		w.checkChanges(name, created)
+		w.must(w.resourceOf(created).Delete(w.Context(), created.GetName(), metav1.DeleteOptions{}))
 	}
 	for _, refused := range refusals() {
-		object := c.object(refused.object)
-		_, err := c.resourceOf(object).Create(c.Context(), object, metav1.CreateOptions{})
+		object := w.object(refused.object)
+		_, err := w.resourceOf(object).Create(w.Context(), object, metav1.CreateOptions{})
 		if err == nil || !strings.Contains(err.Error(), refused.err) {
-			c.Errorf("the API server accepts an object, or does not say %q, but %v:\n%s",
+			w.Errorf("the API server accepts an object, or does not say %q, but %v:\n%s",
 				refused.err, err, refused.object)
 		}
 	}
 }
 
 // checkLimits checks the limits of texts, which only our CRDs have.
-func (c *world) checkLimits() {
-	c.Helper()
+func (w *world) checkLimits() {
+	w.Helper()
 	claim := func(bytes int) map[string]any {
 		name := strings.Repeat("a", bytes)
 		return map[string]any{"target": map[string]any{"persistentVolumeClaim": name}}
@@ -227,12 +227,12 @@ func (c *world) checkLimits() {
 			"spec.jobTemplate.spec.target.persistentVolumeClaim: Too long",
 		},
 	} {
-		object := c.object("kind: " + one.kind)
+		object := w.object("kind: " + one.kind)
 		object.Object["spec"] = one.spec
 		create := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		// The API server may still use the previous CRD.
-		c.eventually(func(ctx context.Context) (bool, error) {
-			_, err := c.resourceOf(object).Create(ctx, object, create)
+		w.eventually(func(ctx context.Context) (bool, error) {
+			_, err := w.resourceOf(object).Create(ctx, object, create)
 			if one.err == "" {
 				return true, err
 			}
@@ -242,30 +242,30 @@ func (c *world) checkLimits() {
 }
 
 // largeJob creates a job as a tenant who fills the memory of the controller does.
-func (c *world) largeJob() *unstructured.Unstructured {
-	c.Helper()
-	job := c.object("kind: ReclaimSpaceJob")
-	c.must(unstructured.SetNestedField(job.Object, strings.Repeat("a", huge), "spec", "target",
+func (w *world) largeJob() *unstructured.Unstructured {
+	w.Helper()
+	job := w.object("kind: ReclaimSpaceJob")
+	w.must(unstructured.SetNestedField(job.Object, strings.Repeat("a", huge), "spec", "target",
 		"persistentVolumeClaim"))
-	return c.createLarge(job)
+	return w.createLarge(job)
 }
 
 // largeNode does the same as somebody with root on a node.
-func (c *world) largeNode() *unstructured.Unstructured {
-	c.Helper()
-	node := c.object("kind: CSIAddonsNode\nspec: {driver: {name: example.com, nodeID: worker-1}}")
-	c.must(unstructured.SetNestedField(node.Object, strings.Repeat("a", huge), "spec", "driver",
+func (w *world) largeNode() *unstructured.Unstructured {
+	w.Helper()
+	node := w.object("kind: CSIAddonsNode\nspec: {driver: {name: example.com, nodeID: worker-1}}")
+	w.must(unstructured.SetNestedField(node.Object, strings.Repeat("a", huge), "spec", "driver",
 		"endpoint"))
 	node.SetFinalizers([]string{v1alpha1.CSIAddonsNodeFinalizer})
-	return c.createLarge(node)
+	return w.createLarge(node)
 }
 
-func (c *world) createLarge(object *unstructured.Unstructured) *unstructured.Unstructured {
-	c.Helper()
+func (w *world) createLarge(object *unstructured.Unstructured) *unstructured.Unstructured {
+	w.Helper()
 	var created *unstructured.Unstructured
-	c.eventually(func(ctx context.Context) (bool, error) {
+	w.eventually(func(ctx context.Context) (bool, error) {
 		var err error
-		created, err = c.resourceOf(object).Create(ctx, object, metav1.CreateOptions{})
+		created, err = w.resourceOf(object).Create(ctx, object, metav1.CreateOptions{})
 		return err == nil, nil // the API server still uses the previous CRD
 	})
 	return created
@@ -273,97 +273,97 @@ func (c *world) createLarge(object *unstructured.Unstructured) *unstructured.Uns
 
 // endLargeJob writes the status of a job that the CRD does not allow any more, as the controller
 // does: it has only a part of the object. The rest must stay.
-func (c *world) endLargeJob(job *unstructured.Unstructured) {
-	c.Helper()
+func (w *world) endLargeJob(job *unstructured.Unstructured) {
+	w.Helper()
 	part := job.DeepCopy()
-	c.must(unstructured.SetNestedField(part.Object, strings.Repeat("a", 254), "spec", "target",
+	w.must(unstructured.SetNestedField(part.Object, strings.Repeat("a", 254), "spec", "target",
 		"persistentVolumeClaim"))
-	c.must(unstructured.SetNestedField(part.Object, "Failed", "status", "result"))
-	ended, err := c.resourceOf(part).UpdateStatus(c.Context(), part, metav1.UpdateOptions{})
-	c.must(err)
+	w.must(unstructured.SetNestedField(part.Object, "Failed", "status", "result"))
+	ended, err := w.resourceOf(part).UpdateStatus(w.Context(), part, metav1.UpdateOptions{})
+	w.must(err)
 	result, _, err := unstructured.NestedString(ended.Object, "status", "result")
-	c.must(err)
+	w.must(err)
 	if !equality.Semantic.DeepEqual(job.Object["spec"], ended.Object["spec"]) || result != "Failed" {
-		c.Errorf("a write of the status changes the specification, or has the result %q", result)
+		w.Errorf("a write of the status changes the specification, or has the result %q", result)
 	}
 }
 
 // endLargeNode does the same for a CSIAddonsNode: it writes the status, deletes the object and
 // removes the finalizer.
-func (c *world) endLargeNode(node *unstructured.Unstructured) {
-	c.Helper()
+func (w *world) endLargeNode(node *unstructured.Unstructured) {
+	w.Helper()
 	patch := func(text string, subresources ...string) *unstructured.Unstructured {
-		patched, err := c.resourceOf(node).Patch(c.Context(), node.GetName(), types.MergePatchType,
+		patched, err := w.resourceOf(node).Patch(w.Context(), node.GetName(), types.MergePatchType,
 			[]byte(text), metav1.PatchOptions{}, subresources...)
-		c.must(err)
+		w.must(err)
 		return patched
 	}
 	failed := patch(`{"status": {"state": "Failed"}}`, "status")
 	state, _, err := unstructured.NestedString(failed.Object, "status", "state")
-	c.must(err)
+	w.must(err)
 	if !equality.Semantic.DeepEqual(node.Object["spec"], failed.Object["spec"]) || state != "Failed" {
-		c.Errorf("a write of the status changes the specification, or has the state %q", state)
+		w.Errorf("a write of the status changes the specification, or has the state %q", state)
 	}
-	c.must(c.resourceOf(node).Delete(c.Context(), node.GetName(), metav1.DeleteOptions{}))
+	w.must(w.resourceOf(node).Delete(w.Context(), node.GetName(), metav1.DeleteOptions{}))
 	patch(`{"metadata": {"finalizers": null}}`)
-	if _, err := c.resourceOf(node).Get(c.Context(), node.GetName(), metav1.GetOptions{}); err == nil {
-		c.Error("a CSIAddonsNode stays after its finalizer is removed")
+	if _, err := w.resourceOf(node).Get(w.Context(), node.GetName(), metav1.GetOptions{}); err == nil {
+		w.Error("a CSIAddonsNode stays after its finalizer is removed")
 	}
 }
 
-func (c *world) checkDefaults(name string, created *unstructured.Unstructured) {
-	c.Helper()
+func (w *world) checkDefaults(name string, created *unstructured.Unstructured) {
+	w.Helper()
 	text, ok := defaulted()[name]
 	if !ok {
 		return
 	}
 	got, err := yaml.Marshal(created.Object["spec"])
-	c.must(err)
+	w.must(err)
 	var want any
-	c.must(yaml.Unmarshal([]byte(text), &want))
+	w.must(yaml.Unmarshal([]byte(text), &want))
 	wanted, err := yaml.Marshal(want)
-	c.must(err)
+	w.must(err)
 	if diff := cmp.Diff(string(wanted), string(got)); diff != "" {
-		c.Errorf("specification of the %s (-want +got):\n%s", name, diff)
+		w.Errorf("specification of the %s (-want +got):\n%s", name, diff)
 	}
 }
 
-func (c *world) checkChanges(name string, created *unstructured.Unstructured) {
-	c.Helper()
+func (w *world) checkChanges(name string, created *unstructured.Unstructured) {
+	w.Helper()
 	for _, change := range changes() {
 		if change.object != name {
 			continue
 		}
 		changed := created.DeepCopy()
-		c.must(unstructured.SetNestedField(changed.Object, change.value, change.path...))
-		_, err := c.resourceOf(changed).Update(c.Context(), changed,
+		w.must(unstructured.SetNestedField(changed.Object, change.value, change.path...))
+		_, err := w.resourceOf(changed).Update(w.Context(), changed,
 			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 		if change.err == "" && err != nil {
-			c.Errorf("the %s does not accept %v=%v: %v", name, change.path, change.value, err)
+			w.Errorf("the %s does not accept %v=%v: %v", name, change.path, change.value, err)
 		}
 		if change.err != "" && (err == nil || !strings.Contains(err.Error(), change.err)) {
-			c.Errorf("the %s accepts %v=%v, or does not say %q, but %v", name, change.path,
+			w.Errorf("the %s accepts %v=%v, or does not say %q, but %v", name, change.path,
 				change.value, change.err, err)
 		}
 	}
 }
 
 // object returns the object of a YAML text, with a name of its own.
-func (c *world) object(text string) *unstructured.Unstructured {
-	c.Helper()
+func (w *world) object(text string) *unstructured.Unstructured {
+	w.Helper()
 	object := &unstructured.Unstructured{}
-	c.must(yaml.Unmarshal([]byte(text), &object.Object))
+	w.must(yaml.Unmarshal([]byte(text), &object.Object))
 	object.SetAPIVersion(v1alpha1.GroupVersion().String())
 	object.SetGenerateName("test-")
 	return object
 }
 
 // resourceOf returns the client for the kind of an object.
-func (c *world) resourceOf(object *unstructured.Unstructured) dynamic.ResourceInterface {
-	c.Helper()
+func (w *world) resourceOf(object *unstructured.Unstructured) dynamic.ResourceInterface {
+	w.Helper()
 	kind := object.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	client := c.dynamic.Resource(resource)
+	client := w.dynamic.Resource(resource)
 	if strings.HasPrefix(kind.Kind, "NetworkFence") {
 		return client
 	}
