@@ -165,7 +165,7 @@ func (s *scale) addNodes() {
 	})
 	var pods []*corev1.Pod
 	for i := range nodes {
-		pods = append(pods, s.newPod(driverNamespace, "plugin-"+nodeName(i), nodeName(i)))
+		pods = append(pods, s.newPodOf("default", driverNamespace, "plugin-"+nodeName(i), nodeName(i)))
 	}
 	for _, pod := range pods {
 		s.setAddress(pod, "127.0.0.1")

@@ -261,13 +261,7 @@ func (w *world) addPodOf(account, namespace, name, node string) *corev1.Pod {
 	return pod
 }
 
-// newPod creates a pod of a driver that runs on a node.
-func (w *world) newPod(namespace, name, node string) *corev1.Pod {
-	w.Helper()
-	return w.newPodOf("default", namespace, name, node)
-}
-
-// newPodOf is newPod for a ServiceAccount.
+// newPodOf creates a pod of a driver, with a ServiceAccount, that runs on a node.
 func (w *world) newPodOf(account, namespace, name, node string) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{

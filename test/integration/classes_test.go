@@ -78,8 +78,8 @@ func (e *env) isClass(want storagev1.StorageClass) error {
 	return nil
 }
 
-// TestStorageClassesAreMaintained begins with the share types default and CephFS_Gold, and a private
-// one.
+// TestStorageClassesAreMaintained begins with the share types default and CephFS_Gold, and with a
+// private one.
 func TestStorageClassesAreMaintained(t *testing.T) {
 	t.Parallel()
 	private := simulator.ShareType{Name: "private", Private: true}

@@ -20,9 +20,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestStartsDriversIfManilaIsFound checks all versions of the conditions from the first on: each has
-// reason and message, and none reports a problem. By default, the operator probes the cloud once and
-// then each minute.
+// TestStartsDriversIfManilaIsFound checks all versions of the conditions from the first on: each
+// has reason and message, and none reports a problem. By default, the operator probes the cloud
+// once and then each minute.
 func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	t.Parallel()
 	_, help := runOperator(t, installed, nil, "start", "--help")

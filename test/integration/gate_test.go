@@ -81,7 +81,7 @@ func (e *env) addOldConditions(types ...string) {
 }
 
 // staysDisabled checks that nothing is degraded, that the same result is written once, and that the
-// drivers start as soon as the cloud offers Manila. The first problem is present, and ends with end.
+// drivers start as soon as the cloud offers Manila. The first problem is present, and end ends it.
 func (e *env) staysDisabled(all []manilaProblem, end func()) {
 	for i, l := range all {
 		if i > 0 {

@@ -25,8 +25,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// Update the golden files with `-tags integration,long -run Golden -update` and review the
-// difference.
+// `make test-integration TAGS=integration,long TESTFLAGS='-run Golden -update'` updates the golden
+// files. Review the difference.
 var update = flag.Bool("update", false, "write the workloads as they are to testdata/workloads")
 
 // TestGoldenWorkloads compares the workloads with testdata/workloads/standalone.

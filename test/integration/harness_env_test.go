@@ -169,9 +169,6 @@ func (e *env) makeFolders() {
 	}
 }
 
-// file returns the path of a file of this test.
-func (e *env) file(name string) string { return filepath.Join(string(e.files), name) }
-
 // configPath is the operator's configuration file.
 func (e *env) configPath() string { return e.files.OperatorConfig(e.subject.Name) }
 

@@ -123,11 +123,6 @@ func found(text string, secrets []string) []string {
 	})
 }
 
-// leaked returns the planted secrets that a text contains.
-func (e *env) leaked(text string) []string {
-	return found(text, slices.Concat(e.secrets, e.proxyPasswords))
-}
-
 // mustContainNoSecrets searches a text that contains no object.
 func (e *env) mustContainNoSecrets(what, text string, secrets secretTexts) {
 	e.t.Helper()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,7 +244,7 @@ func (e *env) mustFinish(script *process.Process) {
 	if script.Err() != nil || !strings.Contains(output, "The drivers run with these credentials") {
 		e.t.Errorf("the script ended with %v:\n%s", script.Err(), output)
 	}
-	if found := e.leaked(output); len(found) > 0 {
+	if found := found(output, slices.Concat(e.secrets, e.proxyPasswords)); len(found) > 0 {
 		e.t.Errorf("the output of the script contains the secrets %v", found)
 	}
 }
@@ -257,6 +258,9 @@ func ended(p *process.Process) func() error {
 		return nil
 	}
 }
+
+// file returns the path of a file of this test.
+func (e *env) file(name string) string { return filepath.Join(string(e.files), name) }
 
 func (e *env) scriptLog() string { return e.file("script.log") }
 
