@@ -190,7 +190,7 @@ test-e2e-csi-addons: build k8s node node-images ## Test CSI-Addons on real nodes
 
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration
-# TESTFLAGS='-standalone=1 -hypershift=1'`.
+# TESTFLAGS='-standalone=1 -hypershift=1'`. In test-csi-addons the flag is -clusters.
 .PHONY: test-integration
 test-integration: build k8s ## Test the operators on real API servers
 	BIN_DIR=$(BIN_DIR) go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 -v \
@@ -215,7 +215,7 @@ test-running-openstack:
 
 .PHONY: test-csi-addons
 test-csi-addons: k8s ## Test CSI-Addons on real API servers
-	go test -tags $(TAGS) -count 1 -timeout 40m ./test/csiaddons $(TESTFLAGS)
+	go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 ./test/csiaddons $(TESTFLAGS)
 
 # The test is the first process of namespaces, which contain its mounts and its network.
 .PHONY: test-csi-sanity

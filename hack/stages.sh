@@ -18,7 +18,9 @@ for stage in "$@"; do
 		result=failed
 		failed+=("${stage}")
 	fi
-	table+=$(printf '%-20s %s %6d s' "${stage}" "${result}" $((SECONDS - start)))$'\n'
+	row=$(printf '%-20s %s %6d s' "${stage}" "${result}" $((SECONDS - start)))
+	echo "==> ${row}"
+	table+=${row}$'\n'
 	[ "${result}" = passed ] || [ "${keep_going}" ] || break
 done
 printf '\n%s%-20s        %6d s\n' "${table}" total "${SECONDS}"

@@ -34,7 +34,7 @@ import (
 var free chan *cluster //nolint:gochecknoglobals // TestMain cannot pass values to tests.
 
 func TestMain(m *testing.M) {
-	number := flag.Int("clusters", 2, "maximum number of clusters")
+	number := flag.Int("clusters", 3, "maximum number of clusters")
 	flag.Parse()
 	log.SetLogger(logr.Discard())  // envtest's messages repeat errors
 	klog.SetLogger(logr.Discard()) // informers repeat that a CRD is missing

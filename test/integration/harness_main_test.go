@@ -65,9 +65,13 @@ type pool struct {
 var shared *clusterPools //nolint:gochecknoglobals // TestMain cannot pass values to tests.
 
 func TestMain(m *testing.M) {
+	pairs := 1 // a running API server costs CPU time even if it is idle
+	if long {
+		pairs = 2
+	}
 	limits := map[flavour.Flavour]*int{
 		flavour.Standalone: flag.Int("standalone", 3, "maximum number of standalone clusters"),
-		flavour.HyperShift: flag.Int("hypershift", 2,
+		flavour.HyperShift: flag.Int("hypershift", pairs,
 			"maximum number of pairs of management and guest cluster"),
 	}
 	flag.Parse()
