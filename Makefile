@@ -197,8 +197,8 @@ test-integration: build k8s ## Test the operators on real API servers
 		./test/integration $(TESTFLAGS)
 
 # The integration tests in which OpenStack's answers matter most, some for each driver.
-OPENSTACK_TESTS := StorageClassesFollowNewShareTypes MissingManilaDisablesDriver \
-	LogsInOnce AcceptsApplicationCredentials CredentialsReportExpiry CinderTopologyFollowsZones
+OPENSTACK_TESTS := StorageClassesAreMaintained DriverFollowsManila LogsInOnce \
+	OperatorsRunUnderRolesOfOpenShift CinderTopologyFollowsZones
 
 .PHONY: test-openstack
 test-openstack: build k8s ## Test with real services of OpenStack (Debian 12)
