@@ -69,32 +69,6 @@ func TestMapOfTestsIsComplete(t *testing.T) {
 	}
 }
 
-// Most types are the name of a controller, with a suffix that library-go adds.
-func TestEachConditionHasAnEntry(t *testing.T) {
-	t.Parallel()
-	entries := read(t, "docs/conditions.md")
-	// The first writes ConfigObservationDegraded, the second CredentialsAccepted.
-	others := []string{"CSIConfigObserverController", "CredentialsController"}
-	kind := regexp.MustCompile(`"\*?([A-Z]\w*(?:Controller|ConfigSync|Degraded|Reachable|Accepted|` +
-		`Disabled|ExpireSoon|Valid))"`)
-	found := 0
-	for _, file := range files(t, os.DirFS(root), ".go") {
-		if !strings.HasPrefix(file, "pkg/") || strings.HasPrefix(file, "pkg/csiaddons/") ||
-			strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for _, match := range kind.FindAllStringSubmatch(read(t, file), -1) {
-			found++
-			if !strings.Contains(entries, match[1]) && !slices.Contains(others, match[1]) {
-				t.Errorf("docs/conditions.md does not contain %s, of %s", match[1], file)
-			}
-		}
-	}
-	if found < 20 {
-		t.Errorf("found only %d names", found)
-	}
-}
-
 // tests returns the names of the tests that a build with these tags contains, by folder.
 func tests(t *testing.T, tags ...string) map[string][]string {
 	t.Helper()

@@ -3,9 +3,12 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -67,14 +70,24 @@ func (e *env) mayReadNamespace(r request) bool {
 		r.Resource == "configmaps" && r.Namespace == openshiftConfig && e.management == e.guest
 }
 
-// checkConditions checks that every condition has a reason and a message.
+// checkConditions checks that every condition has a reason and a message, and an entry in
+// conditions.md, which contains one name for the conditions that both drivers have.
 func (e *env) checkConditions(ctx context.Context) {
+	page, err := os.ReadFile("../../docs/conditions.md")
+	if err != nil {
+		e.t.Error(err)
+	}
 	driver, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
 		Get(ctx, e.subject.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
 		e.t.Error(err)
 	}
 	for _, c := range driver.Status.Conditions {
+		name := regexp.MustCompile("(Available|Degraded|Progressing)$").ReplaceAllString(c.Type, "")
+		shared := strings.ReplaceAll(name, "Cinder", "Manila")
+		if !bytes.Contains(page, []byte(name)) && !bytes.Contains(page, []byte(shared)) {
+			e.t.Errorf("docs/conditions.md does not contain the condition %s", c.Type)
+		}
 		if c.Reason == "" || c.Message == "" {
 			e.t.Errorf("condition %s=%s has reason %q and message %q, want both set",
 				c.Type, c.Status, c.Reason, c.Message)
