@@ -4,21 +4,18 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // Cloud creates Clients for the OpenStack cloud that the operator itself uses.
 type Cloud struct {
-	// Own is the operator's own client. If the Secret contains the same credentials as the operator's
-	// files, both share one login, because clouds lock a user out after several logins with a wrong
-	// password.
+	// Own is the operator's own client. Clients share its back-off, and its session while the Secret
+	// contains the same credentials as the operator's files, because clouds lock a user out after
+	// several logins with a wrong password.
 	Own *openstack.Client
 	// Source is the source of the operator's own credentials. A Client uses everything in it except
 	// the Secret.
 	Source openstack.Source
-	Clock  clock.PassiveClock
 	// Try is optional. It requests what the driver needs besides a login.
 	Try func(context.Context, *openstack.Client) error
 }
@@ -27,7 +24,7 @@ type Cloud struct {
 func (c Cloud) Open(secret openstack.Secret) Client {
 	source := c.Source
 	source.Secret = func() (openstack.Secret, error) { return secret, nil }
-	return &cloudClient{Cloud: c, source: source, client: openstack.NewClient(source, c.Clock)}
+	return &cloudClient{Cloud: c, source: source, client: c.Own.With(source)}
 }
 
 type cloudClient struct {

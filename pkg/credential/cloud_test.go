@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -56,7 +57,6 @@ func TestRevokedCredentialsAreDetected(t *testing.T) {
 	source := openstack.Source{CloudsFile: file}
 	opener := credential.Cloud{
 		Own: openstack.NewClient(source, clock), Source: source,
-		Clock: clock,
 	}
 	recorder := events.NewInMemoryRecorder("test", clock)
 	watcher := credential.New(credential.Options{
@@ -77,6 +77,50 @@ func TestRevokedCredentialsAreDetected(t *testing.T) {
 	cloud.RotateCredentials(simulator.Rotation{})
 	clock.Step(time.Hour)
 	want(opv1.ConditionFalse, "AuthenticationFailed")
+}
+
+// The Secret changes first, the file of the operator up to about a minute later. Clouds lock users
+// out after a few refused logins, and both operators use the same user.
+func TestWrongPasswordIsSentTwiceInThreeMinutes(t *testing.T) {
+	t.Parallel()
+	const step = 5 * time.Second
+	for _, delay := range []time.Duration{0, step, 30 * time.Second, time.Minute, 2 * time.Minute} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			cloud, err := testcloud.New(simulator.Config{})
+			check(t, err)
+			check(t, cloud.Start(t.Context()))
+			t.Cleanup(func() { check(t, cloud.Close()) })
+			wrong := cloud.CloudsYAML(simulator.Clouds{})
+			cloud.RotateCredentials(simulator.Rotation{})
+			source := openstack.Source{CloudsFile: filepath.Join(t.TempDir(), "clouds.yaml")}
+			check(t, os.WriteFile(source.CloudsFile, cloud.CloudsYAML(simulator.Clouds{}), 0o600))
+			clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+			own := openstack.NewClient(source, clock)
+			check(t, own.Login(t.Context()))
+			cloud.ResetLog()
+			tested := credential.Cloud{Own: own, Source: source}.Open(openstack.Secret{
+				Name: "Secret a/b", Data: map[string][]byte{openstack.CloudsKey: wrong},
+			})
+			var logins []int // after each minute
+			for passed := time.Duration(0); passed < 3*time.Minute; passed += step {
+				if passed == delay {
+					check(t, os.WriteFile(source.CloudsFile, wrong, 0o600))
+				}
+				_ = own.Login(t.Context()) // as the cloud probe does
+				err := tested.Try(t.Context())
+				if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
+					t.Fatalf("%v: got %v", passed, err)
+				}
+				if clock.Step(step); (passed+step)%time.Minute == 0 {
+					logins = append(logins, cloud.Counters().Calls["POST /identity/v3/auth/tokens"])
+				}
+			}
+			if diff := cmp.Diff([]int{1, 2, 2}, logins); diff != "" {
+				t.Errorf("logins after each minute (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func check(t *testing.T, err error) {

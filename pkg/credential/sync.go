@@ -131,7 +131,7 @@ func (w *Watcher) tryAccepted(ctx context.Context) error {
 	if age < recheckInterval && (w.recheck.err == nil || age < w.Interval/2) {
 		return w.recheck.err
 	}
-	if age >= recheckInterval { // after a rejection, the client has no session and its own back-off
+	if age >= recheckInterval { // after a rejection, the client has no session and backs off
 		w.client = w.Open(w.secret)
 	}
 	bounded, cancel := context.WithTimeout(ctx, firstTry)

@@ -126,6 +126,61 @@ func TestConcurrentRequestsSendOneRefusedLogin(t *testing.T) {
 	}
 }
 
+// Clients that share the back-off send one login with credentials that are refused, also if they
+// start at the same time.
+func TestClientsShareTheBackoff(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	s.cloud.RotateCredentials(simulator.Rotation{})
+	own := s.client()
+	clients := []*openstack.Client{own}
+	for range 9 {
+		clients = append(clients, own.With(s.source()))
+	}
+	for _, wait := range []time.Duration{0, time.Minute, 2 * time.Minute} {
+		s.advance(wait)
+		var group sync.WaitGroup
+		for _, client := range clients {
+			group.Go(func() {
+				err := client.Login(t.Context())
+				if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
+					t.Errorf("got %v, want a refused login", err)
+				}
+			})
+		}
+		group.Wait()
+		s.wantCalls(map[string]int{loginCall: 1})
+	}
+	s.clouds(simulator.Clouds{})
+	for _, client := range clients {
+		check(t, client.Login(t.Context()))
+	}
+}
+
+// A client that waits for the login of another one ends with its context.
+func TestWaitForTheLoginOfAnotherClientEnds(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	s.fault(simulator.Fault{Mode: simulator.Hang})
+	client := s.client()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- client.Login(ctx) }()
+	arrived, giveUp := context.WithTimeout(t.Context(), patience)
+	defer giveUp()
+	_, err := s.cloud.WaitRequest(arrived, func(r simulator.Request) bool { return !r.Done })
+	check(t, err)
+	waiting, end := context.WithCancel(t.Context())
+	end()
+	s.failure(0, client.With(s.source()).Login(waiting), openstack.CloudUnreachable)
+	cancel()
+	s.failure(0, <-ended, openstack.CloudUnreachable)
+	s.wantCalls(map[string]int{loginCall: 1})
+}
+
 // TestChangedCredentialsAreTriedAtOnce: any change of what is used is a reason to try at once.
 func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 	t.Parallel()

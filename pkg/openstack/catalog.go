@@ -31,8 +31,10 @@ func nova() service {
 	return service{"compute service (Nova)", []string{"compute"}, "2"}
 }
 
+// The driver finds Cinder under these types; under volumev2 it would not use version 3.
 func cinder() service {
-	return service{"block storage service (Cinder)", []string{"volumev3", "block-storage"}, "3"}
+	types := []string{"volumev3", "block-storage", "block-store", "volume"}
+	return service{"block storage service (Cinder)", types, "3"}
 }
 
 const maxURL = 1024

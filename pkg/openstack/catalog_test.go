@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// catalogFixture has a cloud with this catalog. The name of its share type is the requested path.
+// catalogFixture has a cloud with this catalog. The name of its share type, or of its zone, is the
+// requested path.
 func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 	t.Helper()
 	s := newSimulated(t, simulator.Config{})
@@ -24,6 +27,9 @@ func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 			writeJSON(w, http.StatusCreated, `{"token":{"catalog":[`+entries(server.URL)+`]}}`)
 		case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
 			writeJSON(w, http.StatusOK, `{"catalog":[`+entries(server.URL)+`]}`)
+		case strings.HasSuffix(r.URL.Path, "/os-availability-zone"):
+			writeJSON(w, http.StatusOK, zonesBody(
+				fmt.Sprintf(`{"zoneName":%q,"zoneState":{"available":true}}`, r.URL.Path)))
 		default:
 			writeJSON(w, http.StatusOK, fmt.Sprintf(`{"share_types":[{"name":%q}]}`, r.URL.Path))
 		}
@@ -90,6 +96,49 @@ func TestEndpointHasTheRightVersion(t *testing.T) {
 				return
 			}
 			s.wantFailure(s.client(), openstack.NotOffered)
+		})
+	}
+}
+
+// The types under which the driver finds Cinder. Under volumev2 it uses no other version than 2.
+func TestCinderIsFoundUnderEachType(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		entries string // BASE is replaced with the URL of the cloud
+		want    string // the address, "" if Cinder is not offered
+	}{
+		"volumev3 alone":        {entry("volumev3", "BASE/v3/p"), "/v3/p"},
+		"block-storage alone":   {entry("block-storage", "BASE/v3/p"), "/v3/p"},
+		"block-store alone":     {entry("block-store", "BASE/v3/p"), "/v3/p"},
+		"volume alone":          {entry("volume", "BASE/v3/p"), "/v3/p"},
+		"volume, no version":    {entry("volume", "BASE/volume"), "/volume"},
+		"volumev2 alone":        {entry("volumev2", "BASE/volume"), ""},
+		"v1 to v3 under volume": {entry("volume", "BASE/v1/p", "BASE/v2/p", "BASE/v3/p"), "/v3/p"},
+		"v2, v3: block-storage": {entry("block-storage", "BASE/v2/p", "BASE/v3/p"), "/v3/p"},
+		"v1 of volume, volumev3": {
+			entry("volume", "BASE/v1") + "," + entry("volumev3", "BASE/v3"), "/v3",
+		},
+		"the best type first": {
+			entry("volume", "BASE/a/v3") + "," + entry("volumev3", "BASE/b/v3"), "/b/v3",
+		},
+		"v2 under volume":        {entry("volume", "BASE/v2/p"), ""},
+		"v2 under block-storage": {entry("block-storage", "BASE/v2/p"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := catalogFixture(t, func(base string) string {
+				return strings.ReplaceAll(test.entries, "BASE", base)
+			})
+			zones, err := s.client().VolumeZones(t.Context())
+			if test.want == "" {
+				s.failure(len(zones), err, openstack.NotOffered)
+				return
+			}
+			check(t, err)
+			want := []openstack.Zone{{Name: test.want + "/os-availability-zone", Available: true}}
+			if diff := cmp.Diff(want, zones); diff != "" {
+				t.Errorf("zones (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

@@ -19,19 +19,24 @@ import (
 // login, because clouds lock users out after too many attempts. It is safe for concurrent use;
 // requests run one after the other.
 type Client struct {
-	source Source
-	clock  clock.PassiveClock
+	source  Source
+	backoff *backoff
 
 	// busy contains one element while a request runs. A channel ends the wait with the context.
 	busy    chan struct{}
 	session *session
-	backoff loginBackoff
 }
 
 // NewClient returns a Client that has sent nothing yet. The clock measures the back-off after a
 // refused login.
 func NewClient(source Source, c clock.PassiveClock) *Client {
-	return &Client{source: source, clock: c, busy: make(chan struct{}, 1)}
+	return &Client{source: source, backoff: newBackoff(c), busy: make(chan struct{}, 1)}
+}
+
+// With returns a Client of another Source. Both share the back-off, so they do not send the same
+// refused credentials twice.
+func (c *Client) With(source Source) *Client {
+	return &Client{source: source, backoff: c.backoff, busy: make(chan struct{}, 1)}
 }
 
 // Changed returns true if the Source has changed since the last login, or cannot be read. It sends
@@ -90,7 +95,7 @@ func (c *Client) acquire(ctx context.Context, service string) (release func(), e
 func (c *Client) release() {
 	if c.session != nil && c.session.refusal() != nil {
 		refused := loginError(c.session.access.cloud.AuthInfo.AuthURL, c.session.refusal())
-		c.backoff = c.backoff.next(c.session.access.fingerprint, refused, c.clock.Now())
+		c.backoff.refuse(c.session.access.fingerprint, refused)
 		c.session.close()
 		c.session = nil
 	}
@@ -113,16 +118,10 @@ func (c *Client) connectTo(ctx context.Context, access *access) error {
 	}
 	c.session.close()
 	c.session = nil
-	if err := c.backoff.active(access.fingerprint, c.clock.Now()); err != nil {
-		return err
-	}
-	session, err := login(ctx, access)
+	session, err := c.backoff.login(ctx, access)
 	if err != nil {
-		if ReasonOf(err) == AuthenticationFailed {
-			c.backoff = c.backoff.next(access.fingerprint, err, c.clock.Now())
-		}
 		return err
 	}
-	c.session, c.backoff = session, loginBackoff{}
+	c.session = session
 	return nil
 }

@@ -119,8 +119,8 @@ func (c *Cloud) checkSupported() error {
 		{"cert", noClientCertificates, c.ClientCertFile != ""},
 		{"key", noClientCertificates, c.ClientKeyFile != ""},
 		{
-			"regions", "set region_name to the region to use, without values for single regions",
-			c.dependsOnRegions(),
+			"regions", "write the values of the region into the entry",
+			slices.ContainsFunc(c.Regions, hasValues),
 		},
 		{"auth_type", "use password, v3password or v3applicationcredential", !c.knownAuthType()},
 		{
@@ -143,11 +143,9 @@ func (c *Cloud) checkSupported() error {
 	return nil
 }
 
-// dependsOnRegions returns true if the list of regions has an effect.
-func (c *Cloud) dependsOnRegions() bool {
-	hasValues := func(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }
-	return len(c.Regions) > 0 && (c.RegionName == "" || slices.ContainsFunc(c.Regions, hasValues))
-}
+// hasValues returns true if the region overrides fields of the entry. Otherwise the list of regions
+// has no effect, as in the drivers.
+func hasValues(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }
 
 func (c *Cloud) knownAuthType() bool {
 	return slices.Contains([]clientconfig.AuthType{

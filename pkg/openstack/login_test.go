@@ -67,6 +67,16 @@ func TestEndpointIsInTheRegion(t *testing.T) {
 	}
 }
 
+// The operator ignores a list of regions, as the drivers do, and uses the first endpoint.
+func TestEndpointWithoutRegionNameIsTheFirst(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{Regions: []string{"north", "south"}})
+	s.clouds(simulator.Clouds{NoRegion: true})
+	s.replace("    interface: public\n", "    interface: public\n    regions: [south, north]\n")
+	s.wantTypes(s.client())
+	s.wantCalls(map[string]int{loginCall: 1, typesCall: 1})
+}
+
 func TestUnknownRegionIsNotOffered(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{Regions: []string{"north", "south"}})

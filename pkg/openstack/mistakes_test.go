@@ -160,13 +160,12 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 			refused + "cert (client certificates cannot be used; " +
 				"use an application credential or a password), clouds.openstack.key (",
 		},
-		"regions alone": {
-			noRegion("regions: [A, B]"),
-			refused + "regions (set region_name to the region to use, without values for single regions)",
-		},
-		"one region alone": {noRegion("regions: [A]"), refused + "regions (set region_name"},
 		"values of a region": {
 			entry("regions: [{name: RegionOne, values: {interface: internal}}]"),
+			refused + "regions (write the values of the region into the entry)",
+		},
+		"values of a region alone": {
+			noRegion("regions: [A, {name: B, values: {interface: internal}}]"),
 			refused + "regions (",
 		},
 		"trust": {
@@ -205,6 +204,8 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"regions beside region_name": entry("regions: [RegionOne, RegionTwo]"),
+		"regions alone":              noRegion("regions: [A, B]"),
+		"one region alone":           noRegion("regions: [A]"),
 		"version 3":                  entry("identity_api_version: '3'"),
 		"version 3.14":               entry("identity_api_version: 3.14"),
 		"auth_type password":         entry("auth_type: password"),

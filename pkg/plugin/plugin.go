@@ -86,7 +86,7 @@ type Components struct {
 func (d Dependencies) NewCredentials(
 	service, secret string, own *openstack.Client, try func(context.Context, *openstack.Client) error,
 ) *credential.Watcher {
-	cloud := credential.Cloud{Own: own, Source: d.Cloud, Clock: d.Clock, Try: try}
+	cloud := credential.Cloud{Own: own, Source: d.Cloud, Try: try}
 	return credential.New(credential.Options{
 		Cluster: d.Cluster, Events: d.Events, Clock: d.Clock, Informers: d.CloudInformers,
 		Service: service, Secret: secret, Open: cloud.Open,

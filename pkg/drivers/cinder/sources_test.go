@@ -189,9 +189,16 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 		"false":     {given: true},
 		"false ":    {given: true},
 		"FALSE":     {given: true},
+		"tRuE":      {topology: true, given: true},
+		"1":         {topology: true, given: true},
+		" T\n":      {topology: true, given: true},
+		"t":         {topology: true, given: true},
+		"0":         {given: true},
+		"f":         {given: true},
+		"F":         {given: true},
 		"maybe":     {wrong: true},
 		"yes":       {wrong: true},
-		"1":         {wrong: true},
+		"2":         {wrong: true},
 		"truefalse": {wrong: true},
 	} {
 		topology, given, err := userConfig{
@@ -201,7 +208,7 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 			t.Errorf("%q: got %v, %v, %v, want %+v", value, topology, given, err, want)
 		}
 		if err != nil && (!strings.HasPrefix(err.Error(), "key k of ConfigMap n/m ") ||
-			strings.Contains(err.Error(), value) && value != "1") {
+			strings.Contains(err.Error(), value) && value != "2") {
 			t.Errorf("%q: the error is to name the place and not the value: %v", value, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,13 +93,13 @@ func (u userConfig) override() (topology, given bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	switch strings.ToLower(strings.TrimSpace(value)) {
-	case "":
+	value = strings.ToLower(strings.TrimSpace(value))
+	if value == "" {
 		return false, false, nil
-	case "true":
-		return true, true, nil
-	case "false":
-		return false, true, nil
+	}
+	// Earlier operators passed the text to a flag, which accepts 1, t, 0 and f too.
+	if topology, err = strconv.ParseBool(value); err == nil {
+		return topology, true, nil
 	}
 	return false, false, fmt.Errorf("%s is neither true nor false: set it to true or "+
 		"false, or remove it so that the availability zones determine the topology", u.topology.place)
