@@ -288,6 +288,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 		}
 		u.installDriver()
 		u.changeBinding(names.changed)
+		u.retainSnapshots()
 		watch := u.watchConditions()
 		u.mustWaitForEarlierOperator()
 		u.awaitAvailable()
@@ -313,6 +314,17 @@ func (u *upgrade) changeBinding(name string) {
 		side, in := u.on(o)
 		u.must(side.patch(u.ctx(), in, name, `{"subjects":[{"kind":"ServiceAccount",`+
 			`"name":"default","namespace":"default"}]}`))
+	}
+}
+
+// retainSnapshots sets the deletion policy of the VolumeSnapshotClass, as an administrator may.
+func (u *upgrade) retainSnapshots() {
+	u.t.Helper()
+	for _, o := range u.earlier.Objects {
+		if o.GetKind() == "VolumeSnapshotClass" {
+			side, in := u.on(o)
+			u.must(side.patch(u.ctx(), in, o.GetName(), `{"deletionPolicy":"Retain"}`))
+		}
 	}
 }
 
@@ -352,6 +364,10 @@ func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 		u.must(err)
 		if after.GetUID() != before.GetUID() && !mustBeRecreated(before, after) {
 			u.t.Errorf("the operator created %s again", describe(o))
+		}
+		if policy := after.Object["deletionPolicy"]; o.GetKind() == "VolumeSnapshotClass" &&
+			policy != "Retain" {
+			u.t.Errorf("the deletion policy of %s is %v, want Retain", describe(o), policy)
 		}
 		if o.GetKind() == "Deployment" || o.GetKind() == "DaemonSet" {
 			was, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
