@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,6 +27,7 @@ import (
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // upgrade is an environment in which an earlier operator has installed the driver.
@@ -290,10 +293,16 @@ func TestUpgradeAndRollback(t *testing.T) {
 		u.changeBinding(names.changed)
 		u.retainSnapshots()
 		watch := u.watchConditions()
+		// The static objects are written before OpenStack accepts the credentials.
+		answer := u.fault(simulator.Fault{
+			Mode: simulator.Slow, Service: simulator.Identity, Method: http.MethodPost,
+			Delay: 5 * time.Second,
+		})
 		u.mustWaitForEarlierOperator()
 		u.awaitAvailable()
 		u.eventually(soon, func() error { return u.areGone(names.deleted) })
 		u.awaitNoWrites()
+		answer()
 		u.mustHaveUpdatedInPlace(names)
 		u.mustHaveOwnConditionsOnly()
 		u.mustHaveStayedAvailable(watch)
