@@ -138,14 +138,14 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 		flavour.Standalone: {
 			"OpenStackManilaDriverHashKeyController",
 			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
-			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",
+			"OpenStackManilaDriverVolumeSnapshotClassController",
 			"OpenStackManilaDriverServiceMonitorController-StaticResources",
 		},
 		flavour.HyperShift: {
 			"OpenStackManilaDriverHashKeyController",
 			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
 			"OpenStackManilaDriverControlPlaneStaticResourcesController-StaticResources",
-			"OpenStackManilaDriverVolumeSnapshotClassController-StaticResources",
+			"OpenStackManilaDriverVolumeSnapshotClassController",
 		},
 	}
 	for f, needed := range tests {

@@ -32,6 +32,8 @@ type leftoverRemoval struct {
 	pending []legacy.Leftover
 	// bound are the roles to which changed bindings refer.
 	bound map[objectName]bool
+	// isDeployed is true once the API server has returned a workload of the driver.
+	isDeployed bool
 }
 
 type objectName struct{ kind, name string }
@@ -92,7 +94,11 @@ func (r *leftoverRemoval) mustWait(ctx context.Context) (bool, error) {
 	if len(r.pending) == 0 || r.initialSyncs.done() {
 		return false, nil
 	}
-	return r.deployed(ctx)
+	var err error
+	if !r.isDeployed {
+		r.isDeployed, err = r.deployed(ctx)
+	}
+	return r.isDeployed, err
 }
 
 // remove deletes an object, unless the object or a binding to it was changed.

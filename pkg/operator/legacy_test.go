@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -275,7 +276,14 @@ func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
 				r.deploy(t)
 			}
 			replace := r.initialSyncs.track(func(context.Context, factory.SyncContext) error { return nil })
-			r.mustSync(t)
+			kube := r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset)
+			kube.ClearActions()
+			for range 3 {
+				r.mustSync(t)
+			}
+			if reads := len(kube.Actions()); deployed && reads != 1 {
+				t.Errorf("while it waits, the controller sent %d requests for workloads, want 1", reads)
+			}
 			if got := len(r.left(t)) > 0; got != deployed {
 				t.Errorf("before they are replaced, leftovers stay: %v, want %v", got, deployed)
 			}

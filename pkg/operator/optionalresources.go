@@ -23,39 +23,24 @@ import (
 // optionalResync is the interval of a reconcile without an event. These objects have no informer.
 const optionalResync = time.Minute
 
-func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
-	const crd = "volumesnapshotclasses.snapshot.storage.k8s.io"
-	return d.optionalResources(name, crd, d.bundle.Select(bundle.SnapshotClass, flavour.Guest))
-}
-
+// serviceMonitor returns the controller that applies the ServiceMonitor while its CRD exists. It
+// never deletes the object: Kubernetes deletes it together with its CRD.
 func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
-	const crd = "servicemonitors.monitoring.coreos.com"
-	return d.optionalResources(name, crd, d.bundle.Select(bundle.ServiceMonitor, flavour.ControlPlane))
-}
-
-// optionalResources returns the controller that applies the assets, which are on one side, while
-// their CRD exists. It never deletes an object: Kubernetes deletes it together with its CRD.
-func (d *driver) optionalResources(
-	name, crdName string, assets []bundle.Asset,
-) (factory.Controller, error) {
+	assets := d.bundle.Select(bundle.ServiceMonitor, flavour.ControlPlane)
 	if len(assets) == 0 {
 		return nil, nil
 	}
-	clients := d.cluster.Side(assets[0].Side)
-	crd := watchCRD(d.cluster, assets[0].Side, crdName)
+	clients := d.cluster.Side(flavour.ControlPlane)
+	crd := watchCRD(d.cluster, flavour.ControlPlane, "servicemonitors.monitoring.coreos.com")
 	files, read := d.assetFunc(assets)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
 		WithConditionalResources(read, files, crd.established, never).
 		// The CRD may be deleted after this check.
 		WithIgnoreNotFoundOnCreate()
-	sync, err := withClassNames(assets, static.Sync)
-	if err != nil {
-		return nil, err
-	}
 	return factory.New().
 		WithInformers(append(d.csiAddons.informers(), d.operator.Informer(), crd.Informer())...).
-		WithSync(cluster.WhileManaged(d.operator, sync)).
+		WithSync(cluster.WhileManaged(d.operator, static.Sync)).
 		ResyncEvery(optionalResync).
 		ToController(static.Name(), d.events), nil
 }

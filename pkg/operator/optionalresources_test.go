@@ -1,25 +1,13 @@
 package operator
 
 import (
-	"context"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/events"
-
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const snapshotClasses = "volumesnapshotclasses.snapshot.storage.k8s.io"
@@ -96,48 +84,4 @@ func TestSchemaIsRemovedFromTheCache(t *testing.T) {
 	if got, err := withoutSchema(tombstone); err != nil || got != any(tombstone) {
 		t.Errorf("got %v, %v of a tombstone", got, err)
 	}
-}
-
-func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
-	t.Parallel()
-	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	clients := *d.cluster.Side(flavour.Guest)
-	extensions := apiextensionsfake.NewClientset()
-	clients.APIExtensions = extensions
-	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	controller, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
-	if err != nil || controller == nil {
-		t.Fatalf("got controller %v, %v", controller, err)
-	}
-	d.cluster.Start(ctx)
-	classes := clients.Dynamic.Resource(
-		schema.GroupVersionResource{
-			Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses",
-		},
-	)
-	exists := func(ctx context.Context) (bool, error) {
-		if err := controller.Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
-			return false, err
-		}
-		_, err := classes.Get(ctx, "csi-manila-standard", metav1.GetOptions{})
-		return err == nil, nil
-	}
-	if found, err := exists(ctx); found || err != nil {
-		t.Fatalf("without the CRD: found is %v, %v", found, err)
-	}
-	if err := extensions.Tracker().Add(crd(isEstablished(apiextensionsv1.ConditionTrue))); err != nil {
-		t.Fatal(err)
-	}
-	if err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, exists); err != nil {
-		t.Fatalf("with the CRD: %v", err)
-	}
-	for _, event := range d.events.(events.InMemoryRecorder).Events() {
-		if event.Reason == "VolumeSnapshotClassCreated" &&
-			strings.Contains(event.Message, "/csi-manila-standard ") {
-			return
-		}
-	}
-	t.Error("no event names the created VolumeSnapshotClass")
 }

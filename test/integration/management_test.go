@@ -195,6 +195,7 @@ func TestObjectsAreMaintained(t *testing.T) {
 		part{"CreatesRBACBeforeWorkloads", e.createsRBACBeforeWorkloads},
 		part{"WritesCSIDriverOnce", e.writesCSIDriverOnce},
 		part{"RecreatesOptionalObjects", e.recreatesOptionalObjects},
+		part{"KeepsDeletionPolicy", e.keepsDeletionPolicy},
 		part{"RepairsStaticObjects", e.repairsStaticObjects},
 		part{"RefusesRemoved", e.refusesRemoved},
 		part{"WritesNothingWhileUnmanaged", e.writesNothingWhileUnmanaged},

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,4 +70,36 @@ func (e *env) recreatesOptionalObjects() {
 			}
 		})
 	}
+}
+
+// keepsDeletionPolicy checks that the operator repairs the VolumeSnapshotClass and keeps the
+// deletion policy, which the administrator chose, also after a restart.
+func (e *env) keepsDeletionPolicy() {
+	e.awaitAvailable()
+	o := optionals()["VolumeSnapshotClass"]
+	change := func() {
+		e.must(e.guest.patch(e.ctx(), o.collection, o.name,
+			`{"deletionPolicy":"Retain","parameters":{"force-create":"true"}}`))
+	}
+	isRepaired := func() error {
+		class, err := o.get(e)
+		if err != nil {
+			return err
+		}
+		if policy := class.Object["deletionPolicy"]; policy != "Retain" {
+			e.t.Fatalf("the deletion policy is %v, want Retain", policy)
+		}
+		got, _, err := unstructured.NestedString(class.Object, "parameters", "force-create")
+		if err == nil && got != "false" {
+			err = fmt.Errorf("parameter force-create is %q, want false", got)
+		}
+		return err
+	}
+	change()
+	e.touchDriver("policy") // the operator does not watch the object
+	e.within(prompt, isRepaired)
+	e.stopOperator()
+	change()
+	e.startOperator()
+	e.eventually(installed, isRepaired)
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,6 +27,7 @@ import (
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // upgrade is an environment in which an earlier operator has installed the driver.
@@ -288,16 +291,27 @@ func TestUpgradeAndRollback(t *testing.T) {
 		}
 		u.installDriver()
 		u.changeBinding(names.changed)
+		u.retainSnapshots()
 		watch := u.watchConditions()
+		// The static objects are written before OpenStack accepts the credentials.
+		answer := u.fault(simulator.Fault{
+			Mode: simulator.Slow, Service: simulator.Identity, Method: http.MethodPost,
+			Delay: 5 * time.Second,
+		})
 		u.mustWaitForEarlierOperator()
 		u.awaitAvailable()
 		u.eventually(soon, func() error { return u.areGone(names.deleted) })
 		u.awaitNoWrites()
+		answer()
 		u.mustHaveUpdatedInPlace(names)
 		u.mustHaveOwnConditionsOnly()
 		u.mustHaveStayedAvailable(watch)
 		u.mustRollBack()
-		u.startOperator()
+		if u.earlier.Name == "manila-4.17" && u.flavour == flavour.Standalone {
+			u.mustWaitForStaticObjects()
+		} else {
+			u.startOperator()
+		}
 		u.awaitAvailable()
 		u.eventually(soon, func() error { return u.areGone(names.deleted) })
 	})
@@ -313,6 +327,17 @@ func (u *upgrade) changeBinding(name string) {
 		side, in := u.on(o)
 		u.must(side.patch(u.ctx(), in, name, `{"subjects":[{"kind":"ServiceAccount",`+
 			`"name":"default","namespace":"default"}]}`))
+	}
+}
+
+// retainSnapshots sets the deletion policy of the VolumeSnapshotClass, as an administrator may.
+func (u *upgrade) retainSnapshots() {
+	u.t.Helper()
+	for _, o := range u.earlier.Objects {
+		if o.GetKind() == "VolumeSnapshotClass" {
+			side, in := u.on(o)
+			u.must(side.patch(u.ctx(), in, o.GetName(), `{"deletionPolicy":"Retain"}`))
+		}
 	}
 }
 
@@ -352,6 +377,10 @@ func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 		u.must(err)
 		if after.GetUID() != before.GetUID() && !mustBeRecreated(before, after) {
 			u.t.Errorf("the operator created %s again", describe(o))
+		}
+		if policy := after.Object["deletionPolicy"]; o.GetKind() == "VolumeSnapshotClass" &&
+			policy != "Retain" {
+			u.t.Errorf("the deletion policy of %s is %v, want Retain", describe(o), policy)
 		}
 		if o.GetKind() == "Deployment" || o.GetKind() == "DaemonSet" {
 			was, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
@@ -440,6 +469,26 @@ func (u *upgrade) mustRollBack() {
 			u.t.Errorf("the rollback created %s again", describe(o))
 		}
 	}
+}
+
+// mustWaitForStaticObjects starts the operator while the API server refuses a static object. The
+// controller that removes leftovers waits without requests.
+func (u *upgrade) mustWaitForStaticObjects() {
+	u.t.Helper()
+	u.delete(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget)
+	allow := u.denyOperatorWrites()
+	u.startOperator()
+	isRefused := func() error {
+		return u.hasCondition("OpenStackManilaDriverGuestStaticResourcesControllerDegraded",
+			opv1.ConditionTrue, "SyncError", "not today")
+	}
+	u.eventually(soon, isRefused)
+	since := u.mark()
+	u.throughout(5*time.Second, isRefused)
+	u.expectNone("the operator read the Deployment again",
+		u.requests(since, ofResource("deployments"), ofVerb("get")))
+	u.must(allow(u.ctx()))
+	u.eventually(time.Minute, u.notDegraded)
 }
 
 // mustRemoveLeftoversWhileDisabled runs the operator in a cluster without workloads, with a cloud

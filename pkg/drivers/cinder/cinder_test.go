@@ -139,28 +139,54 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	}
 }
 
-func TestWorkloadsWaitForCloudConfOfTheirSide(t *testing.T) {
+// TestWorkloadsWaitForCloudConfOfTheOperator checks that workloads start only with the final
+// content, so that an upgrade from an earlier operator rolls them out once. Until OpenStack accepts
+// the credentials, the operator writes only a cloud-conf that is missing.
+func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	t.Parallel()
+	own := keys{configKey: configText, topologyKey: "true"}
+	earlier := keys{
+		configKey: "[BlockStorage]\nrescan-on-resize = true\n\n[Global]\nuse-clouds  = true\n" +
+			"clouds-file = " + mountedClouds + "\ncloud       = openstack\n",
+		topologyKey: "true",
+	}
+	const namespace = flavour.DefaultNamespace
 	for name, test := range map[string]struct {
 		flavour           flavour.Flavour
-		guest, controller objects
+		guest, controller keys
 		want              bool
 	}{
-		"standalone, none":       {flavour.Standalone, nil, nil, false},
-		"standalone, one":        {flavour.Standalone, objects{written("true")}, nil, true},
-		"HyperShift, none":       {flavour.HyperShift, nil, nil, false},
-		"HyperShift, guest":      {flavour.HyperShift, objects{written("true")}, nil, false},
-		"HyperShift, controller": {flavour.HyperShift, nil, objects{cloudConf(hosted, nil)}, false},
-		"HyperShift, both": {
-			flavour.HyperShift, objects{written("true")}, objects{cloudConf(hosted, nil)}, true,
-		},
+		"standalone, none":               {flavour.Standalone, nil, nil, true},
+		"standalone, own":                {flavour.Standalone, own, nil, true},
+		"standalone, earlier":            {flavour.Standalone, earlier, nil, false},
+		"HyperShift, none":               {flavour.HyperShift, nil, nil, true},
+		"HyperShift, own":                {flavour.HyperShift, own, own, true},
+		"HyperShift, earlier guest":      {flavour.HyperShift, earlier, own, false},
+		"HyperShift, earlier controller": {flavour.HyperShift, own, earlier, false},
+		"HyperShift, earlier":            {flavour.HyperShift, earlier, earlier, false},
 	} {
-		b := newFixture(t, clustertest.Seed{
-			Flavour: test.flavour, Guest: test.guest, ControlPlane: test.controller,
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := seeds()[test.flavour]
+			if test.guest != nil {
+				seed.Guest = append(seed.Guest, cloudConf(namespace, test.guest))
+			}
+			if test.controller != nil {
+				seed.ControlPlane = append(seed.ControlPlane, cloudConf(hosted, test.controller))
+			}
+			b := newFixture(t, seed)
+			if b.config.written() {
+				t.Error("workloads start before the operator has determined the content")
+			}
+			b.accepted.Held.Store(true)
+			if err := b.sync(t); err != nil || b.config.written() != test.want {
+				t.Errorf("before the login, workloads start: %v (%v)", b.config.written(), err)
+			}
+			b.accepted.Held.Store(false)
+			if err := b.sync(t); err != nil || !b.config.written() {
+				t.Errorf("after the login, workloads start: %v (%v)", b.config.written(), err)
+			}
 		})
-		if got := b.config.written(); got != test.want {
-			t.Errorf("%s: written is %v", name, got)
-		}
 	}
 }
 

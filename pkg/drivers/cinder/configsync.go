@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +54,8 @@ type configSync struct {
 	accepted hook.Acceptance
 	clock    clock.PassiveClock
 	grace    time.Duration
+	// wanted is what cloud-conf must contain, nil until its sources are determined.
+	wanted atomic.Pointer[map[string]string]
 }
 
 func newConfigSync(
@@ -92,14 +96,13 @@ func (c *configSync) sides() []flavour.Side {
 	return flavour.Sides()
 }
 
-// written reports whether the driver's pods find their configuration.
+// written reports whether the driver's pods find their configuration. That of an earlier operator
+// does not count: pods that start with it would be replaced as soon as this operator writes its own.
 func (c *configSync) written() bool {
-	for _, side := range c.sides() {
-		if c.cloudConf(side).Get() == nil {
-			return false
-		}
-	}
-	return true
+	wanted := c.wanted.Load()
+	return wanted != nil && !slices.ContainsFunc(c.sides(), func(side flavour.Side) bool {
+		return !contains(c.cloudConf(side).Get(), *wanted)
+	})
 }
 
 func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) error {

@@ -29,14 +29,14 @@ func (c *configSync) write(
 	if err != nil || !t.determined {
 		return err
 	}
+	c.wanted.Store(&data)
 	var errs []error
 	var before string
 	for _, side := range c.sides() {
 		cached := c.cloudConf(side)
 		existing := cached.Get()
-		if existing != nil &&
-			(c.accepted.Holds(c.sources.credentials.Get()) ||
-				maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0) {
+		if contains(existing, data) ||
+			existing != nil && c.accepted.Holds(c.sources.credentials.Get()) {
 			continue
 		}
 		namespace := c.cluster.Namespaces.On(side)
@@ -57,6 +57,11 @@ func (c *configSync) write(
 			topologyKey, configMap, was, t.enabled, t.cause)
 	}
 	return errors.Join(errs...)
+}
+
+// contains reports whether the ConfigMap exists and has exactly this content.
+func contains(existing *corev1.ConfigMap, data map[string]string) bool {
+	return existing != nil && maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0
 }
 
 func (c *configSync) content(user userConfig, enabled bool) (map[string]string, error) {

@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// servedPoll is the time between two attempts to create an object whose CRD is not served.
+const servedPoll = time.Second
+
+// volumeSnapshotClass returns the controller that creates and repairs VolumeSnapshotClasses while
+// their CRD exists. It never deletes one: Kubernetes deletes it together with its CRD.
+//
+// It replaces library-go's apply function, which resets the deletion policy.
+func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
+	var classes []*unstructured.Unstructured
+	for _, asset := range d.bundle.Select(bundle.SnapshotClass, flavour.Guest) {
+		class := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(asset.Data, &class.Object); err != nil {
+			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
+		}
+		classes = append(classes, class)
+	}
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	resource := schema.GroupVersionResource{
+		Group:    resourceapply.VolumeSnapshotClassGroup,
+		Version:  resourceapply.VolumeSnapshotClassVersion,
+		Resource: resourceapply.VolumeSnapshotClassResource,
+	}
+	client := d.cluster.Side(flavour.Guest).Dynamic.Resource(resource)
+	crd := watchCRD(d.cluster, flavour.Guest, resource.GroupResource().String())
+	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
+		var errs []error
+		for _, class := range classes {
+			if !crd.established() {
+				break
+			}
+			err := applySnapshotClass(ctx, client, syncCtx.Recorder(), class)
+			switch {
+			case apierrors.IsNotFound(err): // the CRD was deleted, or is not served yet
+				syncCtx.Queue().AddAfter(syncCtx.QueueKey(), servedPoll)
+			case err != nil:
+				errs = append(errs, fmt.Errorf("VolumeSnapshotClass %s: %w", class.GetName(), err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	return factory.New().
+		WithInformers(d.operator.Informer(), crd.Informer()).
+		WithSync(cluster.WhileManaged(d.operator, sync)).
+		WithSyncDegradedOnError(d.operator).
+		ResyncEvery(optionalResync).
+		ToController(name, d.events), nil
+}
+
+func applySnapshotClass(
+	ctx context.Context, client dynamic.ResourceInterface, recorder events.Recorder,
+	required *unstructured.Unstructured,
+) error {
+	existing, err := client.Get(ctx, required.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err := client.Create(ctx, required, metav1.CreateOptions{})
+		resourcehelper.ReportCreateEvent(recorder, required, err)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	repaired := repairedSnapshotClass(existing, required)
+	if equality.Semantic.DeepEqual(existing, repaired) {
+		return nil
+	}
+	_, err = client.Update(ctx, repaired, metav1.UpdateOptions{})
+	if err != nil {
+		recorder.Warningf("VolumeSnapshotClassFailed", "Failed to update %s: %v",
+			resourcehelper.FormatResourceForCLI(required), err)
+		return err
+	}
+	resourcehelper.ReportUpdateEvent(recorder, required, nil)
+	return nil
+}
+
+// repairedSnapshotClass returns the existing class with the fields of the required one, except its
+// metadata and the deletion policy, which the administrator may choose.
+func repairedSnapshotClass(
+	existing, required *unstructured.Unstructured,
+) *unstructured.Unstructured {
+	fields := maps.Clone(required.Object)
+	delete(fields, "metadata")
+	const policy = "deletionPolicy"
+	if chosen := existing.Object[policy]; chosen == "Delete" || chosen == "Retain" {
+		delete(fields, policy)
+	}
+	ret := existing.DeepCopy()
+	maps.Copy(ret.Object, fields)
+	return ret
+}

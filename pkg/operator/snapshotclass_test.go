@@ -1,0 +1,167 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+)
+
+// snapshotClassFixture is the controller of the VolumeSnapshotClass in a cluster without the CRD.
+type snapshotClassFixture struct {
+	*driver
+
+	controller factory.Controller
+	extensions *apiextensionsfake.Clientset
+	dynamic    *dynamicfake.FakeDynamicClient
+	classes    dynamic.ResourceInterface
+	name       string
+}
+
+func newSnapshotClassFixture(
+	t *testing.T, name string, plugins ...plugin.Driver,
+) *snapshotClassFixture {
+	t.Helper()
+	d := assembled(t, flavour.Standalone, plugins...)[0]
+	clients := *d.cluster.Side(flavour.Guest)
+	f := &snapshotClassFixture{driver: d, extensions: apiextensionsfake.NewClientset(), name: name}
+	clients.APIExtensions = f.extensions
+	f.dynamic = clients.Dynamic.(*dynamicfake.FakeDynamicClient)
+	f.classes = f.dynamic.Resource(schema.GroupVersionResource{
+		Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses",
+	})
+	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
+	controller, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
+	if err != nil || controller == nil {
+		t.Fatalf("got controller %v, %v", controller, err)
+	}
+	f.controller = controller
+	d.cluster.Start(t.Context())
+	return f
+}
+
+func (f *snapshotClassFixture) sync(ctx context.Context) error {
+	return f.controller.Sync(ctx, factory.NewSyncContext("test", f.events))
+}
+
+// create waits until the controller has created the class.
+func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	err := f.extensions.Tracker().Add(crd(isEstablished(apiextensionsv1.ConditionTrue)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var class *unstructured.Unstructured
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			if err := f.sync(ctx); err != nil {
+				return false, err
+			}
+			class, err = f.classes.Get(ctx, f.name, metav1.GetOptions{})
+			return err == nil, nil
+		})
+	if err != nil {
+		t.Fatalf("with the CRD: %v", err)
+	}
+	return class
+}
+
+// mustHaveEvent checks that an event with this reason names the class.
+func (f *snapshotClassFixture) mustHaveEvent(t *testing.T, reason string) {
+	t.Helper()
+	for _, event := range f.events.(events.InMemoryRecorder).Events() {
+		if event.Reason == reason && strings.Contains(event.Message, "/"+f.name+" ") {
+			return
+		}
+	}
+	t.Errorf("no event %s names the VolumeSnapshotClass", reason)
+}
+
+func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
+	t.Parallel()
+	f := newSnapshotClassFixture(t, "csi-manila-standard", plugins()...)
+	if err := f.sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{}); err == nil {
+		t.Fatal("the class exists without its CRD")
+	}
+	f.create(t)
+	f.mustHaveEvent(t, "VolumeSnapshotClassCreated")
+}
+
+// With Delete, the cloud loses snapshots that the administrator wants to retain.
+func TestVolumeSnapshotClassKeepsTheDeletionPolicyOfTheAdministrator(t *testing.T) {
+	t.Parallel()
+	drivers := map[string][]plugin.Driver{
+		"csi-manila-standard": plugins(), "standard-csi": {cinderPlugin()},
+	}
+	for name, plugins := range drivers {
+		for chosen, want := range map[string]string{
+			"Delete": "Delete", "Retain": "Retain", "unknown": "Delete",
+		} {
+			t.Run(name+"/"+chosen, func(t *testing.T) {
+				t.Parallel()
+				f := newSnapshotClassFixture(t, name, plugins...)
+				expected := f.create(t)
+				changed := expected.DeepCopy()
+				changed.Object["deletionPolicy"] = chosen
+				changed.Object["parameters"] = map[string]any{"force-create": "true", "added": "x"}
+				changed.Object["driver"] = "another"
+				expected.Object["deletionPolicy"] = want
+				for _, object := range []*unstructured.Unstructured{changed, expected} {
+					object.SetAnnotations(map[string]string{"of": "the administrator"})
+				}
+				if _, err := f.classes.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				f.mustRepair(t, expected)
+			})
+		}
+	}
+}
+
+// mustRepair checks that the controller writes the class once.
+func (f *snapshotClassFixture) mustRepair(t *testing.T, want *unstructured.Unstructured) {
+	t.Helper()
+	f.dynamic.ClearActions()
+	for range 2 {
+		if err := f.sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var verbs []string
+	for _, action := range f.dynamic.Actions() {
+		if action.GetResource().Resource == "volumesnapshotclasses" {
+			verbs = append(verbs, action.GetVerb())
+		}
+	}
+	if diff := cmp.Diff([]string{"get", "update", "get"}, verbs); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Object, got.Object); diff != "" {
+		t.Errorf("class (-want +got):\n%s", diff)
+	}
+	f.mustHaveEvent(t, "VolumeSnapshotClassUpdated")
+}
