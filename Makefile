@@ -129,6 +129,7 @@ test-root: ## Run all tests that need root and packages of Debian, also after a 
 
 .PHONY: lint
 lint: $(LINTER) ## Run the most important linters
+	$(LINTER) fmt --diff
 	$(LINTER) run --allow-parallel-runners --enable-only $(LINTERS) --build-tags integration ./...
 
 .PHONY: lint-all

@@ -29,8 +29,8 @@ func TestInputsAreOptional(t *testing.T) {
 	)
 }
 
-// startsWithoutInputs checks that the driver starts without its inputs, that a condition reports the
-// missing credentials, and that the creation of each input rolls out once.
+// startsWithoutInputs checks that the driver starts without its inputs, that a condition reports
+// the missing credentials, and that the creation of each input rolls out once.
 func (e *env) startsWithoutInputs() {
 	e.eventually(installed, func() error {
 		for _, name := range workloadNames() {

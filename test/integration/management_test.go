@@ -103,15 +103,18 @@ func (e *env) repairedObjects() map[string]repairedObject {
 	return map[string]repairedObject{
 		"ClusterRoleBinding": {
 			"rbac.authorization.k8s.io", "clusterrolebindings", "", provisionerBinding,
-			[]string{`{"subjects":[]}`}, e.hasBinding,
+			[]string{`{"subjects":[]}`},
+			e.hasBinding,
 		},
 		"Service": {
 			"", "services", operandNamespace, metricsService,
-			[]string{`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`}, e.hasService,
+			[]string{`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`},
+			e.hasService,
 		},
 		"PodDisruptionBudget": {
 			"policy", "poddisruptionbudgets", operandNamespace, disruptionBudget,
-			[]string{`{"spec":{"maxUnavailable":2}}`}, e.hasDisruptionBudget,
+			[]string{`{"spec":{"maxUnavailable":2}}`},
+			e.hasDisruptionBudget,
 		},
 		"ServiceAccount": {"", "serviceaccounts", operandNamespace, nodeAccount, nil, e.hasNodeAccount},
 		"CSIDriver": {

@@ -97,7 +97,7 @@ func (c *configSync) sides() []flavour.Side {
 }
 
 // written reports whether the driver's pods find their configuration. That of an earlier operator
-// does not count: pods that start with it would be replaced as soon as this operator writes its own.
+// does not count: pods that start with it would be replaced when this operator writes its own.
 func (c *configSync) written() bool {
 	wanted := c.wanted.Load()
 	return wanted != nil && !slices.ContainsFunc(c.sides(), func(side flavour.Side) bool {
