@@ -11,7 +11,10 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/port"
 )
@@ -106,7 +109,15 @@ func (f *frontend) open() (err error) {
 		}
 	}
 	address := net.JoinHostPort(host, strconv.Itoa(f.reservation.Port()))
-	f.listener, err = (&net.ListenConfig{}).Listen(f.simulator.closed, "tcp4", address)
+	// After a listener is closed, its port may stay in use for a moment.
+	err = wait.PollUntilContextTimeout(f.simulator.closed, time.Millisecond, 10*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			f.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return false, nil
+			}
+			return err == nil, err
+		})
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w", f.services, err)
 	}
