@@ -68,9 +68,10 @@ func (e *env) rolled(before map[string]workload) error {
 }
 
 // TestOperatorsRunUnderRolesOfOpenShift runs each operator in each flavour with the Roles of
-// cluster-storage-operator in place of the Roles of its manifests. The former do not contain
-// `bind`, and for some kinds neither `patch` nor `list`. The test fails if the API server refuses a
-// request. Its parts test the driver's own credentials.
+// cluster-storage-operator in place of the Roles of its manifests, once for each set of permissions
+// that a supported release grants. These Roles do not contain `bind`, and for some kinds neither
+// `patch` nor `list`. The test fails if the API server refuses a request. With the Roles of the
+// oldest release, its parts test the driver's own credentials.
 func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -78,32 +79,52 @@ func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
 			if !long && (f != flavour.Standalone || s.isManila()) {
 				continue
 			}
-			t.Run(s.Program+"/"+string(f), func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, options{
-					Subject: s, Flavour: f, Before: (*env).useRolesOfOpenShift,
-					Cloud: simulator.Config{Credentials: simulator.Credentials{
-						ApplicationCredentialExpiry: time.Now().Add(13 * 24 * time.Hour),
-					}},
-					Args: []string{"--credentials-wait=" + credentialsWait.String()},
+			releases, err := s.DistinctReleases(f == flavour.HyperShift)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !long {
+				releases = releases[:1]
+			}
+			for i, release := range releases {
+				t.Run(s.Program+"/"+string(f)+"/"+release, func(t *testing.T) {
+					t.Parallel()
+					runUnderRolesOfOpenShift(t, options{
+						Subject: s, Flavour: f, Before: func(e *env) { e.useRolesOfOpenShift(release) },
+					}, i == 0)
 				})
-				e.parts(
-					part{"RecreatesObjects", e.recreatesObjects},
-					part{"RefusedCredentialsDoNotRollOut", e.keepsDriverForRefusedCredentials},
-					part{"UnverifiedCredentialsRollOutAfterWait", e.rollsOutUnverifiedCredentials},
-					part{"CredentialsReportExpiry", e.reportsExpiry},
-				)
-			})
+			}
 		}
 	}
 }
 
+// runUnderRolesOfOpenShift runs one operator, with or without the parts about credentials.
+func runUnderRolesOfOpenShift(t *testing.T, o options, credentials bool) {
+	t.Helper()
+	o.Cloud = simulator.Config{Credentials: simulator.Credentials{
+		ApplicationCredentialExpiry: time.Now().Add(13 * 24 * time.Hour),
+	}}
+	o.Args = []string{"--credentials-wait=" + credentialsWait.String()}
+	e := newEnv(t, o)
+	parts := []part{{"RecreatesObjects", e.recreatesObjects}}
+	if credentials {
+		parts = append(parts,
+			part{"RefusedCredentialsDoNotRollOut", e.keepsDriverForRefusedCredentials},
+			part{"UnverifiedCredentialsRollOutAfterWait", e.rollsOutUnverifiedCredentials},
+			part{"CredentialsReportExpiry", e.reportsExpiry},
+		)
+	}
+	e.parts(parts...)
+}
+
 // useRolesOfOpenShift replaces the Roles of the operator until the test ends.
-func (e *env) useRolesOfOpenShift() {
+func (e *env) useRolesOfOpenShift(release string) {
 	e.t.Helper()
 	environment, operator := e.running.Environments()[0], e.subject.Operator
-	e.afterwards(func(ctx context.Context) error { return environment.RestoreRoles(ctx, operator) })
-	e.must(environment.UseRolesOfOpenShift(e.ctx(), operator))
+	e.afterwards(func(ctx context.Context) error {
+		return environment.RestoreRoles(ctx, operator, release)
+	})
+	e.must(environment.UseRolesOfOpenShift(e.ctx(), operator, release))
 }
 
 func (e *env) recreatesObjects() {

@@ -134,17 +134,28 @@ func (s *Environment) volumes() []kubeletvolumes.Volume {
 	return all
 }
 
-// UseRolesOfOpenShift replaces the Roles of an operator by those of cluster-storage-operator.
-func (s *Environment) UseRolesOfOpenShift(ctx context.Context, o fixtures.Operator) error {
-	return s.replaceRoles(ctx, o, fixtures.Operator.Roles, fixtures.Operator.RolesOfOpenShift)
+// UseRolesOfOpenShift replaces the Roles of an operator by those of cluster-storage-operator of a
+// release.
+func (s *Environment) UseRolesOfOpenShift(
+	ctx context.Context, o fixtures.Operator, release string,
+) error {
+	return s.replaceRoles(ctx, o, fixtures.Operator.Roles, rolesOfRelease(release))
 }
 
 // RestoreRoles undoes UseRolesOfOpenShift.
-func (s *Environment) RestoreRoles(ctx context.Context, o fixtures.Operator) error {
-	return s.replaceRoles(ctx, o, fixtures.Operator.RolesOfOpenShift, fixtures.Operator.Roles)
+func (s *Environment) RestoreRoles(
+	ctx context.Context, o fixtures.Operator, release string,
+) error {
+	return s.replaceRoles(ctx, o, rolesOfRelease(release), fixtures.Operator.Roles)
 }
 
 type rolesOf func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error)
+
+func rolesOfRelease(release string) rolesOf {
+	return func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error) {
+		return o.RolesOfOpenShift(hosted, release)
+	}
+}
 
 func (s *Environment) replaceRoles(
 	ctx context.Context, o fixtures.Operator, old, replacement rolesOf,
