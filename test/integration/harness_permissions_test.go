@@ -38,7 +38,6 @@ func reasonsForUnused() map[string]string {
 		"secrets get":                     "another process creates the key of hashes at the same time",
 		"csiaddonsnodes *":                sidecars,
 		"endpoints *":                     sidecars,
-		"endpointslices *":                sidecars,
 		"leases *":                        sidecars,
 		"persistentvolumeclaims/status *": sidecars,
 		"persistentvolumes get":           sidecars,
