@@ -121,8 +121,10 @@ func invalidConfigs() map[string]invalidConfig {
 			"\n", "line 2"},
 		"not a number": {"config", "# a comment\n[BlockStorage]\nnode-volume-attach-limit = " +
 			administratorSecret + "\n", "line 3"},
-		"not a boolean":   {topologyKey, "perhaps", "neither true nor false"},
-		"before a header": {"config", "password = " + administratorSecret + "\n", "line 1"},
+		"not a boolean": {topologyKey, "perhaps", "neither true nor false"},
+		"no = sign": {
+			"config", "[BlockStorage]\npassword " + administratorSecret + "\n", "line 2",
+		},
 	}
 }
 

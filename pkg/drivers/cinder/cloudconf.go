@@ -37,10 +37,11 @@ type Options struct {
 // the user's text, which may be empty. It drops the rest of the user's text, because settings of
 // the in-tree driver prevent the CSI driver from starting, or make it use other credentials. From
 // the result the driver reads the same [BlockStorage] as from the user's text, except
-// trust-device-path. A text that the driver cannot read is a *SyntaxError.
+// trust-device-path. A text that neither the driver nor earlier operators can read is a
+// *SyntaxError.
 func CloudConf(user []byte, o Options) ([]byte, error) {
-	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
-	if err := checkSyntax(text); err != nil {
+	text, err := driverText(user)
+	if err != nil {
 		return nil, err
 	}
 	global, err := o.section()
@@ -53,9 +54,6 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 	for _, e := range entriesOf(text) {
 		if !e.setting() {
 			continue
-		}
-		if _, refused := e.remark(); refused != "" {
-			return nil, &SyntaxError{e.line, refused}
 		}
 		conf.WriteString(header + e.text + "\n")
 		header = ""
@@ -217,8 +215,6 @@ func problem(message string) string {
 			`Write it as "\\", with the quotation marks`
 	case "illegal UTF-8 encoding", "illegal character NUL":
 		return "the text is not UTF-8 without NUL"
-	case "expected section header":
-		return "a setting precedes the first [section]"
 	case "expected section name", "expected subsection name or right bracket",
 		"expected right bracket", "empty subsection name":
 		return `a section is not written as [name] or [name "subsection"]`

@@ -223,7 +223,6 @@ const (
 	faultBackslash = `a backslash is valid only before a quotation mark or at the end of a line. ` +
 		`Write it as "\\", with the quotation marks`
 	faultEncoding  = "the text is not UTF-8 without NUL"
-	faultNoSection = "a setting precedes the first [section]"
 	faultSection   = `a section is not written as [name] or [name "subsection"]`
 	faultName      = "a name is followed by something other than = or the end of the line"
 	faultTrailing  = "only a comment may follow the end of a section's header or of a value"
@@ -235,7 +234,7 @@ const (
 
 func faults() []string {
 	return []string{
-		faultQuotes, faultEscape, faultBackslash, faultEncoding, faultNoSection,
+		faultQuotes, faultEscape, faultBackslash, faultEncoding,
 		faultSection, faultName, faultTrailing, faultCharacter, faultValue,
 	}
 }
@@ -250,8 +249,6 @@ func brokenTexts() map[string]struct {
 		line    int
 		problem string
 	}{
-		"no section":                {"password = " + secret, 1, faultNoSection},
-		"no section, later":         {"; x\n\n" + secret, 3, faultNoSection},
 		"header without end":        {"[Global\npassword = " + secret, 1, faultSection},
 		"header without name":       {"[]\n", 1, faultSection},
 		"header of a string":        {"[\"" + secret + "\"]", 1, faultSection},
@@ -260,29 +257,28 @@ func brokenTexts() map[string]struct {
 		"dotted subsection":         {"[a." + secret + "]\n", 1, faultCharacter},
 		"setting behind the header": {"[Global] password = " + secret, 1, faultTrailing},
 		"open quotation": {
-			"[Global]\npassword = \"" + secret + "\nregion = x\n",
+			"[BlockStorage]\npassword = \"" + secret + "\nregion = x\n",
 			2, faultQuotes,
 		},
 		"open quotation at the end": {"[BlockStorage]\n\na = \"" + secret, 3, faultQuotes},
 		"open subsection":           {"[BlockStorage \"" + secret + "\n", 1, faultQuotes},
 		"backslash": {
-			"[Global]\na = b\npassword = " + secret + "\\" + secret,
+			"[BlockStorage]\na = b\npassword = " + secret + "\\" + secret,
 			3, faultBackslash,
 		},
-		"backslash, continued line": {"[Global]\na = \\\nb\\c", 2, faultBackslash},
-		"unknown escape":            {"[Global]\npassword = \"" + secret + "\\d\"", 2, faultEscape},
+		"backslash, continued line": {"[BlockStorage]\na = \\\nb\\c", 2, faultBackslash},
+		"unknown escape":            {"[BlockStorage]\npassword = \"" + secret + "\\d\"", 2, faultEscape},
 		"unknown escape in name":    {"[a \"\\n\"]", 1, faultEscape},
-		"underscore in a name":      {"[Global]\nsecret_name = " + secret, 2, faultCharacter},
-		"name that is a number":     {"[Global]\n9" + secret, 2, faultCharacter},
-		"lone =":                    {"[Global]\n= " + secret, 2, faultCharacter},
-		"colon for =":               {"[Global]\npassword: " + secret, 2, faultCharacter},
-		"two words":                 {"[Global]\npassword " + secret, 2, faultName},
-		"string for name":           {"[Global]\n\"" + secret + "\"", 2, faultCharacter},
-		"second line of a password": {"[Global]\npassword = x\n$" + secret, 3, faultCharacter},
-		"NUL":                       {"[Global]\npassword = " + secret + "\x00", 2, faultEncoding},
-		"NUL in a comment":          {"[Global]\n\n; \x00", 3, faultEncoding},
-		"Latin-1":                   {"[Global]\npassword = \xfc" + secret, 2, faultEncoding},
-		"byte order mark inside":    {"[Global]\n\ufeffa = b", 2, faultCharacter},
+		"underscore in a name":      {"[BlockStorage]\nsecret_name = " + secret, 2, faultCharacter},
+		"name that is a number":     {"[BlockStorage]\n9" + secret, 2, faultCharacter},
+		"lone =":                    {"[BlockStorage]\n= " + secret, 2, faultCharacter},
+		"two words":                 {"[BlockStorage]\npassword " + secret, 2, faultName},
+		"string for name":           {"[BlockStorage]\n\"" + secret + "\"", 2, faultCharacter},
+		"second line of a password": {"[BlockStorage]\npassword = x\n$" + secret, 3, faultCharacter},
+		"NUL":                       {"[BlockStorage]\npassword = " + secret + "\x00", 2, faultEncoding},
+		"NUL in a comment":          {"[BlockStorage]\n\n; \x00", 3, faultEncoding},
+		"Latin-1":                   {"[BlockStorage]\npassword = \xfc" + secret, 2, faultEncoding},
+		"byte order mark inside":    {"[BlockStorage]\n\ufeffa = b", 2, faultCharacter},
 		"many lines": {
 			strings.Repeat("[Global]\r\n", 999) + "[" + secret,
 			1000, faultSection,
@@ -306,8 +302,37 @@ func brokenTexts() map[string]struct {
 			4, faultValue,
 		},
 		"after a byte order mark": {"\ufeff[BlockStorage]\na = \"" + secret, 2, faultQuotes},
-		"not a cloud.conf":        {"{\"password\": \"" + secret + "\"}", 1, faultCharacter},
-		"clouds.yaml":             {"clouds:\n  openstack:\n    password: " + secret, 1, faultNoSection},
+	}
+}
+
+// TestTextsOfEarlierOperatorsAreCorrected: they read the text with an ini parser.
+func TestTextsOfEarlierOperatorsAreCorrected(t *testing.T) {
+	t.Parallel()
+	const on = "[BlockStorage]\nrescan-on-resize = on\n"
+	settings := inSection("rescan-on-resize = on")
+	for name, test := range map[string]struct{ user, want string }{
+		"colon for =":       {"[BlockStorage]\nrescan-on-resize : on ; x\n", settings},
+		"backticks":         {"[BlockStorage]\nrescan-on-resize = `on` # x\n", settings},
+		"colon, backticks":  {"\ufeff[blockstorage]\r\nrescan-on-resize:`on`\r\n", settings},
+		"no section":        {"password = \"" + secret + "\n" + on, settings},
+		"another section":   {"[Global]\nsecret_name: \"" + secret + "\n\x00 \\d\n" + on, settings},
+		"a section after":   {on + "[Global]\n9 = " + secret + "\n", settings},
+		"continued header":  {"[Global]\na_b = c \\\n" + on, ""},
+		"continued setting": {"x\n[BlockStorage]\na = \\\nb: c\n", inSection("a = \\\nb: c")},
+		"not a cloud.conf":  {"{\"password\": \"" + secret + "\"}", ""},
+		"clouds.yaml":       {"clouds:\n  openstack:\n    password: " + secret, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := cinder.CloudConf([]byte(test.user), options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(globalText+test.want, string(got)); diff != "" {
+				t.Errorf("cloud.conf (-want +got):\n%s", diff)
+			}
+			checkRoundTrip(t, []byte(test.user))
+		})
 	}
 }
 

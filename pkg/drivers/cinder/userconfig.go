@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -133,11 +132,15 @@ func ignoredIn(own, installed contents) []string {
 
 // remarks lists what has no effect in a user's text. It returns nothing for an invalid text.
 func remarks(user []byte) []SyntaxError {
-	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
+	text, _ := driverText(user) // an invalid value has no effect on the other remarks
 	if checkSyntax(text) != nil {
 		return nil
 	}
 	var found []SyntaxError
+	if line := firstOutside(user); line > 0 {
+		found = append(found, SyntaxError{line, "this text is ignored: it precedes the first " +
+			"[section], and only [" + userSection + "] is read. Move or remove it"})
+	}
 	for _, e := range entriesOf(text) {
 		problem := ""
 		switch {

@@ -20,7 +20,9 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
 		setting = "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
 			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
-		limit  = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
+		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
+		outside = "this text is ignored: it precedes the first [section], and only [BlockStorage] " +
+			"is read. Move or remove it"
 		device = "trust-device-path is ignored: the CSI driver does not support it. Remove it"
 	)
 	for name, test := range map[string]struct {
@@ -63,7 +65,11 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 			"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n",
 			[]SyntaxError{{3, section}},
 		},
-		"no cloud.conf": {"clouds:\n", nil},
+		"no cloud.conf": {"# x\nclouds:\n", []SyntaxError{{2, outside}}},
+		"setting before a section": {
+			password + " = x\n[BlockStorage]\nrescan-on-resize: on\n", []SyntaxError{{1, outside}},
+		},
+		"no header": {"[\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

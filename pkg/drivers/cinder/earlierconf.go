@@ -1,0 +1,84 @@
+package cinder
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// Earlier operators read the administrator's text with an ini parser, and wrote it again in the
+// spelling of gcfg.
+var (
+	header     = regexp.MustCompile(`^\s*\[`)
+	userHeader = regexp.MustCompile(`(?i)^\s*\[\s*` + userSection + `\s*\]`)
+	colon      = regexp.MustCompile(`^(\s*\pL[\pL\pN-]*\s*):`)
+	backticks  = regexp.MustCompile("^(\\s*\\pL[\\pL\\pN-]*\\s*=\\s*)`([^`\"\\\\;#]*)`")
+)
+
+// driverText returns the user's text as the driver can read it. It changes only texts that the
+// driver would refuse, and keeps the number of each line. A text that it cannot correct is a
+// *SyntaxError; driverText returns it too.
+func driverText(user []byte) ([]byte, error) {
+	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
+	if check(text) == nil {
+		return text, nil
+	}
+	text = respelled(text)
+	return text, check(text)
+}
+
+// check returns a *SyntaxError if the driver would refuse the text.
+func check(text []byte) error {
+	if err := checkSyntax(text); err != nil {
+		return err
+	}
+	for _, e := range entriesOf(text) {
+		if !e.setting() {
+			continue
+		}
+		if _, refused := e.remark(); refused != "" {
+			return &SyntaxError{e.line, refused}
+		}
+	}
+	return nil
+}
+
+// respelled removes what is not in the user's section, except headers. In the section it replaces
+// "name: value", and removes backticks around values.
+func respelled(text []byte) []byte {
+	inside, continued := false, false
+	var result []byte
+	for line := range bytes.Lines(text) {
+		isHeader := !continued && header.Match(line)
+		if isHeader {
+			inside = userHeader.Match(line)
+		}
+		switch {
+		case inside && !continued && !isHeader:
+			assigned := colon.ReplaceAll(line, []byte("$1="))
+			result = append(result, backticks.ReplaceAll(assigned, []byte("$1$2"))...)
+		case inside || isHeader:
+			result = append(result, line...)
+		default:
+			result = append(result, '\n')
+		}
+		continued = bytes.HasSuffix(bytes.TrimSpace(line), []byte(`\`)) &&
+			!bytes.ContainsAny(line, ";#")
+	}
+	return result
+}
+
+// firstOutside returns the number of the first line with a setting before the first section, or 0.
+func firstOutside(user []byte) int {
+	number := 0
+	for line := range bytes.Lines(bytes.TrimPrefix(user, []byte(byteOrderMark))) {
+		number++
+		switch content := bytes.TrimSpace(line); {
+		case len(content) == 0 || content[0] == ';' || content[0] == '#':
+		case content[0] == '[':
+			return 0
+		default:
+			return number
+		}
+	}
+	return 0
+}
