@@ -51,7 +51,7 @@ type Options struct {
 	// RestartOn contains the files whose change ends the process, so that a new process reads them.
 	// The values are the content that the operator uses; nil means the current content of the file.
 	RestartOn map[string][]byte
-	Clock     clock.Clock
+	Clock     clock.WithDelayedExecution
 }
 
 // Process is the input of Work.
@@ -59,7 +59,7 @@ type Process struct {
 	// Config and Served are the values of Options.
 	Config, Served *rest.Config
 	Events         events.Recorder
-	Clock          clock.Clock
+	Clock          clock.WithDelayedExecution
 }
 
 // Work runs while the process is the leader. It returns soon after its context is done.

@@ -2,8 +2,12 @@ package operator
 
 import (
 	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
@@ -16,13 +20,23 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/host"
 )
 
+// removalDelay is how long CSI-Addons stays active without its CRD. An update of CSI-Addons may
+// replace the CRD, which must not roll out the driver twice.
+const removalDelay = 10 * time.Minute
+
 // csiAddons contains the assets of a driver that are new or differ while CSI-Addons is active: its
-// CRD is established. A nil value contains none.
+// CRD is established, or was within removalDelay. A nil value contains none.
 type csiAddons struct {
 	bundle *bundle.Bundle
 	crd    crdInformer
 	// watch is the informer of the CRD. Without permission to watch it, CSI-Addons is not active.
 	watch factory.Informer
+	clock clock.WithDelayedExecution
+
+	mu sync.Mutex
+	// lingers is true while CSI-Addons is active, and gone is when the CRD was deleted meanwhile.
+	lingers bool
+	gone    time.Time
 }
 
 // newCSIAddons returns nil for an empty bundle: the driver does not support CSI-Addons, or the
@@ -36,17 +50,52 @@ func newCSIAddons(
 	crd := watchCRD(c, flavour.Guest, bundle.CSIAddonsCRD)
 	object := c.Name(flavour.Guest, "CustomResourceDefinition", "", crd.name)
 	watch, err := newOptionalInformer(crd.Informer(), object, p.Clock, p.Events)
-	return &csiAddons{bundle: assets, crd: crd, watch: watch}, err
+	return &csiAddons{bundle: assets, crd: crd, watch: watch, clock: p.Clock}, err
 }
 
-func (c *csiAddons) active() bool { return c != nil && c.crd.established() }
+func (c *csiAddons) active() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.crd.established():
+		c.lingers, c.gone = true, time.Time{}
+	case c.lingers && c.gone.IsZero():
+		c.gone = c.clock.Now()
+	case c.lingers:
+		c.lingers = c.clock.Since(c.gone) < removalDelay
+	}
+	return c.lingers
+}
+
+// HasSynced returns whether the cache of the CRD is complete.
+func (c *csiAddons) HasSynced() bool { return c.watch.HasSynced() }
+
+// AddEventHandler adds a handler of the events of the CRD. It repeats each event after
+// removalDelay, when CSI-Addons may not be active any more.
+func (c *csiAddons) AddEventHandler(
+	h cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	twice := func(handle func()) {
+		c.active() // stores the time
+		handle()
+		c.clock.AfterFunc(removalDelay, handle)
+	}
+	return c.watch.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { h.OnAdd(obj, false) },
+		UpdateFunc: func(old, obj any) { twice(func() { h.OnUpdate(old, obj) }) },
+		DeleteFunc: func(obj any) { twice(func() { h.OnDelete(obj) }) },
+	})
+}
 
 // informers trigger a sync when the result of active may change.
 func (c *csiAddons) informers() []factory.Informer {
 	if c == nil {
 		return nil
 	}
-	return []factory.Informer{c.watch}
+	return []factory.Informer{c}
 }
 
 // instead returns the asset that replaces another one with this name while CSI-Addons is active.
@@ -63,7 +112,7 @@ func (c *csiAddons) alternative(workload bundle.Asset) *hook.Alternative {
 	if !ok {
 		return nil
 	}
-	return &hook.Alternative{Manifest: asset.Data, Use: c.active, Informer: c.watch}
+	return &hook.Alternative{Manifest: asset.Data, Use: c.active, Informer: c}
 }
 
 // csiAddonsHooks returns the hooks of both workloads that configure the sidecar.
@@ -75,8 +124,8 @@ func (d *driver) csiAddonsHooks() []hook.Workload {
 }
 
 // csiAddonsResources returns the controller of the objects that exist only while CSI-Addons is
-// active. It deletes them when the CRD is deleted, because only the sidecar needs them. Workloads
-// do not wait for them: the sidecar repeats requests that the API server refuses.
+// active. It deletes them afterwards, because only the sidecar needs them. Workloads do not wait
+// for them: the sidecar repeats requests that the API server refuses.
 func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	if d.csiAddons == nil {
 		return nil, nil

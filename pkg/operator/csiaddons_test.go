@@ -53,6 +53,7 @@ type addonsFixture struct {
 	events     events.InMemoryRecorder
 	operator   *operator
 	cluster    *clustertest.Fake
+	addons     *csiAddons
 }
 
 func cinderPlugin() plugin.Driver {
@@ -104,6 +105,7 @@ func (f *addonsFixture) start() {
 	if err != nil {
 		f.Fatal(err)
 	}
+	f.addons = drivers[0].csiAddons
 	r := &runner{drivers: drivers, controllers: built(f.T, drivers)}
 	// The ClusterCSIDriver contains what this controller would write.
 	r.controllers[always] = slices.DeleteFunc(r.controllers[always], func(c factory.Controller) bool {
@@ -238,7 +240,19 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	f.eventually(func() error { return f.rolledOut(false, true) })
 	f.eventually(f.hasPolicies(1))
 	f.removeCRD()
-	f.eventually(f.hasPolicies(0))
+	f.eventually(f.isInstalled(false))
+	f.mustRepairPolicies()
+	f.clock.Step(removalDelay - time.Second)
+	f.mustRepairPolicies()
+	f.installCRD() // as an update of CSI-Addons does
+	f.eventually(f.isInstalled(true))
+	f.clock.Step(removalDelay)
+	f.mustRepairPolicies()
+	f.removeCRD()
+	f.eventually(func() error {
+		f.clock.Step(removalDelay)
+		return f.hasPolicies(0)()
+	})
 	f.eventually(func() error { return f.rolledOut(false, true, false) })
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		templates := f.templates(resource)
@@ -246,6 +260,32 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 			t.Errorf("pods of %s before and after CSI-Addons (-before +after):\n%s", resource, diff)
 		}
 	}
+}
+
+// isInstalled returns a check of the operator's cache of the CRD.
+func (f *addonsFixture) isInstalled(want bool) func() error {
+	return func() error {
+		if got := f.addons.crd.established(); got != want {
+			return fmt.Errorf("the CRD is established: %v", got)
+		}
+		return nil
+	}
+}
+
+// mustRepairPolicies deletes the NetworkPolicies, and waits until the operator has created them.
+func (f *addonsFixture) mustRepairPolicies() {
+	f.Helper()
+	policies := f.kube.NetworkingV1()
+	list, err := policies.NetworkPolicies("").List(f.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		f.Fatalf("NetworkPolicies are %v (%v), want one", list, err)
+	}
+	err = policies.NetworkPolicies(list.Items[0].Namespace).
+		Delete(f.Context(), list.Items[0].Name, metav1.DeleteOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.eventually(f.hasPolicies(1))
 }
 
 func TestSettingsAddArgumentsOfTheSidecar(t *testing.T) {

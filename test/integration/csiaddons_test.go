@@ -180,8 +180,9 @@ func (e *env) monitorsAddons(prefix string, present bool) error {
 	return nil
 }
 
-// followsAddonsCRD checks that each arrival and each deletion of the CRD causes exactly one
-// rollout, and that a restart of the operator causes none.
+// followsAddonsCRD checks that the arrival of the CRD causes exactly one rollout, that a restart of
+// the operator causes none, and that CSI-Addons stays active after the deletion of the CRD until the
+// operator restarts. A unit test checks how long.
 func (e *env) followsAddonsCRD() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
@@ -208,7 +209,10 @@ func (e *env) followsAddonsCRD() {
 	e.must(e.rolledOut(before, 1, true))
 
 	e.must(e.removeAddonsCRD(e.ctx()))
-	e.eventually(soon, func() error { return e.rolledOut(before, 2, false) })
+	e.expectNoWritesDuring(2)
+	e.must(e.rolledOut(before, 1, true))
+	e.restartOperator()
+	e.eventually(installed, func() error { return e.rolledOut(before, 2, false) })
 	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(false) })
 	e.eventually(soon, func() error { return e.controllersHaveAddons(false) })
 	e.awaitAvailable()
