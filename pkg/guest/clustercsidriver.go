@@ -46,30 +46,16 @@ func StorageClassState(store cache.Store, driver, suffix string) (opv1.StorageCl
 	}
 }
 
-// OnlyDriver returns the transform of an informer of ClusterCSIDrivers. It keeps only the names of
-// other drivers. From the driver's own status it removes all that cannot be decoded, because writes
-// of others must not prevent the operator from writing its conditions.
+// OnlyDriver returns the transform of an informer of ClusterCSIDrivers. It keeps only the driver's
+// own, and removes from its status all that cannot be decoded, because writes of others must not
+// prevent the operator from writing its conditions.
 func OnlyDriver(name string) cache.TransformFunc {
-	return func(obj any) (any, error) {
-		object, ok := obj.(*unstructured.Unstructured)
-		switch {
-		case !ok:
-		case object.GetName() != name:
-			return nameOnly(object), nil
-		default:
+	return OnlyObject("", name, func(obj any) (any, error) {
+		if object, ok := obj.(*unstructured.Unstructured); ok {
 			removeUndecodable(object)
 		}
 		return obj, nil
-	}
-}
-
-func nameOnly(object *unstructured.Unstructured) *unstructured.Unstructured {
-	bare := &unstructured.Unstructured{Object: map[string]any{}}
-	bare.SetGroupVersionKind(object.GroupVersionKind())
-	bare.SetName(object.GetName())
-	bare.SetNamespace(object.GetNamespace())
-	bare.SetResourceVersion(object.GetResourceVersion())
-	return bare
+	})
 }
 
 func removeUndecodable(object *unstructured.Unstructured) {

@@ -26,21 +26,16 @@ type estimate struct {
 	text, escaped bool
 }
 
-// add returns the memory of the next part of the text. After an event has been decoded, lists
-// within its object need little: transforms drop or limit them.
-func (e *estimate) add(text []byte) int {
-	sum := len(text)
+// add returns the memory of the next part of the text.
+func (e *estimate) add(text []byte) (sum int) {
 	for _, c := range text {
 		if e.events && len(e.lists) == 0 {
 			e.document = 0
 		}
-		cost := e.begins(c)
-		e.document += 1 + cost
-		e.largest = max(e.largest, e.document)
-		if e.events && cost == elementCost {
-			cost = valueCost
-		}
+		cost := 1 + e.begins(c)
 		sum += cost
+		e.document += cost
+		e.largest = max(e.largest, e.document)
 	}
 	return sum
 }

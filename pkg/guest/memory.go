@@ -7,7 +7,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
@@ -48,24 +47,16 @@ func WithoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// OnlyObject returns the transform for an informer of one object. It keeps only the names of other
-// objects, which an API server that ignores namespaces and field selectors returns too.
+// OnlyObject returns the transform for an informer of one object. It replaces other objects, which
+// an API server that ignores namespaces and field selectors returns too, by an object without a
+// name, of which a cache contains one.
 func OnlyObject(namespace, name string, next cache.TransformFunc) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)
 		if err != nil || object.GetName() == name && object.GetNamespace() == namespace {
 			return next(obj)
 		}
-		if other, ok := obj.(*unstructured.Unstructured); ok {
-			return nameOnly(other), nil
-		}
-		bare := reflect.New(reflect.TypeOf(obj).Elem()).Interface()
-		if other, err := meta.Accessor(bare); err == nil {
-			other.SetName(object.GetName())
-			other.SetNamespace(object.GetNamespace())
-			other.SetResourceVersion(object.GetResourceVersion())
-		}
-		return bare, nil
+		return reflect.New(reflect.TypeOf(obj).Elem()).Interface(), nil
 	}
 }
 

@@ -71,7 +71,7 @@ func TestDropUnusedRemovesContent(t *testing.T) {
 	}
 }
 
-func TestOnlyObjectKeepsNamesOfOthers(t *testing.T) {
+func TestOnlyObjectDropsOthers(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 100)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -80,18 +80,12 @@ func TestOnlyObjectKeepsNamesOfOthers(t *testing.T) {
 	}}
 	other := secret.DeepCopy()
 	other.Name, other.Data = "other", map[string][]byte{"a": []byte(text)}
-	unknown := func(content map[string]any) *unstructured.Unstructured {
-		content["apiVersion"], content["kind"] = "v1", "X"
-		content["metadata"] = map[string]any{"name": "other", "namespace": "n", "resourceVersion": "7"}
-		return &unstructured.Unstructured{Object: content}
-	}
+	unknown := &unstructured.Unstructured{Object: map[string]any{"spec": text}}
+	unknown.SetName("other")
 	for name, tt := range map[string]struct{ given, want any }{
-		"the object": {secret, secret},
-		"another": {other, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Name:      "other",
-			Namespace: "n", ResourceVersion: "7",
-		}}},
-		"unstructured":   {unknown(map[string]any{"spec": text}), unknown(map[string]any{})},
+		"the object":     {secret, secret},
+		"another":        {other, &corev1.Secret{}},
+		"unstructured":   {unknown, &unstructured.Unstructured{}},
 		"what is no API": {"tombstone", "tombstone"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
@@ -44,8 +46,9 @@ var (
 // administrator of the guest cluster can make the API server forward requests of an API group to
 // any server.
 //
-// A response beyond the limit ends with an error. After such an error an informer lists the objects
-// again, which removes from its cache what the API server does not list.
+// A response beyond the limit ends with an error. Then an informer lists the objects again, which
+// removes from its cache what the API server does not list. Events have a limit of their own, beyond
+// which a watch ends and the next one returns 410 Gone: the informer lists without an error.
 //
 // Requests have a limited rate and a timeout. Redirects, which would send the token to another
 // server, are errors. So is every format except JSON: client-go would decode any format that the
@@ -64,30 +67,29 @@ type limited struct {
 
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	share, ok := l.budget.open(request)
+	if !ok {
+		return &http.Response{StatusCode: http.StatusGone, Body: http.NoBody, Request: request}, nil
+	}
 	ctx, cancel := context.WithTimeout(request.Context(), timeoutOf(request))
 	response, err := l.send(request.Clone(ctx))
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	response.Body = l.limitBody(request, response, cancel)
+	body := &limitedBody{
+		ReadCloser: response.Body, cancel: cancel, budget: l.budget, share: share,
+		single: isSingle(request), listing: isList(request),
+		estimate: estimate{events: isWatch(request)},
+	}
+	response.Body = body
+	if response.StatusCode >= http.StatusBadRequest { // The caller still learns the status code.
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(body.ReadCloser, maxError), body}
+	}
 	return response, nil
-}
-
-// limitBody cuts errors, so that the caller still learns the status code.
-func (l *limited) limitBody(
-	request *http.Request, response *http.Response, cancel context.CancelFunc,
-) io.ReadCloser {
-	limited := &limitedBody{
-		Reader: response.Body, body: response.Body, account: l.budget.temporary(), cancel: cancel,
-	}
-	if response.StatusCode >= http.StatusBadRequest {
-		limited.Reader = io.LimitReader(response.Body, maxError)
-		return limited
-	}
-	limited.account, limited.maxDocument = l.budget.open(request), maxDocument(request)
-	limited.estimate.events = isWatch(request)
-	return limited
 }
 
 func (l *limited) send(request *http.Request) (*http.Response, error) {
@@ -120,6 +122,11 @@ func isWatch(request *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
+// isList reports whether a response contains all objects, as the initial events of a watch do.
+func isList(request *http.Request) bool {
+	return !isWatch(request) || request.URL.Query().Get("sendInitialEvents") == "true"
+}
+
 // check returns an error for responses that must not be read. It changes headers with which a
 // server could delay requests or choose the decoder of an error.
 func check(response *http.Response) error {
@@ -146,30 +153,66 @@ func check(response *http.Response) error {
 	return nil
 }
 
-// limitedBody returns an error when the account or the document has no room for what it reads.
+// limitedBody returns an error when there is no room for what it reads.
 type limitedBody struct {
-	io.Reader
-	body     io.Closer
-	account  *account
+	io.ReadCloser
 	cancel   context.CancelFunc
+	budget   *budget
+	share    *share
 	estimate estimate
-	// maxDocument limits the text, or each event, in bytes. 0 is no limit.
-	maxDocument int
+	single   bool
+	// listing is true for lists and for initial events, of which last is the end of the text.
+	listing bool
+	last    []byte
 }
 
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	fits := b.account.add(b.estimate.add(p[:n]))
-	if !fits || b.maxDocument > 0 && b.estimate.largest > b.maxDocument {
-		return 0, errTooLong
+	n, err := b.ReadCloser.Read(p)
+	if limit := b.count(p[:n]); limit != nil {
+		return 0, limit
 	}
 	return n, err
+}
+
+// count returns errTooLong if there is no room for the text, and io.EOF after maxEvents.
+func (b *limitedBody) count(text []byte) error {
+	b.budget.mu.Lock()
+	defer b.budget.mu.Unlock()
+	size := b.estimate.add(text)
+	if b.listing {
+		b.share.next += size
+	} else {
+		if b.single {
+			size = len(text)
+		}
+		b.share.events += size
+		b.share.kept = max(b.share.kept, b.estimate.largest)
+	}
+	tooLarge := b.estimate.largest > maxObject && (b.single || b.estimate.events)
+	switch {
+	case tooLarge || !b.budget.fits(b.share):
+		return errTooLong
+	case !b.listing && b.share.events > maxEvents:
+		return io.EOF
+	case b.listing && b.estimate.events:
+		b.endInitialEvents(text)
+	}
+	return nil
+}
+
+// endInitialEvents begins to count events at the bookmark that ends initial events.
+func (b *limitedBody) endInitialEvents(text []byte) {
+	const annotation = metav1.InitialEventsAnnotationKey
+	if text = append(b.last, text...); bytes.Contains(text, []byte(annotation)) {
+		b.listing = false
+		b.share.replace()
+	}
+	b.last = bytes.Clone(text[max(0, len(text)-len(annotation)):])
 }
 
 // Close implements io.Closer.
 func (b *limitedBody) Close() error {
 	defer b.cancel()
-	b.account.close()
-	return b.body.Close()
+	return b.ReadCloser.Close()
 }

@@ -16,11 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
@@ -28,6 +28,8 @@ import (
 const (
 	listPath = "/api/v1/namespaces/n/configmaps"
 	mebibyte = 1 << 20
+	// initialEventsEnd is in the bookmark that ends initial events.
+	initialEventsEnd = `{"k8s.io/initial-events-end":"true"}`
 )
 
 // values returns a JSON text that needs 1 MiB of memory: an object with 16,000 values of 65 bytes.
@@ -40,7 +42,7 @@ func elements(count int) string {
 
 func TestResponsesAreLimited(t *testing.T) {
 	t.Parallel()
-	const watch = "?watch=true"
+	const watch, initial = "?watch=true", "?watch=true&sendInitialEvents=true"
 	text := strings.Repeat("x", mebibyte)
 	for name, tt := range map[string]struct {
 		query, contentType, start, part string
@@ -53,10 +55,17 @@ func TestResponsesAreLimited(t *testing.T) {
 		"a list of too many values":  {part: values(), parts: 66, tooLong: true},
 		"a text of many brackets":    {start: `"`, part: strings.Repeat("{[,", mebibyte/3), parts: 20},
 		"a text with escaped quotes": {start: `"`, part: strings.Repeat(`\"{`, mebibyte/3), parts: 20},
-		"events":                     {query: watch, part: values(), parts: 60},
-		"too many events":            {query: watch, part: values(), parts: 66, tooLong: true},
-		"events with lists":          {query: watch, part: elements(2000), parts: 60},
-		"an event with too many":     {query: watch, part: elements(8000), parts: 1, tooLong: true},
+		"events":                     {query: watch, part: values(), parts: 66},
+		"initial events":             {query: initial, part: values(), parts: 60},
+		"too many initial events":    {query: initial, part: values(), parts: 66, tooLong: true},
+		"a list with the annotation of a bookmark": {
+			start: initialEventsEnd, part: values(), parts: 66, tooLong: true,
+		},
+		"events after initial ones": {
+			query: initial, start: initialEventsEnd, part: values(), parts: 66,
+		},
+		"events with lists":      {query: watch, part: elements(2000), parts: 60},
+		"an event with too many": {query: watch, part: elements(8000), parts: 1, tooLong: true},
 		"parameters of JSON": {
 			contentType: "application/json;stream=watch", part: "{}", parts: 1,
 		},
@@ -113,22 +122,25 @@ func TestCachedObjectsAreLimited(t *testing.T) {
 		"pages": {{x, first, 30, false}, {x, next, 30, false}, {x, next, 30, true}, {x, "", 30, false}},
 		"watches": {
 			{x, list, 30, false},
-			{x, watch, 30, false},
-			{x, watch, 30, true},
-			{x, watch, 1, true},
-			{x, watchList, 30, false},
-			{x, watch, 30, false},
-			{x, watch, 30, true},
+			{x, watch, 70, false}, // one event after the other
+			{y, list, 40, true},
+			{y, list, 30, false},
+			{y, watchList, 30, false}, // together with the list before
+			{y, watch, 3, false},
+			{x, list, 40, true},
+			{x, list, 30, false},
 		},
 		"resources": {
 			{x, watchList, 30, false},
 			{y, watchList, 40, true},
 			{y, watchList, 30, false},
-			{y, watch, 10, true},
+			{y, watch, 10, false},
+			{object, "", 5, true},
+			{object, "", 3, false},
 		},
 		"failed lists": {
 			{x, list, 1, false},
-			{x, watch, 70, true},
+			{x, watch, 70, false},
 			{x, list, 70, true},
 			{x, list, 70, true},
 			{y, list, 2, true},
@@ -280,21 +292,59 @@ func TestRequestsHaveALimitedRate(t *testing.T) {
 	})
 }
 
-// TestEndlessWatchIsListedAgain checks that an informer forgets the objects of an endless watch.
+// TestEventsAreLimited checks that a watch ends without an error after 16 MiB of events, and that
+// the next watch returns 410 Gone until the resource has been listed.
+func TestEventsAreLimited(t *testing.T) {
+	t.Parallel()
+	const list, watch, watchList = "", "watch=true", "watch=true&sendInitialEvents=true"
+	const byName = "?fieldSelector=metadata.name%3Dx&"
+	client, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		event := values() // adds up if the cache keeps several objects
+		if r.URL.Query().Has("fieldSelector") {
+			event = strconv.Quote(strings.Repeat("x", mebibyte))
+		}
+		_, err := io.WriteString(w, initialEventsEnd)
+		for i := 0; err == nil && i < 20 && r.URL.Query().Has("watch"); i++ {
+			_, err = io.WriteString(w, event) // the client disconnects
+		}
+	})
+	for _, prefix := range []string{"?", byName} {
+		for i, step := range []struct {
+			query  string
+			status int
+		}{
+			{list, 200}, {watch, 200}, {watch, 410}, {watch, 410}, {list, 200}, {watch, 200}, {watch, 410},
+			{watchList, 200}, {watch, 410}, {list, 200}, {watch, 200},
+		} {
+			response, err := get(t, client, url+listPath+prefix+step.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			if err != nil || n > 17*mebibyte || response.StatusCode != step.status {
+				t.Errorf("%s step %d: got status %d, %d bytes, %v", prefix, i, response.StatusCode, n, err)
+			}
+		}
+	}
+}
+
+// TestEndlessWatchIsListedAgain checks that an informer forgets the objects of an endless watch,
+// without an error, and that it keeps one object of all others.
 func TestEndlessWatchIsListedAgain(t *testing.T) {
 	t.Parallel()
-	var lists atomic.Int32
+	var lists, others atomic.Int32
+	text := strings.Repeat("x", mebibyte)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("sendInitialEvents") == "true" {
 			lists.Add(1)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		const end = `{"k8s.io/initial-events-end":"true"}`
-		err := errors.Join(
-			writeEvent(w, "ADDED", "own", "{}", ""), writeEvent(w, "BOOKMARK", "", end, ""))
-		unknown := strings.TrimSuffix(strings.Repeat("{},", 4_000), ",") // 0.5 MiB of memory
+		err := errors.Join(writeEvent(w, "ADDED", "own", "{}", ""),
+			writeEvent(w, "BOOKMARK", "", initialEventsEnd, ""))
 		for i := 0; err == nil && lists.Load() == 1; i++ {
-			err = writeEvent(w, "ADDED", strconv.Itoa(i), "{}", unknown)
+			err = writeEvent(w, "ADDED", strconv.Itoa(i), "{}", strconv.Quote(text))
 		}
 		<-r.Context().Done()
 	}))
@@ -303,23 +353,28 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 	defer cancel() // before the server closes, which waits for its clients
 	config := &rest.Config{Host: server.URL}
 	config.Wrap(guest.LimitResponses())
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	informer := newInformer(t, config, "n")
+	fail := func(_ context.Context, _ *cache.Reflector, err error) {
+		if !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
+			t.Errorf("the informer reports %v", err)
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		if object, err := meta.Accessor(obj); err != nil || object.GetName() != "own" {
+			others.Add(1)
+		}
+	}})
+	if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(fail)); err != nil {
 		t.Fatal(err)
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0,
-		informers.WithTransform(guest.OnlyObject("n", "own", guest.DropUnused(""))),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = "metadata.name=own"
-		}))
-	store := factory.Core().V1().ConfigMaps().Informer().GetStore()
-	factory.Start(ctx.Done())
+	go informer.RunWithContext(ctx)
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) {
-			return lists.Load() > 1 && slices.Equal(store.ListKeys(), []string{"n/own"}), nil
+			return lists.Load() > 1 && slices.Equal(informer.GetStore().ListKeys(), []string{"n/own"}), nil
 		})
-	if err != nil {
-		t.Errorf("after %d lists there are %d objects in the cache", lists.Load(), len(store.ListKeys()))
+	if err != nil || others.Load() != 1 {
+		t.Errorf("after %d lists there are %d objects in the cache, %d others were added, want 1",
+			lists.Load(), len(informer.GetStore().ListKeys()), others.Load())
 	}
 }
 
