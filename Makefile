@@ -18,7 +18,7 @@ ARGS ?=
 # -run Name'`, `make test-integration TESTFLAGS=-standalone=1`.
 TESTFLAGS ?=
 # The packages whose unit tests run: `make test-unit PACKAGES=./pkg/hook`.
-PACKAGES ?= ./...
+PACKAGES := ./...
 # The build tags of tests on control planes. `integration,long` adds the tests that only `make
 # test-all` runs.
 TAGS ?= integration

@@ -12,18 +12,28 @@ import (
 )
 
 // command is a command `go test` of the Makefile, for packages such as ./test/... with build tags.
-type command struct{ packages, tags []string }
+type command struct {
+	packages, tags []string
+	selects        bool // runs only some tests
+}
 
 // TestEveryTestBelongsToACommand checks that `make test`, `make test-all`, `make test-root` or a
-// benchmark compiles each test, and that exactly the files with the tag long are named
-// *_long_test.go.
+// benchmark runs each test, that `make vet` knows all tags, and that exactly the files with the tag
+// long are named *_long_test.go.
 func TestEveryTestBelongsToACommand(t *testing.T) {
 	t.Parallel()
-	commands := testCommands(t, "../../Makefile")
+	makefile := readMakefile(t)
+	commands := testCommands(t, makefile)
+	known := append(strings.Split(variable(t, makefile, "ALL_TAGS"), ","), "linux")
 	for _, file := range testFiles(t, "../..") {
 		expression := constraintOf(t, filepath.Join("../..", file))
 		if !slices.ContainsFunc(commands, func(c command) bool { return c.compiles(file, expression) }) {
 			t.Errorf("no command of the Makefile compiles %s, which needs %s", file, expression)
+		}
+		for _, tag := range regexp.MustCompile(`\w+`).FindAllString(expression.String(), -1) {
+			if !slices.Contains(known, tag) {
+				t.Errorf("%s: tag %s is not in ALL_TAGS of the Makefile", file, tag)
+			}
 		}
 		needsLong := !expression.Eval(func(tag string) bool { return tag != "long" })
 		if named := strings.HasSuffix(file, "_long_test.go"); named != needsLong {
@@ -33,8 +43,14 @@ func TestEveryTestBelongsToACommand(t *testing.T) {
 	}
 }
 
-// compiles reports whether the command compiles a file with a constraint.
+// compiles reports whether the command compiles a file with a constraint. A command that selects
+// tests counts only for the tags that no other command has.
 func (c command) compiles(file string, expression constraint.Expr) bool {
+	if c.selects && expression.Eval(func(tag string) bool {
+		return slices.Contains([]string{"linux", "integration", "long"}, tag)
+	}) {
+		return false
+	}
 	return slices.ContainsFunc(c.packages, func(pattern string) bool {
 		parent, tree := strings.CutSuffix(strings.TrimPrefix(pattern, "./"), "...")
 		return tree && strings.HasPrefix(file, parent) || filepath.Dir(file) == parent
@@ -43,20 +59,38 @@ func (c command) compiles(file string, expression constraint.Expr) bool {
 	})
 }
 
-// testCommands returns the commands of all stages, and of the targets that are no stage.
-func testCommands(t *testing.T, makefile string) []command {
+// readMakefile returns the Makefile without line continuations.
+func readMakefile(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(makefile)
+	content, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.ReplaceAll(string(content), "\\\n", "")
+	return strings.ReplaceAll(string(content), "\\\n", "")
+}
+
+// variable returns the value of a variable, such as TAGS or `test-all: export TAGS`.
+func variable(t *testing.T, makefile, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` [:?]= (.+)`).FindStringSubmatch(makefile)
+	if found == nil {
+		t.Fatalf("the Makefile does not set %s", name)
+	}
+	return found[1]
+}
+
+// testCommands returns the commands of all stages, and of the targets that are no stage.
+func testCommands(t *testing.T, makefile string) []command {
+	t.Helper()
 	recipes := map[string]string{}
 	for _, rule := range regexp.MustCompile(`(?m)^([a-z0-9-]+):.*\n((?:\t.*\n)+)`).
-		FindAllStringSubmatch(text, -1) {
+		FindAllStringSubmatch(makefile, -1) {
 		recipes[rule[1]] = rule[2]
 	}
-	tags := map[string]string{"test": "integration", "test-all": "integration,long", "test-root": ""}
+	tags := map[string]string{
+		"test": variable(t, makefile, "TAGS"), "test-root": "",
+		"test-all": variable(t, makefile, "test-all: export TAGS"),
+	}
 	var commands []command
 	for suite, value := range tags {
 		for _, stage := range strings.Fields(recipes[suite]) {
@@ -78,7 +112,7 @@ func goTests(recipe, tags string) []command {
 		if !found {
 			continue
 		}
-		var one command
+		one := command{selects: strings.Contains(arguments, "-run ")}
 		fields := strings.Fields(arguments)
 		for i, field := range fields {
 			if field == "-tags" {

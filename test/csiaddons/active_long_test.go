@@ -19,11 +19,15 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
-// TestStepsBack starts the controller beside another controller, and lets others come and go. An
-// unknown key and an invalid value of its options are warnings.
 func TestStepsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.part("for another controller", (*world).checkStepsBack)
+	w.part("not for invalid options", (*world).checkInvalidOptions)
+}
+
+// checkStepsBack starts the controller beside another controller, and lets others come and go.
+func (w *world) checkStepsBack() {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-storage"}})
 	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{
@@ -40,7 +44,7 @@ func TestStepsBack(t *testing.T) {
 
 	// The other controller ends without a release of its Lease.
 	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(int32(1)), ptr.To(metav1.NowMicro())
-	w.must(w.client.Update(t.Context(), lease))
+	w.must(w.client.Update(w.Context(), lease))
 	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
 	w.awaitSidecar("cinder", connected)
 
@@ -57,10 +61,14 @@ func TestStepsBack(t *testing.T) {
 	w.create(deployment)
 	w.awaitActive(corev1.ConditionFalse, controller.ReasonOther)
 	w.checkNoLease()
-	w.must(w.client.Delete(t.Context(), deployment))
+	w.must(w.client.Delete(w.Context(), deployment))
 	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
 	w.awaitEvent(systemNamespace, w.pod, "openshift-storage/"+guard.DeploymentName)
+}
 
+// checkInvalidOptions checks that an unknown key and an invalid value are warnings.
+func (w *world) checkInvalidOptions() {
+	w.startController("--driver-namespaces=cinder=" + driverNamespace)
 	w.create(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ConfigMap},
 		Data:       map[string]string{"reclaim-space-timeout": "never", "color": "blue"},

@@ -37,12 +37,16 @@ func addedStatus() map[string][]string {
 	}
 }
 
-// TestCRDs checks what the API server accepts with the CRDs of the CSI-Addons for Ceph and with
-// ours, and that the installation does not change the CRDs of other programs. It refuses one
-// without the version.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
 	w := borrow(t)
+	w.part("CRDs of others and ours", (*world).checkCRDs)
+	w.part("a CRD without our version", (*world).checkOtherVersion)
+}
+
+// checkCRDs checks what the API server accepts with the CRDs of the CSI-Addons for Ceph and with
+// ours, and that the installation does not change the CRDs of other programs.
+func (w *world) checkCRDs() {
 	ours := w.ownCRDs()
 
 	foreign := map[string]*apiextensionsv1.CustomResourceDefinition{}
@@ -51,15 +55,15 @@ func TestCRDs(t *testing.T) {
 	}
 	w.installCRDs(len(ours), "another program has installed it")
 	for name, before := range foreign {
-		after, err := w.crds().Get(t.Context(), before.Name, metav1.GetOptions{})
+		after, err := w.crds().Get(w.Context(), before.Name, metav1.GetOptions{})
 		w.must(err)
 		if before.Generation != after.Generation || len(after.Annotations) > 0 {
-			t.Errorf("the installation has changed %s of another program", name)
+			w.Errorf("the installation has changed %s of another program", name)
 		}
 	}
 	w.checkObjects()
 	if got := w.storedReason(); got != "" {
-		t.Errorf("a CRD without the field stores the reason %q", got)
+		w.Errorf("a CRD without the field stores the reason %q", got)
 	}
 	for _, crd := range foreign {
 		w.removeCRD(crd.Name)
@@ -68,7 +72,7 @@ func TestCRDs(t *testing.T) {
 	w.installCRDs(0, "")
 	w.checkObjects()
 	if got := w.storedReason(); got != "Tested" {
-		t.Errorf("our CRD stores the reason %q, want Tested", got)
+		w.Errorf("our CRD stores the reason %q, want Tested", got)
 	}
 
 	w.checkLimits()
@@ -85,16 +89,15 @@ func TestCRDs(t *testing.T) {
 	for name, want := range map[string]string{
 		"networkfences": "99", "reclaimspacejobs": "3", "csiaddonsnodes": "2.1",
 	} {
-		got, err := w.crds().Get(t.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
+		got, err := w.crds().Get(w.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
 		w.must(err)
 		if revision := got.Annotations[v1alpha1.RevisionAnnotation]; revision != want {
-			t.Errorf("%s has the revision %s, want %s", name, revision, want)
+			w.Errorf("%s has the revision %s, want %s", name, revision, want)
 		}
 	}
-	w.checkOtherVersion()
 }
 
-// checkOtherVersion replaces our CRD by one of others that cannot be used.
+// checkOtherVersion checks that the installation refuses a CRD of others that cannot be used.
 func (w *world) checkOtherVersion() {
 	w.Helper()
 	crd := existing(w.ownCRDs()["networkfences"])
@@ -183,7 +186,8 @@ func (w *world) createCRD(crd *apiextensionsv1.CustomResourceDefinition,
 
 func (w *world) removeCRD(name string) {
 	w.Helper()
-	w.must(w.crds().Delete(w.Context(), name, metav1.DeleteOptions{}))
+	err := w.crds().Delete(w.Context(), name, metav1.DeleteOptions{})
+	w.must(client.IgnoreNotFound(err))
 	w.eventually(func(ctx context.Context) (bool, error) {
 		_, err := w.crds().Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)

@@ -64,7 +64,14 @@ func TestLeaderChangesDuringAJob(t *testing.T) {
 		return network
 	})
 	first, ended := w.newController(config, args...), make(chan error, 1)
-	go func() { ended <- first.Run(t.Context()) }()
+	go func() {
+		ended <- first.Run(t.Context())
+		close(ended)
+	}()
+	t.Cleanup(func() { // before another test uses the cluster
+		for range ended {
+		}
+	})
 	w.awaitSidecar("cinder", connected)
 	w.addJob("job", "data")
 	w.receive(entered, "the call of the job")

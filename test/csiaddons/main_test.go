@@ -28,6 +28,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 // free contains the clusters that no test uses. TestMain sets it before any test runs.
@@ -59,6 +60,7 @@ func withClusters(number int, run func() int) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	process.KillOnSignal(dir, programs)
 	free = make(chan *cluster, number)
 	for i := range number {
 		free <- &cluster{dir: paths.Dir(filepath.Join(dir, strconv.Itoa(i))), kubernetes: programs}

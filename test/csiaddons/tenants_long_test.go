@@ -131,9 +131,9 @@ func (w *world) checkLargeCSIAddonsNodes() {
 			w.Errorf("the message with the reason %s has %d bytes", reason, got)
 		}
 	}
-	w.addVolume("data", "cinder", "worker-1")
-	w.addJob("data", "data")
-	if got := w.awaitEnd("data").Status; got.Result != v1alpha1.OperationSucceeded {
+	w.addVolume("other", "cinder", "worker-1") // the first part has a schedule of "data"
+	w.addJob("other", "other")
+	if got := w.awaitEnd("other").Status; got.Result != v1alpha1.OperationSucceeded {
 		w.Errorf("the job ended with %s: %s", got.Reason, got.Message)
 	}
 	stop()

@@ -38,6 +38,24 @@ func TestEachPromiseHasATestOfMakeTest(t *testing.T) {
 	}
 }
 
+func TestOpenStackTestsExist(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`OPENSTACK_TESTS := ((?:.*\\\n)*.*)`).FindStringSubmatch(string(makefile))
+	if list == nil {
+		t.Fatal("the Makefile does not set OPENSTACK_TESTS")
+	}
+	all := tests(t, "integration", "long")["test/integration"]
+	for name := range strings.FieldsSeq(strings.ReplaceAll(list[1], "\\\n", " ")) {
+		if !slices.Contains(all, "Test"+name) {
+			t.Errorf("no test is named Test%s", name)
+		}
+	}
+}
+
 func TestMapOfTestsIsComplete(t *testing.T) {
 	t.Parallel()
 	all := tests(t, "integration", "long")

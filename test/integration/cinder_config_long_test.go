@@ -78,6 +78,7 @@ func (e *cinderEnv) progressesUntilFirstProbe(endHang func()) {
 func (e *cinderEnv) reportsInvalidConfig() {
 	e.putUserConfig(map[string]string{"config": "[BlockStorage\n"})
 	e.must(e.cloud.ClearFaults())
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.eventually(soon, func() error {
 		return errors.Join(e.reports(cinderDegraded, "line 1", cinderUserConfig, "key config"),
 			e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
@@ -90,14 +91,13 @@ func (e *cinderEnv) reportsMissingCredentials() {
 	e.stopOperator()
 	e.delete(secrets(), operatorNamespace, cinderCredentials)
 	e.must(os.Remove(e.files.OpenStackClouds(e.subject.Name)))
-	e.putUserConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"})
 	e.startOperator()
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "is missing") })
 	e.must(e.hasNotStarted())
 }
 
 func (e *cinderEnv) appliesConfigBeforeFirstPod() {
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	e.putUserConfig(map[string]string{"config": "[BlockStorage]\nnode-volume-attach-limit = 25\n"})
 	e.awaitAvailable()
 	e.must(e.hasConf(attachLimit))
 	ofCloudConf := func(r request) bool { return r.Name == cloudConf }

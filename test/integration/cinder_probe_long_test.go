@@ -182,6 +182,8 @@ func (e *cinderEnv) readsInstalledTopology() {
 // ownConfigWins checks that the zones decide again without the administrator's setting.
 func (e *cinderEnv) ownConfigWins() {
 	e.awaitAvailable()
+	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{"config": ""})
+	e.within(prompt, func() error { return e.hasTopology("true") })
 	e.setMismatchedZones()
 	e.putUserConfig(map[string]string{topologyKey: "true"})
 	e.within(prompt, func() error { return e.hasTopology("true") })

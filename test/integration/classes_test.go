@@ -181,8 +181,12 @@ func TestStorageClassNamesAreStable(t *testing.T) {
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasClassesOf(types) })
 	names := e.namesByType()
-	if names["foo-bar"] != "csi-manila-foo-bar" {
-		t.Errorf("the class of foo-bar is %s, want csi-manila-foo-bar", names["foo-bar"])
+	for shareType, want := range map[string]string{
+		"foo-bar": "csi-manila-foo-bar", "early_type": "csi-manila-early-type",
+	} {
+		if names[shareType] != want {
+			t.Errorf("the class of %s is %s, want %s", shareType, names[shareType], want)
+		}
 	}
 	e.cloud.SetShareTypeOrder(simulator.Shuffled)
 	e.awaitNoWrites()

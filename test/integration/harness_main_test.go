@@ -27,10 +27,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -88,7 +86,7 @@ func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
 		return 1
 	}
 	shared = c
-	c.killOnSignal()
+	process.KillOnSignal(c.dir, c.kubernetes, c.bin)
 	code := run()
 	c.stop()
 	if code == 0 && ranWholeSuite() {
@@ -113,19 +111,6 @@ func (c *clusterPools) checkPermissions() int {
 		fmt.Fprintln(os.Stderr, "no test uses a permission:", permission)
 	}
 	return min(len(unused), 1)
-}
-
-// killOnSignal kills all programs if the user ends the tests, for example with Ctrl-C.
-func (c *clusterPools) killOnSignal() {
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, signals...)
-	go func() {
-		<-received
-		process.KillLeftovers(c.dir, c.kubernetes, c.bin)
-		signal.Reset(signals...)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // ends this process in any case
-	}()
 }
 
 func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {

@@ -114,8 +114,8 @@ func (e *hostedEnv) sidesUseTheirOwnCredentials() {
 // driver, and that the guest cluster's administrator cannot.
 func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
 	t.Parallel()
-	e := newHostedCinder(t, options{
-		Cloud: simulator.Config{TLS: true}, CAInConfig: true,
+	e := newCinder(t, options{
+		Flavour: flavour.HyperShift, Cloud: simulator.Config{TLS: true}, CAInConfig: true,
 		Before: func(e *env) {
 			guests := map[string]string{
 				"config":    "[BlockStorage]\nrescan-on-resize = true\n",
@@ -172,11 +172,4 @@ func (e *cinderEnv) ignoresConfigOfGuest() {
 	e.setCloudConfigKey("another")
 	e.expectNoWritesFor(time.Second)
 	e.must(e.available())
-}
-
-// newHostedCinder is newCinder for a hosted control plane.
-func newHostedCinder(t *testing.T, o options) *cinderEnv {
-	t.Helper()
-	o.Flavour = flavour.HyperShift
-	return newCinder(t, o)
 }

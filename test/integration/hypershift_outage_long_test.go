@@ -197,6 +197,7 @@ func TestHyperShiftSurvivesOutages(t *testing.T) {
 			part{"WaitsForGuestAPI", e.waitsForGuestAPI},
 			part{"LostLeaseEndsOperator", e.lostLeaseEndsOperator},
 			part{"RestartsForNewKubeconfig", e.restartsForNewKubeconfig},
+			part{"SurvivesHijackedAPIGroup", e.survivesHijackedAPIGroup},
 		)
 	})
 	t.Run("cinder", func(t *testing.T) {

@@ -233,7 +233,9 @@ func (e *env) mountsTrustedCA() {
 	if got := config.Labels[injectLabel]; got != "true" {
 		e.t.Errorf("the label for the injection of the bundle is %q, want true", got)
 	}
-	e.mustMountTrustedCA(inputs()["trusted CA bundle"])
+	e.must(e.allHaveTrustedCA("nothing"))
+	inputs()["trusted CA bundle"].put(e, "a bundle")
+	e.within(prompt, e.allMountTrustedCA)
 	e.awaitNoWrites()
 	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
 		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
@@ -241,15 +243,6 @@ func (e *env) mountsTrustedCA() {
 	if got.Data[trustedCAKey] != "a bundle" {
 		e.t.Errorf("the operator removed the bundle: %v", got.Data)
 	}
-}
-
-// mustMountTrustedCA puts the bundle and checks that csi-driver of each workload mounts it then,
-// and not before.
-func (e *env) mustMountTrustedCA(bundle input) {
-	e.t.Helper()
-	e.must(e.allHaveTrustedCA("nothing"))
-	bundle.put(e, "a bundle")
-	e.within(prompt, e.allMountTrustedCA)
 }
 
 // allMountTrustedCA returns nil if csi-driver of each workload mounts the trusted CA bundle.

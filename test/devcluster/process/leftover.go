@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,6 +26,19 @@ func KillLeftovers(dir string, bins ...string) int {
 		}
 	}
 	return killed
+}
+
+// KillOnSignal kills such processes, and then this one, if the user ends it, for example with Ctrl-C.
+func KillOnSignal(dir string, bins ...string) {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
+	go func() {
+		<-received
+		KillLeftovers(dir, bins...)
+		signal.Reset(signals...)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // ends this process in any case
+	}()
 }
 
 // Find returns the IDs of processes of a program that have an argument below dir. Without /proc it
