@@ -4,6 +4,7 @@ import (
 	"go/build/constraint"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -40,6 +41,29 @@ func TestEveryTestBelongsToACommand(t *testing.T) {
 			t.Errorf("%s: a file needs the tag long if and only if its name ends in _long_test.go, "+
 				"and it needs %s", file, expression)
 		}
+	}
+}
+
+// TestMakeRunChecksItsFlagsBeforeTheLongBuilds reads what `make run` would execute.
+func TestMakeRunChecksItsFlagsBeforeTheLongBuilds(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "make", "-n", "-j4", "run", "ARGS=--nodes=real")
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=") // `make test-unit` sets it
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rest := string(out)
+	for _, want := range []string{
+		"go build", "bin/devcluster run --nodes=real --help", "hack/k8s.sh", "hack/node.sh",
+		"exec bin/devcluster run",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q is missing, or not in this place:\n%s", want, out)
+		}
+		rest = after
 	}
 }
 

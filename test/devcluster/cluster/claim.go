@@ -12,12 +12,12 @@ import (
 )
 
 // Claim reserves a folder for the clusters of this process until the caller closes the result, at
-// the latest until this process ends. It fails if another process has claimed the folder. It kills
-// processes of the programs in the folders bins that an earlier cluster in dir left, and returns
-// their number.
+// the latest until this process ends. It fails if another process has claimed the folder, or if the
+// folder belongs to another program. It kills processes of the programs in the folders bins that an
+// earlier cluster in dir left, and returns their number.
 func Claim(dir paths.Dir, bins ...string) (claim io.Closer, killed int, err error) {
-	if err := os.MkdirAll(string(dir), 0o755); err != nil {
-		return nil, 0, fmt.Errorf("making the state folder: %w", err)
+	if err := dir.Own(); err != nil {
+		return nil, 0, err
 	}
 	file, err := os.OpenFile(dir.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

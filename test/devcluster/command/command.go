@@ -47,6 +47,7 @@ func newRoot(r *running, args []string) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetArgs(args)
+	root.SetFlagErrorFunc(explainFlag)
 	f := &flags{running: r, args: args}
 	root.PersistentFlags().StringVar(&f.dir, "dir", "",
 		"folder for all state (default .devcluster in the source tree)")

@@ -68,9 +68,38 @@ func (d Dir) GuestKubeconfig(operator string) string {
 // Definitions contains CustomResourceDefinitions that are in no module.
 func (d Dir) Definitions() string { return d.in("controlplane", "definitions") }
 
+// Own makes the folder the folder of a devcluster: it writes a file into a folder that is new or
+// empty. If another folder does not contain this file, Own returns an error and changes nothing.
+func (d Dir) Own() error {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
+		return fmt.Errorf("making the state folder: %w", err)
+	}
+	files, err := os.ReadDir(string(d))
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the state folder: %w", err)
+	case len(files) == 0:
+		return WriteFile(d.marker(), []byte("A devcluster removes files in this folder.\n"))
+	}
+	if _, err := os.Stat(d.marker()); err != nil {
+		return fmt.Errorf("%s is not empty and is not the folder of a devcluster: choose an empty folder",
+			d)
+	}
+	return nil
+}
+
+func (d Dir) marker() string { return d.in(".is-devcluster") }
+
 // Clear removes the files of an earlier cluster, perhaps of other operators. It keeps all other
-// files.
+// files, and returns an error if it would remove a file outside of the folder.
 func (d Dir) Clear() error {
+	if err := d.Own(); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(string(d))
+	if err != nil {
+		return fmt.Errorf("opening the state folder: %w", err)
+	}
 	var errs []error
 	for _, name := range []string{
 		"logs", "nodes", "openstack", "controlplane", "audit.log", "control.url", "admin.kubeconfig",
@@ -80,11 +109,11 @@ func (d Dir) Clear() error {
 			files, err := fs.Glob(os.DirFS(string(d)), folder+name)
 			errs = append(errs, err)
 			for _, file := range files {
-				errs = append(errs, os.RemoveAll(d.in(file)))
+				errs = append(errs, root.RemoveAll(file))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, root.Close())...)
 }
 
 // WriteFile replaces a file atomically, and creates its folder.

@@ -120,8 +120,13 @@ func (c *Cluster) plan(o Options) (devcluster.Options, error) {
 		}
 	}
 	folders.Source = filepath.Dir(folders.Programs)
-	c.Dir = paths.Dir(filepath.Join(folders.Source, ".devcluster", o.Name))
-	var err error
+	// `make run` uses the parent folder.
+	parent := paths.Dir(filepath.Join(folders.Source, ".devcluster"))
+	c.Dir = paths.Dir(filepath.Join(string(parent), o.Name))
+	err := parent.Own()
+	if err != nil {
+		return devcluster.Options{}, err
+	}
 	if c.Operators, err = fixtures.Operators(o.Drivers); err != nil {
 		return devcluster.Options{}, err
 	}
