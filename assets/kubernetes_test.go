@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -44,6 +45,10 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				var deployment appsv1.Deployment
 				convert(t, object, &deployment)
 				pod := deployment.Spec.Template.Spec
+				releases := corev1.EnvVar{Name: "RELEASE_LEASES", Value: "true"}
+				if !slices.Contains(pod.Containers[0].Env, releases) {
+					t.Errorf("sidecars would keep their Leases: environment %v", pod.Containers[0].Env)
+				}
 				if !slices.Contains(pod.Containers[0].Args, "--cluster-id=kubernetes") ||
 					len(pod.NodeSelector) > 0 {
 					t.Errorf("the operator would look for OpenShift: args %q, node selector %v",

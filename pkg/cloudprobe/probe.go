@@ -59,19 +59,16 @@ type Options struct {
 	Operator     v1helpers.OperatorClient
 	Events       events.Recorder
 	Clock        clock.Clock
-	// Interval is the time between polls. A poll sends a probe if the last one failed, if its
-	// result is older than MaxAge, or if Outdated returns true.
+	// Interval is the time between polls. Each poll sends a probe.
 	Interval time.Duration
-	// MaxAge is optional: without it every poll sends a probe.
-	MaxAge time.Duration
-	// Outdated is optional.
-	Outdated func() bool
 	// TrustedCAs returns the CAs that the cluster trusts, and Informers report their changes. A change
 	// causes a probe immediately. Both are optional.
 	TrustedCAs func() []byte
 	Informers  []factory.Informer
-	// Triggers are optional. Their events cause a probe immediately.
-	Triggers []Trigger
+	// Triggers are optional. Their events cause a probe immediately, after a call of OnTrigger, which
+	// is optional, too.
+	Triggers  []Trigger
+	OnTrigger func()
 }
 
 // Trigger is an informer and an optional filter of its events.
@@ -148,23 +145,22 @@ func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	if err := p.Gate.startIfDeployed(ctx); err != nil {
 		return err
 	}
-	if p.due(syncCtx.QueueKey()) {
+	key := syncCtx.QueueKey()
+	if key == TriggerKey && p.OnTrigger != nil {
+		p.OnTrigger()
+	}
+	if p.due(key) {
 		p.last = p.probe(ctx)
 		p.Metrics.observe(p.Service, p.last)
 	}
 	return p.publish(ctx, p.last)
 }
 
+// due returns false for a retry after an error of the API server, which repeats only publish.
 func (p *Probe) due(key string) bool {
 	changed := p.trustedCAsChanged()
-	age := p.Clock.Since(p.probedAt)
-	switch {
-	case p.probedAt.IsZero(), changed, key == TriggerKey:
-		return true
-	case age < p.Interval/2: // a retry after an error of the API server, which repeats only publish
-		return false
-	}
-	return p.last.err != nil || age >= p.MaxAge || p.Outdated != nil && p.Outdated()
+	return p.probedAt.IsZero() || changed || key == TriggerKey ||
+		p.Clock.Since(p.probedAt) >= p.Interval/2
 }
 
 func (p *Probe) trustedCAsChanged() bool {

@@ -23,7 +23,7 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	fill := hook.Manifest(d.cluster)
+	fill := hook.Manifest(d.cluster, d.leaderElection())
 	if other := d.csiAddons.alternative(asset); other != nil {
 		fill = append([]deploymentcontroller.ManifestHookFunc{other.Deployment()}, fill...)
 		hooks = append(hooks, other.Trigger())

@@ -21,7 +21,7 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.csiAddonsHooks(), d.components.ControllerHooks)
+		certificates, d.leaseHooks(), d.csiAddonsHooks(), d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 

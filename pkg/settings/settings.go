@@ -22,6 +22,7 @@ const (
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
 	envRunAsUser      = "RUN_AS_USER"
+	envReleaseLeases  = "RELEASE_LEASES"
 
 	envAPIServerTokens = "CSI_ADDONS_API_SERVER_TOKENS"
 	envMaxAccessRules  = "CSI_ADDONS_MAX_ACCESS_RULES"
@@ -95,6 +96,8 @@ type Settings struct {
 	Proxy          []corev1.EnvVar
 	// RunAsUser is the user ID of the controllers' pods, for clusters that assign none; nil sets none.
 	RunAsUser *int64
+	// ReleaseLeases is true if all sidecars know the feature gate ReleaseLeaderElectionOnExit.
+	ReleaseLeases bool
 	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
 	CloudsFile    string
@@ -172,6 +175,7 @@ func (f *Flags) Load(
 	s.CSIAddons = l.csiAddons(s.Images, optional)
 	s.ReleaseVersion = l.env(envReleaseVersion, "")
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
+	s.ReleaseLeases = l.boolean(envReleaseLeases)
 	s.CloudsFile = l.env(envCloudsFile, defaultCloudsFile)
 	secretCA := filepath.Join(filepath.Dir(s.CloudsFile), caFileName)
 	s.CAFiles = append([]string{secretCA}, l.cloudCA(f.legacyCA)...)

@@ -84,7 +84,8 @@ func TestEverySettingIsRead(t *testing.T) {
 		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3",
 		"CSI_FSGROUP_POLICY": "File",
 		"RUN_AS_USER":        "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b",
-		"HTTPS_PROXY": "",
+		"RELEASE_LEASES": "true",
+		"HTTPS_PROXY":    "",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
 		"servingInfo: {minTLSVersion: VersionTLS13}\n"
@@ -109,6 +110,7 @@ func TestEverySettingIsRead(t *testing.T) {
 			{Name: "NO_PROXY", Value: "a,b"},
 		},
 		RunAsUser:     ptr.To[int64](1001),
+		ReleaseLeases: true,
 		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml",
 		CAFiles:      []string{"/elsewhere/ca.crt", config},
 		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second, CredentialsWait: 10 * time.Minute,
@@ -213,6 +215,7 @@ func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 			`CSI_FSGROUP_POLICY is "Sometimes": it is ignored`,
 		},
 		{map[string]string{"RUN_AS_USER": "0"}, "", `RUN_AS_USER is "0": it is ignored`},
+		{map[string]string{"RELEASE_LEASES": "on"}, "", `RELEASE_LEASES is "on": it is ignored`},
 		{
 			map[string]string{"CSI_ADDONS_API_SERVER_TOKENS": "maybe"},
 			"",

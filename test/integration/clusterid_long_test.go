@@ -29,6 +29,7 @@ func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
 			proxy := startProxy(t, e.cloud.Info())
 			e.options.Env = []string{
 				"HTTP_PROXY=" + proxy.url, "HTTPS_PROXY=http://proxy.example.com:3128", "RUN_AS_USER=1001",
+				"RELEASE_LEASES=true",
 			}
 			// The end of the test reads the metrics. Only the manifests for clusters that are not OpenShift
 			// contain the permission.
@@ -48,6 +49,7 @@ func TestClusterIDReplacesTheObjectsOfOpenShift(t *testing.T) {
 				t.Errorf("the controllers run as user %d, want 1001", user)
 			}
 			e.must(e.usesClusterID(deployment.Spec.Template.Spec, "my-cluster"))
+			e.must(sidecarsRelease(deployment.Spec.Template.Spec))
 			e.must(e.eachContainer(func(_ workload, c corev1.Container) error {
 				proxy := corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://proxy.example.com:3128"}
 				if !slices.Contains(c.Env, proxy) {
@@ -71,6 +73,18 @@ func (e *env) usesClusterID(pod corev1.PodSpec, id string) error {
 		}
 	}
 	return fmt.Errorf("no container has the cluster ID %s", id)
+}
+
+// sidecarsRelease returns nil if sidecars have short Leases, and release them.
+func sidecarsRelease(pod corev1.PodSpec) error {
+	for _, c := range pod.Containers {
+		if slices.Contains(c.Args, "--leader-election") &&
+			!(slices.Contains(c.Args, "--leader-election-lease-duration=15s") &&
+				slices.Contains(c.Args, "--feature-gates=ReleaseLeaderElectionOnExit=true")) {
+			return fmt.Errorf("container %s keeps its Lease: %q", c.Name, c.Args)
+		}
+	}
+	return nil
 }
 
 // checkCertificate checks that pods mount the serving certificate as soon as it exists.

@@ -46,8 +46,8 @@ type fakeCloud struct {
 	compute, volume []openstack.Zone
 	err             error
 	changed         bool
-	// probes counts the requests for compute zones.
-	probes int
+	// probes counts the requests for compute zones, volumeLists those for volume zones.
+	probes, volumeLists int
 	// bounded is true if the last request had a deadline.
 	bounded bool
 	// hang makes requests wait until their context is done.
@@ -70,6 +70,7 @@ func (f *fakeCloud) ComputeZones(ctx context.Context) ([]openstack.Zone, error) 
 func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.volumeLists++
 	return f.volume, f.err
 }
 

@@ -21,7 +21,8 @@ const (
 	// fieldManager owns the condition reachableType.
 	fieldManager  = "CinderZoneWatcher"
 	reachableType = service + "CloudReachable"
-	// zonesInterval is how old the zones may get. They change rarely, and a probe takes two requests.
+	// zonesInterval is how old the compute zones may get. They change rarely. Each probe lists the
+	// volume zones, which shows whether OpenStack answers.
 	zonesInterval = 10 * time.Minute
 	// settleProbes is how many consecutive probes must contradict the decision before it changes: a
 	// change restarts every pod of the driver.
@@ -71,6 +72,11 @@ type zoneTracker struct {
 	// deployed returns the decision that a deployed driver uses.
 	deployed func() (topology, decided bool)
 
+	// compute contains the compute zones of the last list, nil if it failed; listedAt is its time.
+	// Only the probe accesses them.
+	compute  []openstack.Zone
+	listedAt time.Time
+
 	mu     sync.Mutex
 	status zoneStatus
 }
@@ -85,8 +91,7 @@ func newZoneTracker(d plugin.Dependencies, cloud zoneLister) *zoneTracker {
 // changed configuration of the cloud cause a probe at once.
 func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *cloudprobe.Probe {
 	o := d.ProbeOptions(service, fieldManager)
-	o.MaxAge = zonesInterval - o.Interval // one poll later, the zones would be too old
-	o.Outdated = zones.outdated
+	o.OnTrigger = func() { zones.compute = nil }
 	o.Triggers = []cloudprobe.Trigger{
 		{Informer: sources.credentials.Informer},
 		{Informer: sources.own.Informer},
@@ -101,11 +106,6 @@ func (t *zoneTracker) current() zoneStatus {
 	return t.status
 }
 
-// outdated requests another probe while the zones contradict the decision.
-func (t *zoneTracker) outdated() bool {
-	return t.current().contradictions > 0 || t.cloud.Changed()
-}
-
 // list is the request of the cloud probe. Zones that allow no first decision are an error.
 func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availability, error) {
 	zones, err := t.listZones(ctx)
@@ -116,7 +116,7 @@ func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availabil
 }
 
 func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
-	compute, err := t.cloud.ComputeZones(ctx)
+	compute, err := t.computeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}
@@ -125,6 +125,17 @@ func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
 		return zoneLists{}, err
 	}
 	return newZoneLists(compute, volume)
+}
+
+// computeZones lists the compute zones, or returns those of the last list while they are recent, no
+// probe fails, and none contradicts the decision.
+func (t *zoneTracker) computeZones(ctx context.Context) (zones []openstack.Zone, err error) {
+	s, recent := t.current(), t.clock.Since(t.listedAt) < zonesInterval-t.apart
+	if t.compute == nil || s.err != nil || s.contradictions > 0 || !recent || t.cloud.Changed() {
+		t.listedAt = t.clock.Now()
+		t.compute, err = t.cloud.ComputeZones(ctx)
+	}
+	return t.compute, err
 }
 
 // known returns the current status, with the decision of the deployed driver if no probe succeeded.

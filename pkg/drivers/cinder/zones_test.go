@@ -17,7 +17,7 @@ import (
 )
 
 // Each step is one sync.
-func TestZonesAreProbedWhenTheyAreOutdated(t *testing.T) {
+func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		after   time.Duration
@@ -31,8 +31,8 @@ func TestZonesAreProbedWhenTheyAreOutdated(t *testing.T) {
 		"at once, and when the answer gets old": {
 			{0, poll, nil, 1},
 			{time.Minute, poll, nil, 1},
-			{zonesInterval - 3*time.Minute, poll, nil, 1},
-			{time.Minute, poll, nil, 2}, // a minute later it would be too old
+			{zonesInterval - 2*time.Minute, poll, nil, 1},
+			{time.Minute, poll, nil, 2},
 			{time.Minute, poll, nil, 2},
 		},
 		"after a failure at each interval": {
@@ -62,10 +62,45 @@ func TestZonesAreProbedWhenTheyAreOutdated(t *testing.T) {
 				b.advance(s.after)
 				b.probe(t, s.key)
 				if b.cloud.probes != s.probes {
-					t.Errorf("step %d: %d probes, want %d", i+1, b.cloud.probes, s.probes)
+					t.Errorf("step %d: %d lists of compute zones, want %d", i+1, b.cloud.probes, s.probes)
 				}
 			}
 		})
+	}
+}
+
+func TestIdleHourTakes66Requests(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.probe(t, factory.DefaultQueueKey)
+	compute, volume := b.cloud.probes, b.cloud.volumeLists
+	for range time.Hour / poll {
+		b.advance(poll)
+		b.probe(t, factory.DefaultQueueKey)
+	}
+	compute, volume = b.cloud.probes-compute, b.cloud.volumeLists-volume
+	if compute != 6 || volume != 60 {
+		t.Errorf("%d lists of compute zones and %d of volume zones, want 6 and 60", compute, volume)
+	}
+}
+
+func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.probe(t, factory.DefaultQueueKey)
+	for _, step := range []struct {
+		cloud func()
+		want  string
+	}{
+		{func() { b.cloud.fail(openstack.CloudUnreachable) }, "False CloudUnreachable"},
+		{func() { b.cloud.offer(true) }, "True AsExpected"},
+	} {
+		step.cloud()
+		b.advance(poll)
+		b.probe(t, factory.DefaultQueueKey)
+		if got := b.condition(t, reachableType); got != step.want {
+			t.Errorf("the condition is %q, want %q", got, step.want)
+		}
 	}
 }
 

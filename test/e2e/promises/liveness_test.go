@@ -31,7 +31,7 @@ func TestLivenessProbesRestartHungPlugins(t *testing.T) {
 	for _, w := range x.workloads() {
 		for _, pod := range x.podsOf(w) {
 			if w.isDeployment || pod.Spec.NodeName == x.nodeOf(volume) {
-				x.freeze(pod)
+				x.freeze(pod, driverContainer)
 				frozen[pod.Name] = pod
 			}
 		}
@@ -43,7 +43,7 @@ func TestLivenessProbesRestartHungPlugins(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			was, is := statusOf(pod), statusOf(*now)
+			was, is := statusOf(pod, driverContainer), statusOf(*now, driverContainer)
 			if now.UID != pod.UID || is.RestartCount == was.RestartCount || !is.Ready {
 				return fmt.Errorf("restarts: %d, ready: %t", is.RestartCount, is.Ready)
 			}
@@ -68,22 +68,23 @@ func (x *test) nodeOf(w *writer) string {
 	return pod.Spec.NodeName
 }
 
-// statusOf returns the status of the container of the CSI plugin.
-func statusOf(pod corev1.Pod) corev1.ContainerStatus {
+// statusOf returns the status of a container.
+func statusOf(pod corev1.Pod, container string) corev1.ContainerStatus {
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == driverContainer {
+		if status.Name == container {
 			return status
 		}
 	}
 	return corev1.ContainerStatus{}
 }
 
-// freeze stops the processes of the CSI plugin in a pod. They do not end, and answer no more.
-func (x *test) freeze(pod corev1.Pod) {
+// freeze stops the processes of a container of a pod. They do not end, and answer no more.
+func (x *test) freeze(pod corev1.Pod, container string) {
 	x.T.Helper()
-	_, id, ok := strings.Cut(statusOf(pod).ContainerID, "://")
+	_, id, ok := strings.Cut(statusOf(pod, container).ContainerID, "://")
 	if !ok {
-		x.T.Fatalf("the plugin of pod %s does not run: %v", pod.Name, pod.Status.ContainerStatuses)
+		x.T.Fatalf("container %s of pod %s does not run: %v", container, pod.Name,
+			pod.Status.ContainerStatuses)
 	}
 	processes, err := processesOf(id)
 	x.Must(err)

@@ -93,9 +93,16 @@ func (x *test) podsOf(w workload) map[types.UID]corev1.Pod {
 	return pods
 }
 
-// mustReplacePods makes a change, and waits until every workload has only pods that did not exist
-// before.
+// mustReplacePods is replacePods that also waits until the drivers are ready.
 func (x *test) mustReplacePods(workloads []workload, change func()) {
+	x.T.Helper()
+	x.replacePods(workloads, change)
+	x.Must(x.Cluster.WaitUntilReady(x.T.Context()))
+}
+
+// replacePods makes a change, and waits until every workload has only pods that did not exist
+// before.
+func (x *test) replacePods(workloads []workload, change func()) {
 	x.T.Helper()
 	before := map[workload]map[types.UID]corev1.Pod{}
 	for _, w := range workloads {
@@ -116,7 +123,6 @@ func (x *test) mustReplacePods(workloads []workload, change func()) {
 			return now.done
 		})
 	}
-	x.Must(x.Cluster.WaitUntilReady(x.T.Context()))
 }
 
 // awaitRollouts waits until all pods of the workloads have the latest template and are available.

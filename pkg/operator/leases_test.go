@@ -1,0 +1,116 @@
+package operator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+const (
+	leasesOfOpenShift = "--leader-election-lease-duration=137s " +
+		"--leader-election-renew-deadline=107s --leader-election-retry-period=26s"
+	leasesOfKubernetes = "--leader-election-lease-duration=15s " +
+		"--leader-election-renew-deadline=10s --leader-election-retry-period=5s"
+	releaseGate = " --feature-gates=ReleaseLeaderElectionOnExit=true"
+)
+
+func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		flavour   flavour.Flavour
+		clusterID string
+		releases  bool
+		want      string
+	}{
+		"OpenShift":                   {flavour.Standalone, "", false, leasesOfOpenShift},
+		"OpenShift that releases":     {flavour.Standalone, "", true, leasesOfOpenShift + releaseGate},
+		"HyperShift":                  {flavour.HyperShift, "", false, leasesOfOpenShift},
+		"HyperShift that releases":    {flavour.HyperShift, "", true, leasesOfOpenShift + releaseGate},
+		"Kubernetes that releases":    {flavour.Standalone, "a", true, leasesOfKubernetes + releaseGate},
+		"Kubernetes without releases": {flavour.Standalone, "a", false, leasesOfKubernetes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachDeployment(t, func(t *testing.T, driver string, p plugin.Driver) {
+				d := assembled(t, tt.flavour, p)[0]
+				d.settings.ClusterID, d.settings.ReleaseLeases = tt.clusterID, tt.releases
+				want := map[string]string{
+					"csi-provisioner": tt.want, "csi-resizer": tt.want, "csi-snapshotter": tt.want,
+				}
+				if driver == "Cinder" {
+					want["csi-attacher"] = tt.want
+				}
+				if diff := cmp.Diff(want, leaseArguments(rendered(t, d))); diff != "" {
+					t.Errorf("arguments about Leases (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// rendered returns the Deployment after the hooks about Leases.
+func rendered(t *testing.T, d *driver) *appsv1.Deployment {
+	t.Helper()
+	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	infrastructure.Status.InfrastructureName = "cluster-1"
+	fake := clustertest.New(t, clustertest.Seed{
+		Flavour: d.settings.Flavour, Config: []runtime.Object{infrastructure},
+	})
+	d.cluster = fake.Cluster
+	fake.Start(t)
+	asset, _, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &opv1.OperatorSpec{}
+	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig": {"servingInfo": {
+		"minTLSVersion": "VersionTLS12", "cipherSuites": ["TLS_A"]}}}`)
+	text := asset.Data
+	for _, fill := range hook.Manifest(d.cluster, d.leaderElection()) {
+		if text, err = fill(spec, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := hook.DeploymentHooks(d.leaseHooks())
+	for _, change := range changes {
+		if err := change(spec, deployment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return deployment
+}
+
+// leaseArguments returns the arguments of each sidecar about its Lease.
+func leaseArguments(d *appsv1.Deployment) map[string]string {
+	found := map[string]string{}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		arguments := slices.DeleteFunc(slices.Clone(c.Args), func(argument string) bool {
+			return !strings.HasPrefix(argument, "--leader-election-") &&
+				!strings.HasPrefix(argument, "--feature-gates") ||
+				strings.HasPrefix(argument, "--leader-election-namespace")
+		})
+		if len(arguments) > 0 {
+			found[c.Name] = strings.Join(arguments, " ")
+		}
+	}
+	return found
+}

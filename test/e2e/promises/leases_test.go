@@ -1,0 +1,77 @@
+//go:build e2e
+
+package promises
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/test/e2e/pods"
+)
+
+// TestClaimsAreBoundSoonAfterARollout replaces the pods of the controllers. Their sidecars release
+// their Leases when they end. The Leases of killed sidecars must expire: that takes 15 s from the
+// first attempt of a new sidecar, which tries again every 5 to 11 s.
+func TestClaimsAreBoundSoonAfterARollout(t *testing.T) {
+	x := use(t, kind{tls: true})
+	classes := map[string]pods.Class{"manila": pods.Manila(), "cinder": pods.Cinder()}
+	for _, o := range x.Cluster.Operators {
+		w := workload{o.OperandNamespace, o.Workloads[0], true}
+		x.mustBindAfter(15*time.Second, w, o.Driver+"-after-rollout", classes[o.Driver], func() {
+			x.kubectl("--namespace="+w.namespace, "rollout", "restart", "deployment/"+w.name)
+		})
+		x.mustBindAfter(30*time.Second, w, o.Driver+"-after-kill", classes[o.Driver], func() {
+			x.killLeaders(w)
+		})
+	}
+}
+
+// mustBindAfter makes a change that replaces the pods of a controller, and checks how long a claim
+// then takes.
+func (x *test) mustBindAfter(
+	longest time.Duration, w workload, name string, of pods.Class, change func(),
+) {
+	x.T.Helper()
+	changed := time.Now()
+	x.replacePods([]workload{w}, change)
+	replaced := time.Now()
+	x.Claim(name, pods.ClaimSpec(of))
+	x.Create(name, pods.Spec("true", name)) // volumes of Cinder wait for a pod
+	x.Eventually("claim "+name+" is bound", func() error {
+		claim, err := x.Cluster.Client.CoreV1().PersistentVolumeClaims(namespace).
+			Get(x.T.Context(), name, metav1.GetOptions{})
+		if err == nil && claim.Status.Phase != corev1.ClaimBound {
+			err = fmt.Errorf("it is %s", claim.Status.Phase)
+		}
+		return err
+	})
+	took := time.Since(replaced)
+	x.T.Logf("claim %s was bound %v after the change, and %v after the new pod was available", name,
+		time.Since(changed).Round(time.Millisecond), took.Round(time.Millisecond))
+	if took > longest {
+		x.T.Errorf("claim %s was bound %v after the new pod was available, want at most %v", name, took,
+			longest)
+	}
+}
+
+// killLeaders freezes the sidecars of a controller, so that they release nothing, and deletes their
+// pods. The kubelet kills frozen processes. A killed process alone would start again in the same
+// pod, and use the Lease of this pod at once.
+func (x *test) killLeaders(w workload) {
+	x.T.Helper()
+	for _, pod := range x.podsOf(w) {
+		for _, c := range pod.Spec.Containers {
+			if strings.Contains(strings.Join(c.Args, " "), "--leader-election") {
+				x.freeze(pod, c.Name)
+			}
+		}
+		x.Must(x.Cluster.Client.CoreV1().Pods(pod.Namespace).Delete(x.T.Context(), pod.Name,
+			metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
+	}
+}
