@@ -42,9 +42,10 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	k := startPlainKubernetes(t)
 	k.run("kubectl create namespace monitoring")
 	k.run("kubectl create serviceaccount prometheus --namespace=monitoring")
-	k.follow("Monitoring")
-	for _, section := range []struct{ driver, heading string }{
-		{"manila", "Install the Manila operator"}, {"cinder", "Cinder"},
+	k.run(k.commands("Monitoring")[0])
+	for _, section := range []struct{ driver, heading, snapshots string }{
+		{"manila", "Install the Manila operator", "csi-manila-standard"},
+		{"cinder", "Cinder", "standard-csi"},
 	} {
 		k.sub(section.driver, func(*testing.T) {
 			commands := k.commands(section.heading)
@@ -62,11 +63,12 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			for _, command := range commands[first:] {
 				k.run(command)
 			}
+			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
 			k.mustServeMetrics()
 			k.mustNotReadOpenShift()
 		})
 	}
-	k.run("kubectl get volumesnapshotclass csi-manila-standard standard-csi")
+	k.run(k.commands("Monitoring")[1])
 	for _, heading := range []string{
 		"Create a volume", "Take a snapshot", "Troubleshooting", "Upgrade",
 	} {
@@ -169,7 +171,8 @@ func (k *plainKubernetes) run(command string) {
 	path := []string{k.programs(), shared.kubernetes, os.Getenv("PATH")}
 	k.must(guide.Run(k.ctx(), command, "PATH="+strings.Join(path, string(os.PathListSeparator)),
 		"KUBECONFIG="+k.dir.AdminKubeconfig(), "CLOUDS="+k.clouds(),
-		"SOURCE="+k.source, "VERSION=main"))
+		// By default kubectl waits 27 s for git, which is not enough on a busy machine.
+		"SOURCE="+k.source, "VERSION=main&timeout=5m"))
 }
 
 // startOperator runs the operator as its Deployment in the cluster says.
