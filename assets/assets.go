@@ -8,8 +8,9 @@ import (
 )
 
 //go:embed csi-addons drivers/*/generated/*/operator drivers/*/generated/standalone/kubernetes
+//go:embed snapshots
 var installations embed.FS
 
-// Installations returns the folders csi-addons, drivers/<driver>/generated/<flavour>/operator, and
-// drivers/<driver>/generated/standalone/kubernetes, which needs the one before.
+// Installations returns the folders csi-addons, snapshots, drivers/<driver>/generated/<flavour>/
+// operator, and drivers/<driver>/generated/standalone/kubernetes, which needs the one before.
 func Installations() fs.FS { return installations }

@@ -4,3 +4,4 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 go run -buildvcs=false ./cmd/asset-generator --assets assets
+hack/crds.sh

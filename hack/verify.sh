@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if the checked-in assets differ from the output of the generator. It generates into a clean
+# Fails if the checked-in assets differ from what `make update` writes. It generates into a clean
 # copy, so it needs no git and detects new, changed and deleted files. `make verify` calls it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,7 +10,8 @@ trap 'rm -rf "${copy}"' EXIT
 cp -R assets "${copy}/assets"
 rm -rf "${copy}"/assets/drivers/*/generated "${copy}/assets/csi-addons/generated"
 go run -buildvcs=false ./cmd/asset-generator --assets "${copy}/assets"
+hack/crds.sh "${copy}"
 if ! diff -ru assets "${copy}/assets"; then
-	echo >&2 "assets/*/generated is out of date: run \`make update\`"
+	echo >&2 "a folder generated in assets is out of date: run \`make update\`"
 	exit 1
 fi

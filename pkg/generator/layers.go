@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,10 +102,10 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// skipOthers skips folders without layers: those with output, and those of CSI-Addons, which is not
-// generated from layers.
+// skipOthers skips folders without layers: those with output, and those of what is not generated
+// from layers.
 func skipOthers(dir string) error {
-	if dir == "csi-addons" {
+	if slices.Contains([]string{"crds", "csi-addons", "snapshots"}, dir) {
 		return fs.SkipDir
 	}
 	steps := strings.Split(dir, "/")

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,26 +27,29 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 const repository = "../.."
 
 // TestKubernetesGuideInstallsOperators runs the commands of docs/kubernetes.md on a control plane
-// that serves nothing of OpenShift. The operators become available, the API server refuses none of
-// their requests, they read no configuration of OpenShift, and they create no Warning events.
+// that serves nothing of OpenShift, from a git repository and without Go. The operators become
+// available, the API server refuses none of their requests, they read no configuration of
+// OpenShift, and they create no Warning events. Commands that need pods that run are left out; those
+// of Manila run in test/e2e.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
-	k.run("kubectl create serviceaccount reader")
-	k.run("kubectl create clusterrole metrics-reader --verb=get --non-resource-url=/metrics")
-	k.run("kubectl create clusterrolebinding metrics-reader --clusterrole=metrics-reader " +
-		"--serviceaccount=default:reader")
-	for _, section := range []struct{ driver, heading string }{
-		{"manila", "## Install the Manila operator"}, {"cinder", "## Cinder"},
+	k.run("kubectl create namespace monitoring")
+	k.run("kubectl create serviceaccount prometheus --namespace=monitoring")
+	k.run(k.commands("Monitoring")[0])
+	for _, section := range []struct{ driver, heading, snapshots string }{
+		{"manila", "Install the Manila operator", "csi-manila-standard"},
+		{"cinder", "Cinder", "standard-csi"},
 	} {
-		k.sub(section.driver, func(t *testing.T) {
-			commands := guideCommands(t, section.heading)
+		k.sub(section.driver, func(*testing.T) {
+			commands := k.commands(section.heading)
 			first := slices.IndexFunc(commands, func(command string) bool {
 				return strings.HasPrefix(command, "kubectl wait")
 			})
@@ -62,32 +64,18 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			for _, command := range commands[first:] {
 				k.run(command)
 			}
+			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
 			k.mustServeMetrics()
 			k.mustNotReadOpenShift()
 			k.mustNotWarn()
 		})
 	}
-}
-
-// guideCommands returns the commands in a section of the guide.
-func guideCommands(t *testing.T, heading string) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, "docs", "kubernetes.md"))
-	if err != nil {
-		t.Fatal(err)
+	k.run(k.commands("Monitoring")[1])
+	for _, heading := range []string{
+		"Create a volume", "Take a snapshot", "Troubleshooting", "Upgrade",
+	} {
+		k.follow(heading)
 	}
-	_, section, found := strings.Cut(string(text), heading+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var commands []string
-	for line := range strings.Lines(section) {
-		if command, indented := strings.CutPrefix(line, "    "); indented {
-			commands = append(commands, strings.TrimSpace(command))
-		}
-	}
-	if !found || len(commands) == 0 {
-		t.Fatalf("docs/kubernetes.md has no commands below %q", heading)
-	}
-	return commands
 }
 
 // plainKubernetes is a cluster that is not OpenShift.
@@ -96,6 +84,8 @@ type plainKubernetes struct {
 
 	dir     paths.Dir
 	cluster *cluster
+	// source is the URL of a git repository with the manifests.
+	source string
 	// operator is the operator that was started last, log the path of its log.
 	operator fixtures.Operator
 	log      string
@@ -123,6 +113,7 @@ func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	k.must(cloud.Start(t.Context()))
 	t.Cleanup(func() { _ = cloud.Close() }) // its listener ends with this process anyway
 	k.must(paths.WriteFile(k.clouds(), cloud.CloudsYAML(simulator.Clouds{})))
+	k.publish()
 	return k
 }
 
@@ -141,17 +132,49 @@ func (k *plainKubernetes) createNodes(config *rest.Config) error {
 
 func (k *plainKubernetes) clouds() string { return filepath.Join(string(k.dir), "clouds.yaml") }
 
-// run runs a command of the guide in the root of the repository.
+// programs is a folder with a command go that fails.
+func (k *plainKubernetes) programs() string { return filepath.Join(string(k.dir), "programs") }
+
+// publish commits the assets to a new git repository, and takes Go away.
+func (k *plainKubernetes) publish() {
+	k.t.Helper()
+	folder := filepath.Join(string(k.dir), "source")
+	k.must(os.CopyFS(filepath.Join(folder, "assets"), os.DirFS(filepath.Join(repository, "assets"))))
+	k.must(guide.Run(k.ctx(), `cd "$FOLDER" && git init --quiet --initial-branch=main &&
+		git add . && git -c user.name=test -c user.email=test@example.com commit --quiet -m Assets`,
+		"FOLDER="+folder))
+	k.source = "file://" + folder
+	k.must(os.MkdirAll(k.programs(), 0o755))
+	k.must(process.WriteProgram(filepath.Join(k.programs(), "go"),
+		[]byte("#!/bin/sh\necho >&2 'the guide needs Go'\nexit 1\n")))
+}
+
+// commands returns the commands in a section of the guide.
+func (k *plainKubernetes) commands(heading string) []string {
+	k.t.Helper()
+	commands, err := guide.Commands(filepath.Join(repository, "docs/kubernetes.md"), heading)
+	k.must(err)
+	return commands
+}
+
+// follow runs the commands in a section of the guide, except for those that need pods that run.
+func (k *plainKubernetes) follow(heading string) {
+	k.t.Helper()
+	for _, command := range k.commands(heading) {
+		if !strings.HasPrefix(command, "kubectl wait") && !strings.HasPrefix(command, "kubectl logs") {
+			k.run(command)
+		}
+	}
+}
+
+// run runs a command of the guide on a machine without Go.
 func (k *plainKubernetes) run(command string) {
 	k.t.Helper()
-	cmd := exec.CommandContext(k.ctx(), "bash", "-euc", command)
-	cmd.Dir = repository
-	cmd.Env = append(os.Environ(),
-		"PATH="+shared.kubernetes+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"KUBECONFIG="+k.dir.AdminKubeconfig(), "CLOUDS="+k.clouds())
-	if output, err := cmd.CombinedOutput(); err != nil {
-		k.t.Fatalf("%s: %v\n%s", command, err, output)
-	}
+	path := []string{k.programs(), shared.kubernetes, os.Getenv("PATH")}
+	k.must(guide.Run(k.ctx(), command, "PATH="+strings.Join(path, string(os.PathListSeparator)),
+		"KUBECONFIG="+k.dir.AdminKubeconfig(), "CLOUDS="+k.clouds(),
+		// By default kubectl waits 27 s for git, which is not enough on a busy machine.
+		"SOURCE="+k.source, "VERSION=main&timeout=5m"))
 }
 
 // startOperator runs the operator as its Deployment in the cluster says.
@@ -260,8 +283,8 @@ func (k *plainKubernetes) mustServeMetrics() {
 	k.must(err)
 	_, rest, _ := strings.Cut(string(log), `"Serving health and metrics" address="`)
 	address, _, _ := strings.Cut(rest, `"`)
-	token, err := k.cluster.kube.CoreV1().ServiceAccounts("default").
-		CreateToken(k.ctx(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := k.cluster.kube.CoreV1().ServiceAccounts("monitoring").
+		CreateToken(k.ctx(), "prometheus", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	k.must(err)
 	client := newOperatorClient()
 	defer client.CloseIdleConnections()

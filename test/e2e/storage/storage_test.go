@@ -3,7 +3,6 @@
 package storage
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,19 +13,14 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
 )
 
 const (
 	// processes is the number of tests of a driver that run in parallel. They mostly wait for pods.
 	processes = 4
-	// suiteTimeout bounds the tests of one driver, readyTimeout the start of the snapshot controller.
+	// suiteTimeout bounds the tests of one driver.
 	suiteTimeout = 2 * time.Hour
-	readyTimeout = 5 * time.Minute
 )
 
 // suite is a set of the tests, which runs with a manifest of a driver.
@@ -85,17 +79,6 @@ func prepare(t *testing.T, c *cluster.Cluster) {
 		"--kubeconfig="+c.Dir.AdminKubeconfig(), "apply", "--filename=cluster.yaml")
 	if out, err := kubectl.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", kubectl.Args, err, out)
-	}
-	var deployment *appsv1.Deployment
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, readyTimeout, true,
-		func(ctx context.Context) (bool, error) {
-			var err error
-			deployment, err = c.Client.AppsV1().Deployments("kube-system").
-				Get(ctx, "snapshot-controller", metav1.GetOptions{})
-			return err == nil && deployment.Status.AvailableReplicas > 0, err
-		})
-	if err != nil {
-		t.Fatalf("waiting for the snapshot controller: %v", err)
 	}
 }
 

@@ -1,0 +1,74 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The label decides whether Prometheus of OpenShift scrapes the sidecars of Manila.
+func TestConditionsSayWhatOpenShiftDoesNotLabel(t *testing.T) {
+	t.Parallel()
+	const label = "openshift.io/cluster-monitoring"
+	namespace := read(t, "test/devcluster/fixtures/manifests/openshift-roles/"+
+		"manila-csi-driver-operator/namespace.yaml")
+	page := strings.Join(strings.Fields(read(t, "docs/conditions.md")), " ")
+	says := strings.Contains(page, "CSO creates the namespace `openshift-manila-csi-driver` without "+
+		"this label, so add it: oc label namespace openshift-manila-csi-driver "+label+"=true ")
+	if labelled := strings.Contains(namespace, label); says == labelled {
+		t.Errorf("CSO sets the label: %t; docs/conditions.md says that it does not: %t",
+			labelled, says)
+	}
+}
+
+// Only one page says what the administrator of a guest cluster must ask for.
+func TestPagesOfDriversReferToTheGuestCluster(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"docs/manila.md", "docs/cinder.md"} {
+		text := read(t, page)
+		if !strings.Contains(text, "(hypershift.md#what-the-guest-cluster-shows)") ||
+			strings.Contains(text, "-n NS logs") {
+			t.Errorf("%s does not refer to the table in docs/hypershift.md", page)
+		}
+	}
+}
+
+func TestLogsInPagesAreOfContainersThatExist(t *testing.T) {
+	t.Parallel()
+	command := regexp.MustCompile(`logs deployment/(\S+?)(?: -c ([a-z-]+))?[ \x60\n]`)
+	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range pages {
+		name := filepath.Join("docs", filepath.Base(page))
+		for _, match := range command.FindAllStringSubmatch(read(t, name), -1) {
+			found++
+			if !slices.ContainsFunc(deployments(t), func(manifest string) bool {
+				return strings.Contains(manifest, "\n  name: "+match[1]+"\n") &&
+					(match[2] == "" || strings.Contains(manifest, " name: "+match[2]+"\n"))
+			}) {
+				t.Errorf("%s: no Deployment %s has a container %s", name, match[1], match[2])
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("the pages contain only %d commands that print logs", found)
+	}
+}
+
+// deployments returns the manifests of operators and controllers.
+func deployments(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, name := range files(t, os.DirFS(filepath.Join(root, "assets")), ".yaml") {
+		if text := read(t, filepath.Join("assets", name)); strings.Contains(text, "\nkind: Deployment\n") {
+			all = append(all, text)
+		}
+	}
+	return all
+}

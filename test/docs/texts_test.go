@@ -1,0 +1,152 @@
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const golden = "testdata/texts.txt"
+
+var update = flag.Bool("update", false, "write the texts to "+golden)
+
+// The golden file contains every string with a space in the Go files of pkg, except for the
+// generator, which no program of a cluster links. So it contains each message of a condition or an
+// event that is ours, because such a message is made of these strings; `...` is an operand of `+`
+// that is not a string. It also contains logs, errors and help: an error may become the message of
+// a condition, and to find out which ones do would need more than this file. Strings of one word
+// and messages of library-go and of API servers are not in it. Update it with `make test-unit
+// PACKAGES=./test/docs TESTFLAGS=-update`, and read the difference.
+func TestTextsAreThoseOfTheGoldenFile(t *testing.T) {
+	t.Parallel()
+	got := strings.Join(texts(t), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("texts (-%s +pkg); are the pages in docs that quote them still right?\n%s",
+			golden, diff)
+	}
+}
+
+// A quotation may leave out the start and the end of a text. It contains `...`, N or a number where
+// the text contains a value.
+func TestQuotationsOfConditionsAreTexts(t *testing.T) {
+	t.Parallel()
+	known := strings.Join(texts(t), "\n")
+	value := regexp.MustCompile(`\.\.\.|\bN\b|\b\d\w*`)
+	found := quotations(read(t, "docs/conditions.md"))
+	for _, quotation := range found {
+		for _, part := range value.Split(quotation, -1) {
+			if !strings.Contains(known, strings.Trim(part, " ,:")) {
+				t.Errorf("docs/conditions.md quotes %q, but no text contains %q", quotation, part)
+			}
+		}
+	}
+	if len(found) < 20 {
+		t.Errorf("docs/conditions.md contains only the quotations %q", found)
+	}
+}
+
+// quotations returns what a page quotes outside of code.
+func quotations(page string) []string {
+	code := regexp.MustCompile("(?m)^    .*$|`[^`]*`")
+	var found []string
+	for _, match := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(
+		code.ReplaceAllString(page, ""), -1) {
+		found = append(found, strings.Join(strings.Fields(match[1]), " "))
+	}
+	return found
+}
+
+// texts returns the texts in pkg, each with its folder.
+func texts(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, name := range files(t, os.DirFS(root), ".go") {
+		folder := path.Dir(name)
+		if !strings.HasPrefix(folder, "pkg/") || strings.HasPrefix(folder, "pkg/generator") ||
+			strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil,
+			parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			return !collect(node, func(text string) {
+				all = append(all, fmt.Sprintf("%s: %q", folder, text))
+			})
+		})
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// collect calls found if a node is a text, also one that `+` joins. It returns whether it is done
+// with the node.
+func collect(node ast.Node, found func(string)) bool {
+	var text string
+	switch node := node.(type) {
+	case *ast.Field:
+		node.Tag = nil
+		return false
+	case *ast.BasicLit:
+		text = joined(node, found)
+	case *ast.BinaryExpr:
+		if node.Op != token.ADD {
+			return false
+		}
+		text = joined(node, found)
+	default:
+		return false
+	}
+	if strings.Contains(text, " ") && strings.ContainsFunc(text, unicode.IsLetter) {
+		found(text)
+	}
+	return true
+}
+
+// joined returns the text of an expression, with `...` for what is not a literal. It calls found
+// for the texts inside of these.
+func joined(expression ast.Expr, found func(string)) string {
+	switch e := expression.(type) {
+	case *ast.BinaryExpr:
+		return joined(e.X, found) + joined(e.Y, found)
+	case *ast.ParenExpr:
+		return joined(e.X, found)
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text, err := strconv.Unquote(e.Value)
+			if err != nil {
+				return err.Error()
+			}
+			return text
+		}
+	}
+	ast.Inspect(expression, func(node ast.Node) bool {
+		_, literal := node.(*ast.BasicLit)
+		return literal || !collect(node, found)
+	})
+	return "..."
+}
