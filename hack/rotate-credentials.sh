@@ -23,6 +23,8 @@ timeout=${TIMEOUT:-900}
 namespace=kube-system
 root=openstack-credentials
 backup=openstack-credentials-before-rotation
+# The only path of a CA that the cloud credential operator does not replace in the first Secret.
+cacert=/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem
 
 die() {
 	echo >&2 "$*"
@@ -38,6 +40,10 @@ key() { field "$1" "secret/$2" ".data.${3/./\\.}"; }
 check() {
 	[[ -f $1 && -r $1 && -s $1 ]] ||
 		die "$1 is missing, empty, or cannot be read. Nothing was changed."
+	! grep -E "^[^#]*\\<cacert[\"']?:" "$1" |
+		grep -Eqv "cacert[\"']?:[[:space:]]*[\"']?${cacert}([\"',}[:space:]]|\$)" ||
+		die "$1 contains a cacert that the cloud credential operator would replace. Change it to" \
+			"\"cacert: ${cacert}\", or remove it if the cloud needs no CA. Nothing was changed."
 	local here program
 	here=$(dirname "${BASH_SOURCE[0]}")
 	for program in "${CHECK:-}" "${here}/../bin/manila-operator" "${here}/../bin/cinder-operator"; do
@@ -71,7 +77,13 @@ until_true() {
 		sleep 1
 	done
 }
-is_copied() { [[ $(key "$1" "$2" clouds.yaml) == "${clouds}" ]]; }
+# is_copied NAMESPACE SECRET compares with the first Secret as it is now, because the cloud
+# credential operator may rewrite it.
+is_copied() {
+	local now
+	now=$(key "${namespace}" "${root}" clouds.yaml)
+	[[ -n ${now} && $(key "$1" "$2" clouds.yaml) == "${now}" ]]
+}
 # lists NAMESPACE WORKLOAD INPUT succeeds if the annotation of the workload contains the input, such
 # as secret/name=hash.
 lists() {
@@ -148,6 +160,9 @@ if (($# == 2)); then
 	[[ -f $2 && -r $2 ]] && grep -q '^\[' "$2" || die "$2 is not an ini file. Nothing was changed."
 	conf=$(encode "$2")
 fi
+current=$(key "${namespace}" "${root}" clouds.yaml)
+[[ -n ${current} ]] ||
+	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
 if [[ $1 == --undo ]] || returns "$1"; then
 	undo=yes followed=workloads
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
@@ -159,9 +174,6 @@ else
 	clouds=$(encode "$1")
 fi
 
-current=$(key "${namespace}" "${root}" clouds.yaml)
-[[ -n ${current} ]] ||
-	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
 if [[ ${current} == "${clouds}" ]]; then
 	echo "secret/${root} in ${namespace} contains these credentials already; continuing"
 else
