@@ -8,14 +8,13 @@ usage="usage: $0 CLOUDS_YAML [CLOUDS_CONF]
   CLOUDS_YAML  file with the new credentials, in the entry that the cluster uses (openstack)
   CLOUDS_CONF  the same as an ini file, if the Secret of the cluster contains one
   --undo       restore the credentials from before the last rotation
-KUBECTL sets the client (default: oc), TIMEOUT the time limit of each step in seconds (default:
-900), CHECK the operator whose command check-clouds reads CLOUDS_YAML (default: bin/manila-operator
-or bin/cinder-operator of this source tree)."
+KUBECTL sets the client (default: oc, or else kubectl), TIMEOUT the time limit of each step in
+seconds (default: 900), CHECK the operator whose command check-clouds reads CLOUDS_YAML (default:
+bin/manila-operator or bin/cinder-operator of this source tree)."
 if (($# < 1 || $# > 2)) || [[ $1 == -* && ($1 != --undo || $# == 2) ]]; then
 	echo >&2 "${usage}"
 	exit 2
 fi
-kubectl=${KUBECTL:-oc}
 timeout=${TIMEOUT:-900}
 
 # The first Secret contains the credentials of the cluster. The second contains the credentials from
@@ -30,6 +29,9 @@ die() {
 	echo >&2 "$*"
 	exit 1
 }
+kubectl=$(command -v "${KUBECTL:-oc}" || command -v "${KUBECTL:-kubectl}") ||
+	die "There is no ${KUBECTL:-oc or kubectl}. Install it, or set KUBECTL to the path of a client." \
+		"Nothing was changed."
 encode() { base64 <"$1" | tr -d '\n'; }
 
 # field NAMESPACE OBJECT PATH prints a field, or nothing if there is no such object.
@@ -162,7 +164,10 @@ if (($# == 2)); then
 fi
 current=$(key "${namespace}" "${root}" clouds.yaml)
 [[ -n ${current} ]] ||
-	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
+	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml: no cloud" \
+		"credential operator maintains the credentials of this cluster. Nothing was changed. On" \
+		"Kubernetes without OpenShift follow \"Rotate the credentials\" in docs/kubernetes.md, on" \
+		"HyperShift and in manual mode docs/credential-rotation.md."
 if [[ $1 == --undo ]] || returns "$1"; then
 	undo=yes followed=workloads
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
