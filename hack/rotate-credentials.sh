@@ -8,14 +8,13 @@ usage="usage: $0 CLOUDS_YAML [CLOUDS_CONF]
   CLOUDS_YAML  file with the new credentials, in the entry that the cluster uses (openstack)
   CLOUDS_CONF  the same as an ini file, if the Secret of the cluster contains one
   --undo       restore the credentials from before the last rotation
-KUBECTL sets the client (default: oc), TIMEOUT the time limit of each step in seconds (default:
-900), CHECK the operator whose command check-clouds reads CLOUDS_YAML (default: bin/manila-operator
-or bin/cinder-operator of this source tree)."
+KUBECTL sets the client (default: oc, or else kubectl), TIMEOUT the time limit of each step in
+seconds (default: 900), CHECK the operator whose command check-clouds reads CLOUDS_YAML (default:
+bin/manila-operator or bin/cinder-operator of this source tree)."
 if (($# < 1 || $# > 2)) || [[ $1 == -* && ($1 != --undo || $# == 2) ]]; then
 	echo >&2 "${usage}"
 	exit 2
 fi
-kubectl=${KUBECTL:-oc}
 timeout=${TIMEOUT:-900}
 
 # The first Secret contains the credentials of the cluster. The second contains the credentials from
@@ -23,11 +22,16 @@ timeout=${TIMEOUT:-900}
 namespace=kube-system
 root=openstack-credentials
 backup=openstack-credentials-before-rotation
+# The only path of a CA that the cloud credential operator does not replace in the first Secret.
+cacert=/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem
 
 die() {
 	echo >&2 "$*"
 	exit 1
 }
+kubectl=$(command -v "${KUBECTL:-oc}" || command -v "${KUBECTL:-kubectl}") ||
+	die "There is no ${KUBECTL:-oc or kubectl}. Install it, or set KUBECTL to the path of a client." \
+		"Nothing was changed."
 encode() { base64 <"$1" | tr -d '\n'; }
 
 # field NAMESPACE OBJECT PATH prints a field, or nothing if there is no such object.
@@ -38,6 +42,10 @@ key() { field "$1" "secret/$2" ".data.${3/./\\.}"; }
 check() {
 	[[ -f $1 && -r $1 && -s $1 ]] ||
 		die "$1 is missing, empty, or cannot be read. Nothing was changed."
+	! grep -E "^[^#]*\\<cacert[\"']?:" "$1" |
+		grep -Eqv "cacert[\"']?:[[:space:]]*[\"']?${cacert}([\"',}[:space:]]|\$)" ||
+		die "$1 contains a cacert that the cloud credential operator would replace. Change it to" \
+			"\"cacert: ${cacert}\", or remove it if the cloud needs no CA. Nothing was changed."
 	local here program
 	here=$(dirname "${BASH_SOURCE[0]}")
 	for program in "${CHECK:-}" "${here}/../bin/manila-operator" "${here}/../bin/cinder-operator"; do
@@ -71,7 +79,13 @@ until_true() {
 		sleep 1
 	done
 }
-is_copied() { [[ $(key "$1" "$2" clouds.yaml) == "${clouds}" ]]; }
+# is_copied NAMESPACE SECRET compares with the first Secret as it is now, because the cloud
+# credential operator may rewrite it.
+is_copied() {
+	local now
+	now=$(key "${namespace}" "${root}" clouds.yaml)
+	[[ -n ${now} && $(key "$1" "$2" clouds.yaml) == "${now}" ]]
+}
 # lists NAMESPACE WORKLOAD INPUT succeeds if the annotation of the workload contains the input, such
 # as secret/name=hash.
 lists() {
@@ -148,6 +162,12 @@ if (($# == 2)); then
 	[[ -f $2 && -r $2 ]] && grep -q '^\[' "$2" || die "$2 is not an ini file. Nothing was changed."
 	conf=$(encode "$2")
 fi
+current=$(key "${namespace}" "${root}" clouds.yaml)
+[[ -n ${current} ]] ||
+	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml: no cloud" \
+		"credential operator maintains the credentials of this cluster. Nothing was changed. On" \
+		"Kubernetes without OpenShift follow \"Rotate the credentials\" in docs/kubernetes.md, on" \
+		"HyperShift and in manual mode docs/credential-rotation.md."
 if [[ $1 == --undo ]] || returns "$1"; then
 	undo=yes followed=workloads
 	clouds=$(key "${namespace}" "${backup}" clouds.yaml)
@@ -159,9 +179,6 @@ else
 	clouds=$(encode "$1")
 fi
 
-current=$(key "${namespace}" "${root}" clouds.yaml)
-[[ -n ${current} ]] ||
-	die "secret/${root} in ${namespace} is missing or contains no clouds.yaml. Nothing was changed."
 if [[ ${current} == "${clouds}" ]]; then
 	echo "secret/${root} in ${namespace} contains these credentials already; continuing"
 else

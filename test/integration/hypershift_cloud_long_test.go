@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -23,6 +26,9 @@ func TestHyperShiftManilaFollowsCAAndCredentials(t *testing.T) {
 	e.parts(
 		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
 		part{"SidesUseTheirOwnCredentials", e.sidesUseTheirOwnCredentials},
+		part{"RollsOutOnceAfterCopiesAreDeleted", func() {
+			e.rollsOutOnceAfterCopiesAreDeleted(controllerName, nodeName)
+		}},
 	)
 }
 
@@ -110,6 +116,50 @@ func (e *hostedEnv) sidesUseTheirOwnCredentials() {
 	e.awaitAvailable()
 }
 
+// rollsOutOnceAfterCopiesAreDeleted rotates credentials as docs/credential-rotation.md describes it
+// for HyperShift.
+func (e *env) rollsOutOnceAfterCopiesAreDeleted(rolled ...string) {
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	before := e.workloads()
+	fresh := e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential})
+	data := map[string][]byte{"clouds.yaml": fresh}
+	if !e.options.CAInConfig {
+		data["cacert"] = e.ca
+	}
+	e.createCopies(data)
+	e.expectNoWritesDuring(2)
+
+	name := e.subject.Credentials[0].Name
+	for _, at := range e.driverNamespaces() {
+		e.must(at.cluster.kube.CoreV1().Secrets(at.namespace).
+			Delete(e.ctx(), name, metav1.DeleteOptions{}))
+		e.eventually(soon, func() error {
+			return e.hasEvent("RolloutInputMissing", at.namespace+"/"+name)
+		})
+	}
+	e.mustHaveWorkloads(before)
+	e.createCopies(data)
+	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), fresh)) // as the kubelet does
+	e.awaitRollout(before, rolled)
+}
+
+// createCopies plays HyperShift, which writes clouds.yaml into the copies of the credentials only
+// when it creates them.
+func (e *env) createCopies(data map[string][]byte) {
+	e.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: e.subject.Credentials[0].Name}, Data: data,
+	}
+	for _, at := range e.driverNamespaces() {
+		_, err := at.cluster.kube.CoreV1().Secrets(at.namespace).
+			Create(e.ctx(), secret, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			e.must(err)
+		}
+	}
+}
+
 // TestHyperShiftCinderFollowsCAAndConfig checks that the owners of the control plane configure the
 // driver, and that the guest cluster's administrator cannot.
 func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
@@ -133,6 +183,9 @@ func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
 	e.parts(
 		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
 		part{"UsesCAOfCredentialsBeforeConfigMap", e.usesCAOfCredentials},
+		part{"RollsOutOnceAfterCopiesAreDeleted", func() {
+			e.rollsOutOnceAfterCopiesAreDeleted(e.subject.Workloads...)
+		}},
 		part{"RepairsConfig", e.mustRepairConf},
 		part{"IgnoresConfigOfGuest", e.ignoresConfigOfGuest},
 		part{"KeepsConfigWhileUserConfigIsInvalid", func() {

@@ -66,6 +66,7 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			}
 			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
 			k.mustServeMetrics()
+			k.rotatesCredentials()
 			k.mustNotReadOpenShift()
 			k.mustNotWarn()
 		})
@@ -84,6 +85,7 @@ type plainKubernetes struct {
 
 	dir     paths.Dir
 	cluster *cluster
+	cloud   *simulator.Simulator
 	// source is the URL of a git repository with the manifests.
 	source string
 	// operator is the operator that was started last, log the path of its log.
@@ -106,13 +108,13 @@ func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	k.cluster = &cluster{name: "kubernetes", dir: k.dir, config: plane.Config()}
 	k.must(k.cluster.dial())
 	k.must(k.createNodes(plane.Config()))
-	cloud, err := simulator.New(simulator.Config{
+	k.cloud, err = simulator.New(simulator.Config{
 		ShareTypes: []simulator.ShareType{{Name: "default"}},
 	})
 	k.must(err)
-	k.must(cloud.Start(t.Context()))
-	t.Cleanup(func() { _ = cloud.Close() }) // its listener ends with this process anyway
-	k.must(paths.WriteFile(k.clouds(), cloud.CloudsYAML(simulator.Clouds{})))
+	k.must(k.cloud.Start(t.Context()))
+	t.Cleanup(func() { _ = k.cloud.Close() }) // its listener ends with this process anyway
+	k.must(paths.WriteFile(k.clouds(), k.cloud.CloudsYAML(simulator.Clouds{})))
 	k.publish()
 	return k
 }
@@ -273,6 +275,55 @@ func (k *plainKubernetes) podsRun() error {
 		}
 	}
 	return fmt.Errorf("Deployment %s is not available", deployment.Name)
+}
+
+// rotatesCredentials runs those commands of the guide that concern the Secrets of the operator. The
+// script for OpenShift names the guide.
+func (k *plainKubernetes) rotatesCredentials() {
+	k.t.Helper()
+	k.run(repository + "/hack/rotate-credentials.sh $CLOUDS 2>&1 | " +
+		"grep 'Nothing was changed.*\"Rotate the credentials\" in docs/kubernetes.md'")
+	k.cloud.RotateCredentials(simulator.Rotation{})
+	k.must(paths.WriteFile(k.clouds(), k.cloud.CloudsYAML(simulator.Clouds{})))
+	before, err := k.rolloutInputs()
+	k.must(err)
+	secret := " " + k.operator.Credentials[0].Name + " "
+	for _, command := range k.commands("Rotate the credentials") {
+		if strings.Contains(command, secret) {
+			k.run(command)
+		}
+	}
+	k.eventually(func() error {
+		after, err := k.rolloutInputs()
+		for name, inputs := range after {
+			if before[name] == inputs {
+				err = errors.Join(err, fmt.Errorf("%s has not rolled out", name))
+			}
+		}
+		return err
+	})
+	k.awaitAvailable()
+	k.run("kubectl wait clustercsidriver/" + k.operator.ClusterCSIDriver + " --timeout=5m --for=" +
+		"condition=" + map[string]string{"manila": "Manila", "cinder": "Cinder"}[k.operator.Driver] +
+		"CredentialsAccepted")
+}
+
+// rolloutInputs returns the annotation of the workloads that read credentials.
+func (k *plainKubernetes) rolloutInputs() (map[string]string, error) {
+	apps, all := k.cluster.kube.AppsV1(), map[string]string{}
+	deployment, err := apps.Deployments(k.operator.OperandNamespace).
+		Get(k.ctx(), k.operator.Workloads[0], metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all[deployment.Name] = deployment.Annotations[inputsAnnotation]
+	daemonSet, err := apps.DaemonSets(k.operator.OperandNamespace).
+		Get(k.ctx(), k.operator.Workloads[1], metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all[daemonSet.Name] = daemonSet.Annotations[inputsAnnotation]
+	return all, nil
 }
 
 // mustServeMetrics fails the test if the operator does not serve its metrics, with a certificate

@@ -145,23 +145,30 @@ func (e *env) rootData(name string) map[string][]byte {
 	return map[string][]byte{"clouds.yaml": append(text, "# "+name+"\n"...)}
 }
 
-// roll writes credentials to the driver's Secret, and their name as its hash into Deployments
-// without pods.
+// roll rolls out credentials that differ in a comment.
 func (e *env) roll(credentials string, deployments ...string) {
 	e.t.Helper()
+	e.must(e.rollOut(e.ctx(), e.rootData(credentials), credentials, deployments...))
+}
+
+// rollOut writes credentials to the driver's Secret, and their hash into Deployments without pods.
+func (e *env) rollOut(
+	ctx context.Context, credentials map[string][]byte, hash string, deployments ...string,
+) error {
 	secret := e.subject.Credentials[0]
-	e.putSecret(secret.Namespace, secret.Name, e.rootData(credentials))
+	err := e.guest.putSecret(ctx, secret.Namespace, secret.Name, credentials)
 	for _, name := range deployments {
 		text := fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "Deployment",
 			"metadata": {"name": %q, "annotations": {%q: "secret/%s=%s"}},
 			"spec": {"replicas": 0, "selector": {"matchLabels": {"app": %[1]q}}, "template": {
 				"metadata": {"labels": {"app": %[1]q}},
 				"spec": {"containers": [{"name": "a", "image": "a"}]}}}}`,
-			name, inputsAnnotation, secret.Name, credentials)
-		_, err := e.guest.kube.AppsV1().Deployments(secret.Namespace).Patch(e.ctx(), name,
+			name, inputsAnnotation, secret.Name, hash)
+		_, failed := e.guest.kube.AppsV1().Deployments(secret.Namespace).Patch(ctx, name,
 			types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: "test"})
-		e.must(err)
+		err = errors.Join(err, failed)
 	}
+	return err
 }
 
 // rotatesAndUndoes checks that the script gives up when a step takes too long, continues when it

@@ -130,10 +130,10 @@ func (s *sources) access() (cloud string, ca text, err error) {
 
 // advice returns what to do about missing and about wrong credentials.
 func (s *sources) advice() (missing, wrong string) {
-	const origin = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, " +
-		"from which the hypershift-operator creates it"
+	const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, "
 	if s.cluster.Flavour == flavour.HyperShift {
-		return "check " + origin, "correct " + origin
+		return "check " + source + "from which the hypershift-operator creates it",
+			"correct " + source + "then delete this copy, which the hypershift-operator creates again"
 	}
 	return "check CredentialsRequest openstack-cinder-csi-driver-operator, or create the Secret " +
 		"with key " + cloudsKey, "correct it"

@@ -100,11 +100,11 @@ func (c *secretSyncController) translation() (map[string]string, error) {
 // advice returns what to do about missing and about wrong credentials.
 func (c *secretSyncController) advice() (missing, wrong string) {
 	if c.cluster.Flavour == flavour.HyperShift {
-		original := c.cluster.Name(flavour.ControlPlane, "Secret", c.cluster.Namespaces.ControlPlane,
-			credentialsSecret)
-		return "check " + original + ", from which the hosted-cluster-config-operator copies it",
-			"correct the Secret that the HostedCluster names in spec.platform.openstack.identityRef, " +
-				"from which HyperShift creates " + original + " and this copy"
+		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, "
+		return "check " + source + "from which the hosted-cluster-config-operator creates it",
+			"correct " + source + "then delete this copy and " +
+				c.cluster.Name(flavour.ControlPlane, "Secret", c.cluster.Namespaces.ControlPlane,
+					credentialsSecret) + ", which HyperShift creates again"
 	}
 	return "check CredentialsRequest manila-csi-drivers, or create the Secret with key " + cloudsKey,
 		"correct it"

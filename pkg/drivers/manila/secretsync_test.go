@@ -305,12 +305,13 @@ func TestBadCredentialsKeepTheSecret(t *testing.T) {
 		flavour.HyperShift: {
 			false: {
 				secretName + " of the guest cluster is", "hosted-cluster-config-operator",
-				"Secret clusters-a/manila-cloud-credentials of the management cluster",
+				"Secret that the HostedCluster names in spec.platform.openstack.identityRef, ",
 			},
 			true: {
 				secretName + " of the guest cluster ",
 				"Secret clusters-a/manila-cloud-credentials of the management cluster",
-				"correct the Secret that the HostedCluster names in spec.platform.openstack.identityRef, ",
+				"correct the Secret that the HostedCluster names in spec.platform.openstack.identityRef, " +
+					"then delete this copy and ",
 			},
 		},
 	}

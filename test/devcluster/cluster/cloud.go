@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -59,14 +62,21 @@ func describe(cloud testcloud.Cloud) *fixtures.Cloud {
 }
 
 // RotateCredentials changes the credentials in OpenStack and in the Secrets of all operators and
-// drivers, as cloud-credential-operator and HyperShift do.
+// drivers. In hosted clusters it changes only the Secrets that somebody deletes afterwards.
 func (c *Cluster) RotateCredentials(ctx context.Context) error {
 	c.cloud.RotateCredentials(simulator.Rotation{})
+	return c.renewCredentials(ctx)
+}
+
+func (c *Cluster) renewCredentials(ctx context.Context) error {
 	described := describe(c.cloud)
-	for _, s := range c.environments {
-		if err := s.renewCredentials(ctx, described); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.everyEnvironment(func(s *Environment) error {
+		return s.renewCredentials(ctx, described)
+	})
+}
+
+// playHyperShift creates missing Secrets until ctx ends. It tries again while an API server is
+// away.
+func (c *Cluster) playHyperShift(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) { _ = c.renewCredentials(ctx) }, time.Second)
 }

@@ -151,6 +151,9 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 		volumes = append(volumes, s.volumes()...)
 	}
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if c.opts.Guests > 0 && c.cloud != nil {
+		go c.playHyperShift(ctx)
+	}
 	return kubeletvolumes.Run(ctx, c.management.Client(), volumes, c.fail)
 }
 

@@ -86,9 +86,13 @@ func (s *Environment) populate(ctx context.Context, openstack *fixtures.Cloud) e
 	return s.renewGuestKubeconfig(ctx)
 }
 
-// renewCredentials updates the Secrets of the operators and drivers.
+// renewCredentials updates the Secrets of the operators and drivers, as cloud-credential-operator
+// does. HyperShift only creates those that are missing.
 func (s *Environment) renewCredentials(ctx context.Context, openstack *fixtures.Cloud) error {
 	return s.sides(openstack, func(w fixtures.Writer, side fixtures.Side) error {
+		if s.isHosted() {
+			return side.CreateCredentials(ctx, w)
+		}
 		return side.RenewCredentials(ctx, w)
 	})
 }

@@ -21,7 +21,8 @@ func newCloud(f *flags) *cobra.Command {
 				return r.cloud.ClearFaults(ids...)
 			}),
 		f.remote("rotate-credentials",
-			"Change the credentials in OpenStack and in the cluster's Secrets", cobra.NoArgs,
+			"Change the credentials in OpenStack and in the Secrets of a standalone cluster",
+			cobra.NoArgs,
 			func(cmd *cobra.Command, r *running, _ []string) error {
 				if r.cluster != nil {
 					return r.cluster.RotateCredentials(cmd.Context())

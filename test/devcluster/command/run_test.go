@@ -270,27 +270,33 @@ func TestCommandsChangeHostedCluster(t *testing.T) {
 
 const manilaOperator = "manila-csi-driver-operator"
 
-// checkCredentials checks that the operators' files and both sides get new credentials.
+// checkCredentials checks that the Secrets of both sides, and then the operators' files, get new
+// credentials only when somebody deletes the Secrets.
 func (d *devcluster) checkCredentials(guest paths.Dir) {
 	d.t.Helper()
 	before := d.read(guest.OpenStackClouds(manilaOperator))
 	d.execute("cloud rotate-credentials")
-	d.eventually("the operators have new credentials",
-		func() bool { return d.read(guest.OpenStackClouds(manilaOperator)) != before })
 	for _, place := range [][]string{
 		{d.dir.AdminKubeconfig(), "clusters-guest-2", "openstack-cloud-credentials"},
 		{d.dir.AdminKubeconfig(), "clusters-guest-2", "manila-cloud-credentials"},
 		{guest.AdminKubeconfig(), "openshift-cluster-csi-drivers", "openstack-cloud-credentials"},
 		{guest.AdminKubeconfig(), "openshift-manila-csi-driver", "manila-cloud-credentials"},
 	} {
-		secret, err := d.client(place[0]).CoreV1().Secrets(place[1]).
-			Get(d.t.Context(), place[2], metav1.GetOptions{})
+		secrets := d.client(place[0]).CoreV1().Secrets(place[1])
+		old, err := secrets.Get(d.t.Context(), place[2], metav1.GetOptions{})
 		d.must(err)
-		if string(secret.Data["clouds.yaml"]) != d.read(guest.OpenStackClouds(manilaOperator)) ||
-			len(secret.Data["cacert"]) == 0 {
-			d.t.Errorf("Secret %s/%s is not the new one", place[1], place[2])
+		if string(old.Data["clouds.yaml"]) != before {
+			d.t.Errorf("Secret %s/%s changed before its deletion", place[1], place[2])
 		}
+		d.must(secrets.Delete(d.t.Context(), place[2], metav1.DeleteOptions{}))
+		d.eventually("Secret "+place[1]+"/"+place[2]+" is the new one", func() bool {
+			secret, err := secrets.Get(d.t.Context(), place[2], metav1.GetOptions{})
+			return err == nil && len(secret.Data["cacert"]) > 0 &&
+				string(secret.Data["clouds.yaml"]) != before
+		})
 	}
+	d.eventually("the operators have new credentials",
+		func() bool { return d.read(guest.OpenStackClouds(manilaOperator)) != before })
 }
 
 // checkGuestKubeconfig checks that the operators' file gets a new certificate, which is valid.
