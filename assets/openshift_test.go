@@ -48,8 +48,8 @@ func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 	}
 }
 
-// The operators are administrators in a guest cluster. In the namespace of a control plane they have
-// no permission to write RBAC objects.
+// In a guest cluster the operators are administrators. In the namespace of a control plane they must
+// not write RBAC objects.
 func TestRBACObjectsOfHyperShiftAreInTheGuestCluster(t *testing.T) {
 	t.Parallel()
 	for driver, b := range bundles(t, flavour.HyperShift) {

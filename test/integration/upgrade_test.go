@@ -367,8 +367,8 @@ func (u *upgrade) retainSnapshots() {
 	}
 }
 
-// areGone returns nil if no object of the earlier operator or an older one has one of the names, and
-// there is an event for each.
+// areGone returns nil if no object of the earlier operator or an older one has one of the names,
+// and there is an event for each.
 func (u *upgrade) areGone(names []string) error {
 	objects := u.earlier.Objects
 	for _, g := range u.older {
