@@ -128,7 +128,7 @@ func (e *env) rollsOutOnceAfterCopiesAreDeleted(rolled ...string) {
 		data["cacert"] = e.ca
 	}
 	e.createCopies(data)
-	e.expectNoWritesDuring(2)
+	e.expectNoWritesFor(time.Second)
 
 	name := e.subject.Credentials[0].Name
 	for _, at := range e.driverNamespaces() {
