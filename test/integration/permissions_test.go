@@ -89,16 +89,29 @@ func neededBesidePods(s subject) map[string][]rbacv1.PolicyRule {
 	return needed
 }
 
-// superfluousPermissions returns the permissions that the controllers have and do not need. The
-// ClusterRole of OpenShift for provisioners contains them for drivers with topology. To create a
-// narrower ClusterRole, the operator would need all permissions in it.
+// superfluousPermissions returns the permissions that the controllers have and do not need. Keys
+// are the ClusterRoles of OpenShift that contain them, for drivers with topology and for other
+// versions of the sidecars. To create a narrower ClusterRole, the operator would need all
+// permissions in it.
 func superfluousPermissions(s subject) map[string][]rbacv1.PolicyRule {
-	if !s.isManila() {
-		return nil
+	superfluous := map[string][]rbacv1.PolicyRule{
+		"openshift-csi-provisioner-volumesnapshot-reader-role": {
+			allow(snapshotGroup, "volumesnapshots", "watch update"),
+		},
 	}
-	return map[string][]rbacv1.PolicyRule{"openshift-csi-main-provisioner-role": {
-		allow("", "nodes", "get list watch"), allow(storageGroup, "csinodes", "get list watch"),
-	}}
+	if s.isManila() {
+		superfluous["openshift-csi-main-provisioner-role"] = []rbacv1.PolicyRule{
+			allow("", "nodes", "get list watch"), allow(storageGroup, "csinodes", "get list watch"),
+		}
+		return superfluous
+	}
+	superfluous["openshift-csi-main-attacher-role"] = []rbacv1.PolicyRule{
+		allow("", "persistentvolumes", "update"), allow(storageGroup, "volumeattachments", "update"),
+	}
+	superfluous["openshift-csi-main-resizer-role"] = []rbacv1.PolicyRule{
+		allow("", "persistentvolumes persistentvolumeclaims/status", "update"),
+	}
+	return superfluous
 }
 
 // flat returns one line for each verb, resource and name.
