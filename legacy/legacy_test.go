@@ -59,10 +59,12 @@ func TestGenerationsAreSortedAndExistInTheirFlavours(t *testing.T) {
 	t.Parallel()
 	for driver, want := range map[string]map[flavour.Flavour][]string{
 		manilaDriver: {
-			flavour.Standalone: {"manila-4.17", "manila-4.21"}, flavour.HyperShift: {"manila-4.21"},
+			flavour.Standalone: {"manila-4.17", "manila-4.22", "manila-5.1"},
+			flavour.HyperShift: {"manila-4.22", "manila-5.1"},
 		},
 		cinderDriver: {
-			flavour.Standalone: {"cinder-4.17", "cinder-4.21"}, flavour.HyperShift: {"cinder-4.21"},
+			flavour.Standalone: {"cinder-4.17", "cinder-4.22", "cinder-5.1"},
+			flavour.HyperShift: {"cinder-4.22", "cinder-5.1"},
 		},
 		"new.csi.openstack.org": {},
 	} {
@@ -84,19 +86,116 @@ func TestEveryFileBelongsToAGeneration(t *testing.T) {
 	for _, driver := range []string{manilaDriver, cinderDriver} {
 		for _, f := range flavour.All() {
 			for _, g := range generations(t, driver, f) {
-				loaded += len(g.Objects)
+				if _, err := os.Stat(filepath.Join(g.Name, "objects")); err == nil {
+					loaded += len(g.Objects)
+				}
 			}
 		}
 	}
 	files := 0
-	err := fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {
-		if filepath.Ext(path) == ".yaml" && filepath.Base(path) != "conditions.yaml" {
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, _ fs.DirEntry, err error) error {
+		parts := strings.Split(file, "/")
+		switch {
+		case filepath.Ext(file) != ".yaml":
+		case parts[1] == "objects":
 			files++
+		case len(parts) != 3 || parts[1] != "patches":
+			if parts[1] != "conditions.yaml" {
+				t.Errorf("%s belongs to no generation", file)
+			}
 		}
 		return err
 	})
 	if err != nil || loaded != files {
 		t.Errorf("%d objects are loaded from %d files (%v)", loaded, files, err)
+	}
+}
+
+// lines returns the lines of each object as YAML, without indentation and release.
+func lines(t *testing.T, g legacy.Generation) map[string][]string {
+	t.Helper()
+	_, release, _ := strings.Cut(g.Name, "-")
+	all := map[string][]string{}
+	for _, o := range g.Objects {
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := o.GetKind() + "/" + o.GetName()
+		for line := range strings.Lines(strings.ReplaceAll(string(text), release, "")) {
+			all[key] = append(all[key], strings.TrimSpace(line))
+		}
+	}
+	return all
+}
+
+// without returns the lines of a that are not in b, or there less often, sorted.
+func without(a, b []string) []string {
+	rest := slices.Clone(a)
+	for _, line := range b {
+		if i := slices.Index(rest, line); i >= 0 {
+			rest = slices.Delete(rest, i, i+1)
+		}
+	}
+	slices.Sort(rest)
+	return rest
+}
+
+// From 4.23, pods name their ServiceAccount in another field, and the driver of Manila reads
+// clouds.yaml.
+func TestObjectsOf422DifferFromThoseOf51(t *testing.T) {
+	t.Parallel()
+	type difference struct{ Before, Since []string }
+	account := func(name string, since ...string) difference {
+		return difference{
+			[]string{"serviceAccount: " + name}, append(since, "serviceAccountName: "+name),
+		}
+	}
+	clouds := []string{
+		"- key: clouds.yaml", "- mountPath: /etc/openstack", "- name: cloud-credentials", "items:",
+		"name: cloud-credentials", "path: clouds.yaml", "readOnly: true", "secret:",
+		"secretName: manila-cloud-credentials",
+	}
+	for driver, want := range map[string]map[string]difference{
+		manilaDriver: {
+			"Deployment/openstack-manila-csi-controllerplugin": account(
+				"manila-csi-driver-controller-sa", clouds...),
+			"DaemonSet/openstack-manila-csi-nodeplugin": account(
+				"manila-csi-driver-node-sa", clouds...),
+			"DaemonSet/csi-nodeplugin-nfsplugin": account("manila-csi-driver-node-sa"),
+			"Secret/csi-manila-secrets": {
+				[]string{
+					"os-applicationCredentialID: example", "os-applicationCredentialSecret: example",
+					"os-authURL: https://keystone.example.com/v3", "os-region: RegionOne",
+				},
+				[]string{
+					"os-cloud: openstack", "os-cloudsFile: /etc/openstack/clouds.yaml",
+					`os-useClouds: "true"`,
+				},
+			},
+		},
+		cinderDriver: {
+			"Deployment/openstack-cinder-csi-driver-controller": account(
+				"openstack-cinder-csi-driver-controller-sa"),
+			"DaemonSet/openstack-cinder-csi-driver-node": account(
+				"openstack-cinder-csi-driver-node-sa"),
+		},
+	} {
+		for _, f := range flavour.All() {
+			all := generations(t, driver, f)
+			before, since := lines(t, all[len(all)-2]), lines(t, all[len(all)-1])
+			got := map[string]difference{}
+			for key := range since {
+				d := difference{without(before[key], since[key]), without(since[key], before[key])}
+				if len(d.Before)+len(d.Since) > 0 {
+					got[key] = d
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || len(before) != len(since) {
+				t.Errorf("%s, %s: %d and %d objects (-want +got):\n%s",
+					driver, f, len(before), len(since), diff)
+			}
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,8 @@ type upgrade struct {
 	*env
 
 	earlier legacy.Generation
+	// older are generations of which the cluster still contains leftovers.
+	older []legacy.Generation
 	// stale are the conditions of all earlier operators that ours removes.
 	stale []string
 	// before contains the objects of the earlier operator in the cluster, by description.
@@ -58,17 +61,26 @@ func leftoversOf(generation string) leftovers {
 			},
 			changed: "manila-kube-rbac-proxy-binding", kept: []string{"manila-kube-rbac-proxy-role"},
 		},
-		"manila-4.21": {deleted: []string{"openstack-manila-csi-main-snapshotter-binding"}},
+		"manila-4.22": {deleted: []string{
+			"openstack-manila-csi-main-snapshotter-binding", "manila-controller-privileged-binding",
+			"manila-node-privileged-binding", "manila-privileged-role",
+		}},
+		"manila-5.1": {deleted: []string{"openstack-manila-csi-main-snapshotter-binding"}},
 		"cinder-4.17": {
 			deleted: []string{"openstack-cinder-controller-privileged-binding"},
 			changed: "openstack-cinder-csi-main-snapshotter-binding",
 		},
-		"cinder-4.21": {deleted: []string{"openstack-cinder-csi-main-snapshotter-binding"}},
+		"cinder-4.22": {deleted: []string{
+			"openstack-cinder-csi-main-snapshotter-binding",
+			"openstack-cinder-controller-privileged-binding",
+		}},
+		"cinder-5.1": {deleted: []string{"openstack-cinder-csi-main-snapshotter-binding"}},
 	}[generation]
 }
 
 // eachUpgrade runs a test for each earlier generation in each flavour. Without the tag long it runs
-// the test for one of them. The operator does not run.
+// the test for one of them. The cluster with generation 4.22 also contains leftovers of 4.17. The
+// operator does not run.
 func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
 	for _, s := range subjects() {
@@ -81,14 +93,18 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, g := range generations {
-				if !long && (g.Name != "manila-4.21" || f != flavour.Standalone) {
+			for i, g := range generations {
+				if !long && (g.Name != "manila-4.22" || f != flavour.Standalone) {
 					continue
+				}
+				u := upgrade{earlier: g, stale: legacy.StaleConditions(generations)}
+				if strings.HasSuffix(g.Name, "-4.22") {
+					u.older = generations[:i]
 				}
 				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
 					t.Parallel()
-					e := newEnv(t, options{Subject: s, Flavour: f, Types: noTypes(), Idle: true})
-					test(&upgrade{env: e, earlier: g, stale: legacy.StaleConditions(generations)})
+					u.env = newEnv(t, options{Subject: s, Flavour: f, Types: noTypes(), Idle: true})
+					test(&u)
 				})
 			}
 		}
@@ -103,6 +119,9 @@ func (u *upgrade) installDriver() {
 		// With one replica the driver would be unavailable during a rollout.
 		u.patchControlPlane(`{"controllerAvailabilityPolicy":"HighlyAvailable"}`)
 	}
+	for _, g := range u.older {
+		u.install(permissionsOf(g))
+	}
 	u.install(u.earlier.Objects)
 	u.eventually(installed, u.isRolledOut)
 	u.writeConditions()
@@ -112,6 +131,13 @@ func (u *upgrade) installDriver() {
 		u.must(err)
 		u.before[describe(o)] = live
 	}
+}
+
+// permissionsOf returns the RBAC objects of a generation.
+func permissionsOf(g legacy.Generation) []legacy.Object {
+	return slices.DeleteFunc(slices.Clone(g.Objects), func(o legacy.Object) bool {
+		return o.GroupVersionKind().Group != rbacv1.GroupName
+	})
 }
 
 func describe(o legacy.Object) string {
@@ -187,19 +213,19 @@ func merged(all ...map[string]string) map[string]string {
 }
 
 // writeConditions replaces all conditions by the conditions that the earlier operator writes while
-// the driver runs. Stale conditions have the status True.
+// the driver runs, and by the stale ones of older operators. Stale conditions have the status True.
 func (u *upgrade) writeConditions() {
 	u.t.Helper()
-	conditions := u.earlier.Conditions
+	stale := legacy.StaleConditions(append(slices.Clone(u.older), u.earlier))
 	u.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
 		status.Conditions = nil
-		for _, conditionType := range slices.Concat(conditions.Kept, conditions.Stale) {
+		for _, conditionType := range slices.Concat(u.earlier.Conditions.Kept, stale) {
 			if strings.HasSuffix(conditionType, "Disabled") {
 				continue // the driver runs
 			}
 			value := opv1.ConditionFalse
 			if strings.HasSuffix(conditionType, opv1.OperatorStatusTypeAvailable) ||
-				slices.Contains(conditions.Stale, conditionType) {
+				slices.Contains(stale, conditionType) {
 				value = opv1.ConditionTrue
 			}
 			status.Conditions = append(status.Conditions, opv1.OperatorCondition{
@@ -341,10 +367,14 @@ func (u *upgrade) retainSnapshots() {
 	}
 }
 
-// areGone returns nil if no object of the earlier operator has one of the names, and there is an
-// event for each.
+// areGone returns nil if no object of the earlier operator or an older one has one of the names,
+// and there is an event for each.
 func (u *upgrade) areGone(names []string) error {
-	for _, o := range u.earlier.Objects {
+	objects := u.earlier.Objects
+	for _, g := range u.older {
+		objects = slices.Concat(objects, permissionsOf(g))
+	}
+	for _, o := range objects {
 		if !slices.Contains(names, o.GetName()) {
 			continue
 		}
@@ -368,7 +398,7 @@ func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 		after, err := u.get(o)
 		if apierrors.IsNotFound(err) {
 			stays := append([]string{names.changed}, names.kept...)
-			if o.GroupVersionKind().Group != "rbac.authorization.k8s.io" ||
+			if o.GroupVersionKind().Group != rbacv1.GroupName ||
 				slices.Contains(stays, o.GetName()) {
 				u.t.Errorf("the operator deleted %s", describe(o))
 			}
@@ -453,6 +483,7 @@ func (u *upgrade) mustHaveStayedAvailable(watch *conditionWatch) {
 func (u *upgrade) mustRollBack() {
 	u.t.Helper()
 	u.stopOperator()
+	u.older = nil // the operator removed these leftovers
 	u.install(u.earlier.Objects)
 	u.eventually(installed, u.isRolledOut)
 	_, patch := documentedCommand(u.t)
@@ -495,9 +526,7 @@ func (u *upgrade) mustWaitForStaticObjects() {
 // that does not offer Manila.
 func (u *upgrade) mustRemoveLeftoversWhileDisabled(names leftovers) {
 	u.t.Helper()
-	u.install(slices.DeleteFunc(slices.Clone(u.earlier.Objects), func(o legacy.Object) bool {
-		return o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
-	}))
+	u.install(permissionsOf(u.earlier))
 	u.addTrueConditions("Earlier", "of an earlier release", u.stale...)
 	u.startOperator()
 	u.eventually(installed, func() error {

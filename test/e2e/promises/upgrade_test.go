@@ -34,7 +34,7 @@ import (
 // next generation is a rollback. After each upgrade, the new drivers unmount and mount the volumes.
 func TestUpgradesKeepEveryRecord(t *testing.T) {
 	x := use(t, kind{idle: true})
-	for _, release := range []string{"4.17", "4.21"} {
+	for _, release := range []string{"4.17", "4.22", "5.1"} {
 		t.Run(release, func(t *testing.T) {
 			x := &test{&pods.Test{T: t, Cluster: x.Cluster}}
 			x.scaleOperators(0)
