@@ -48,8 +48,8 @@ func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 	}
 }
 
-// In a guest cluster the operators are administrators. In the namespace of a control plane they must
-// not write RBAC objects.
+// The operators are administrators in a guest cluster. They must not write RBAC objects in the
+// namespace of a control plane.
 func TestRBACObjectsOfHyperShiftAreInTheGuestCluster(t *testing.T) {
 	t.Parallel()
 	for driver, b := range bundles(t, flavour.HyperShift) {
