@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -53,6 +54,32 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				t.Errorf("there are %d Deployments, want one", deployments)
 			}
 		})
+	}
+}
+
+// Without these permissions csi-provisioner does not protect a snapshot while it creates a volume
+// from the snapshot.
+func TestProvisionerMayProtectSnapshotsOnKubernetes(t *testing.T) {
+	t.Parallel()
+	for driver, fsys := range drivers(t) {
+		const name = "ClusterRole openshift-csi-provisioner-volumesnapshot-reader-role"
+		if companionOf(t, fsys) != "" {
+			continue
+		}
+		text, created := installedOnKubernetes(t, fsys)[name]
+		if !created { // the driver has no csi-provisioner
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := yaml.UnmarshalStrict(text, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, verb := range []string{"get", "list", "watch", "update"} {
+			needed := permission{verb: verb, group: "snapshot.storage.k8s.io", resource: "volumesnapshots"}
+			if !slices.ContainsFunc(role.Rules, needed.in) {
+				t.Errorf("%s: %s lacks %s", driver, name, needed)
+			}
+		}
 	}
 }
 

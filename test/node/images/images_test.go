@@ -61,6 +61,34 @@ func TestEveryRecipeMakesAnImage(t *testing.T) {
 	}
 }
 
+// Otherwise a cluster that is not OpenShift runs programs that no test runs.
+func TestDefaultImagesAreTheVersionsOnRealNodes(t *testing.T) {
+	t.Parallel()
+	versions, err := os.ReadFile("programs/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := recipesIn(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, r := range all {
+		module, _, found := strings.Cut(r.module, "/cmd/")
+		if !found { // a stand-in, an operator or an image of Kubernetes' tests
+			continue
+		}
+		compared++
+		_, tag, _ := strings.Cut(filepath.Base(r.image), ":")
+		if !strings.Contains(string(versions), "\t"+module+" "+tag+" ") {
+			t.Errorf("programs/go.mod contains another version of %s than %s", module, r.image)
+		}
+	}
+	if compared != 7 {
+		t.Errorf("compared %d images, want four sidecars, two drivers and snapshot-controller", compared)
+	}
+}
+
 func TestImageWithoutRecipeIsNamed(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
