@@ -35,7 +35,7 @@ const repository = "../.."
 
 // TestKubernetesGuideInstallsOperators runs the commands of docs/kubernetes.md on a control plane
 // that serves nothing of OpenShift. The operators become available, the API server refuses none of
-// their requests, and they read no configuration of OpenShift.
+// their requests, they read no configuration of OpenShift, and they create no Warning events.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
@@ -64,6 +64,7 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			}
 			k.mustServeMetrics()
 			k.mustNotReadOpenShift()
+			k.mustNotWarn()
 		})
 	}
 }
@@ -296,5 +297,26 @@ func (k *plainKubernetes) mustNotReadOpenShift() {
 		if r.Code == 401 || r.Code == 403 || strings.Contains(r.URI, "config.openshift.io") {
 			k.t.Errorf("unexpected request: %s", r)
 		}
+	}
+}
+
+// mustNotWarn fails the test if the operator created a Warning event.
+func (k *plainKubernetes) mustNotWarn() {
+	k.t.Helper()
+	events, err := k.cluster.kube.CoreV1().Events(k.operator.Namespace).
+		List(k.ctx(), metav1.ListOptions{})
+	k.must(err)
+	own := 0
+	for _, e := range events.Items {
+		if !strings.HasPrefix(e.Source.Component, k.operator.Name) {
+			continue
+		}
+		own++
+		if e.Type == corev1.EventTypeWarning {
+			k.t.Errorf("%d events %s of %s: %s", e.Count, e.Reason, e.Source.Component, e.Message)
+		}
+	}
+	if own == 0 {
+		k.t.Error("there are no events of the operator")
 	}
 }

@@ -1,0 +1,46 @@
+package operator
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
+)
+
+func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
+	t.Parallel()
+	for clusterID, want := range map[string]int{"": 1, "kubernetes": 0} {
+		d := assembled(t, flavour.Standalone, plugins()...)[0]
+		var err error
+		if d.cluster.Config, err = guest.NewStaticConfig("kubernetes"); err != nil {
+			t.Fatal(err)
+		}
+		d.settings.ClusterID = clusterID
+		observer, err := d.configObserver("ConfigObserver")
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorder := d.events.(events.InMemoryRecorder)
+		if err := observer.Sync(t.Context(), factory.NewSyncContext("test", recorder)); err != nil {
+			t.Fatal(err)
+		}
+		warnings := 0
+		for _, event := range recorder.Events() {
+			if event.Type == corev1.EventTypeWarning {
+				warnings++
+			}
+		}
+		if warnings != want {
+			t.Errorf("cluster ID %q: events %v, want %d warnings", clusterID, recorder.Events(), want)
+		}
+		spec, _, _, err := d.operator.GetOperatorState()
+		if err != nil || spec.ObservedConfig.Object == nil && spec.ObservedConfig.Raw == nil {
+			t.Errorf("cluster ID %q: the TLS profile is not observed: %v", clusterID, err)
+		}
+	}
+}
