@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"regexp"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -33,6 +34,9 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 	clients := d.cluster.Side(flavour.ControlPlane)
 	crd := watchCRD(d.cluster, flavour.ControlPlane, "servicemonitors.monitoring.coreos.com")
 	files, read := d.assetFunc(assets)
+	if d.settings.ClusterID != "" {
+		read = withoutServiceCA(read)
+	}
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
 		WithConditionalResources(read, files, crd.established, never).
@@ -46,6 +50,17 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 }
 
 func never() bool { return false }
+
+// withoutServiceCA changes ServiceMonitors for clusters that are not OpenShift. Their Prometheus has
+// no file with the service CA and would not scrape. kube-rbac-proxy may make its own certificate, so
+// Prometheus cannot verify it.
+func withoutServiceCA(read resourceapply.AssetFunc) resourceapply.AssetFunc {
+	caFile := regexp.MustCompile(`caFile: .*`)
+	return func(name string) ([]byte, error) {
+		text, err := read(name)
+		return caFile.ReplaceAll(text, []byte("insecureSkipVerify: true")), err
+	}
+}
 
 // crdInformer watches one CRD.
 type crdInformer struct {
