@@ -43,7 +43,8 @@ func neededPermissions(s subject) map[string][]rbacv1.PolicyRule {
 			allow("", "persistentvolumes", "get list watch create patch delete"),
 			allow("", "persistentvolumeclaims", "get list watch update"),
 			allow(storageGroup, "storageclasses", "get list watch"),
-			allow(snapshotGroup, "volumesnapshots volumesnapshotcontents", "get list"),
+			allow(snapshotGroup, "volumesnapshots", "get list watch update"),
+			allow(snapshotGroup, "volumesnapshotcontents", "get list"),
 			allow("", "events", "list watch create update patch"),
 		},
 		"csi-resizer": {
