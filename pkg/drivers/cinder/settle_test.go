@@ -93,10 +93,10 @@ func TestEmptyZoneListsKeepTopology(t *testing.T) {
 		compute, volume []openstack.Zone
 		says            string
 	}{
-		"no zones at all":  {nil, nil, "compute service (Nova)"},
+		"no zones at all":  {nil, nil, "block storage service (Cinder)"},
 		"no compute zones": {nil, up("az1", "az2"), "compute service (Nova)"},
 		"no volume zones":  {up("az1"), nil, "block storage service (Cinder)"},
-		"empty lists":      {[]openstack.Zone{}, []openstack.Zone{}, "compute service (Nova)"},
+		"empty lists":      {[]openstack.Zone{}, []openstack.Zone{}, "block storage service (Cinder)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

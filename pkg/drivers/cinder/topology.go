@@ -26,10 +26,10 @@ func newZoneLists(compute, volume []openstack.Zone) (zoneLists, error) {
 		names(compute, true), names(compute, false), names(volume, true), names(volume, false),
 	}
 	switch {
-	case len(z.compute) == 0:
-		return z, errNoZones("compute service (Nova)", "lists no availability zone")
 	case len(z.volume) == 0:
 		return z, errNoZones("block storage service (Cinder)", "lists no availability zone")
+	case len(z.compute) == 0:
+		return z, errNoZones("compute service (Nova)", "lists no availability zone")
 	}
 	return z, nil
 }

@@ -115,12 +115,13 @@ func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availabil
 	return zones, cloudprobe.Availability{Available: err == nil}, err
 }
 
+// listZones lists the volume zones first, so that an outage of both services has one message.
 func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
-	compute, err := t.computeZones(ctx)
+	volume, err := t.cloud.VolumeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}
-	volume, err := t.cloud.VolumeZones(ctx)
+	compute, err := t.computeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}

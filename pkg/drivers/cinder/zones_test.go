@@ -35,11 +35,12 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 			{time.Minute, poll, nil, 2},
 			{time.Minute, poll, nil, 2},
 		},
-		"after a failure at each interval": {
-			{0, poll, failing, 1},
+		"after a failure": {
+			{0, poll, nil, 1},
+			{time.Minute, poll, failing, 1}, // the volume zones are listed first
+			{time.Minute, poll, nil, 1},
+			{time.Minute, poll, func(c *fakeCloud) { c.offer(true) }, 2},
 			{time.Minute, poll, nil, 2},
-			{time.Minute, poll, func(c *fakeCloud) { c.offer(true) }, 3},
-			{time.Minute, poll, nil, 3},
 		},
 		"when the access changed": {
 			{0, poll, nil, 1},
