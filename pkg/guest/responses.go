@@ -47,8 +47,8 @@ var (
 // any server.
 //
 // A response beyond the limit ends with an error. Then an informer lists the objects again, which
-// removes from its cache what the API server does not list. Events have a limit of their own, beyond
-// which a watch ends and the next one returns 410 Gone: the informer lists without an error.
+// removes from its cache what the API server does not list. Events have a limit of their own,
+// beyond which a watch ends and the next one returns 410 Gone: the informer lists without an error.
 //
 // Requests have a limited rate and a timeout. Redirects, which would send the token to another
 // server, are errors. So is every format except JSON: client-go would decode any format that the

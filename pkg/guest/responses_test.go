@@ -314,8 +314,17 @@ func TestEventsAreLimited(t *testing.T) {
 			query  string
 			status int
 		}{
-			{list, 200}, {watch, 200}, {watch, 410}, {watch, 410}, {list, 200}, {watch, 200}, {watch, 410},
-			{watchList, 200}, {watch, 410}, {list, 200}, {watch, 200},
+			{list, 200},
+			{watch, 200},
+			{watch, 410},
+			{watch, 410},
+			{list, 200},
+			{watch, 200},
+			{watch, 410},
+			{watchList, 200},
+			{watch, 410},
+			{list, 200},
+			{watch, 200},
 		} {
 			response, err := get(t, client, url+listPath+prefix+step.query)
 			if err != nil {

@@ -21,8 +21,8 @@ import (
 )
 
 // Manifest returns the hooks that fill the late placeholders of a Deployment. They replace text, so
-// all values must be valid: c and cluster.Workloads return only checked values. Durations of election
-// that are 0 become those of OpenShift. Events of Infrastructure must repeat the hooks.
+// all values must be valid: c and cluster.Workloads return only checked values. Durations of
+// election that are 0 become those of OpenShift. Events of Infrastructure must repeat the hooks.
 func Manifest(
 	c *cluster.Cluster, election configv1.LeaderElection,
 ) []deploymentcontroller.ManifestHookFunc {

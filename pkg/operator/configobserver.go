@@ -10,8 +10,8 @@ import (
 )
 
 // configObserver returns the controller that copies the proxy and the TLS profile of the cluster to
-// the ClusterCSIDriver. Unlike library-go's for CSI drivers, it also watches the TLS profile. If the
-// cluster is not OpenShift, it observes no proxy, because library-go would warn at each sync.
+// the ClusterCSIDriver. Unlike library-go's for CSI drivers, it also watches the TLS profile. If
+// the cluster is not OpenShift, it observes no proxy, because library-go would warn at each sync.
 func (d *driver) configObserver(name string) (factory.Controller, error) {
 	proxies, apiServers := d.cluster.Config.Proxies, d.cluster.Config.APIServers
 	informers := []factory.Informer{d.operator.Informer(), proxies.Informer(), apiServers.Informer()}

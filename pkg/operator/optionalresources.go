@@ -51,9 +51,9 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 
 func never() bool { return false }
 
-// withoutServiceCA changes ServiceMonitors for clusters that are not OpenShift. Their Prometheus has
-// no file with the service CA and would not scrape. kube-rbac-proxy may make its own certificate, so
-// Prometheus cannot verify it.
+// withoutServiceCA changes ServiceMonitors for clusters that are not OpenShift. Their Prometheus
+// has no file with the service CA and would not scrape. kube-rbac-proxy may make its own
+// certificate, so Prometheus cannot verify it.
 func withoutServiceCA(read resourceapply.AssetFunc) resourceapply.AssetFunc {
 	caFile := regexp.MustCompile(`caFile: .*`)
 	return func(name string) ([]byte, error) {

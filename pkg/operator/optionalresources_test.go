@@ -123,8 +123,8 @@ func TestServiceMonitorNamesTheServiceCAOnlyOnOpenShift(t *testing.T) {
 	}
 }
 
-// createdServiceMonitor returns the ServiceMonitor that the controller creates in a cluster with the
-// CRD.
+// createdServiceMonitor returns the ServiceMonitor that the controller creates in a cluster with
+// the CRD.
 func createdServiceMonitor(t *testing.T, clusterID string) *unstructured.Unstructured {
 	t.Helper()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]

@@ -66,7 +66,8 @@ func deployments(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, name := range files(t, os.DirFS(filepath.Join(root, "assets")), ".yaml") {
-		if text := read(t, filepath.Join("assets", name)); strings.Contains(text, "\nkind: Deployment\n") {
+		text := read(t, filepath.Join("assets", name))
+		if strings.Contains(text, "\nkind: Deployment\n") {
 			all = append(all, text)
 		}
 	}

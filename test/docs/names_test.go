@@ -44,7 +44,8 @@ func TestOpenStackTestsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := regexp.MustCompile(`OPENSTACK_TESTS := ((?:.*\\\n)*.*)`).FindStringSubmatch(string(makefile))
+	definition := regexp.MustCompile(`OPENSTACK_TESTS := ((?:.*\\\n)*.*)`)
+	list := definition.FindStringSubmatch(string(makefile))
 	if list == nil {
 		t.Fatal("the Makefile does not set OPENSTACK_TESTS")
 	}

@@ -181,8 +181,8 @@ func (e *env) monitorsAddons(prefix string, present bool) error {
 }
 
 // followsAddonsCRD checks that the arrival of the CRD causes exactly one rollout, that a restart of
-// the operator causes none, and that CSI-Addons stays active after the deletion of the CRD until the
-// operator restarts. A unit test checks how long.
+// the operator causes none, and that CSI-Addons stays active after the deletion of the CRD until
+// the operator restarts. A unit test checks how long.
 func (e *env) followsAddonsCRD() {
 	e.awaitAvailable()
 	e.awaitNoWrites()

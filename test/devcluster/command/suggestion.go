@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// knownCommand accepts no arguments. If the argument is the misspelt name of a subcommand, the error
-// contains the name. cobra does the same, but only for the first word of the command line.
+// knownCommand accepts no arguments. If the argument is the misspelt name of a subcommand, the
+// error contains the name. cobra does the same, but only for the first word of the command line.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	err := cobra.NoArgs(cmd, args)
 	if err == nil {

@@ -28,7 +28,8 @@ func KillLeftovers(dir string, bins ...string) int {
 	return killed
 }
 
-// KillOnSignal kills such processes, and then this one, if the user ends it, for example with Ctrl-C.
+// KillOnSignal kills such processes, and then this one, if the user ends it, for example with
+// Ctrl-C.
 func KillOnSignal(dir string, bins ...string) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	received := make(chan os.Signal, 1)

@@ -12,7 +12,8 @@ import (
 func TestCommandsAreTheBlocksOfASection(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "page.md")
-	text := "# Page\n\n    first page\n\n## One\n\nText:\n\n    cat <<EOF\n      indented\n    EOF\n    b\n" +
+	text := "# Page\n\n    first page\n\n## One\n\nText:\n\n" +
+		"    cat <<EOF\n      indented\n    EOF\n    b\n" +
 		"\n    c\n\n## Two\n\n    d\n"
 	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
