@@ -105,6 +105,7 @@ bundle: update ## Regenerate the OLM bundles with the other assets, and list the
 new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
 	go run -buildvcs=false ./hack/new-driver '$(NAME)'
 	hack/update.sh
+	go test ./test/docs -run Texts -update
 
 .PHONY: verify
 verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or prose is too wide
