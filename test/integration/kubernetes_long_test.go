@@ -66,9 +66,9 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			}
 			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
 			k.mustServeMetrics()
+			k.mustNotWarn()
 			k.rotatesCredentials()
 			k.mustNotReadOpenShift()
-			k.mustNotWarn()
 		})
 	}
 	k.run(k.commands("Monitoring")[1])
@@ -382,7 +382,7 @@ func (k *plainKubernetes) mustNotWarn() {
 	k.must(err)
 	own := 0
 	for _, e := range events.Items {
-		if !strings.HasPrefix(e.Source.Component, k.operator.Name) {
+		if !strings.Contains(e.Source.Component, k.operator.Name) {
 			continue
 		}
 		own++
