@@ -36,8 +36,8 @@ func TestCinderWaitsForCloudAndConfig(t *testing.T) {
 	e.parts(
 		part{"ReportsHangingFirstProbe", e.reportsHangingFirstProbe},
 		part{"ProgressesUntilFirstProbe", func() { e.progressesUntilFirstProbe(end) }},
-		part{"ReportsInvalidConfig", e.reportsInvalidConfig},
 		part{"ReportsMissingCredentials", e.reportsMissingCredentials},
+		part{"ReportsInvalidConfig", e.reportsInvalidConfig},
 		part{"AppliesConfigBeforeFirstPod", e.appliesConfigBeforeFirstPod},
 		part{"ClassIsNotSecondDefault", func() { e.must(e.isClass(standardStorageClass("false"))) }},
 		part{"KeepsConfigWhileUserConfigIsInvalid", e.keepsConfigWhileUserConfigIsInvalid},

@@ -123,14 +123,15 @@ func (e *env) rollsOutOnceAfterCopiesAreDeleted(rolled ...string) {
 	e.awaitNoWrites()
 	before := e.workloads()
 	fresh := e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential})
-	data := map[string][]byte{"clouds.yaml": fresh}
-	if !e.options.CAInConfig {
-		data["cacert"] = e.ca
-	}
+	name := e.subject.Credentials[0].Name
+	copied, err := e.management.kube.CoreV1().Secrets(hostedNamespace).
+		Get(e.ctx(), name, metav1.GetOptions{})
+	e.must(err)
+	data := copied.Data
+	data["clouds.yaml"] = fresh
 	e.createCopies(data)
 	e.expectNoWritesFor(time.Second)
 
-	name := e.subject.Credentials[0].Name
 	for _, at := range e.driverNamespaces() {
 		e.must(at.cluster.kube.CoreV1().Secrets(at.namespace).
 			Delete(e.ctx(), name, metav1.DeleteOptions{}))
@@ -183,14 +184,14 @@ func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
 	e.parts(
 		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
 		part{"UsesCAOfCredentialsBeforeConfigMap", e.usesCAOfCredentials},
-		part{"RollsOutOnceAfterCopiesAreDeleted", func() {
-			e.rollsOutOnceAfterCopiesAreDeleted(e.subject.Workloads...)
-		}},
 		part{"RepairsConfig", e.mustRepairConf},
 		part{"IgnoresConfigOfGuest", e.ignoresConfigOfGuest},
 		part{"KeepsConfigWhileUserConfigIsInvalid", func() {
 			e.mustRejectAll(
 				"ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
+		}},
+		part{"RollsOutOnceAfterCopiesAreDeleted", func() {
+			e.rollsOutOnceAfterCopiesAreDeleted(e.subject.Workloads...)
 		}},
 	)
 }

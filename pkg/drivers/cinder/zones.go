@@ -115,28 +115,25 @@ func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availabil
 	return zones, cloudprobe.Availability{Available: err == nil}, err
 }
 
-// listZones lists the volume zones first, so that an outage of both services has one message.
+// listZones lists the volume zones first, so that an outage of both services has one message. It
+// lists the compute zones if those of the last list are old, after a failure or a change of the
+// access to OpenStack, and while the zones contradict the decision.
 func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
+	s, age := t.current(), t.clock.Since(t.listedAt)
+	if t.cloud.Changed() || age >= zonesInterval-t.apart || s.err != nil || s.contradictions > 0 {
+		t.compute = nil
+	}
 	volume, err := t.cloud.VolumeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}
-	compute, err := t.computeZones(ctx)
-	if err != nil {
-		return zoneLists{}, err
-	}
-	return newZoneLists(compute, volume)
-}
-
-// computeZones lists the compute zones, or returns those of the last list while they are recent, no
-// probe fails, and none contradicts the decision.
-func (t *zoneTracker) computeZones(ctx context.Context) (zones []openstack.Zone, err error) {
-	s, recent := t.current(), t.clock.Since(t.listedAt) < zonesInterval-t.apart
-	if t.compute == nil || s.err != nil || s.contradictions > 0 || !recent || t.cloud.Changed() {
+	if t.compute == nil {
 		t.listedAt = t.clock.Now()
-		t.compute, err = t.cloud.ComputeZones(ctx)
+		if t.compute, err = t.cloud.ComputeZones(ctx); err != nil {
+			return zoneLists{}, err
+		}
 	}
-	return t.compute, err
+	return newZoneLists(t.compute, volume)
 }
 
 // known returns the current status, with the decision of the deployed driver if no probe succeeded.
