@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "$*" != --csi-addons ]; then
-	echo >&2 "usage: $0 --csi-addons"
+	echo >&2 "usage: $0 --csi-addons
+For Kubernetes without OpenShift run kubectl apply -k assets/crds; for snapshots, assets/snapshots."
 	exit 2
 fi
 

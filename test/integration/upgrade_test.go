@@ -83,6 +83,7 @@ func leftoversOf(generation string) leftovers {
 // operator does not run.
 func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
+	selected := false
 	for _, s := range subjects() {
 		for _, f := range flavour.All() {
 			namespace := s.OperandNamespace
@@ -97,6 +98,7 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 				if !long && (g.Name != "manila-4.22" || f != flavour.Standalone) {
 					continue
 				}
+				selected = true
 				u := upgrade{earlier: g, stale: legacy.StaleConditions(generations)}
 				if strings.HasSuffix(g.Name, "-4.22") {
 					u.older = generations[:i]
@@ -108,6 +110,9 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 				})
 			}
 		}
+	}
+	if !selected {
+		t.Error("no earlier generation was tested")
 	}
 }
 

@@ -82,8 +82,8 @@ func (d Dir) Own() error {
 		return WriteFile(d.marker(), []byte("A devcluster removes files in this folder.\n"))
 	}
 	if _, err := os.Stat(d.marker()); err != nil {
-		return fmt.Errorf("%s is not empty and is not the folder of a devcluster: choose an empty folder",
-			d)
+		return fmt.Errorf("%s is not empty and is not the folder of a devcluster: choose an empty "+
+			"folder, or remove this one if an earlier version of the devcluster made it", d)
 	}
 	return nil
 }

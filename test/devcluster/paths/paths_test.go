@@ -99,7 +99,7 @@ func TestFoldersOfOtherProgramsStayAsTheyAre(t *testing.T) {
 	} {
 		for operation, run := range map[string]func() error{"own": dir.Own, "clear": dir.Clear} {
 			want := string(dir) + " is not empty and is not the folder of a devcluster: " +
-				"choose an empty folder"
+				"choose an empty folder, or remove this one if an earlier version of the devcluster made it"
 			if err := run(); err == nil || err.Error() != want {
 				t.Errorf("%s %s: got %v, want %s", operation, name, err, want)
 			}
