@@ -76,7 +76,9 @@ func (c *Cluster) renewCredentials(ctx context.Context) error {
 }
 
 // playHyperShift creates missing Secrets until ctx ends. It tries again while an API server is
-// away.
+// away. With many guest clusters a shorter interval would burden the API servers.
 func (c *Cluster) playHyperShift(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) { _ = c.renewCredentials(ctx) }, time.Second)
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		_ = c.renewCredentials(ctx)
+	}, 5*time.Second)
 }
