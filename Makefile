@@ -117,13 +117,13 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 
 .PHONY: test
 test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in a new clone)
-	@hack/stages.sh lint vet verify test-unit test-csi-addons test-integration
+	@hack/stages.sh lint vet verify test-unit test-clusters
 
 .PHONY: test-all
 test-all: export TAGS := integration,long
 test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
-		test-csi-addons test-devcluster test-integration
+		test-devcluster test-clusters
 
 .PHONY: test-root
 test-root: ## Run all tests that need root and packages of Debian, also after a failure
@@ -217,6 +217,11 @@ test-running-openstack:
 	BIN_DIR=$(BIN_DIR) go test -tags integration,long -count 1 -timeout 60m -parallel 1 -v \
 		-run "$$(echo '$(OPENSTACK_TESTS)' | tr ' ' '|')" \
 		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)
+
+# One suite uses the CPU time in which the other one waits.
+.PHONY: test-clusters
+test-clusters: ## Run test-csi-addons and test-integration at the same time
+	$(MAKE) --no-print-directory -j2 --output-sync=line test-csi-addons test-integration
 
 .PHONY: test-csi-addons
 test-csi-addons: k8s ## Test CSI-Addons on real API servers

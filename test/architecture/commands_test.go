@@ -103,7 +103,8 @@ func variable(t *testing.T, makefile, name string) string {
 	return found[1]
 }
 
-// testCommands returns the commands of all stages, and of the targets that are no stage.
+// testCommands returns the commands of all stages and their parts, and of the targets that are no
+// stage.
 func testCommands(t *testing.T, makefile string) []command {
 	t.Helper()
 	recipes := map[string]string{}
@@ -119,9 +120,14 @@ func testCommands(t *testing.T, makefile string) []command {
 	for suite, value := range tags {
 		for _, stage := range strings.Fields(recipes[suite]) {
 			commands = append(commands, goTests(recipes[stage], value)...)
+			for _, part := range strings.Fields(recipes[stage]) {
+				if strings.HasPrefix(part, "test-") {
+					commands = append(commands, goTests(recipes[part], value)...)
+				}
+			}
 		}
 	}
-	for _, target := range []string{"bench", "bench-csi-addons", "test-running-openstack"} {
+	for _, target := range []string{"bench", "bench-csi-addons"} {
 		commands = append(commands, goTests(recipes[target], "")...)
 	}
 	return commands
