@@ -185,15 +185,15 @@ func checkInfrastructure(c *checks, given *configv1.Infrastructure) *configv1.In
 		c.pattern(clusterIDField, id, maxClusterID, isClusterID,
 			"set it to the infrastructure ID of the cluster: "+clusterIDRule)
 	}
-	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxQuoted,
+	c.pattern("status.controlPlaneTopology", string(given.Status.ControlPlaneTopology), maxTopology,
 		topology, "use HighlyAvailable, SingleReplica or External")
 	config := given.Spec.CloudConfig
 	if config.Name != "" {
-		c.pattern("spec.cloudConfig.name", config.Name, maxClusterID, objectName,
+		c.pattern("spec.cloudConfig.name", config.Name, maxName, objectName,
 			"use the name of a ConfigMap")
 	}
 	if config.Key != "" {
-		c.pattern("spec.cloudConfig.key", config.Key, maxClusterID, dataKey, "use a key of the ConfigMap")
+		c.pattern("spec.cloudConfig.key", config.Key, maxName, dataKey, "use a key of the ConfigMap")
 	}
 	checked := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
 	checked.Spec.CloudConfig = config

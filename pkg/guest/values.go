@@ -15,17 +15,21 @@ import (
 // The maximum sizes. Each is far above the needs of real clusters.
 const (
 	maxClusterID = 253 // of infraID in HyperShift; installers create 27 characters
+	maxName      = 253 // of an object, or of a key of a ConfigMap
+	maxTopology  = 40
+	maxCipher    = 64
 	maxCiphers   = 64
 	maxURL       = 4096
 	maxNoProxy   = 64 << 10
 )
 
+// A limit in a pattern would multiply its size in memory. The callers limit the length.
 var (
 	isClusterID = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	cipherSuite = regexp.MustCompile(`^TLS_[A-Z0-9_]{1,60}$`)
-	topology    = regexp.MustCompile(`^[A-Za-z]{0,40}$`)
-	objectName  = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$`)
-	dataKey     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
+	cipherSuite = regexp.MustCompile(`^TLS_[A-Z0-9_]+$`)
+	topology    = regexp.MustCompile(`^[A-Za-z]*$`)
+	objectName  = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$`)
+	dataKey     = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
 
 type checks struct {
@@ -62,7 +66,7 @@ func (c *checks) cipherSuites(field string, values []string) {
 		return
 	}
 	for i, value := range values {
-		c.pattern(fmt.Sprintf("%s[%d]", field, i), value, maxQuoted*2, cipherSuite,
+		c.pattern(fmt.Sprintf("%s[%d]", field, i), value, maxCipher, cipherSuite,
 			"use the IANA name of a cipher suite")
 	}
 }

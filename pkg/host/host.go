@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 // tuneGarbageCollector collects garbage more often than the default, because the heap would keep
 // the size it had while the caches were filled. GOGC in the environment has precedence.
 func tuneGarbageCollector() {
-	const percent, runtimeDefault = 40, 100
+	const percent, runtimeDefault = 20, 100
 	if chosen := debug.SetGCPercent(percent); chosen != runtimeDefault {
 		debug.SetGCPercent(chosen)
 	}

@@ -26,8 +26,10 @@ type AccessRule struct {
 	Metadata map[string]string
 }
 
-// validWord matches the types, levels and states of access rules.
-var validWord = regexp.MustCompile(`^[a-z_]{1,32}$`)
+// word matches the types, levels and states of access rules. They have at most maxWord characters.
+var word = regexp.MustCompile(`^[a-z_]+$`)
+
+const maxWord = 32
 
 // Rules returns the access rules of a share, at most 1000.
 func (s *Shares) Rules(ctx context.Context, shareID string) ([]AccessRule, error) {
@@ -62,9 +64,11 @@ func (s *Shares) Rules(ctx context.Context, shareID string) ([]AccessRule, error
 
 func checkedRule(rule shareaccessrules.ShareAccess) (AccessRule, error) {
 	words := []string{rule.AccessType, rule.AccessLevel, rule.State}
-	valid := validID.MatchString(rule.ID) && rule.AccessTo != "" &&
+	valid := isID(rule.ID) && rule.AccessTo != "" &&
 		utf8.RuneCountInString(rule.AccessTo) <= maxName &&
-		!slices.ContainsFunc(words, func(word string) bool { return !validWord.MatchString(word) })
+		!slices.ContainsFunc(words, func(text string) bool {
+			return len(text) > maxWord || !word.MatchString(text)
+		})
 	if !valid {
 		return AccessRule{}, errNotOpenStack
 	}

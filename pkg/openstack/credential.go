@@ -105,10 +105,15 @@ func (s *session) applicationCredential() (user, credential string, found bool) 
 	if credential == "" { // old releases of OpenStack do not return it
 		credential = s.access.cloud.AuthInfo.ApplicationCredentialID
 	}
-	return user, credential, validID.MatchString(user) && validID.MatchString(credential)
+	return user, credential, isID(user) && isID(credential)
 }
 
-var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
+var validID = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
+
+func isID(text string) bool {
+	const limit = 64
+	return len(text) <= limit && validID.MatchString(text)
+}
 
 // parseIdentityTime parses a time of the identity service, which is UTC with or without a "Z".
 func parseIdentityTime(text string) (time.Time, error) {

@@ -152,11 +152,12 @@ func names(keys []key) []string {
 
 // identifier matches the names of keys and entries that messages may repeat. Other text may be
 // secret.
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,62}$`)
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // printableName returns the name for messages, or a placeholder if the text may be secret.
 func printableName(name string) string {
-	if identifier.MatchString(name) {
+	const limit = 63
+	if len(name) <= limit && identifier.MatchString(name) {
 		return name
 	}
 	return "(a name that is not printed)"

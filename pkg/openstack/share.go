@@ -25,7 +25,7 @@ type Share struct {
 
 // shareOf checks and converts a share.
 func shareOf(found shares.Share) (Share, error) {
-	valid := validID.MatchString(found.ID) && isShort(found.Status) && isShort(found.ShareProto)
+	valid := isID(found.ID) && isShort(found.Status) && isShort(found.ShareProto)
 	for key, value := range found.Metadata {
 		valid = valid && isShort(key) && isShort(value)
 	}

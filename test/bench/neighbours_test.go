@@ -51,7 +51,7 @@ func newNeighbours(b *testing.B, s environment) neighbours {
 	kube, err := kubernetes.NewForConfig(config)
 	must(b, err)
 	n := neighbours{kube: kube}
-	for i := range s.guests {
+	for i := range s.operators {
 		n.namespaces = append(n.namespaces, fmt.Sprintf("clusters-guest-%d", i+1))
 	}
 	return n

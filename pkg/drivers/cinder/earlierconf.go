@@ -5,18 +5,12 @@ import (
 	"regexp"
 )
 
-// Earlier operators read the administrator's text with an ini parser, and wrote it again in the
-// spelling of gcfg.
-var (
-	header     = regexp.MustCompile(`^\s*\[`)
-	userHeader = regexp.MustCompile(`(?i)^\s*\[\s*` + userSection + `\s*\]`)
-	colon      = regexp.MustCompile(`^(\s*\pL[\pL\pN-]*\s*):`)
-	backticks  = regexp.MustCompile("^(\\s*\\pL[\\pL\\pN-]*\\s*=\\s*)`([^`\"\\\\;#]*)`")
-)
-
 // driverText returns the user's text as the driver can read it. It changes only texts that the
 // driver would refuse, and keeps the number of each line. A text that it cannot correct is a
 // *SyntaxError; driverText returns it too.
+//
+// Earlier operators read the administrator's text with an ini parser, and wrote it again in the
+// spelling of gcfg.
 func driverText(user []byte) ([]byte, error) {
 	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
 	if check(text) == nil {
@@ -45,6 +39,11 @@ func check(text []byte) error {
 // respelled removes what is not in the user's section, except headers. In the section it replaces
 // "name: value", and removes backticks around values.
 func respelled(text []byte) []byte {
+	// The patterns are here because most processes never need them.
+	header := regexp.MustCompile(`^\s*\[`)
+	userHeader := regexp.MustCompile(`(?i)^\s*\[\s*` + userSection + `\s*\]`)
+	colon := regexp.MustCompile(`^(\s*\pL[\pL\pN-]*\s*):`)
+	backticks := regexp.MustCompile("^(\\s*\\pL[\\pL\\pN-]*\\s*=\\s*)`([^`\"\\\\;#]*)`")
 	inside, continued := false, false
 	var result []byte
 	for line := range bytes.Lines(text) {

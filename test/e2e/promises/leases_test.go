@@ -12,19 +12,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
-// TestClaimsAreBoundSoonAfterARollout replaces the pods of the controllers. Their sidecars release
-// their Leases when they end. The Leases of killed sidecars must expire: that takes 15 s from the
+// TestClaimsAreBoundSoonAfterARollout changes the log level of the drivers, so that the operators
+// replace the pods of the controllers. The sidecars release their Leases when they end. The Leases of killed sidecars must expire: that takes 15 s from the
 // first attempt of a new sidecar, which tries again every 5 to 11 s.
 func TestClaimsAreBoundSoonAfterARollout(t *testing.T) {
 	x := use(t, kind{tls: true})
 	classes := map[string]pods.Class{"manila": pods.Manila(), "cinder": pods.Cinder()}
-	for _, o := range x.Cluster.Operators {
+	levels := []opv1.LogLevel{opv1.Debug, opv1.Normal}
+	for i, o := range x.Cluster.Operators {
 		w := workload{o.OperandNamespace, o.Workloads[0], true}
 		x.mustBindAfter(15*time.Second, w, o.Driver+"-after-rollout", classes[o.Driver], func() {
-			x.kubectl("--namespace="+w.namespace, "rollout", "restart", "deployment/"+w.name)
+			x.patchDrivers(map[string]any{"logLevel": levels[i]})
 		})
 		x.mustBindAfter(30*time.Second, w, o.Driver+"-after-kill", classes[o.Driver], func() {
 			x.killLeaders(w)

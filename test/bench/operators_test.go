@@ -40,7 +40,9 @@ func operators() []string { return []string{"manila-operator", "cinder-operator"
 func BenchmarkHostedClusters(b *testing.B) {
 	guests, err := strconv.Atoi(cmp.Or(os.Getenv("BENCH_GUESTS"), "20"))
 	must(b, err)
-	s := environment{dir: b.TempDir(), guests: guests}
+	s := environment{dir: b.TempDir(), operators: guests, args: []string{
+		"--flavour=hypershift", "--guests=" + strconv.Itoa(guests),
+	}}
 	start := time.Now()
 	s.run(b)
 	b.Logf("%d guest clusters ready after %v", guests, time.Since(start).Round(time.Second))
@@ -53,10 +55,19 @@ func BenchmarkHostedClusters(b *testing.B) {
 	end()
 }
 
-// environment contains the guest clusters and the operators.
+// BenchmarkStandalone reports the memory and the requests of the idle operators of one cluster.
+func BenchmarkStandalone(b *testing.B) {
+	s := environment{dir: b.TempDir(), operators: 1}
+	s.run(b)
+	b.Run("alone", s.measure)
+}
+
+// environment contains the clusters and the operators.
 type environment struct {
-	dir    string
-	guests int
+	dir string
+	// operators is how often each operator runs.
+	operators int
+	args      []string // of the devcluster
 }
 
 // clusters returns the devcluster's folder.
@@ -71,14 +82,14 @@ func (s environment) measure(b *testing.B) {
 		requests := s.countRequests(b, before)
 		for _, operator := range operators() {
 			processes := s.processesOf(b, operator)
-			if len(processes) != s.guests {
-				b.Fatalf("%d processes of %s run, want %d", len(processes), operator, s.guests)
+			if len(processes) != s.operators {
+				b.Fatalf("%d processes of %s run, want %d", len(processes), operator, s.operators)
 			}
 			for _, field := range []string{"Rss", "Pss", "Anonymous"} {
 				b.ReportMetric(median(b, processes, field), operator+"-"+field+"-MB")
 			}
 			for _, side := range []string{"management", "guest"} {
-				perMinute := float64(requests[operator+side]) / float64(s.guests) / window.Minutes()
+				perMinute := float64(requests[operator+side]) / float64(s.operators) / window.Minutes()
 				b.ReportMetric(perMinute, operator+"-"+side+"-requests/min")
 			}
 		}
@@ -101,9 +112,11 @@ func (s environment) run(b *testing.B) {
 	log, err := os.Create(filepath.Join(s.dir, "run.log"))
 	must(b, err)
 	devcluster := filepath.Join(cmp.Or(os.Getenv("BIN_DIR"), "../../bin"), "devcluster")
-	cmd := exec.Command(devcluster, "run", //nolint:noctx // it ends by a signal
-		"--flavour=hypershift", "--drivers=manila,cinder", "--guests="+strconv.Itoa(s.guests),
-		"--binaries="+os.Getenv("K8S_BIN_DIR"), "--dir="+s.clusters())
+	args := append([]string{
+		"run", "--drivers=manila,cinder", "--binaries=" + os.Getenv("K8S_BIN_DIR"),
+		"--dir=" + s.clusters(),
+	}, s.args...)
+	cmd := exec.Command(devcluster, args...) //nolint:noctx // it ends by a signal
 	cmd.Stdout, cmd.Stderr = log, log
 	must(b, cmd.Start())
 	ended := make(chan struct{})
