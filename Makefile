@@ -221,7 +221,7 @@ test-running-openstack:
 # One suite uses the CPU time in which the other one waits.
 .PHONY: test-clusters
 test-clusters: ## Run test-csi-addons and test-integration at the same time
-	$(MAKE) --no-print-directory -j2 --output-sync=line test-csi-addons test-integration
+	$(MAKE) --no-print-directory -j2 test-csi-addons test-integration
 
 .PHONY: test-csi-addons
 test-csi-addons: k8s ## Test CSI-Addons on real API servers
