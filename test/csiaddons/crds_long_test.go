@@ -80,7 +80,7 @@ func (w *world) checkCRDs() {
 	w.setRevision("reclaimspacejobs", "2") // which had no limits
 	w.setRevision("csiaddonsnodes", "1")   // the same
 	tenant, node := w.largeJob(), w.largeNode()
-	w.installCRDs(1, "a later release has installed it (revision 99, not 1)")
+	w.installCRDs(1, "a later release has installed it (revision 99, not 2)")
 	w.checkLimits()
 	w.endLargeJob(tenant)
 	w.endLargeNode(node)

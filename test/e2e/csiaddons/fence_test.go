@@ -66,8 +66,7 @@ func TestFencedNodeLosesItsAccessUntilItIsUnfenced(t *testing.T) {
 	x.Create("share-late-other", onNode(other, pods.Spec(sleep, "share")))
 	x.running("share-late-other")
 
-	x.Must(x.client.Patch(t.Context(), fence, client.RawPatch("application/merge-patch+json",
-		[]byte(`{"spec": {"fenceState": "Unfenced"}}`))))
+	x.setState(fence, v1alpha1.Unfenced)
 	x.awaitFence(fence, metav1.ConditionFalse)
 	x.mustHaveAccess(v, clients[lost], "rw")
 	ignored := cmpopts.IgnoreFields(shareaccessrules.ShareAccess{}, "ID", "CreatedAt", "UpdatedAt")
@@ -76,6 +75,13 @@ func TestFencedNodeLosesItsAccessUntilItIsUnfenced(t *testing.T) {
 	}
 	x.running("share-late")
 	x.Must(interrupted())
+}
+
+// setState changes the state of a NetworkFence.
+func (x *test) setState(fence *v1alpha1.NetworkFence, state v1alpha1.FenceState) {
+	x.T.Helper()
+	x.Must(x.client.Patch(x.T.Context(), fence, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec": {"fenceState": "`+state+`"}}`))))
 }
 
 // clients returns the networks of nodes that CSIAddonsNodes report for a NetworkFenceClass.

@@ -27,6 +27,8 @@ const (
 	cinderNode      = "openstack-cinder-csi-driver-node"
 	// slack is what ext4 may write to the volume between two measurements: its journal.
 	slack = 16 * mebibyte
+	// device is the path of a volume without a file system in a pod.
+	device = "/dev/volume"
 )
 
 // cinderVolume returns a volume with ext4 that a pod uses.
@@ -44,14 +46,21 @@ func (x *test) start(object client.Object) {
 	})
 }
 
-// reclaim runs a job for a volume, and returns it when it has ended.
-func (x *test) reclaim(v *volume) *v1alpha1.ReclaimSpaceJob {
+// reclaim runs a job for a claim, and returns it when it has ended.
+func (x *test) reclaim(claim string) *v1alpha1.ReclaimSpaceJob {
 	x.T.Helper()
 	job := &v1alpha1.ReclaimSpaceJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pods.Namespace, Name: v.pod}, Spec: jobSpec(v),
+		ObjectMeta: metav1.ObjectMeta{Namespace: pods.Namespace, Name: claim}, Spec: jobSpec(claim),
 	}
 	x.start(job)
-	x.Eventually("job "+job.Name+" ends", func() error {
+	x.awaitEnd(job)
+	return job
+}
+
+// awaitEnd reads a job until it has ended.
+func (x *test) awaitEnd(job *v1alpha1.ReclaimSpaceJob) {
+	x.T.Helper()
+	x.Within(jobLimit, "job "+job.Name+" ends", func() error {
 		err := x.client.Get(x.T.Context(), client.ObjectKeyFromObject(job), job)
 		if err == nil && job.Status.Result == "" {
 			err = fmt.Errorf("step %s, reason %s: %s", job.Status.Step, job.Status.Reason,
@@ -59,11 +68,14 @@ func (x *test) reclaim(v *volume) *v1alpha1.ReclaimSpaceJob {
 		}
 		return err
 	})
-	return job
 }
 
-func jobSpec(v *volume) v1alpha1.ReclaimSpaceJobSpec {
-	return v1alpha1.ReclaimSpaceJobSpec{Target: v1alpha1.TargetSpec{PersistentVolumeClaim: v.pod}}
+// jobSpec returns a job with the limits of the tests of kubernetes-csi-addons.
+func jobSpec(claim string) v1alpha1.ReclaimSpaceJobSpec {
+	return v1alpha1.ReclaimSpaceJobSpec{
+		Target:       v1alpha1.TargetSpec{PersistentVolumeClaim: claim},
+		BackOffLimit: ptr.To(int32(15)), RetryDeadlineSeconds: ptr.To(int64(600)),
+	}
 }
 
 // mustHaveShrunk checks that the volume takes less space than before: by about what the pod wrote,
@@ -110,7 +122,7 @@ func TestReclaimSpaceJobReturnsSpaceToTheCloud(t *testing.T) {
 	v := x.cinderVolume("job")
 	fresh := v.allocated()
 	full := v.writeAndDelete()
-	v.mustHaveShrunk(full, x.mustHaveReclaimed(x.reclaim(v)), fresh+slack)
+	v.mustHaveShrunk(full, x.mustHaveReclaimed(x.reclaim(v.pod)), fresh+slack)
 }
 
 func TestCommandReturnsSpaceToTheCloudTwice(t *testing.T) {
@@ -155,24 +167,29 @@ func TestReclaimSpaceCronJobReturnsSpaceToTheCloud(t *testing.T) {
 	v := x.cinderVolume("cron")
 	fresh := v.allocated()
 	full := v.writeAndDelete()
+	_, job := x.schedule(v.pod)
+	v.mustHaveShrunk(full, x.mustHaveReclaimed(job), fresh+slack)
+}
+
+// schedule reclaims the space of a claim each minute, and returns the first job when it has ended.
+func (x *test) schedule(claim string) (*v1alpha1.ReclaimSpaceCronJob, *v1alpha1.ReclaimSpaceJob) {
+	x.T.Helper()
 	cron := &v1alpha1.ReclaimSpaceCronJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pods.Namespace, Name: v.pod},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pods.Namespace, Name: claim},
 		Spec: v1alpha1.ReclaimSpaceCronJobSpec{
-			Schedule:    "* * * * *",
-			JobTemplate: v1alpha1.ReclaimSpaceJobTemplateSpec{Spec: jobSpec(v)},
+			Schedule:    "*/1 * * * *",
+			JobTemplate: v1alpha1.ReclaimSpaceJobTemplateSpec{Spec: jobSpec(claim)},
 		},
 	}
 	x.start(cron)
 	var job *v1alpha1.ReclaimSpaceJob
-	x.Eventually("a job of the ReclaimSpaceCronJob ends", func() error {
+	x.Within(firstJobLimit, "ReclaimSpaceCronJob "+claim+" has a job", func() error {
 		var err error
 		job, err = x.firstJob(cron)
-		if err == nil && job.Status.Result == "" {
-			err = fmt.Errorf("job %s: step %s, reason %s", job.Name, job.Status.Step, job.Status.Reason)
-		}
 		return err
 	})
-	v.mustHaveShrunk(full, x.mustHaveReclaimed(job), fresh+slack)
+	x.awaitEnd(job)
+	return cron, job
 }
 
 // firstJob returns the first job of a ReclaimSpaceCronJob.
@@ -215,19 +232,23 @@ func (x *test) mustRefuseTheCommand(v *volume) {
 	}
 }
 
-func TestSpaceOfABlockVolumeIsNotReclaimed(t *testing.T) {
-	x := use(t)
-	const device = "/dev/volume"
-	claim, pod := pods.ClaimSpec(pods.Cinder()), pods.Spec(sleep, "block")
+// useDevice lets a claim and its pod use a volume without a file system.
+func useDevice(claim *corev1.PersistentVolumeClaimSpec, pod *corev1.PodSpec) {
 	claim.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 	pod.Containers[0].VolumeMounts = nil
 	pod.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: device}}
+}
+
+func TestSpaceOfABlockVolumeIsNotReclaimed(t *testing.T) {
+	x := use(t)
+	claim, pod := pods.ClaimSpec(pods.Cinder()), pods.Spec(sleep, "block")
+	useDevice(&claim, &pod)
 	v := x.mount("block", claim, pod)
 	v.run(fmt.Sprintf("dd if=/dev/urandom of=%s bs=%d count=8 conv=fsync", device, mebibyte))
 	checksum := fmt.Sprintf("head -c %d %s | sha256sum", 8*mebibyte, device)
 	sum := v.run(checksum)
 	full := v.allocated()
-	x.mustBeUnimplemented(x.reclaim(v))
+	x.mustBeUnimplemented(x.reclaim(v.pod))
 	x.mustRefuseTheCommand(v)
 	if now := v.allocated(); now != full {
 		t.Errorf("the volume took %d bytes, and takes %d", full, now)
@@ -242,6 +263,6 @@ func TestSpaceOfADeviceThatCannotDiscardIsNotReclaimed(t *testing.T) {
 	x.preventDiscard()
 	v := x.cinderVolume("no-discard")
 	v.run(writeAndDelete)
-	x.mustBeUnimplemented(x.reclaim(v))
+	x.mustBeUnimplemented(x.reclaim(v.pod))
 	x.mustRefuseTheCommand(v)
 }

@@ -65,14 +65,20 @@ func (x *Test) Must(err error) {
 // Eventually calls check until it returns nil.
 func (x *Test) Eventually(what string, check func() error) {
 	x.T.Helper()
+	x.Within(Timeout, what, check)
+}
+
+// Within is Eventually with a limit of time.
+func (x *Test) Within(limit time.Duration, what string, check func() error) {
+	x.T.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(x.T.Context(), interval, Timeout, true,
+	err := wait.PollUntilContextTimeout(x.T.Context(), interval, limit, true,
 		func(context.Context) (bool, error) {
 			last = check()
 			return last == nil, nil
 		})
 	if err != nil {
-		x.T.Fatalf("waiting until %s: %v: %v", what, err, last)
+		x.T.Fatalf("waiting %v until %s: %v: %v", limit, what, err, last)
 	}
 }
 

@@ -15,12 +15,21 @@ const (
 	Unfenced FenceState = "Unfenced"
 )
 
+// Succeeded returns the message of a NetworkFence that has succeeded. Other programs compare it, so
+// it never changes.
+func (s FenceState) Succeeded() string {
+	if s == Unfenced {
+		return "unfencing operation successful"
+	}
+	return "fencing operation successful"
+}
+
 // NetworkFence takes the access to storage away from clients, and gives it back.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=1"
+// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=2"
 // +kubebuilder:printcolumn:name="Driver",type=string,JSONPath=`.spec.driver`
 // +kubebuilder:printcolumn:name="Cidrs",type=string,JSONPath=`.spec.cidrs`
 // +kubebuilder:printcolumn:name="FenceState",type=string,JSONPath=`.spec.fenceState`
@@ -28,7 +37,7 @@ const (
 // +kubebuilder:printcolumn:name="Result",type=string,JSONPath=`.status.result`
 // +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.networkFenceClassName`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Fenced")].message`
 type NetworkFence struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -93,11 +102,12 @@ type SecretSpec struct {
 
 // NetworkFenceStatus is the result of a NetworkFence.
 type NetworkFenceStatus struct {
-	// Result is Succeeded or Failed. It is empty until the first attempt ends.
+	// Result is Succeeded or Failed. It is empty until the first attempt for the current spec ends.
 	// +optional
 	Result OperationResult `json:"result,omitempty"`
 
-	// Message describes the result.
+	// Message is "fencing operation successful" or "unfencing operation successful" if Result is
+	// Succeeded. Otherwise it is the message of the condition Fenced.
 	// +optional
 	Message string `json:"message,omitempty"`
 
@@ -105,7 +115,7 @@ type NetworkFenceStatus struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Conditions describe the fence.
+	// Conditions describe the fence. The message of the condition Fenced contains all details.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

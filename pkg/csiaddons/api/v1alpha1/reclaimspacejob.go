@@ -14,6 +14,10 @@ const (
 	OperationFailed    OperationResult = "Failed"
 )
 
+// ReclaimSpaceSucceeded is the start of the message of a job that has succeeded. Other programs
+// compare it, so it never changes.
+const ReclaimSpaceSucceeded = "Reclaim Space operation successfully completed."
+
 // ReclaimSpaceStep is what a ReclaimSpaceJob does or waits for.
 type ReclaimSpaceStep string
 

@@ -83,6 +83,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 		return reconcile.Result{}, r.finish(ctx, f, outcome{}, err)
 	}
 	if !r.acquire(driver) {
+		if outdated(f) {
+			// The next attempt repeats it after an error.
+			_ = r.write(ctx, f, pending(f, ReasonWaiting, "The driver has a call for another NetworkFence"))
+		}
 		return reconcile.Result{RequeueAfter: turnInterval}, nil
 	}
 	defer r.free(driver)
@@ -124,7 +128,7 @@ func (r *Reconciler) free(driver string) {
 func (r *Reconciler) settled(ctx context.Context, f *v1alpha1.NetworkFence) (bool, error) {
 	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
 	switch {
-	case found == nil || found.ObservedGeneration != f.Generation:
+	case outdated(f):
 		return false, nil
 	case found.Status != metav1.ConditionUnknown:
 		return true, nil
@@ -138,6 +142,12 @@ func (r *Reconciler) settled(ctx context.Context, f *v1alpha1.NetworkFence) (boo
 		return err == nil, err
 	}
 	return !class.CreationTimestamp.After(found.LastTransitionTime.Time), nil
+}
+
+// outdated returns whether the status is not about the current spec.
+func outdated(f *v1alpha1.NetworkFence) bool {
+	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
+	return found == nil || found.ObservedGeneration != f.Generation
 }
 
 // leader returns the sidecar that is the leader of a driver.
@@ -161,7 +171,7 @@ func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver 
 		return outcome{}, err
 	}
 	if f.Spec.FenceState == v1alpha1.Unfenced {
-		request.Cidrs = others.unfenced
+		request.Cidrs = masked(others.unfenced)
 	}
 	done := others.outcome(f)
 	if len(request.GetCidrs()) == 0 {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -131,9 +132,19 @@ func (f *fixture) expect(name, reason, message string, calls ...string) {
 		f.Errorf("NetworkFence %s has the reason %s, and is reconciled again after %v", name, got.Reason,
 			result.RequeueAfter)
 	}
-	if got.Reason != reason || !strings.Contains(got.Message, message) {
-		f.Errorf("NetworkFence %s has the reason %s: %s, want %s: %s", name, got.Reason, got.Message,
-			reason, message)
+	text := meta.FindStatusCondition(got.Conditions, ConditionFenced).Message
+	if got.Reason != reason || !strings.Contains(text, message) {
+		f.Errorf("NetworkFence %s has the reason %s: %s, want %s: %s", name, got.Reason, text, reason,
+			message)
+	}
+	wanted := map[string]string{
+		ReasonFenced:          "fencing operation successful",
+		ReasonUnfenced:        "unfencing operation successful",
+		ReasonFencedByAnother: "unfencing operation successful",
+	}[reason]
+	if succeeded := got.Result == v1alpha1.OperationSucceeded; succeeded != (wanted != "") ||
+		succeeded && got.Message != wanted || !succeeded && got.Message != text {
+		f.Errorf("NetworkFence %s has the result %q with the message %q", name, got.Result, got.Message)
 	}
 	if diff := cmp.Diff(calls, slices.Clone(f.storage.calls)); diff != "" {
 		f.Errorf("calls for NetworkFence %s (-want +got):\n%s", name, diff)
@@ -269,12 +280,50 @@ func TestDriverHasOneCallAtATime(t *testing.T) {
 	f := newFixture(t, interceptor.Funcs{}, networkFence("a", v1alpha1.Fenced, "10.0.0.5/32"),
 		networkFence("b", v1alpha1.Unfenced, "10.0.0.6/32"))
 	f.storage.result = func() error {
-		if _, result := f.reconcile("b"); result.RequeueAfter == 0 {
-			t.Errorf("during the call of another NetworkFence the result is %v", result)
+		got, result := f.reconcile("b")
+		if result.RequeueAfter == 0 || got.Result != "" || got.Reason != ReasonWaiting {
+			t.Errorf("during the call of another NetworkFence the result is %v, and the status %+v", result,
+				got)
 		}
 		return nil
 	}
 	f.expect("a", ReasonFenced, "", "fence 10.0.0.5/32")
 	f.storage.result = nil
 	f.expect("b", ReasonUnfenced, "", "unfence 10.0.0.6/32")
+}
+
+// Ramen reads only status.result. So the result of a fence must not be there when its end starts.
+func TestResultOfAnEarlierSpecDoesNotStay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, interceptor.Funcs{}, networkFence("a", v1alpha1.Fenced, lost))
+	f.expect("a", ReasonFenced, "", "fence "+lost)
+	changed := &v1alpha1.NetworkFence{}
+	key := types.NamespacedName{Name: "a"}
+	f.must(f.client.Get(t.Context(), key, changed))
+	changed.Generation++
+	changed.Spec.FenceState = v1alpha1.Unfenced
+	f.must(f.client.Update(t.Context(), changed))
+	f.storage.result = func() error {
+		f.must(f.client.Get(t.Context(), key, changed))
+		if got := changed.Status; got.Result != "" || got.Reason != ReasonStarted {
+			t.Errorf("during the call the status is %+v", got)
+		}
+		return nil
+	}
+	f.expect("a", ReasonUnfenced, "", "unfence "+lost)
+}
+
+func TestSpellingsOfACIDRAreOneCIDR(t *testing.T) {
+	t.Parallel()
+	const network, spelled = "11.67.12.0/24", "11.67.12.42/24"
+	f := newFixture(t, interceptor.Funcs{},
+		networkFence("a", v1alpha1.Fenced, spelled, network),
+		networkFence("b", v1alpha1.Unfenced, spelled, "fd00::7/64"))
+	f.expect("a", ReasonFenced, "NetworkFence b unfences some of them", "fence "+network)
+	f.expect("b", ReasonFencedByAnother, "1 of 2 CIDRs", "unfence fd00::/64")
+	f.must(f.client.Delete(t.Context(), networkFence("a", v1alpha1.Fenced)))
+	f.expect("b", ReasonUnfenced, "", "unfence "+network)
+
+	f = newFixture(t, interceptor.Funcs{}, networkFence("a", v1alpha1.Fenced, "11.67.12.42"))
+	f.expect("a", ReasonInvalidCIDR, `"11.67.12.42", which is no CIDR`)
 }

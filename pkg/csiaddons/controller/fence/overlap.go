@@ -139,6 +139,7 @@ func (o *overlap) add(cidr, keeper string, ended bool) {
 	}
 }
 
+// parse returns the networks of CIDRs, also of those with bits after the prefix.
 func parse(cidrs []string) []netip.Prefix {
 	networks := make([]netip.Prefix, 0, len(cidrs))
 	for _, cidr := range cidrs {
@@ -147,6 +148,17 @@ func parse(cidrs []string) []netip.Prefix {
 		}
 	}
 	return networks
+}
+
+// masked returns CIDRs without bits after the prefix, each once.
+func masked(cidrs []string) []string {
+	var found []string
+	for _, network := range parse(cidrs) {
+		if text := network.String(); !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+	}
+	return found
 }
 
 // outcome returns the outcome of a call without an error.
@@ -158,9 +170,11 @@ func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
 		done.fenced, done.reason = metav1.ConditionTrue, ReasonFenced
 		done.message = "The clients have no access"
 	case o.kept > 0:
-		done = failed(ReasonFencedByAnother, fmt.Sprintf("%d of %d CIDRs stay fenced, because another "+
-			"NetworkFence fences them too, such as %s. They are unfenced when no other NetworkFence does",
-			o.kept, len(f.Spec.Cidrs), o.keeper))
+		// This NetworkFence has ended its fence, so it succeeds.
+		done.fenced, done.reason = metav1.ConditionUnknown, ReasonFencedByAnother
+		done.message = fmt.Sprintf("%d of %d CIDRs stay fenced, because another NetworkFence fences them "+
+			"too, such as %s. They are unfenced when no other NetworkFence does", o.kept,
+			len(f.Spec.Cidrs), o.keeper)
 		done.ended = slices.Concat(o.ended, o.unfenced)
 	default:
 		done.fenced, done.reason = metav1.ConditionFalse, ReasonUnfenced

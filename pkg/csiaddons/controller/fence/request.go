@@ -54,13 +54,12 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 			"between 1 and %d", n, maxCIDRs)
 	}
 	for _, cidr := range f.Spec.Cidrs {
-		prefix, err := netip.ParsePrefix(cidr)
-		if err != nil || prefix != prefix.Masked() {
-			return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR, "+
-				"or has bits after the prefix", cidr)
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR",
+				cidr)
 		}
 	}
-	found.Cidrs = f.Spec.Cidrs
+	found.Cidrs = masked(f.Spec.Cidrs)
 	return driver, found, nil
 }
 

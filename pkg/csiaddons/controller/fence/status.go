@@ -27,9 +27,11 @@ const ConditionFenced = "Fenced"
 
 // Reasons of the status, the condition and events.
 const (
-	ReasonFenced      = "Fenced"
-	ReasonUnfenced    = "Unfenced"
-	ReasonStarted     = "Started"
+	ReasonFenced   = "Fenced"
+	ReasonUnfenced = "Unfenced"
+	ReasonStarted  = "Started"
+	// ReasonWaiting means that the driver has a call for another NetworkFence.
+	ReasonWaiting     = "Waiting"
 	ReasonRetrying    = "Retrying"
 	ReasonNoDriver    = "NoDriver"
 	ReasonInvalidCIDR = "InvalidCIDR"
@@ -124,6 +126,18 @@ func failed(reason, message string) outcome {
 	}
 }
 
+// pending returns what the status says before a call ends. It does not contain the result for an
+// earlier spec, because automation may read only status.result.
+func pending(f *v1alpha1.NetworkFence, reason, message string) outcome {
+	found := outcome{
+		result: f.Status.Result, fenced: metav1.ConditionUnknown, reason: reason, message: message,
+	}
+	if outdated(f) {
+		found.result = ""
+	}
+	return found
+}
+
 // describe returns the outcome of an attempt that has failed.
 func describe(failure error) outcome {
 	if wrong, ok := errors.AsType[*invalid](failure); ok {
@@ -141,9 +155,7 @@ func isRefusal(failure error) bool {
 // start writes that a call starts. It returns errChanged if the NetworkFence has changed or does
 // not exist any more: the API server compares the version, even if the status does not change.
 func (r *Reconciler) start(ctx context.Context, f *v1alpha1.NetworkFence, text string) error {
-	err := r.update(ctx, f, outcome{
-		result: f.Status.Result, fenced: metav1.ConditionUnknown, reason: ReasonStarted, message: text,
-	})
+	err := r.update(ctx, f, pending(f, ReasonStarted, text))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return errChanged
 	}
@@ -172,6 +184,9 @@ func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.Netwo
 	changed := f.DeepCopy()
 	changed.Status.Result, changed.Status.Reason = o.result, o.reason
 	changed.Status.Message = o.message
+	if o.result == v1alpha1.OperationSucceeded {
+		changed.Status.Message = f.Spec.FenceState.Succeeded()
+	}
 	meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
 		Type: ConditionFenced, Status: o.fenced, Reason: o.reason, Message: o.message,
 		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -78,6 +80,49 @@ func TestJobWithoutABoundClaimReadsNothingFromTheAPIServer(t *testing.T) {
 		}
 		if got := job.Status; got.Reason != reason || got.Result != "" {
 			t.Errorf("the job has the status %+v, want the reason %s", got, reason)
+		}
+	}
+}
+
+// A job ends at its deadline, and not only at the next check after it.
+func TestJobWaitsForAClaimUntilItsDeadline(t *testing.T) {
+	t.Parallel()
+	pending := claimOfTenant("1", corev1.ClaimPending)
+	for _, one := range []struct {
+		claims         []client.Object
+		seconds        int64 // of the spec
+		deadline, step time.Duration
+		want           string
+	}{
+		{nil, 600, time.Minute, 10 * time.Second, ReasonClaimNotFound},
+		{nil, 15, 15 * time.Second, 5 * time.Second, ReasonClaimNotFound},
+		{[]client.Object{pending}, 0, 10 * time.Minute, 50 * time.Second, ReasonClaimNotBound},
+	} {
+		j := jobFor("job", "data")
+		j.Spec.RetryDeadlineSeconds = &one.seconds
+		r, _ := newReconciler(t, append(one.claims, j)...)
+		start := time.Now().Truncate(time.Second)
+		clock := testingclock.NewFakePassiveClock(start)
+		r.Clock = clock
+		at := func(elapsed time.Duration) (time.Duration, v1alpha1.ReclaimSpaceJobStatus) {
+			clock.SetTime(start.Add(elapsed))
+			key := client.ObjectKeyFromObject(j)
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+			if err == nil {
+				err = r.Client.Get(t.Context(), key, j)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result.RequeueAfter, j.Status
+		}
+		at(0)
+		before := one.deadline - one.step
+		if next, got := at(before); next != one.step || got.Result != "" {
+			t.Errorf("%v before the deadline, the job is checked after %v: %+v", one.step, next, got)
+		}
+		if _, got := at(one.deadline); got.Result != v1alpha1.OperationFailed || got.Reason != one.want {
+			t.Errorf("after %v the status is %+v, want the reason %s", one.deadline, got, one.want)
 		}
 	}
 }

@@ -126,10 +126,6 @@ func (r *Reconciler) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob
 	}
 	did := result.err == nil
 	r.set(changed, condition, did, reason, message)
-	if !did && condition == ConditionController && skipped(changed) {
-		// Only a node can reclaim space of this volume, so the job waits until one uses it.
-		meta.RemoveStatusCondition(&changed.Status.Conditions, ConditionNode)
-	}
 	r.set(changed, ConditionRunning, false, ReasonEnded, "The call of the driver has ended")
 	pre, post := result.answer.GetPreUsage(), result.answer.GetPostUsage()
 	var bytes int64
@@ -148,12 +144,6 @@ func (r *Reconciler) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob
 	return nil
 }
 
-// skipped returns whether a job has no half on a node, because no node used the volume.
-func skipped(job *v1alpha1.ReclaimSpaceJob) bool {
-	found := meta.FindStatusCondition(job.Status.Conditions, ConditionNode)
-	return found != nil && found.Reason == ReasonNotInUse
-}
-
 // retry writes that a call has failed, and when the next attempt starts.
 func (r *Reconciler) retry(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, failure error,
 ) error {
@@ -166,7 +156,7 @@ func (r *Reconciler) retry(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, f
 	case attempts >= limit:
 		return r.fail(ctx, job, ReasonBackOffLimit,
 			fmt.Sprintf("Attempt %d of %d failed: %s", attempts, limit, message))
-	case r.late(job):
+	case r.left(job, ReasonRetrying) <= 0:
 		return r.fail(ctx, job, ReasonDeadline,
 			fmt.Sprintf("Attempt %d failed, and the time for retries is over: %s", attempts, message))
 	}

@@ -29,6 +29,8 @@ const (
 	// queueInterval is the same for a job that waits for the calls of other jobs. A job that gets a
 	// slot is woken, so this matters only if the limits have changed.
 	queueInterval = 5 * time.Minute
+	// claimTimeout is how long a job waits for a claim that does not exist.
+	claimTimeout = time.Minute
 	// Defaults of a job. 0 means the default.
 	defaultBackOffLimit  = 6
 	defaultRetryDeadline = 10 * time.Minute
@@ -142,17 +144,18 @@ func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 		"The job waits for other calls of drivers to end"))
 }
 
-// meet handles an obstacle: the job waits until its deadline.
+// meet handles an obstacle: the job waits, at most until its deadline.
 func (r *Reconciler) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, why *obstacle,
 	err error,
 ) (reconcile.Result, error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		return reconcile.Result{}, err
-	case why.final || r.late(job):
+	}
+	left := r.left(job, why.reason)
+	if why.final || left <= 0 {
 		return reconcile.Result{}, r.fail(ctx, job, why.reason, why.message)
 	}
-	return reconcile.Result{RequeueAfter: r.untilCheck(job)}, r.wait(ctx, job, why)
+	return reconcile.Result{RequeueAfter: min(r.untilCheck(job), left)}, r.wait(ctx, job, why)
 }
 
 // untilCheck returns the time after which an obstacle is checked without an event. It increases
@@ -165,15 +168,20 @@ func (r *Reconciler) untilCheck(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	return min(max(r.Clock.Since(job.Status.StartTime.Time)/part, firstCheck), lastCheck)
 }
 
-// late returns whether the time for retries is over. The time in which a job waits for other jobs
-// does not count.
-func (r *Reconciler) late(job *v1alpha1.ReclaimSpaceJob) bool {
+// left returns how long a job may still wait for a reason, and retry. The time in which it waits for
+// other jobs does not count.
+func (r *Reconciler) left(job *v1alpha1.ReclaimSpaceJob, reason string) time.Duration {
 	deadline := defaultRetryDeadline
 	if seconds := job.Spec.RetryDeadlineSeconds; seconds != nil && *seconds > 0 {
 		deadline = time.Duration(*seconds) * time.Second
 	}
-	start := job.Status.StartTime
-	return start != nil && r.Clock.Since(start.Time)-r.queueTime(job) > deadline
+	if reason == ReasonClaimNotFound {
+		deadline = min(deadline, claimTimeout)
+	}
+	if job.Status.StartTime == nil {
+		return deadline
+	}
+	return deadline - r.Clock.Since(job.Status.StartTime.Time) + r.queueTime(job)
 }
 
 // untilRetry returns the time until the next attempt.

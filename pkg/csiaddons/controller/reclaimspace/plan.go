@@ -107,9 +107,6 @@ func (r *Reconciler) planController(ctx context.Context, job *v1alpha1.ReclaimSp
 		return next, nil, nil
 	case exists && !known: // a leader begins or ends
 		return plan{}, absent, nil
-	case next.skipped != "":
-		return plan{}, waiting(ReasonNotInUse, "No node uses the volume, and the driver %s reclaims "+
-			"space only on nodes", driver), nil
 	case next.unable == "" || done(job, ConditionController):
 		return next, nil, nil
 	case offered.offline && !exists: // the first leader begins

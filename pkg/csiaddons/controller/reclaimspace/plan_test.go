@@ -5,12 +5,15 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -50,6 +53,7 @@ func planning(t *testing.T, objects ...client.Object) *Reconciler {
 	}
 	const index = "driver"
 	kube := fake.NewClientBuilder().WithScheme(known).
+		WithStatusSubresource(&v1alpha1.ReclaimSpaceJob{}).
 		WithObjects(append(objects, &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"},
 			Spec: storagev1.VolumeAttachmentSpec{
@@ -130,5 +134,78 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 			t.Errorf("%s: the plan is %+v with the obstacle %+v and the error %v, want %q", name, next,
 				problem, err, one.want)
 		}
+	}
+}
+
+// Nothing can be reclaimed on a node that does not exist, so the job succeeds. The controller service
+// is called first, if it can reclaim space.
+func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
+	t.Parallel()
+	const connected = v1alpha1.CSIAddonsNodeConnected
+	node := sidecarOf("node", "used", connected, connection.NodeService, connection.ReclaimOnline)
+	for name, one := range map[string]struct {
+		objects []client.Object
+		// controller is the reason of the condition of the controller service, or "" before its call.
+		controller, problem, reason, message string
+	}{
+		"no controller service": {
+			objects: []client.Object{node}, reason: ReasonNotInUse, message: "No node uses the volume",
+		},
+		"before the call of the controller service": {
+			objects: []client.Object{
+				node, leaseOf("leader"), sidecarOf("leader", "c", connected, connection.ControllerService,
+					connection.ReclaimOffline),
+			},
+			problem: ReasonNoSidecar,
+		},
+		"the controller service cannot reclaim": {
+			objects: []client.Object{node}, controller: ReasonUnimplemented, reason: ReasonNotInUse,
+			message: "No node uses the volume",
+		},
+		"the controller service has reclaimed": {
+			objects: []client.Object{node}, controller: ReasonReclaimed, reason: ReasonReclaimed,
+			message: "The driver has reclaimed the unused space",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job, recorder := jobFor("job", "data"), events.NewFakeRecorder(1)
+			unused := volumeFor("1")
+			unused.Name = "unused"
+			claim := claimOfTenant("1", corev1.ClaimBound)
+			claim.Spec.VolumeName = unused.Name
+			r := planning(t, append(one.objects, job, claim, unused)...)
+			limited, _ := newSlots(t)
+			r.slots.limits, r.slots.metrics, r.Events = limited.limits, limited.metrics, recorder
+			if one.controller != "" {
+				r.set(job, ConditionNode, false, ReasonNotInUse, "No node uses the volume")
+				r.set(job, ConditionController, one.controller == ReasonReclaimed, one.controller, "")
+				if err := r.Client.Status().Update(t.Context(), job); err != nil {
+					t.Fatal(err)
+				}
+			}
+			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Client.Get(t.Context(), request.NamespacedName, job); err != nil {
+				t.Fatal(err)
+			}
+			got := job.Status
+			if one.problem != "" {
+				if got.Reason != one.problem || got.Result != "" {
+					t.Errorf("the status is %+v", got)
+				}
+				return
+			}
+			const start = "Reclaim Space operation successfully completed. "
+			if got.Result != v1alpha1.OperationSucceeded || got.Reason != one.reason ||
+				got.Message != start+one.message {
+				t.Errorf("the status is %+v", got)
+			}
+			if event, want := <-recorder.Events, "Normal Succeeded "+one.message; event != want {
+				t.Errorf("the event is %q, want %q", event, want)
+			}
+		})
 	}
 }

@@ -41,7 +41,7 @@ func TestRetryFollowsAfterAClockJump(t *testing.T) {
 		if got := r.untilRetry(j); got != want {
 			t.Errorf("after a jump of %v, the next attempt follows in %v, want %v", jump, got, want)
 		}
-		if r.late(j) {
+		if r.left(j, ReasonRetrying) <= 0 {
 			t.Errorf("after a jump of %v, the deadline is over", jump)
 		}
 	}
@@ -55,16 +55,16 @@ func TestDeadlineStartsWithTheFirstTurn(t *testing.T) {
 	j := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{
 		CreationTimestamp: metav1.NewTime(now),
 	}}
-	if r.late(j) {
+	if r.left(j, ReasonNoSidecar) <= 0 {
 		t.Error("the deadline of a job that waits for its turn is over")
 	}
 	j.Status.StartTime = &metav1.Time{Time: now}
-	if !r.late(j) {
+	if r.left(j, ReasonNoSidecar) > 0 {
 		t.Error("a job has more time than the default")
 	}
 	for seconds, want := range map[int64]bool{0: true, 30: true, 1800: false} {
 		j.Spec.RetryDeadlineSeconds = ptr.To(seconds)
-		if got := r.late(j); got != want {
+		if got := r.left(j, ReasonRetrying) <= 0; got != want {
 			t.Errorf("with a deadline of %d s, the time is over: %v, want %v", seconds, got, want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestTimeInTheQueueDoesNotCount(t *testing.T) {
 	at := func(elapsed time.Duration, late bool) {
 		t.Helper()
 		clock.SetTime(now.Add(elapsed))
-		if got := r.late(j); got != late {
+		if got := r.left(j, ReasonRetrying) <= 0; got != late {
 			t.Errorf("%v after the start, the deadline is over: %v, want %v", elapsed, got, late)
 		}
 	}

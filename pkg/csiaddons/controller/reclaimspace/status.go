@@ -105,9 +105,14 @@ func (r *Reconciler) leaveQueue(job *v1alpha1.ReclaimSpaceJob) {
 }
 
 // succeed ends a job. It succeeds even if the driver could not reclaim space from this volume: the
-// specification demands that UNIMPLEMENTED is not tried again.
+// specification demands that UNIMPLEMENTED is not tried again. It also succeeds if no node uses the
+// volume.
 func (r *Reconciler) succeed(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error {
 	reason, message := ReasonUnimplemented, "The driver cannot reclaim space of this volume"
+	node := meta.FindStatusCondition(job.Status.Conditions, ConditionNode)
+	if node != nil && node.Reason == ReasonNotInUse {
+		reason, message = node.Reason, node.Message
+	}
 	for _, condition := range []string{ConditionNode, ConditionController} {
 		if meta.IsStatusConditionTrue(job.Status.Conditions, condition) {
 			reason, message = ReasonReclaimed, "The driver has reclaimed the unused space"
@@ -133,15 +138,17 @@ func (r *Reconciler) end(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	kind := corev1.EventTypeNormal
 	r.leaveQueue(changed)
 	changed.Status.Result = v1alpha1.OperationSucceeded
+	changed.Status.Message = v1alpha1.ReclaimSpaceSucceeded + " " + message
 	if condition == ConditionFailed {
 		changed.Status.Result, kind = v1alpha1.OperationFailed, corev1.EventTypeWarning
+		changed.Status.Message = message
 	}
 	now := metav1.NewTime(r.Clock.Now())
 	if changed.Status.StartTime == nil {
 		changed.Status.StartTime = &now
 	}
 	changed.Status.CompletionTime = &now
-	changed.Status.Step, changed.Status.Reason, changed.Status.Message = "", reason, message
+	changed.Status.Step, changed.Status.Reason = "", reason
 	r.set(changed, ConditionRunning, false, ReasonEnded, "The job has ended")
 	r.set(changed, condition, true, reason, message)
 	if err := r.write(ctx, job, changed); err != nil {
