@@ -244,7 +244,7 @@ func (s fencing) fence(name, class string, state v1alpha1.FenceState) *v1alpha1.
 	return fence
 }
 
-// compareMessage reads a NetworkFence, and returns an error unless its message is that of its state.
+// compareMessage reads a NetworkFence. It returns an error unless its message is that of its state.
 func (s fencing) compareMessage(fence *v1alpha1.NetworkFence) error {
 	err := s.x.client.Get(s.x.T.Context(), client.ObjectKeyFromObject(fence), fence)
 	if err != nil {

@@ -172,8 +172,8 @@ func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
 	case o.kept > 0:
 		// This NetworkFence has ended its fence, so it succeeds.
 		done.fenced, done.reason = metav1.ConditionUnknown, ReasonFencedByAnother
-		done.message = fmt.Sprintf("%d of %d CIDRs stay fenced, because another NetworkFence fences them "+
-			"too, such as %s. They are unfenced when no other NetworkFence does", o.kept,
+		done.message = fmt.Sprintf("%d of %d CIDRs stay fenced, because another NetworkFence fences "+
+			"them too, such as %s. They are unfenced when no other NetworkFence does", o.kept,
 			len(f.Spec.Cidrs), o.keeper)
 		done.ended = slices.Concat(o.ended, o.unfenced)
 	default:

@@ -137,8 +137,8 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 	}
 }
 
-// Nothing can be reclaimed on a node that does not exist, so the job succeeds. The controller service
-// is called first, if it can reclaim space.
+// Nothing can be reclaimed on a node that does not exist, so the job succeeds. The controller
+// service is called first, if it can reclaim space.
 func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
 	t.Parallel()
 	const connected = v1alpha1.CSIAddonsNodeConnected
