@@ -126,8 +126,9 @@ test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 		test-devcluster test-clusters
 
 .PHONY: test-root
-test-root: ## Run all tests that need root and packages of Debian, also after a failure
+test-root: ## Run all tests that need root and packages of Debian, also after a failure (2 hours)
 	@hack/root-packages.sh
+	@echo 'make test-root takes up to two hours on two cores'
 	@hack/stages.sh --keep-going test-csi-sanity test-node test-promises test-storage \
 		test-e2e-csi-addons test-dockerfiles test-openstack
 
