@@ -163,6 +163,7 @@ verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBO
 
 .PHONY: test-dockerfiles
 test-dockerfiles: ## Build the Dockerfiles with buildah, and run the images (root, 5 minutes)
+	go mod download # the builds use this cache: they do not know the CA of a proxy
 	go test -tags integration,buildah -count 1 -timeout 60m -v -run Dockerfiles ./test/supplychain \
 		$(TESTFLAGS)
 

@@ -4,7 +4,9 @@ package promises
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -101,7 +103,7 @@ func (x *test) mustReplacePods(workloads []workload, change func()) {
 }
 
 // replacePods makes a change, and waits until every workload has only pods that did not exist
-// before.
+// before, and all are ready. The status of a workload can be older than its pods.
 func (x *test) replacePods(workloads []workload, change func()) {
 	x.T.Helper()
 	before := map[workload]map[types.UID]corev1.Pod{}
@@ -115,9 +117,18 @@ func (x *test) replacePods(workloads []workload, change func()) {
 			if err != nil {
 				return err
 			}
-			for uid, pod := range x.podsOf(w) {
+			pods := x.podsOf(w)
+			if len(pods) == 0 {
+				return errors.New("there is no pod")
+			}
+			for uid, pod := range pods {
 				if _, old := before[w][uid]; old {
 					return fmt.Errorf("pod %s is not replaced", pod.Name)
+				}
+				if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+					return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+				}) {
+					return fmt.Errorf("pod %s is not ready", pod.Name)
 				}
 			}
 			return now.done
