@@ -84,8 +84,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	}
 	if !r.acquire(driver) {
 		if outdated(f) {
-			// The next attempt repeats it after an error.
-			_ = r.write(ctx, f, pending(f, ReasonWaiting, "The driver has a call for another NetworkFence"))
+			waits := pending(f, ReasonWaiting, "The driver has a call for another NetworkFence")
+			if err := r.write(ctx, f, waits); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		return reconcile.Result{RequeueAfter: turnInterval}, nil
 	}

@@ -168,8 +168,8 @@ func (r *Reconciler) untilCheck(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	return min(max(r.Clock.Since(job.Status.StartTime.Time)/part, firstCheck), lastCheck)
 }
 
-// left returns how long a job may still wait for a reason, and retry. The time in which it waits
-// for other jobs does not count.
+// left returns the time until a job fails if a reason persists. The time in which the job waits for
+// other jobs does not count.
 func (r *Reconciler) left(job *v1alpha1.ReclaimSpaceJob, reason string) time.Duration {
 	deadline := defaultRetryDeadline
 	if seconds := job.Spec.RetryDeadlineSeconds; seconds != nil && *seconds > 0 {
