@@ -4,7 +4,10 @@ package csiaddons
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,41 +18,34 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/guard"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
-func TestStepsBack(t *testing.T) {
+// TestOtherController starts the controller beside another controller, lets others come and go,
+// and changes the options. The controller ends, and kubelet would start it again.
+func TestOtherController(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.part("for another controller", (*world).checkStepsBack)
-	w.part("not for invalid options", (*world).checkInvalidOptions)
-}
-
-// checkStepsBack starts the controller beside another controller, and lets others come and go.
-func (w *world) checkStepsBack() {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-storage"}})
-	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-storage", Name: guard.LeaseName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-storage", Name: controller.LeaseName},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("odf"), LeaseDurationSeconds: ptr.To(int32(600)), RenewTime: &now,
+			HolderIdentity: ptr.To("odf"), LeaseDurationSeconds: ptr.To(int32(600)),
+			RenewTime: ptr.To(metav1.NowMicro()),
 		},
 	}
 	w.create(lease)
-	w.startController("--driver-namespaces=cinder=" + driverNamespace)
-	w.awaitActive(corev1.ConditionFalse, controller.ReasonOther)
+	ended := w.runController("--driver-namespaces=cinder="+driverNamespace,
+		"--other-controller-namespaces=openshift-storage")
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"),
 		&fakeDriver{name: "cinder", services: services{nodeService}})
 
 	// The other controller ends without a release of its Lease.
-	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(int32(1)), ptr.To(metav1.NowMicro())
-	w.must(w.client.Update(w.Context(), lease))
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+	w.must(w.client.Update(t.Context(), lease))
 	w.awaitSidecar("cinder", connected)
 
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-storage", Name: guard.DeploymentName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-storage", Name: controller.DeploymentName},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 			Template: corev1.PodTemplateSpec{
@@ -59,40 +55,49 @@ func (w *world) checkStepsBack() {
 		},
 	}
 	w.create(deployment)
-	w.awaitActive(corev1.ConditionFalse, controller.ReasonOther)
+	w.awaitExit(ended, "the Deployment openshift-storage/"+controller.DeploymentName)
 	w.checkNoLease()
-	w.must(w.client.Delete(w.Context(), deployment))
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
-	w.awaitEvent(systemNamespace, w.pod, "openshift-storage/"+guard.DeploymentName)
-}
+	w.must(w.client.Delete(t.Context(), deployment))
+	w.awaitGone(deployment)
 
-// checkInvalidOptions checks that an unknown key and an invalid value are warnings.
-func (w *world) checkInvalidOptions() {
-	w.startController("--driver-namespaces=cinder=" + driverNamespace)
-	w.create(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ConfigMap},
+	ended = w.runController("--driver-namespaces=cinder=" + driverNamespace)
+	options := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: controller.ConfigMap},
 		Data:       map[string]string{"reclaim-space-timeout": "never", "color": "blue"},
-	})
-	w.awaitEvent(systemNamespace, settings.ConfigMap, `key "color" is unknown`)
-	w.awaitEvent(systemNamespace, settings.ConfigMap, `key "reclaim-space-timeout": `)
+	}
+	w.create(options)
+	w.awaitEvent(systemNamespace, controller.ConfigMap, `key "color" is unknown`)
+	w.awaitEvent(systemNamespace, controller.ConfigMap, `key "reclaim-space-timeout": `)
+	options.Data = map[string]string{"reclaim-space-timeout": "5m"}
+	w.must(w.client.Update(t.Context(), options))
+	w.awaitExit(ended, "")
 }
 
-// awaitActive waits for the condition of the controller's pod.
-func (w *world) awaitActive(is corev1.ConditionStatus, reason string) {
+// runController starts the controller. The channel receives how it ends.
+func (w *world) runController(args ...string) <-chan error {
 	w.Helper()
-	w.eventually(func(ctx context.Context) (bool, error) {
-		pod := &corev1.Pod{}
-		key := types.NamespacedName{Namespace: systemNamespace, Name: w.pod}
-		if err := w.client.Get(ctx, key, pod); err != nil {
-			return false, err
+	c, ended := w.newController(w.config, args...), make(chan error, 1)
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	running.Go(func() { ended <- c.Run(ctx) })
+	w.Cleanup(running.Wait)
+	w.Cleanup(cancel)
+	return ended
+}
+
+// awaitExit waits until the controller ends with an error; "" means none.
+func (w *world) awaitExit(ended <-chan error, want string) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), soon)
+	defer cancel()
+	select {
+	case err := <-ended:
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			w.Errorf("the controller ends with %v, want %q", err, want)
 		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == controller.ActiveCondition {
-				return condition.Status == is && condition.Reason == reason, nil
-			}
-		}
-		return false, nil
-	})
+	case <-ctx.Done():
+		w.Fatalf("the controller runs for %v although it must restart", soon)
+	}
 }
 
 // checkNoLease waits until nobody holds the Lease of the controller.
@@ -119,23 +124,22 @@ func TestNamespaceWithoutRoleBinding(t *testing.T) {
 // driver.
 func (w *world) checkNoNamespace() {
 	w.startController("--driver-namespaces=ceph=only")
-	w.awaitActive(corev1.ConditionFalse, controller.ReasonForbidden)
 	w.addDriverNamespace("only")
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
 	w.addSidecar(w.addPod("only", "plugin", "worker-1"), nodeDriver("ceph"))
 	w.awaitSidecar("ceph", connected)
 }
 
 // checkServedNamespace runs the controller for three drivers: the namespace of one does not exist,
-// and that of another has no RoleBinding. The controller serves the third one, and the others when
-// it may.
+// and that of another has no RoleBinding. The controller serves the third one, and ends when it may
+// serve another one.
 func (w *world) checkServedNamespace() {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "unbound"}})
-	w.startController("--driver-namespaces=cinder="+driverNamespace, "--driver-namespaces=new=created",
-		"--driver-namespaces=manila=unbound")
+	args := []string{
+		"--driver-namespaces=cinder=" + driverNamespace, "--driver-namespaces=new=created",
+		"--driver-namespaces=manila=unbound",
+	}
+	ended := w.runController(args...)
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), nodeDriver("cinder"))
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonForbidden)
-	w.awaitEvent(systemNamespace, w.pod, "in the namespaces created, unbound, so")
 	w.awaitSidecar("cinder", connected)
 	w.addVolume("data", "cinder", "worker-1")
 	w.addJob("served", "data")
@@ -146,16 +150,11 @@ func (w *world) checkServedNamespace() {
 	w.addJob("waiting", "other")
 
 	w.bindDriverRole("unbound")
+	w.awaitExit(ended, "it may read namespace unbound")
 	w.addSidecar(w.addPod("unbound", "plugin", "worker-1"), nodeDriver("manila"))
-	w.awaitSidecar("manila", connected)
-	w.awaitEvent(systemNamespace, w.pod, "in the namespaces created, so")
+	w.startController(args...)
 	if job := w.awaitEnd("waiting"); job.Status.Result != v1alpha1.OperationSucceeded {
 		w.Errorf("the job that waited for the namespace ended with %+v", job.Status)
 	}
-
-	w.addDriverNamespace("created")
-	w.awaitActive(corev1.ConditionTrue, controller.ReasonNoOther)
-	w.addSidecar(w.addPod("created", "plugin", "worker-1"), nodeDriver("new"))
-	w.awaitSidecar("new", connected)
 	w.awaitSidecar("cinder", connected)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -49,7 +49,7 @@ func (w *world) checkConnections() {
 	// driver.
 	w.addSidecar(w.addPod("tenant", "plugin", "worker-1"), nodeDriver("cinder"))
 	w.addSidecar(w.addPod("other-drivers", "plugin", "worker-1"), nodeDriver("cinder"))
-	w.awaitReason("cinder", "other-drivers", node.ReasonNotAllowed)
+	w.awaitReason("cinder", "other-drivers", connection.ReasonNotAllowed)
 
 	w.checkImpostors(found, pod)
 	w.checkDuplicate()
@@ -72,7 +72,7 @@ func (w *world) checkDuplicate() {
 		Spec: first.Spec,
 	}
 	w.create(second)
-	w.awaitReason("ceph", driverNamespace, node.ReasonDuplicate)
+	w.awaitReason("ceph", driverNamespace, connection.ReasonDuplicate)
 	w.must(w.client.Delete(w.Context(), second))
 }
 
@@ -104,31 +104,31 @@ func (w *world) checkImpostors(original *v1alpha1.CSIAddonsNode, pod *corev1.Pod
 	}{
 		{
 			"no-owner", original.Spec.Driver.EndPoint, wrongPin, "worker-1", otherOwner,
-			v1alpha1.CSIAddonsNodeFailed, node.ReasonNotOwned,
+			v1alpha1.CSIAddonsNodeFailed, connection.ReasonNotOwned,
 		},
 		{
 			"no-pin", original.Spec.Driver.EndPoint, "", "worker-1", owner,
-			v1alpha1.CSIAddonsNodeFailed, node.ReasonNoPin,
+			v1alpha1.CSIAddonsNodeFailed, connection.ReasonNoPin,
 		},
 		{
 			"second", original.Spec.Driver.EndPoint, wrongPin, "worker-1", owner,
-			v1alpha1.CSIAddonsNodeFailed, node.ReasonWrongName,
+			v1alpha1.CSIAddonsNodeFailed, connection.ReasonWrongName,
 		},
 		{
 			proper, otherEndpoint, wrongPin, "worker-2", otherOwner,
-			v1alpha1.CSIAddonsNodeFailed, node.ReasonWrongNode,
+			v1alpha1.CSIAddonsNodeFailed, connection.ReasonWrongNode,
 		},
 		{
 			proper, otherEndpoint, wrongPin, "worker-1", otherOwner,
-			v1alpha1.CSIAddonsNodeRetrying, node.ReasonUnreachable,
+			v1alpha1.CSIAddonsNodeRetrying, connection.ReasonUnreachable,
 		},
 		{
 			"other-namespace", "pod://plugin.tenant:9070", wrongPin, "worker-1", owner,
-			v1alpha1.CSIAddonsNodeFailed, node.ReasonBadEndpoint,
+			v1alpha1.CSIAddonsNodeFailed, connection.ReasonBadEndpoint,
 		},
 		{
 			"address", "10.0.0.1:9070", wrongPin, "worker-1", owner,
-			v1alpha1.CSIAddonsNodeFailed, node.ReasonBadEndpoint,
+			v1alpha1.CSIAddonsNodeFailed, connection.ReasonBadEndpoint,
 		},
 	} {
 		impostor := &v1alpha1.CSIAddonsNode{

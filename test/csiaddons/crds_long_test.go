@@ -87,7 +87,7 @@ func (w *world) checkCRDs() {
 	w.setRevision("csiaddonsnodes", "2.1")
 	w.installCRDs(1, "its annotation "+v1alpha1.RevisionAnnotation+" is 2.1, which is no number")
 	for name, want := range map[string]string{
-		"networkfences": "99", "reclaimspacejobs": "3", "csiaddonsnodes": "2.1",
+		"networkfences": "99", "reclaimspacejobs": "4", "csiaddonsnodes": "2.1",
 	} {
 		got, err := w.crds().Get(w.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
 		w.must(err)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 )
 
 // TestReclaimSpaceJobSurvives runs jobs through failures: retries, a deletion, a restart of the
@@ -52,13 +52,13 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	stop := w.startController(args...)
 
 	retried := newJob("retried", "data")
-	retried.Spec.BackOffLimit = ptr.To(int32(2))
+	retried.Spec.BackOffLimit = ptr.To(int32(1))
 	w.create(retried)
 	w.awaitJob("retried", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		return job.Status.Retries == 1 && job.Status.Reason == reclaimspace.ReasonRetrying
+		return job.Status.Retries == 1 && job.Status.Reason == controller.ReasonRetrying
 	})
 	job := w.awaitEnd("retried")
-	if job.Status.Reason != reclaimspace.ReasonBackOffLimit || d.controllerCalls.Load() != 2 {
+	if job.Status.Reason != controller.ReasonBackOffLimit || d.controllerCalls.Load() != 2 {
 		t.Errorf("the job ended with %s after %d calls: %s", job.Status.Reason,
 			d.controllerCalls.Load(), job.Status.Message)
 	}
@@ -96,8 +96,8 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	})
 	w.addJob("waits", "data")
 	w.awaitJob("waits", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		running := meta.FindStatusCondition(job.Status.Conditions, reclaimspace.ConditionRunning)
-		return running != nil && running.Reason == reclaimspace.ReasonNoSidecar
+		running := meta.FindStatusCondition(job.Status.Conditions, controller.ConditionRunning)
+		return running != nil && running.Reason == controller.ReasonNoSidecar
 	})
 	w.addSidecar(pod, d)
 	if job = w.awaitEnd("waits"); job.Status.Result != v1alpha1.OperationSucceeded ||

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 )
 
 // TestReclaimSpaceJobs runs jobs of drivers with different capabilities and results.
@@ -89,14 +89,14 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		reclaimed  string // "" means unknown
 		node, ctrl int32  // calls
 	}{
-		{"both", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "50", 1, 1},
-		{"nodes", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "60", 1, 0},
-		{"controllers", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "0", 0, 1},
-		{"shares", v1alpha1.OperationSucceeded, reclaimspace.ReasonReclaimed, "7", 1, 0},
-		{"unable", v1alpha1.OperationSucceeded, reclaimspace.ReasonUnimplemented, "", 1, 0},
-		{"strict", v1alpha1.OperationFailed, reclaimspace.ReasonInvalid, "", 1, 0},
-		{"plain", v1alpha1.OperationFailed, reclaimspace.ReasonUnsupported, "", 0, 0},
-		{"detached", v1alpha1.OperationSucceeded, reclaimspace.ReasonNotInUse, "", 0, 1},
+		{"both", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "50", 1, 1},
+		{"nodes", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "60", 1, 0},
+		{"controllers", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "0", 0, 1},
+		{"shares", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "7", 1, 0},
+		{"unable", v1alpha1.OperationSucceeded, controller.ReasonUnimplemented, "", 1, 0},
+		{"strict", v1alpha1.OperationFailed, controller.ReasonInvalid, "", 1, 0},
+		{"plain", v1alpha1.OperationFailed, controller.ReasonUnsupported, "", 0, 0},
+		{"detached", v1alpha1.OperationSucceeded, controller.ReasonNotInUse, "", 0, 1},
 	} {
 		w.addJob(one.driver, one.driver)
 		job := w.awaitEnd(one.driver)
@@ -129,10 +129,10 @@ func (w *world) checkLateClaim() {
 	w.Helper()
 	w.addJob("late", "late")
 	w.awaitJob("late", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		return job.Status.Reason == reclaimspace.ReasonClaimNotFound
+		return job.Status.Reason == controller.ReasonClaimNotFound
 	})
 	w.addVolume("late", "nodes", "worker-1")
-	if got := w.awaitEnd("late").Status; got.Reason != reclaimspace.ReasonReclaimed {
+	if got := w.awaitEnd("late").Status; got.Reason != controller.ReasonReclaimed {
 		w.Errorf("the job of a late claim ends with %s: %s", got.Reason, got.Message)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
@@ -120,7 +120,7 @@ func (c *cluster) connect(ctx context.Context) error {
 	c.config = c.plane.Config()
 	fast := c.plane.Config()
 	fast.QPS = -1
-	known, err := kinds.NewScheme()
+	known, err := controller.NewScheme()
 	if err != nil {
 		return err
 	}

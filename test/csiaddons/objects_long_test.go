@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -220,10 +220,10 @@ func (w *world) checkLimits() {
 		{"CSIAddonsNode", sidecar(63, wire.MaxEndpoint, 254), "spec.driver.nodeID: Too long"},
 		{"ReclaimSpaceJob", claim(253), ""},
 		{"ReclaimSpaceJob", claim(254), "spec.target.persistentVolumeClaim: Too long"},
-		{"ReclaimSpaceCronJob", cron(schedule.MaxSchedule, 253), ""},
-		{"ReclaimSpaceCronJob", cron(schedule.MaxSchedule+1, 253), "spec.schedule: Too long"},
+		{"ReclaimSpaceCronJob", cron(controller.MaxSchedule, 253), ""},
+		{"ReclaimSpaceCronJob", cron(controller.MaxSchedule+1, 253), "spec.schedule: Too long"},
 		{
-			"ReclaimSpaceCronJob", cron(schedule.MaxSchedule, 254),
+			"ReclaimSpaceCronJob", cron(controller.MaxSchedule, 254),
 			"spec.jobTemplate.spec.target.persistentVolumeClaim: Too long",
 		},
 	} {

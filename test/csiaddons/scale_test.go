@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/guard"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
@@ -145,7 +145,7 @@ func (s *scale) environment() []string {
 	s.Helper()
 	deployment := &appsv1.Deployment{}
 	s.must(s.client.Get(s.Context(), types.NamespacedName{
-		Namespace: systemNamespace, Name: guard.DeploymentName,
+		Namespace: systemNamespace, Name: controller.DeploymentName,
 	}, deployment))
 	var variables []string
 	for _, one := range deployment.Spec.Template.Spec.Containers[0].Env {

@@ -18,8 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 )
 
 const (
@@ -46,21 +45,25 @@ func TestSchedulesByAnnotation(t *testing.T) {
 		Provisioner: "cinder",
 	})
 	args := []string{"--driver-namespaces=cinder=" + driverNamespace + ",manila=" + driverNamespace}
+	pod := w.addPod(driverNamespace, "plugin", "worker-1")
+	stopSidecar := w.addSidecar(pod, nodeDriver("cinder"))
 	stop := w.startController(args...)
+	w.awaitSidecar("cinder", connected)
 	w.addClaim("default", "own", "cinder", annotations{scheduleKey: "@weekly"})
 	w.addClaim(team, "data", "cinder", nil)
 	w.addClaim(team, "off", "cinder", annotations{v1alpha1.ReclaimSpaceEnableAnnotation: "false"})
 	w.addClaim(team, "share", "manila", nil) // cannot reclaim space
 	w.addClaim("default", "plain", "cinder", nil)
 
-	// A driver that is connected later leads to the ReclaimSpaceCronJobs.
-	pod := w.addPod(driverNamespace, "plugin", "worker-1")
-	stopSidecar := w.addSidecar(pod, nodeDriver("cinder"))
 	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
 	w.awaitSchedule(team+"/data", "@daily", "Namespace")
 	before := w.awaitSchedule("default/plain", "@monthly", "StorageClass")
 
-	w.checkPrecedence()
+	stop()
+	w.checkPrecedence(args...)
+	stop = w.startController(args...)
+	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
+	w.awaitSchedule(team+"/data", "@daily", "Namespace")
 	w.checkUserOfSchedule()
 
 	// Without the driver, schedules stay, and still follow their annotations.
@@ -93,7 +96,7 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	w.awaitEvent("default", team, "every day")
 	w.eventually(func(ctx context.Context) (bool, error) {
 		one, err := w.scheduleOf(ctx, team+"/data")
-		return one != nil && one.Status.Reason == schedule.ReasonInvalidSchedule, err
+		return one != nil && one.Status.Reason == controller.ReasonInvalidSchedule, err
 	})
 
 	w.must(w.client.Delete(t.Context(), &corev1.PersistentVolumeClaim{
@@ -109,19 +112,19 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	w.checkNoWritesToClaims()
 }
 
-// checkPrecedence lets only StorageClasses schedule claims, and then all objects again.
-func (w *world) checkPrecedence() {
+// checkPrecedence lets only StorageClasses schedule claims.
+func (w *world) checkPrecedence(args ...string) {
 	w.Helper()
 	options := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ConfigMap},
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: controller.ConfigMap},
 		Data:       map[string]string{"schedule-precedence": "storageclass"},
 	}
 	w.create(options)
+	stop := w.startController(args...)
 	w.awaitSchedule("default/own", "@monthly", "StorageClass")
 	w.awaitSchedule(team+"/data", "@monthly", "StorageClass")
+	stop()
 	w.must(w.client.Delete(w.Context(), options))
-	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
-	w.awaitSchedule(team+"/data", "@daily", "Namespace")
 }
 
 // checkUserOfSchedule changes the annotation of a claim, takes the ReclaimSpaceCronJob over as a

@@ -15,9 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/node"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/reclaimspace"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 // huge is as many bytes as fit into an object.
@@ -59,12 +58,12 @@ func (w *world) checkLargeJobs() {
 		"--driver-namespaces=cinder="+driverNamespace)
 
 	ended := w.awaitEnd("large")
-	if ended.Status.Reason != reclaimspace.ReasonNoTarget ||
+	if ended.Status.Reason != controller.ReasonNoTarget ||
 		!strings.Contains(ended.Status.Message, "spec.target.persistentVolumeClaim") {
 		w.Errorf("the job ended with %s: %s", ended.Status.Reason, ended.Status.Message)
 	}
-	w.awaitScheduleReason("large", schedule.ReasonInvalidSchedule)
-	w.awaitScheduleReason("untargeted", schedule.ReasonNoTarget)
+	w.awaitScheduleReason("large", controller.ReasonInvalidSchedule)
+	w.awaitScheduleReason("untargeted", controller.ReasonNoTarget)
 	created := w.awaitJobOf("scheduled")
 	if created.Labels["team"] != "a" || len(created.Annotations["note"]) != 100<<10 {
 		w.Errorf("the job has the labels %v, and an annotation of %d bytes", created.Labels,
@@ -91,14 +90,14 @@ func (w *world) checkLargeCSIAddonsNodes() {
 	long := strings.Repeat("a", huge)
 	large := map[string]*v1alpha1.CSIAddonsNode{}
 	for reason, change := range map[string]func(*v1alpha1.CSIAddonsNode){
-		node.ReasonNotAllowed: func(n *v1alpha1.CSIAddonsNode) { n.Spec.Driver.Name = long },
-		node.ReasonBadEndpoint: func(n *v1alpha1.CSIAddonsNode) {
+		connection.ReasonNotAllowed: func(n *v1alpha1.CSIAddonsNode) { n.Spec.Driver.Name = long },
+		connection.ReasonBadEndpoint: func(n *v1alpha1.CSIAddonsNode) {
 			n.Spec.Driver.EndPoint = "pod://" + long
 		},
-		node.ReasonNotOwned: func(n *v1alpha1.CSIAddonsNode) {
+		connection.ReasonNotOwned: func(n *v1alpha1.CSIAddonsNode) {
 			n.Annotations["note"] = long[:200<<10]
 		},
-		node.ReasonNoPin: func(n *v1alpha1.CSIAddonsNode) {
+		connection.ReasonNoPin: func(n *v1alpha1.CSIAddonsNode) {
 			n.OwnerReferences = []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
 			}}
@@ -176,8 +175,8 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 	w.receive(entered, "the second call")
 	for n := range jobs {
 		w.awaitJob(fmt.Sprintf("hangs-%d", n), func(job *v1alpha1.ReclaimSpaceJob) bool {
-			return job.Status.Reason == reclaimspace.ReasonStarted ||
-				job.Status.Reason == reclaimspace.ReasonBusy
+			return job.Status.Reason == controller.ReasonStarted ||
+				job.Status.Reason == controller.ReasonBusy
 		})
 	}
 	w.addVolume("other", "cinder", "worker-2")

@@ -38,8 +38,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/sidecar"
 )
@@ -198,7 +197,7 @@ func (w *world) create(objects ...client.Object) {
 // newController returns a controller with the permissions of its manifests.
 func (w *world) newController(config *rest.Config, args ...string) *controller.Controller {
 	w.Helper()
-	var flags settings.Flags
+	var flags controller.Flags
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	flags.AddTo(set)
 	w.must(set.Parse(append([]string{
@@ -207,7 +206,7 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	}, args...)))
 	s, err := flags.Load()
 	w.must(err)
-	recorded, err := metrics.New(prometheus.NewRegistry())
+	recorded, err := connection.NewMetrics(prometheus.NewRegistry())
 	w.must(err)
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = managerUser

@@ -1,92 +1,65 @@
 package controller
 
 import (
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/schedule"
 )
 
-// maxAnnotation limits an annotation in the cache, in bytes. A longer one is dropped, because it is
-// neither a schedule nor a name.
-const maxAnnotation = 1 << 10
+// maxAnnotation limits an annotation in the cache, in bytes. The rest of a longer one is cut: it is
+// still too long to be a schedule.
+const maxAnnotation = 4 << 10
 
-// cacheOptions returns options of caches that contain only what the operations read: pods and
-// CSIAddonsNodes in the namespaces of drivers, and no metadata that they do not use.
-func cacheOptions(namespaces []string) cache.Options {
+// cacheOptions returns options of caches that contain only what the controller reads: pods and
+// CSIAddonsNodes in the namespaces of drivers, and the ConfigMap with options.
+func cacheOptions(own string, namespaces []string) cache.Options {
 	drivers := map[string]cache.Config{}
 	for _, namespace := range namespaces {
 		drivers[namespace] = cache.Config{}
 	}
-	objects := schedule.Caches()
-	objects[&corev1.Pod{}] = cache.ByObject{Namespaces: drivers, Transform: shrinkPod}
-	objects[&v1alpha1.CSIAddonsNode{}] = cache.ByObject{
-		Namespaces: drivers, Transform: shrinkSidecar,
-	}
-	objects[&v1alpha1.ReclaimSpaceJob{}] = cache.ByObject{Transform: shrinkJob}
-	objects[&v1alpha1.ReclaimSpaceCronJob{}] = cache.ByObject{Transform: shrinkCronJob}
-	objects[&corev1.Node{}] = cache.ByObject{Transform: shrinkNode}
-	objects[&storagev1.VolumeAttachment{}] = cache.ByObject{Transform: shrinkAttachment}
-	return cache.Options{DefaultTransform: shrink, ByObject: objects}
+	return cache.Options{DefaultTransform: shrink, ByObject: map[client.Object]cache.ByObject{
+		&corev1.Pod{}:             {Namespaces: drivers},
+		&v1alpha1.CSIAddonsNode{}: {Namespaces: drivers},
+		&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{own: {}},
+			Field:      fields.OneTermEqualSelector("metadata.name", ConfigMap),
+		},
+	}}
 }
 
-// shrink removes the managed fields of an object, and annotations that are not about CSI-Addons.
+// shrink removes what the controller does not read: managed fields, annotations that are not about
+// CSI-Addons, and most of Nodes and pods, which are large. The controller never writes such an
+// object as a whole.
 func shrink(object any) (any, error) {
 	found, err := meta.Accessor(object)
 	if err != nil {
 		return object, nil //nolint:nilerr // the informer has lost the last state of a deleted object
 	}
 	found.SetManagedFields(nil)
-	annotations := maps.Clone(found.GetAnnotations())
-	maps.DeleteFunc(annotations, func(key, value string) bool {
+	var annotations map[string]string
+	for key, value := range found.GetAnnotations() {
 		group, _, _ := strings.Cut(key, "/")
-		about := group == v1alpha1.Group || strings.HasSuffix(group, "."+v1alpha1.Group)
-		return !about || len(value) > maxAnnotation
-	})
-	if len(annotations) == 0 {
-		annotations = nil
+		if group != v1alpha1.Group && !strings.HasSuffix(group, "."+v1alpha1.Group) {
+			continue
+		}
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = strings.Clone(value[:min(len(value), maxAnnotation)])
 	}
 	found.SetAnnotations(annotations)
+	switch one := object.(type) {
+	case *corev1.Node:
+		one.Spec, one.Status = corev1.NodeSpec{}, corev1.NodeStatus{Addresses: one.Status.Addresses}
+	case *corev1.Pod:
+		one.Spec = corev1.PodSpec{NodeName: one.Spec.NodeName}
+		one.Status = corev1.PodStatus{Phase: one.Status.Phase, PodIP: one.Status.PodIP}
+	}
 	return object, nil
-}
-
-// shrinkPod removes what package node does not read.
-func shrinkPod(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil
-	}
-	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP}
-	return pod, nil
-}
-
-// shrinkNode removes what packages node and fence do not read.
-func shrinkNode(object any) (any, error) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	node.ManagedFields, node.Annotations, node.Labels = nil, nil, nil
-	node.Spec = corev1.NodeSpec{}
-	node.Status = corev1.NodeStatus{Addresses: node.Status.Addresses}
-	return node, nil
-}
-
-// shrinkAttachment removes what package reclaimspace does not read.
-func shrinkAttachment(object any) (any, error) {
-	attachment, ok := object.(*storagev1.VolumeAttachment)
-	if !ok {
-		return object, nil
-	}
-	attachment.ManagedFields, attachment.Annotations, attachment.Labels = nil, nil, nil
-	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: attachment.Status.Attached}
-	return attachment, nil
 }

@@ -11,14 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // NewCommand returns the command of the controller. It ends when ctx is done.
 func NewCommand(ctx context.Context) *cobra.Command {
-	var flags settings.Flags
+	var flags Flags
 	cmd := &cobra.Command{
 		Use:          "csi-addons-controller",
 		Short:        "Run the operations of CSI-Addons",
@@ -41,7 +40,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 }
 
 // start connects to the API server and runs the controller.
-func start(ctx context.Context, s *settings.Settings) error {
+func start(ctx context.Context, s *Settings) error {
 	logger := klog.FromContext(ctx)
 	log.SetLogger(logger)
 	logger.Info("Starting", "version", version.Get().GitVersion, "commit", version.Get().GitCommit)
@@ -49,7 +48,7 @@ func start(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	recorded, err := metrics.New(ctrlmetrics.Registry)
+	recorded, err := connection.NewMetrics(ctrlmetrics.Registry)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=3"
+// +kubebuilder:metadata:annotations="csi-addons.openstack.org/revision=4"
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.metadata.namespace`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Retries",type=integer,JSONPath=`.status.retries`
@@ -59,7 +59,7 @@ type ReclaimSpaceJobSpec struct {
 	// Target is the volume.
 	Target TargetSpec `json:"target"`
 
-	// BackOffLimit is the number of attempts after which the job fails.
+	// BackOffLimit is the number of retries after which the job fails.
 	//
 	// +optional
 	// +kubebuilder:default=6
@@ -132,11 +132,6 @@ type ReclaimSpaceJobStatus struct {
 	// StartTime is the time of the first attempt.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-
-	// QueueSeconds is the time in seconds, after StartTime, in which the job has waited because too
-	// many calls of drivers ran. It does not count for RetryDeadlineSeconds.
-	// +optional
-	QueueSeconds int64 `json:"queueSeconds,omitempty"`
 
 	// CompletionTime is the time at which the job ended.
 	// +optional

@@ -11,12 +11,15 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // maxPerDriver and maxConnections limit the connections of a pool. A sidecar runs in each pod of a
@@ -24,37 +27,37 @@ import (
 const (
 	maxPerDriver   = 5_100
 	maxConnections = 2 * maxPerDriver
-	// maxRestores limits the dropped connections that are restored at the same time.
-	maxRestores = 50
 )
 
 // Pool contains a connection for each CSIAddonsNode. It is safe for concurrent use.
 type Pool struct {
 	tokens  *Tokens
-	metrics *metrics.Metrics
+	metrics *Metrics
+	// leases reads Leases from the API server.
+	leases client.Reader
 	// lost receives the CSIAddonsNode of each connection that is lost.
 	lost func(types.NamespacedName)
-	// restores limits the connections that are restored at the same time.
-	restores *semaphore.Weighted
 
-	mu       sync.Mutex
-	closed   bool
-	sidecars map[types.NamespacedName]*Sidecar
-	byDriver map[string]map[types.NamespacedName]*Sidecar
-	byNode   map[place]map[types.NamespacedName]*Sidecar
+	mu     sync.Mutex
+	closed bool
+	links  map[types.NamespacedName]*link
 }
 
-// place is a node on which a driver has sidecars.
-type place struct{ driver, node string }
+// link is the connection to the sidecar of a CSIAddonsNode.
+type link struct {
+	Target
+
+	connection *grpc.ClientConn
+	sidecar    *Sidecar // nil while the connection is down
+}
 
 // NewPool returns an empty pool. The function lost may block: a connection that is lost waits for
 // it, and no other does.
-func NewPool(tokens *Tokens, m *metrics.Metrics, lost func(types.NamespacedName)) *Pool {
+func NewPool(tokens *Tokens, m *Metrics, leases client.Reader, lost func(types.NamespacedName),
+) *Pool {
 	return &Pool{
-		tokens: tokens, metrics: m, lost: lost, sidecars: map[types.NamespacedName]*Sidecar{},
-		byDriver: map[string]map[types.NamespacedName]*Sidecar{},
-		byNode:   map[place]map[types.NamespacedName]*Sidecar{},
-		restores: semaphore.NewWeighted(maxRestores),
+		tokens: tokens, metrics: m, leases: leases, lost: lost,
+		links: map[types.NamespacedName]*link{},
 	}
 }
 
@@ -63,29 +66,32 @@ func NewPool(tokens *Tokens, m *metrics.Metrics, lost func(types.NamespacedName)
 // does not keep a connection that fails, so nothing connects again without a call of Connect.
 func (p *Pool) Connect(ctx context.Context, name types.NamespacedName, target Target,
 ) ([]string, error) {
-	sidecar, err := p.prepare(ctx, name, target)
+	to, err := p.prepare(ctx, name, target)
 	if err != nil {
 		return nil, err
 	}
-	capabilities, err := sidecar.describe(ctx)
-	if err = cmp.Or(err, ctx.Err()); err != nil {
-		p.fail(ctx, name, sidecar)
-		return nil, err
+	capabilities, err := describe(ctx, to.connection, target.Driver)
+	err = cmp.Or(err, ctx.Err())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.links[name] != to:
+		return nil, cmp.Or(err, errors.New("the connection was closed"))
+	case err == nil:
+		p.up(to, newSidecar(target, to.connection, capabilities))
+	case to.connection.GetState() == connectivity.Ready:
+		p.up(to, nil) // other calls may run over the connection
+	default:
+		p.remove(name)
 	}
-	if sidecar.up(capabilities) {
-		p.metrics.Connected(target.Driver, 1)
-	}
-	return capabilities, nil
+	return capabilities, err
 }
 
 func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Target,
-) (*Sidecar, error) {
+) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	found := p.sidecars[name]
+	found := p.links[name]
 	if found != nil && found.Target == target {
 		found.connection.Connect()
 		return found, nil
@@ -94,72 +100,79 @@ func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Ta
 	if err := p.full(target.Driver); err != nil {
 		return nil, err
 	}
-	sidecar, err := dial(target, p.tokens)
+	connection, err := dial(target, p.tokens)
 	if err != nil {
 		return nil, err
 	}
-	p.add(name, sidecar)
-	watchCtx := context.WithoutCancel(ctx)
-	go sidecar.watch(watchCtx, func() {
-		if !p.restore(watchCtx, name, sidecar) {
-			p.lost(name)
-		}
-	})
-	return sidecar, nil
+	added := &link{Target: target, connection: connection}
+	p.links[name] = added
+	go p.watch(context.WithoutCancel(ctx), name, added)
+	return added, nil
 }
 
-// restore connects again to a sidecar that has closed the connection, for example because it limits
-// the age of connections. Meanwhile the connection counts as up. It returns false if the connection
-// is down. It does not close the connection, because the sidecar may still answer calls in flight.
-func (p *Pool) restore(ctx context.Context, name types.NamespacedName, sidecar *Sidecar) bool {
-	if !sidecar.Has() {
-		return false
+// watch marks a connection as down each time that it is not ready any more, until it is closed. It
+// does not close it, because the sidecar may still answer calls in flight.
+func (p *Pool) watch(ctx context.Context, name types.NamespacedName, l *link) {
+	for state := l.connection.GetState(); state != connectivity.Shutdown; {
+		was := state
+		if !l.connection.WaitForStateChange(ctx, state) {
+			return
+		}
+		state = l.connection.GetState()
+		if was == connectivity.Ready && state != connectivity.Shutdown {
+			p.down(l)
+			p.lost(name)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
-	defer cancel()
-	if !sidecar.restores.Allow() || p.restores.Acquire(ctx, 1) != nil {
-		p.down(sidecar)
-		return false
-	}
-	defer p.restores.Release(1)
-	if err := sidecar.confirm(ctx); err != nil {
-		log.FromContext(ctx).V(1).Info("Lost the connection", "name", name, "reason", err.Error())
-		p.down(sidecar)
-		return false
-	}
-	return true
 }
 
 // full returns an error if there may be no other connection for a driver.
 func (p *Pool) full(driver string) error {
+	ofDriver := 0
+	for _, l := range p.links {
+		if l.Driver == driver {
+			ofDriver++
+		}
+	}
 	switch {
 	case p.closed:
 		return errors.New("the controller ends")
-	case len(p.byDriver[driver]) >= maxPerDriver:
+	case ofDriver >= maxPerDriver:
 		return fmt.Errorf("there are %d connections for driver %s already", maxPerDriver, driver)
-	case len(p.sidecars) >= maxConnections:
+	case len(p.links) >= maxConnections:
 		return fmt.Errorf("there are %d connections already", maxConnections)
 	}
 	return nil
 }
 
-// fail marks a connection as lost after an error. It closes the connection, unless the sidecar is
-// connected and other calls may run. It always does if the attempt was cancelled.
-func (p *Pool) fail(ctx context.Context, name types.NamespacedName, sidecar *Sidecar) {
-	p.down(sidecar)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	cancelled := errors.Is(ctx.Err(), context.Canceled)
-	if p.sidecars[name] == sidecar &&
-		(cancelled || sidecar.connection.GetState() != connectivity.Ready) {
-		p.remove(name)
+// up sets the sidecar of a connection, or nil if the connection is down.
+func (p *Pool) up(l *link, sidecar *Sidecar) {
+	switch {
+	case l.sidecar == nil && sidecar != nil:
+		p.metrics.Connected(l.Driver, 1)
+	case l.sidecar != nil && sidecar == nil:
+		p.metrics.Connected(l.Driver, -1)
 	}
+	l.sidecar = sidecar
 }
 
-// down marks a connection as lost.
-func (p *Pool) down(sidecar *Sidecar) {
-	if sidecar.lost() {
-		p.metrics.Connected(sidecar.Driver, -1)
+func (p *Pool) down(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up(l, nil)
+}
+
+// remove closes a connection. Calls in flight end with CANCELED.
+func (p *Pool) remove(name types.NamespacedName) {
+	found := p.links[name]
+	if found == nil {
+		return
+	}
+	delete(p.links, name)
+	p.up(found, nil)
+	_ = found.connection.Close() // fails only if it is closed already
+	if found.Security == Pinned {
+		p.tokens.Forget(found.audience())
 	}
 }
 
@@ -175,37 +188,19 @@ func (p *Pool) CloseAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for name := range p.sidecars {
+	for name := range p.links {
 		p.remove(name)
 	}
 }
 
-func (p *Pool) add(name types.NamespacedName, added *Sidecar) {
-	p.sidecars[name] = added
-	at := place{added.Driver, added.Node}
-	if p.byDriver[at.driver] == nil {
-		p.byDriver[at.driver] = map[types.NamespacedName]*Sidecar{}
+// Of returns the connected sidecar of a CSIAddonsNode, or nil.
+func (p *Pool) Of(name types.NamespacedName) *Sidecar {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found := p.links[name]; found != nil {
+		return found.sidecar
 	}
-	if p.byNode[at] == nil {
-		p.byNode[at] = map[types.NamespacedName]*Sidecar{}
-	}
-	p.byDriver[at.driver][name], p.byNode[at][name] = added, added
-}
-
-func (p *Pool) remove(name types.NamespacedName) {
-	found := p.sidecars[name]
-	if found == nil {
-		return
-	}
-	at := place{found.Driver, found.Node}
-	delete(p.sidecars, name)
-	delete(p.byDriver[at.driver], name)
-	delete(p.byNode[at], name)
-	if len(p.byNode[at]) == 0 {
-		delete(p.byNode, at)
-	}
-	p.down(found)
-	found.close()
+	return nil
 }
 
 // OfDriver returns the connected sidecars of a driver that have all capabilities, in the order of
@@ -213,22 +208,10 @@ func (p *Pool) remove(name types.NamespacedName) {
 func (p *Pool) OfDriver(driver string, capabilities ...string) []*Sidecar {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return having(p.byDriver[driver], capabilities)
-}
-
-// OnNode returns the connected sidecars of a driver on a node that have all capabilities, in the
-// order of their pods.
-func (p *Pool) OnNode(driver, node string, capabilities ...string) []*Sidecar {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return having(p.byNode[place{driver, node}], capabilities)
-}
-
-func having(sidecars map[types.NamespacedName]*Sidecar, capabilities []string) []*Sidecar {
 	var found []*Sidecar
-	for _, sidecar := range sidecars {
-		if sidecar.Has(capabilities...) {
-			found = append(found, sidecar)
+	for _, l := range p.links {
+		if l.Driver == driver && l.sidecar != nil && l.sidecar.Has(capabilities...) {
+			found = append(found, l.sidecar)
 		}
 	}
 	slices.SortFunc(found, func(a, b *Sidecar) int {
@@ -237,12 +220,39 @@ func having(sidecars map[types.NamespacedName]*Sidecar, capabilities []string) [
 	return found
 }
 
-// Of returns the connected sidecar of a CSIAddonsNode, or nil.
-func (p *Pool) Of(name types.NamespacedName) *Sidecar {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if found := p.sidecars[name]; found != nil && found.Has() {
-		return found
+// OnNode returns the connected sidecar of a driver on a node that has all capabilities, or nil. If
+// there are several, it is that of the first pod by name.
+func (p *Pool) OnNode(driver, node string, capabilities ...string) *Sidecar {
+	for _, sidecar := range p.OfDriver(driver, capabilities...) {
+		if sidecar.Node == node {
+			return sidecar
+		}
 	}
 	return nil
+}
+
+// Leader returns the sidecar of the pod that is the leader of a driver and has all capabilities, or
+// nil if the controller is not connected to it. The Lease of the driver names the pod; only pods
+// with the controller service of the driver may write it.
+func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string,
+) (*Sidecar, error) {
+	holders := map[string]string{} // by namespace
+	for _, one := range p.OfDriver(driver, append(capabilities, ControllerService)...) {
+		namespace := one.Pod.Namespace
+		holder, known := holders[namespace]
+		if !known {
+			lease, name := &coordinationv1.Lease{}, types.NamespacedName{
+				Namespace: namespace, Name: wire.LeaseName(driver),
+			}
+			if err := p.leases.Get(ctx, name, lease); err != nil && !apierrors.IsNotFound(err) {
+				return nil, fmt.Errorf("reading Lease %s: %w", name, err)
+			}
+			holder = ptr.Deref(lease.Spec.HolderIdentity, "")
+			holders[namespace] = holder
+		}
+		if holder == one.Pod.Name {
+			return one, nil
+		}
+	}
+	return nil, nil
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 )
 
 const soon = 30 * time.Second
@@ -54,9 +51,8 @@ type fixture struct {
 	// servers delivers the server of each connection that has been described.
 	servers chan *grpc.Server
 
-	mu           sync.Mutex
-	capabilities []*identity.Capability
-	last         *grpc.Server
+	mu   sync.Mutex
+	last *grpc.Server
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -71,11 +67,11 @@ func newFixture(t *testing.T) *fixture {
 		name: types.NamespacedName{Namespace: "csi", Name: "a"},
 		lost: make(chan types.NamespacedName, 1), servers: make(chan *grpc.Server, 1),
 	}
-	m, err := metrics.New(f.registry)
+	m, err := NewMetrics(f.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.pool = NewPool(nil, m, func(name types.NamespacedName) { f.lost <- name })
+	f.pool = NewPool(nil, m, nil, func(name types.NamespacedName) { f.lost <- name })
 	go f.serve()
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -115,14 +111,14 @@ func (f *fixture) GetCapabilities(context.Context, *identity.GetCapabilitiesRequ
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.servers <- f.last
-	return &identity.GetCapabilitiesResponse{Capabilities: f.capabilities}, nil
+	return &identity.GetCapabilitiesResponse{}, nil
 }
 
 // connect connects the pool to the sidecar, and returns the server of the connection.
 func (f *fixture) connect() *grpc.Server {
 	f.Helper()
 	target := Target{
-		Driver: "cinder", Address: f.listener.Addr().String(), Security: settings.Plaintext,
+		Driver: "cinder", Address: f.listener.Addr().String(), Security: Plaintext,
 	}
 	if _, err := f.pool.Connect(f.Context(), f.name, target); err != nil {
 		f.Fatal(err)
@@ -161,51 +157,19 @@ func (f *fixture) check(up bool) {
 	}
 }
 
-func TestConnectionThatTheSidecarClosesIsRestored(t *testing.T) {
+// A sidecar may limit the age of connections, or end. The controller connects again when it knows.
+func TestConnectionThatTheSidecarClosesIsLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	server := f.connect()
-	for range restoreBurst {
+	for range 3 {
+		server := f.connect()
 		f.check(true)
 		go server.GracefulStop()
-		server = receive(t, f.servers) // after the end of the previous restore
+		if lost := receive(t, f.lost); lost != f.name {
+			t.Errorf("%s is lost", lost)
+		}
+		f.check(false)
 	}
-	f.check(true)
-	go server.GracefulStop()
-	if lost := receive(t, f.lost); lost != f.name {
-		t.Errorf("%s is lost", lost)
-	}
-	f.check(false)
-	f.connect()
-	f.check(true)
-}
-
-func TestConnectionThatCannotBeRestoredIsLost(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	server := f.connect()
-	_ = f.listener.Close()
-	server.Stop()
-	receive(t, f.lost)
-	f.check(false)
-}
-
-// The status of the CSIAddonsNode contains the capabilities.
-func TestConnectionToAnotherDriverIsLost(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	server := f.connect()
-	f.mu.Lock()
-	f.capabilities = []*identity.Capability{{Type: &identity.Capability_Service_{
-		Service: &identity.Capability_Service{Type: identity.Capability_Service_NODE_SERVICE},
-	}}}
-	f.mu.Unlock()
-	server.Stop()
-	receive(t, f.servers)
-	receive(t, f.lost)
-	f.check(false)
-	f.connect()
-	f.check(true)
 }
 
 func TestClosedConnectionIsNotLost(t *testing.T) {

@@ -37,7 +37,7 @@ func (leaderless) Leader(context.Context, string, ...string) (*connection.Sideca
 // restart replaces the reconciler, as a new process does.
 func (f *fixture) restart() {
 	f.Reconciler = &Reconciler{
-		Client: f.Client, Live: f.Live, Router: f.storage, Drivers: f.Drivers, Metrics: f.Metrics,
+		Client: f.Client, Live: f.Live, Sidecars: f.storage, Drivers: f.Drivers, Metrics: f.Metrics,
 		Events: events.NewFakeRecorder(100), Clock: f.Clock,
 	}
 }
@@ -46,14 +46,14 @@ func (f *fixture) restart() {
 func (f *fixture) quiet(name, message string, writes *int) {
 	f.Helper()
 	recorder := events.NewFakeRecorder(100)
-	f.Events, f.Router = recorder, leaderless{}
+	f.Events, f.Sidecars = recorder, leaderless{}
 	before := *writes
 	f.expect(name, ReasonFencedByAnother, message)
 	if *writes != before || len(recorder.Events) > 0 {
 		f.Errorf("while NetworkFence %s waits, it causes %d writes and %d events", name,
 			*writes-before, len(recorder.Events))
 	}
-	f.Router = f.storage
+	f.Sidecars = f.storage
 }
 
 // counting counts the writes of a status, after it has changed what is written.

@@ -19,8 +19,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -40,13 +38,13 @@ const (
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, without a cache.
-	Live   client.Reader
-	Router interface {
+	Live     client.Reader
+	Sidecars interface {
 		Leader(ctx context.Context, driver string, capabilities ...string) (*connection.Sidecar, error)
 	}
-	Drivers settings.Drivers
+	Drivers connection.Drivers
 	Events  events.EventRecorder
-	Metrics *metrics.Metrics
+	Metrics *connection.Metrics
 	Clock   clock.PassiveClock
 
 	mu sync.Mutex
@@ -154,7 +152,7 @@ func outdated(f *v1alpha1.NetworkFence) bool {
 
 // leader returns the sidecar that is the leader of a driver.
 func (r *Reconciler) leader(ctx context.Context, driver string) (*connection.Sidecar, error) {
-	sidecar, err := r.Router.Leader(ctx, driver, connection.NetworkFence)
+	sidecar, err := r.Sidecars.Leader(ctx, driver, connection.NetworkFence)
 	if err == nil && sidecar == nil {
 		err = fmt.Errorf("the controller is not connected to the pod that is the leader of driver %s "+
 			"and can fence", driver)

@@ -26,8 +26,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/metrics"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -81,7 +79,7 @@ type fixture struct {
 func newFixture(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *fixture {
 	t.Helper()
 	known := runtime.NewScheme()
-	recorded, err := metrics.New(prometheus.NewRegistry())
+	recorded, err := connection.NewMetrics(prometheus.NewRegistry())
 	if err == nil {
 		err = v1alpha1.AddToScheme(known)
 	}
@@ -92,8 +90,8 @@ func newFixture(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	f.client = fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NetworkFence{}).WithInterceptorFuncs(funcs).Build()
 	f.Reconciler = &Reconciler{
-		Client: f.client, Live: f.client, Router: f.storage, Metrics: recorded,
-		Drivers: settings.Drivers{driverName: {Namespaces: []string{"drivers"}}},
+		Client: f.client, Live: f.client, Sidecars: f.storage, Metrics: recorded,
+		Drivers: connection.Drivers{driverName: {Namespaces: []string{"drivers"}}},
 		Events:  events.NewFakeRecorder(100), Clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
 	return f

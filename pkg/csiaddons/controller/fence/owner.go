@@ -12,7 +12,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/settings"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -41,7 +40,7 @@ func (c *Clients) owner(ctx context.Context, sidecar *connection.Sidecar) (owner
 		return owner{}, fmt.Errorf("reading the addresses of Node %s: %w", sidecar.Node, err)
 	}
 	var found owner
-	if sidecar.Security == settings.Pinned {
+	if sidecar.Security == connection.Pinned {
 		found.id = sidecar.Node
 	}
 	found.addresses = addressesOf(node)

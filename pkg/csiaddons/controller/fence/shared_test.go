@@ -1,19 +1,21 @@
 package fence
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/kinds"
 )
 
 func TestAddressOfAnotherNodeIsNoClient(t *testing.T) {
@@ -51,8 +53,8 @@ func TestAddressOfAnotherNodeIsNoClient(t *testing.T) {
 
 func newClusterWith(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	known, err := kinds.NewScheme()
-	if err != nil {
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).

@@ -1,0 +1,84 @@
+package connection
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the metrics of the controller. Who calls sidecars writes them. Labels contain drivers
+// of the settings only, so their number is bounded.
+type Metrics struct {
+	operations  *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	reclaimed   *prometheus.CounterVec
+	running     *prometheus.GaugeVec
+	waiting     prometheus.Gauge
+	connections *prometheus.GaugeVec
+}
+
+const (
+	namespace   = "csi_addons"
+	labelDriver = "driver"
+	labelKind   = "operation"
+)
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}
+	}
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}
+	}
+	const first, factor, buckets = 0.1, 3, 10 // 0.1 s to about half an hour
+	m := &Metrics{
+		operations: prometheus.NewCounterVec(counter("operations_total",
+			"Calls of drivers that ended, by operation and gRPC code."),
+			[]string{labelDriver, labelKind, "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "operation_duration_seconds",
+			Help:    "Duration of calls of drivers.",
+			Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
+		}, []string{labelDriver, labelKind}),
+		reclaimed: prometheus.NewCounterVec(counter("reclaimed_bytes_total",
+			"Bytes that drivers report as reclaimed."), []string{labelDriver}),
+		running: prometheus.NewGaugeVec(gauge("operations_running",
+			"Calls of drivers that reclaim space now."), []string{labelDriver}),
+		waiting: prometheus.NewGauge(gauge("operations_waiting",
+			"Operations that wait because too many calls run.")),
+		connections: prometheus.NewGaugeVec(gauge("sidecars_connected",
+			"Sidecars to which the controller is connected."), []string{labelDriver}),
+	}
+	for _, collector := range []prometheus.Collector{
+		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections,
+	} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Ended counts a call of a driver that has ended with a gRPC code.
+func (m *Metrics) Ended(driver, operation, code string, took time.Duration) {
+	m.operations.WithLabelValues(driver, operation, code).Inc()
+	m.duration.WithLabelValues(driver, operation).Observe(took.Seconds())
+}
+
+// Reclaimed adds bytes that a driver has reclaimed.
+func (m *Metrics) Reclaimed(driver string, bytes int64) {
+	m.reclaimed.WithLabelValues(driver).Add(float64(bytes))
+}
+
+// Running sets the number of calls of a driver, and of operations that wait for a call to end.
+func (m *Metrics) Running(driver string, calls, waiting int) {
+	m.running.WithLabelValues(driver).Set(float64(calls))
+	m.waiting.Set(float64(waiting))
+}
+
+// Connected adds a number of connected sidecars of a driver.
+func (m *Metrics) Connected(driver string, change int) {
+	m.connections.WithLabelValues(driver).Add(float64(change))
+}

@@ -1,0 +1,199 @@
+package connection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+const (
+	// firstTimeout and retryTimeout limit an attempt to connect, in which the sidecar checks the
+	// token: the first one, and one after a failure.
+	firstTimeout, retryTimeout = 15 * time.Second, 5 * time.Second
+
+	maxRetryDelay = 5 * time.Minute
+)
+
+// Reasons in the status of a CSIAddonsNode, and of its events.
+const (
+	ReasonConnected    = "Connected"
+	ReasonUnreachable  = "Unreachable"
+	ReasonPodNotReady  = "PodNotReady"
+	ReasonNotAllowed   = "DriverNotAllowed"
+	ReasonBadEndpoint  = "InvalidEndpoint"
+	ReasonNotOwned     = "NotOwnedByPod"
+	ReasonNoPin        = "NoCertificatePin"
+	ReasonWrongNode    = "WrongNode"
+	ReasonWrongName    = "WrongName"
+	ReasonDuplicate    = "DuplicateOfPod"
+	ReasonPodGone      = "PodGone"
+	actionConnect      = "Connect"
+	actionDelete       = "Delete"
+	messageConnected   = "The sidecar answers"
+	retriesBeforeLimit = 16 // doublings, so that the delay does not overflow
+)
+
+// Reconciler maintains the connection to the sidecar of each CSIAddonsNode and the status of that,
+// and removes the CSIAddonsNodes of pods that do not exist any more.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server, without a cache.
+	Live    client.Reader
+	Pool    *Pool
+	Drivers Drivers
+	// RetryDelay is the delay before the second attempt to connect to a sidecar.
+	RetryDelay time.Duration
+	Events     events.EventRecorder
+
+	// failed contains the number of failed attempts since the last success, by name.
+	failed sync.Map
+}
+
+// Reconcile connects to a sidecar, or removes its CSIAddonsNode.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
+) (reconcile.Result, error) {
+	name := request.NamespacedName
+	node := &v1alpha1.CSIAddonsNode{}
+	if err := r.Client.Get(ctx, name, node); err != nil {
+		r.close(name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if node.DeletionTimestamp != nil {
+		r.close(name)
+		return reconcile.Result{}, r.release(ctx, node)
+	}
+	target, problem, err := r.target(ctx, node)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case problem == nil:
+		return r.connect(ctx, node, target)
+	}
+	r.close(name)
+	if problem.gone {
+		return reconcile.Result{}, r.remove(ctx, node, problem)
+	}
+	status := v1alpha1.CSIAddonsNodeStatus{
+		State: problem.state(), Reason: problem.reason, Message: problem.message,
+		Capabilities:             node.Status.Capabilities,
+		NetworkFenceClientStatus: node.Status.NetworkFenceClientStatus,
+	}
+	return reconcile.Result{RequeueAfter: problem.again}, r.write(ctx, node, status)
+}
+
+// close closes the connection to a sidecar.
+func (r *Reconciler) close(name types.NamespacedName) {
+	r.failed.Delete(name)
+	r.Pool.Close(name)
+}
+
+// connect connects to a sidecar, and writes the result. A sidecar to which an attempt has failed
+// gets less time, and waits for those without an attempt.
+func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, target Target,
+) (reconcile.Result, error) {
+	name, timeout, failed := client.ObjectKeyFromObject(node), firstTimeout, 0
+	if found, ok := r.failed.Load(name); ok {
+		timeout, failed = retryTimeout, found.(int)
+	}
+	attempt, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	capabilities, err := r.Pool.Connect(attempt, name, target)
+	status := *node.Status.DeepCopy()
+	switch {
+	case ctx.Err() != nil:
+		return reconcile.Result{}, nil // the controller ends
+	case err == nil:
+		r.failed.Delete(name)
+		status.State, status.Reason = v1alpha1.CSIAddonsNodeConnected, ReasonConnected
+		status.Message, status.Capabilities = messageConnected, capabilities
+		return reconcile.Result{}, r.write(ctx, node, status)
+	}
+	failed++
+	r.failed.Store(name, failed)
+	log.FromContext(ctx).V(1).Info("Failed to connect to the sidecar", "reason", err.Error())
+	status.State, status.Reason = v1alpha1.CSIAddonsNodeRetrying, ReasonUnreachable
+	status.Message = Describe(err)
+	return reconcile.Result{
+		RequeueAfter: r.delay(failed), Priority: ptr.To(handler.LowPriority - 1),
+	}, r.write(ctx, node, status)
+}
+
+// delay returns the time until the next attempt. It doubles with each failed attempt.
+func (r *Reconciler) delay(failed int) time.Duration {
+	doublings := min(max(failed-1, 0), retriesBeforeLimit)
+	return min(r.RetryDelay<<doublings, maxRetryDelay)
+}
+
+// write updates the status, and records an event if the state changes.
+func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
+	status v1alpha1.CSIAddonsNodeStatus,
+) error {
+	if equality.Semantic.DeepEqual(node.Status, status) {
+		return nil
+	}
+	was := node.Status.State
+	changed := node.DeepCopy()
+	changed.Status = status
+	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(node))
+	if err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("writing the status of CSIAddonsNode %s: %w",
+			client.ObjectKeyFromObject(node), err))
+	}
+	if was != status.State {
+		kind := corev1.EventTypeWarning
+		if status.State == v1alpha1.CSIAddonsNodeConnected {
+			kind = corev1.EventTypeNormal
+		}
+		r.Events.Eventf(node, nil, kind, status.Reason, actionConnect, "%s", status.Message)
+	}
+	return nil
+}
+
+// remove deletes the CSIAddonsNode of a pod that does not exist any more. Kubernetes does the same
+// if the pod owns the CSIAddonsNode.
+func (r *Reconciler) remove(ctx context.Context, node *v1alpha1.CSIAddonsNode, why *problem) error {
+	err := r.Client.Delete(ctx, node, client.Preconditions{
+		UID: &node.UID, ResourceVersion: &node.ResourceVersion,
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting CSIAddonsNode %s: %w", client.ObjectKeyFromObject(node), err)
+	}
+	log.FromContext(ctx).Info("Deleted the CSIAddonsNode", "reason", why.message)
+	r.Events.Eventf(node, nil, corev1.EventTypeNormal, why.reason, actionDelete, "%s", why.message)
+	return nil
+}
+
+// release removes the finalizer that the controller of the CSI-Addons for Ceph sets. This
+// controller needs none, because it closes a connection when the CSIAddonsNode is gone.
+func (r *Reconciler) release(ctx context.Context, node *v1alpha1.CSIAddonsNode) error {
+	if !slices.Contains(node.Finalizers, v1alpha1.CSIAddonsNodeFinalizer) {
+		return nil
+	}
+	changed := node.DeepCopy()
+	controllerutil.RemoveFinalizer(changed, v1alpha1.CSIAddonsNodeFinalizer)
+	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed, patch); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer of CSIAddonsNode %s: %w",
+			client.ObjectKeyFromObject(node), err))
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MaxSchedule limits the text of a schedule with its time zone, in bytes. The
+// CustomResourceDefinition has the same limit.
+const MaxSchedule = 256
+
+// parse parses a schedule in the format of cron. Without the prefix TZ=, it is in UTC.
+func parse(text string) (cron.Schedule, error) {
+	if len(text) > MaxSchedule {
+		return nil, fmt.Errorf("the schedule has more than %d bytes", MaxSchedule)
+	}
+	// The parser panics on a time zone without a schedule.
+	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
+		if _, rest, ok := strings.Cut(text, " "); !ok || strings.TrimSpace(rest) == "" {
+			return nil, fmt.Errorf("the schedule %q contains only a time zone", text)
+		}
+	}
+	found, err := cron.ParseStandard(text)
+	if err != nil {
+		return nil, fmt.Errorf("the schedule %q is not in the format of cron: %w", text, err)
+	}
+	every, ok := found.(cron.ConstantDelaySchedule)
+	if ok && every.Delay < time.Minute { // also a negative interval, which becomes a second
+		return nil, fmt.Errorf("the schedule %q is due more often than once a minute", text)
+	}
+	if found.Next(time.Unix(0, 0).UTC()).IsZero() {
+		return nil, fmt.Errorf("the schedule %q is never due", text)
+	}
+	return found, nil
+}
+
+// offset returns by how much the jobs of an object start after its schedule, so that objects with
+// the same schedule do not start at the same time. It is shorter than the interval of the schedule,
+// and the same each time.
+func offset(uid types.UID, interval, window time.Duration) time.Duration {
+	limit := min(interval, window)
+	if limit < time.Second {
+		return 0
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(uid)) // never fails
+	return time.Duration(int64(hash.Sum32())%int64(limit/time.Second)) * time.Second
+}
+
+// due is what a schedule says at a time.
+type due struct {
+	// last is the last time of the schedule that has passed; zero without one.
+	last time.Time
+	// next is the next time of the schedule.
+	next time.Time
+	// missed says that more than one time has passed.
+	missed bool
+}
+
+// dueAt returns the last time of a schedule after since and not after now, and the next.
+func dueAt(schedule cron.Schedule, since, now time.Time) due {
+	if since.After(now) {
+		since = now // the clock was set back
+	}
+	first := schedule.Next(since)
+	if first.IsZero() || first.After(now) {
+		return due{next: first}
+	}
+	last := lastAt(schedule, since, now, first)
+	return due{last: last, next: schedule.Next(last), missed: last.After(first)}
+}
+
+// lastAt returns the last time of a schedule that is not after now. The first after since is known.
+func lastAt(schedule cron.Schedule, since, now, first time.Time) time.Time {
+	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
+		return first.Add(now.Sub(first).Truncate(every.Delay))
+	}
+	// A schedule can have passed very often since then, so the search starts shortly before now.
+	from := since
+	for window := max(schedule.Next(first).Sub(first), time.Second); ; window *= 2 {
+		start := now.Add(-2 * window)
+		if !start.After(since) {
+			break
+		}
+		if at := schedule.Next(start); !at.IsZero() && !at.After(now) {
+			from = start
+			break
+		}
+	}
+	last := first
+	for at := schedule.Next(from); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
+		last = at
+	}
+	return last
+}

@@ -1,0 +1,185 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+const (
+	// firstCheck and lastCheck are the shortest and the longest time after which a job with an
+	// obstacle is checked without an event.
+	firstCheck, lastCheck = 10 * time.Second, time.Minute
+	// queueInterval is the shortest time after which a job that waits for the calls of other jobs is
+	// checked. The end of a call wakes the next job, so this matters only for lost messages.
+	queueInterval = 10 * time.Second
+	// jitter spreads these checks, as a part of queueInterval.
+	jitter = 0.5
+	// claimTimeout is how long a job waits for a claim that does not exist.
+	claimTimeout = time.Minute
+	// Defaults of a job. 0 means the default.
+	defaultBackOffLimit  = 6
+	defaultRetryDeadline = 10 * time.Minute
+)
+
+// Jobs runs ReclaimSpaceJobs: it finds the volume, the node that uses it and the sidecars, calls
+// the driver, and writes the progress and the result into the status of the job.
+type Jobs struct {
+	Client client.Client
+	// Live reads from the API server, without a cache.
+	Live client.Reader
+	// Sidecars are those to which the controller is connected, a *connection.Pool.
+	Sidecars     sidecars
+	Drivers      connection.Drivers
+	Options      Options
+	MaxPerDriver int
+	Events       events.EventRecorder
+	Metrics      *connection.Metrics
+	Clock        clock.PassiveClock
+
+	limits *limits
+	// woken receives jobs to reconcile.
+	woken chan event.TypedGenericEvent[types.NamespacedName]
+	// cancels contains a context.CancelFunc for each job that is reconciled now, by its name.
+	cancels sync.Map
+}
+
+// sidecars finds sidecars that have all capabilities.
+type sidecars interface {
+	OfDriver(driver string, capabilities ...string) []*connection.Sidecar
+	OnNode(driver, node string, capabilities ...string) *connection.Sidecar
+	Leader(ctx context.Context, driver string, capabilities ...string) (*connection.Sidecar, error)
+}
+
+// Reconcile runs a job until it has ended or must wait. A call starts only after the status says
+// so, and that write fails if the cache is outdated. So no call starts twice.
+func (r *Jobs) Reconcile(ctx context.Context, request reconcile.Request,
+) (reconcile.Result, error) {
+	if request == (reconcile.Request{}) {
+		return reconcile.Result{}, r.wakeWaiting(ctx)
+	}
+	name := request.NamespacedName
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.cancels.Store(name, cancel)
+	defer r.cancels.Delete(name)
+	job := &v1alpha1.ReclaimSpaceJob{}
+	if err := r.Client.Get(ctx, name, job); err != nil {
+		r.limits.forget(name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	for job.DeletionTimestamp == nil && job.Status.Result == "" && ctx.Err() == nil {
+		result, err := r.advance(ctx, job)
+		if (err != nil || result.RequeueAfter > 0) && ctx.Err() == nil {
+			return result, err
+		}
+	}
+	r.limits.forget(name)
+	return reconcile.Result{}, nil
+}
+
+// cancel cancels the call of a job, if one runs.
+func (r *Jobs) cancel(job client.Object) {
+	if cancel, ok := r.cancels.Load(client.ObjectKeyFromObject(job)); ok {
+		cancel.(context.CancelFunc)()
+	}
+}
+
+// advance runs the next call of a job, or completes the job. If the job must wait, it returns for
+// how long.
+func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
+) (reconcile.Result, error) {
+	name := client.ObjectKeyFromObject(job)
+	if delay := r.untilRetry(job); delay > 0 {
+		return reconcile.Result{RequeueAfter: delay}, nil
+	}
+	if r.limits.blocked(name) {
+		return reconcile.Result{RequeueAfter: wait.Jitter(queueInterval, jitter)}, nil
+	}
+	volume, problem, err := r.volume(ctx, job)
+	next := plan{}
+	if err == nil && problem == nil {
+		next, problem, err = r.plan(ctx, job, volume)
+	}
+	if err != nil || problem != nil {
+		r.limits.forget(name) // the jobs behind it do not wait for this obstacle
+		return r.meet(ctx, job, problem, err)
+	}
+	if next.skipped != "" {
+		r.set(job, ConditionNode, false, ReasonNotInUse, next.skipped)
+	}
+	if next.sidecar == nil {
+		return reconcile.Result{}, r.succeed(ctx, job)
+	}
+	needed := slot{tenant: tenant{volume.driver, job.Namespace}, node: next.node()}
+	if !r.limits.acquire(name, needed) {
+		return reconcile.Result{RequeueAfter: wait.Jitter(queueInterval, jitter)},
+			r.wait(ctx, job, waiting(ReasonBusy, "The job waits for other calls of drivers to end"))
+	}
+	defer r.limits.release(needed)
+	return reconcile.Result{}, r.call(ctx, job, next, volume.driver,
+		&wire.ReclaimSpaceRequest{PvName: volume.name})
+}
+
+// meet handles an obstacle: the job waits, at most until its deadline.
+func (r *Jobs) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, why *obstacle,
+	err error,
+) (reconcile.Result, error) {
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	left := r.left(job, why.reason)
+	if why.final || left <= 0 {
+		return reconcile.Result{}, r.fail(ctx, job, why.reason, why.message)
+	}
+	return reconcile.Result{RequeueAfter: min(r.untilCheck(job), left)}, r.wait(ctx, job, why)
+}
+
+// untilCheck returns the time after which an obstacle is checked without an event. It increases
+// with the time since the start of the job, so that many jobs with obstacles send few requests.
+func (r *Jobs) untilCheck(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	if job.Status.StartTime == nil {
+		return firstCheck
+	}
+	const part = 4
+	return min(max(r.Clock.Since(job.Status.StartTime.Time)/part, firstCheck), lastCheck)
+}
+
+// left returns the time until a job fails if a reason persists.
+func (r *Jobs) left(job *v1alpha1.ReclaimSpaceJob, reason string) time.Duration {
+	deadline := defaultRetryDeadline
+	if seconds := job.Spec.RetryDeadlineSeconds; seconds != nil && *seconds > 0 {
+		deadline = time.Duration(*seconds) * time.Second
+	}
+	if reason == ReasonClaimNotFound {
+		deadline = min(deadline, claimTimeout)
+	}
+	if job.Status.StartTime == nil {
+		return deadline
+	}
+	return deadline - r.Clock.Since(job.Status.StartTime.Time)
+}
+
+// untilRetry returns the time until the next attempt.
+func (r *Jobs) untilRetry(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	running := meta.FindStatusCondition(job.Status.Conditions, ConditionRunning)
+	if running == nil || running.Reason != ReasonRetrying {
+		return 0
+	}
+	delay := retryDelay(job.Status.Retries)
+	// If the clock was set back, the delay is not longer than usual.
+	return min(running.LastTransitionTime.Add(delay).Sub(r.Clock.Now()), delay)
+}

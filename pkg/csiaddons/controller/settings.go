@@ -1,0 +1,187 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+)
+
+// ConfigMap is the name of the ConfigMap with options, in the namespace of the controller.
+const ConfigMap = "csi-addons-config"
+
+// Settings are the values of the flags.
+type Settings struct {
+	// Kubeconfig is the path of a kubeconfig; "" means the identity of the pod.
+	Kubeconfig string
+	// Namespace, Pod and ServiceAccount are those of the controller.
+	Namespace, Pod, ServiceAccount string
+	// UnverifiedAccount is the ServiceAccount of tokens for sidecars that are not verified.
+	UnverifiedAccount string
+	// MetricsAddress and ProbeAddress are host:port; "0" turns the server off.
+	MetricsAddress, ProbeAddress string
+	// SecureMetrics turns on TLS and the check of tokens for metrics.
+	SecureMetrics bool
+	LeaderElect   bool
+	// MaxPerDriver limits the calls of one driver at the same time.
+	MaxPerDriver int
+	Drivers      connection.Drivers
+	// OtherNamespaces are namespaces in which other controllers of CSI-Addons may run. The
+	// program adds its own namespace and that of OpenShift Data Foundation.
+	OtherNamespaces []string
+	// Options are the options without a ConfigMap.
+	Options Options
+}
+
+// Flags are the flags of the command.
+type Flags struct {
+	settings                         Settings
+	namespaces, insecure, plain      []string
+	retryDelay, stagger, concurrency int
+	precedence                       string
+}
+
+// AddTo registers the flags. Those that the CSI-Addons for Ceph has too have the same names.
+func (f *Flags) AddTo(set *pflag.FlagSet) {
+	s := &f.settings
+	set.StringVar(&s.Kubeconfig, "kubeconfig", "",
+		"Path of the kubeconfig to use instead of the identity of the pod.")
+	set.StringVar(&s.Namespace, "namespace", "", "Namespace of the controller.")
+	set.StringVar(&s.Pod, "pod", "", "Name of the pod of the controller. The pod gets a condition "+
+		"and events, and tokens of the controller are not valid without it.")
+	set.StringVar(&s.ServiceAccount, "service-account", "csi-addons-controller-manager",
+		"Name of the ServiceAccount of the controller.")
+	set.StringVar(&s.MetricsAddress, "metrics-bind-address", "0",
+		"Address that serves metrics, such as :8443. 0 turns it off.")
+	set.BoolVar(&s.SecureMetrics, "metrics-secure", true,
+		"Serve metrics with TLS to users who may get the path /metrics.")
+	set.StringVar(&s.ProbeAddress, "health-probe-bind-address", ":8081",
+		"Address that serves /healthz and /readyz. 0 turns it off.")
+	set.BoolVar(&s.LeaderElect, "leader-elect", false,
+		"Run only if this process holds the Lease of the controller.")
+	set.StringSliceVar(&s.OtherNamespaces, "other-controller-namespaces", nil,
+		"Namespaces in which the controller of the CSI-Addons for Ceph may run, besides the namespace "+
+			"of this controller and, on OpenShift, openshift-storage. While it runs in one of them, "+
+			"this controller does nothing, so they must belong to administrators.")
+	f.addCalls(set)
+	f.addDrivers(set)
+}
+
+func (f *Flags) addCalls(set *pflag.FlagSet) {
+	const timeout, concurrent, perDriver = 3 * time.Minute, 100, 10
+	set.DurationVar(&f.settings.Options.ReclaimSpaceTimeout, keyTimeout, timeout,
+		"Maximum duration of one call of a driver that reclaims space.")
+	set.IntVar(&f.concurrency, keyConcurrency, concurrent,
+		"Maximum number of calls of all drivers that reclaim space at the same time.")
+	set.IntVar(&f.settings.MaxPerDriver, "max-concurrent-per-driver", perDriver,
+		"Maximum number of calls of one driver that reclaim space at the same time.")
+	set.IntVar(&f.retryDelay, keyRetryDelay, defaultRetryDelay,
+		"Seconds before a failed connection to a sidecar is tried again. The delay doubles with each "+
+			"attempt, to at most five minutes.")
+	set.StringVar(&f.precedence, keyPrecedence, string(ClaimFirst),
+		"Whose annotations schedule the reclaiming of space: pvc (the claim, otherwise its namespace, "+
+			"otherwise its StorageClass) or storageclass (only the StorageClass).")
+	set.DurationVar(&f.settings.Options.MinInterval, keyInterval, time.Minute,
+		"Shortest time between two jobs of a ReclaimSpaceCronJob, whatever its schedule.")
+	set.IntVar(&f.stagger, keyStagger, defaultStagger,
+		"Hours over which jobs of the same schedule are spread. 0 starts them at the same time.")
+}
+
+func (f *Flags) addDrivers(set *pflag.FlagSet) {
+	set.StringSliceVar(&f.namespaces, "driver-namespaces", nil,
+		"Namespaces of the pods of each driver, as driver=namespace. The controller trusts all pods of "+
+			"such a namespace, so it must exist and belong to administrators. The controller ignores "+
+			"other drivers and namespaces.")
+	set.StringSliceVar(&f.insecure, "insecure-drivers", nil,
+		"Drivers with sidecars of the CSI-Addons for Ceph. The controller does not verify their "+
+			"certificates, and sends them a token of the ServiceAccount in "+
+			"--unverified-service-account, which the API server accepts for ten minutes.")
+	set.StringVar(&f.settings.UnverifiedAccount, "unverified-service-account",
+		"csi-addons-unverified", "Name of a ServiceAccount without permissions, in the namespace of the "+
+			"controller, for tokens of --insecure-drivers.")
+	set.StringSliceVar(&f.plain, "plaintext-drivers", nil,
+		"Drivers whose sidecars run with --enable-auth=false. The controller uses neither TLS nor "+
+			"tokens.")
+}
+
+// Load checks the flags. The error names every fault in one line.
+func (f *Flags) Load() (*Settings, error) {
+	s := f.settings
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	for flag, value := range map[string]string{
+		"namespace": s.Namespace, "service-account": s.ServiceAccount,
+		"unverified-service-account": s.UnverifiedAccount,
+	} {
+		if value == "" {
+			fault("flag --%s is missing", flag)
+		}
+	}
+	if s.MaxPerDriver < 1 {
+		fault("flag --max-concurrent-per-driver is %d: it must be positive", s.MaxPerDriver)
+	}
+	for _, namespace := range s.OtherNamespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			fault("flag --other-controller-namespaces: %q is not the name of a namespace", namespace)
+		}
+	}
+	if s.UnverifiedAccount == s.ServiceAccount {
+		fault("flag --unverified-service-account is that of the controller: a sidecar could use its " +
+			"permissions")
+	}
+	drivers, err := f.drivers()
+	if err != nil {
+		fault("%v", err)
+	}
+	s.Drivers = drivers
+	s.Options.NodeRetryDelay = time.Duration(f.retryDelay) * time.Second
+	s.Options.StaggerWindow = time.Duration(f.stagger) * time.Hour
+	s.Options.MaxConcurrent = f.concurrency
+	if s.Options.Precedence, err = parsePrecedence(f.precedence); err != nil {
+		fault("flag --%s: %v", keyPrecedence, err)
+	}
+	faults = append(faults, s.Options.faults()...)
+	if len(faults) > 0 {
+		slices.Sort(faults)
+		return nil, errors.New("settings: " + strings.Join(faults, "; "))
+	}
+	return &s, nil
+}
+
+// drivers combines the flags about drivers.
+func (f *Flags) drivers() (connection.Drivers, error) {
+	found := map[string]connection.Driver{}
+	for _, pair := range f.namespaces {
+		name, namespace, ok := strings.Cut(pair, "=")
+		if !ok || name == "" || len(validation.IsDNS1123Label(namespace)) > 0 {
+			return nil, fmt.Errorf("flag --driver-namespaces: %q is not driver=namespace", pair)
+		}
+		driver := found[name]
+		driver.Namespaces = append(driver.Namespaces, namespace)
+		found[name] = driver
+	}
+	if len(found) == 0 {
+		return nil, errors.New("flag --driver-namespaces is missing: name the drivers and the " +
+			"namespaces of their pods, such as cinder.csi.openstack.org=openshift-cluster-csi-drivers")
+	}
+	for security, names := range map[connection.Security][]string{
+		connection.Unverified: f.insecure, connection.Plaintext: f.plain,
+	} {
+		for _, name := range names {
+			driver, ok := found[name]
+			if !ok || driver.Security != connection.Pinned {
+				return nil, fmt.Errorf("driver %q must be in --driver-namespaces, and in one of the flags "+
+					"--insecure-drivers and --plaintext-drivers", name)
+			}
+			driver.Security = security
+			found[name] = driver
+		}
+	}
+	return found, nil
+}
