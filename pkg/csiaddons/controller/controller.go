@@ -212,6 +212,7 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 		"ReclaimSpaceCronJobs": func() error { return cronJobs.SetUp(ctx, m) },
 		"schedules of claims":  func() error { return claims.SetUp(ctx, m) },
 		"NetworkFences":        func() error { return fences.SetUp(m) },
+		"finalizers":           func() error { return fence.ReleaseClasses(m, drivers) },
 		"NetworkFenceClasses":  func() error { return clients.SetUp(ctx, m) },
 	} {
 		if err := setUp(); err != nil {

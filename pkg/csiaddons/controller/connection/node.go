@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,6 +27,8 @@ const (
 	firstTimeout, retryTimeout = 15 * time.Second, 5 * time.Second
 
 	maxRetryDelay = 5 * time.Minute
+	// keptInterval is the time after which the CSIAddonsNode of a lost Node is checked.
+	keptInterval = time.Minute
 )
 
 // Reasons in the status of a CSIAddonsNode, and of its events.
@@ -76,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 	}
 	if node.DeletionTimestamp != nil {
 		r.close(name)
-		return reconcile.Result{}, r.release(ctx, node)
+		return reconcile.Result{}, Release(ctx, r.Client, node, v1alpha1.CSIAddonsNodeFinalizer)
 	}
 	target, problem, err := r.target(ctx, node)
 	switch {
@@ -87,7 +88,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 	}
 	r.close(name)
 	if problem.gone {
-		return reconcile.Result{}, r.remove(ctx, node, problem)
+		kept, err := r.keeps(ctx, node)
+		switch {
+		case err != nil:
+			return reconcile.Result{}, err
+		case !kept:
+			return reconcile.Result{}, r.remove(ctx, node, problem)
+		}
+		problem.again = keptInterval
 	}
 	status := v1alpha1.CSIAddonsNodeStatus{
 		State: problem.state(), Reason: problem.reason, Message: problem.message,
@@ -165,6 +173,29 @@ func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 	return nil
 }
 
+// keeps returns whether the CSIAddonsNode of a missing pod stays, because it contains the addresses
+// of a lost Node: no other CSIAddonsNode of the driver reports this Node.
+func (r *Reconciler) keeps(ctx context.Context, node *v1alpha1.CSIAddonsNode) (bool, error) {
+	driver := node.Spec.Driver
+	if len(node.Status.NetworkFenceClientStatus) == 0 || driver.NodeID == "" {
+		return false, nil
+	}
+	exists, err := r.exists(ctx, types.NamespacedName{Name: driver.NodeID}, &corev1.Node{})
+	if err != nil || !exists {
+		return false, err
+	}
+	var all v1alpha1.CSIAddonsNodeList
+	err = r.Client.List(ctx, &all, client.MatchingFields{indexNode: driver.NodeID},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("listing CSIAddonsNodes: %w", err)
+	}
+	return !slices.ContainsFunc(all.Items, func(other v1alpha1.CSIAddonsNode) bool {
+		return other.UID != node.UID && other.Namespace == node.Namespace &&
+			other.Spec.Driver.Name == driver.Name && other.DeletionTimestamp == nil
+	}), nil
+}
+
 // remove deletes the CSIAddonsNode of a pod that does not exist any more. Kubernetes does the same
 // if the pod owns the CSIAddonsNode.
 func (r *Reconciler) remove(ctx context.Context, node *v1alpha1.CSIAddonsNode, why *problem) error {
@@ -179,21 +210,5 @@ func (r *Reconciler) remove(ctx context.Context, node *v1alpha1.CSIAddonsNode, w
 	}
 	log.FromContext(ctx).Info("Deleted the CSIAddonsNode", "reason", why.message)
 	r.Events.Eventf(node, nil, corev1.EventTypeNormal, why.reason, actionDelete, "%s", why.message)
-	return nil
-}
-
-// release removes the finalizer that the controller of the CSI-Addons for Ceph sets. This
-// controller needs none, because it closes a connection when the CSIAddonsNode is gone.
-func (r *Reconciler) release(ctx context.Context, node *v1alpha1.CSIAddonsNode) error {
-	if !slices.Contains(node.Finalizers, v1alpha1.CSIAddonsNodeFinalizer) {
-		return nil
-	}
-	changed := node.DeepCopy()
-	controllerutil.RemoveFinalizer(changed, v1alpha1.CSIAddonsNodeFinalizer)
-	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, changed, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer of CSIAddonsNode %s: %w",
-			client.ObjectKeyFromObject(node), err))
-	}
 	return nil
 }

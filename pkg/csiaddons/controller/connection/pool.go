@@ -250,7 +250,7 @@ func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string
 			holder = ptr.Deref(lease.Spec.HolderIdentity, "")
 			holders[namespace] = holder
 		}
-		if holder == one.Pod.Name {
+		if holder == wire.LeaseHolder(one.Pod.Name) {
 			return one, nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -89,7 +90,32 @@ func (c *Clients) refresh(ctx context.Context, sidecar *connection.Sidecar,
 		c.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, "GetFenceClients", "%s",
 			connection.Describe(err))
 	}
+	if len(found) > 0 && sidecar.Security == connection.Pinned {
+		failed = append(failed, c.own(ctx, node))
+	}
 	return errors.Join(append(failed, c.write(ctx, node, found))...)
+}
+
+// own makes the Node an owner of its CSIAddonsNode, beside the pod. So Kubernetes keeps the
+// addresses of a lost Node whose pod was deleted.
+func (c *Clients) own(ctx context.Context, sidecar *v1alpha1.CSIAddonsNode) error {
+	node := &corev1.Node{}
+	err := c.Client.Get(ctx, client.ObjectKey{Name: sidecar.Spec.Driver.NodeID}, node)
+	if err != nil {
+		return fmt.Errorf("reading Node %s: %w", sidecar.Spec.Driver.NodeID, err)
+	}
+	changed := sidecar.DeepCopy()
+	err = controllerutil.SetOwnerReference(node, changed, c.Client.Scheme())
+	if err != nil || len(changed.OwnerReferences) == len(sidecar.OwnerReferences) {
+		return err
+	}
+	patch := client.MergeFromWithOptions(sidecar, client.MergeFromWithOptimisticLock{})
+	if err := c.Client.Patch(ctx, changed, patch); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("adding an owner of CSIAddonsNode %s: %w",
+			client.ObjectKeyFromObject(sidecar), err))
+	}
+	changed.DeepCopyInto(sidecar)
+	return nil
 }
 
 // classes returns the classes of a driver, by name.

@@ -9,12 +9,16 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -47,6 +51,9 @@ type Reconciler struct {
 	Metrics *connection.Metrics
 	Clock   clock.PassiveClock
 
+	// lost receives NetworkFences whose verification has failed.
+	lost chan event.TypedGenericEvent[types.NamespacedName]
+
 	mu sync.Mutex
 	// calling contains the drivers that have a call.
 	calling map[string]bool
@@ -54,8 +61,14 @@ type Reconciler struct {
 	refusals map[string]refusals
 }
 
-// errChanged means that a NetworkFence is not what the cache contains.
-var errChanged = errors.New("the NetworkFence has changed")
+// Errors after which a NetworkFence is reconciled again soon, without a change of its status.
+var (
+	// errChanged means that a NetworkFence is not what the cache contains.
+	errChanged = errors.New("the NetworkFence has changed")
+	// errUnfinished means that the driver needs more than one call. A driver of many shares continues
+	// where the previous call has ended.
+	errUnfinished = errors.New("the call has taken longer than " + callTimeout.String())
+)
 
 // Reconcile fences or unfences the clients of the current spec, unless the condition says that this
 // is done. A deletion changes nothing in the storage.
@@ -67,7 +80,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if f.DeletionTimestamp != nil {
-		return reconcile.Result{}, r.release(ctx, f)
+		return reconcile.Result{}, connection.Release(ctx, r.Client, f,
+			v1alpha1.NetworkFenceFinalizer)
 	}
 	if settled, err := r.settled(ctx, f); settled || err != nil {
 		return reconcile.Result{}, err
@@ -91,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	}
 	defer r.free(driver)
 	done, err := r.call(ctx, f, driver, call)
-	if errors.Is(err, errChanged) {
+	if errors.Is(err, errChanged) || errors.Is(err, errUnfinished) {
 		return reconcile.Result{RequeueAfter: turnInterval}, nil
 	}
 	result := reconcile.Result{}
@@ -186,14 +200,24 @@ func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver 
 	if err := r.start(ctx, f, text); err != nil {
 		return outcome{}, err
 	}
+	return done, r.send(ctx, sidecar, f.Spec.FenceState, request)
+}
+
+// send calls a driver. It returns errUnfinished if the call takes too long.
+func (r *Reconciler) send(ctx context.Context, to *connection.Sidecar, state v1alpha1.FenceState,
+	request *wire.NetworkFenceRequest, options ...grpc.CallOption,
+) error {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	began, operation, call := r.Clock.Now(), "FenceClusterNetwork",
-		sidecar.NetworkFence.FenceClusterNetwork
-	if f.Spec.FenceState == v1alpha1.Unfenced {
-		operation, call = "UnFenceClusterNetwork", sidecar.NetworkFence.UnFenceClusterNetwork
+	began, operation, call := r.Clock.Now(), "FenceClusterNetwork", to.NetworkFence.FenceClusterNetwork
+	if state == v1alpha1.Unfenced {
+		operation, call = "UnFenceClusterNetwork", to.NetworkFence.UnFenceClusterNetwork
 	}
-	_, err = call(limited, request)
-	r.Metrics.Ended(driver, operation, status.Code(err).String(), r.Clock.Since(began))
-	return done, err
+	_, err := call(limited, request, options...)
+	r.Metrics.Ended(to.Driver, operation, status.Code(err).String(), r.Clock.Since(began))
+	deadline, _ := limited.Deadline() // of the sidecar too, which may end the call a little earlier
+	if status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < time.Second {
+		return errUnfinished
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,20 +39,27 @@ type storage struct {
 	calls []string
 	// result is called before a call returns.
 	result func() error
+	// changed is the number of shares that a fence has changed.
+	changed string
 }
 
 func (s *storage) call(name string, request *wire.NetworkFenceRequest,
 ) (*wire.NetworkFenceResponse, error) {
 	s.calls = append(s.calls, name+" "+strings.Join(request.GetCidrs(), ","))
 	if s.result != nil {
-		return nil, s.result()
+		return &wire.NetworkFenceResponse{}, s.result()
 	}
 	return &wire.NetworkFenceResponse{}, nil
 }
 
 func (s *storage) FenceClusterNetwork(_ context.Context, request *wire.NetworkFenceRequest,
-	_ ...grpc.CallOption,
+	options ...grpc.CallOption,
 ) (*wire.NetworkFenceResponse, error) {
+	for _, option := range options {
+		if trailer, ok := option.(grpc.TrailerCallOption); ok && s.changed != "" {
+			*trailer.TrailerAddr = metadata.Pairs(wire.ChangedSharesTrailer, s.changed)
+		}
+	}
 	return s.call("fence", request)
 }
 
@@ -63,7 +71,9 @@ func (s *storage) UnFenceClusterNetwork(_ context.Context, request *wire.Network
 
 // Leader returns a sidecar of the driver.
 func (s *storage) Leader(context.Context, string, ...string) (*connection.Sidecar, error) {
-	return &connection.Sidecar{NetworkFence: s}, nil
+	return &connection.Sidecar{
+		NetworkFence: s, Target: connection.Target{Driver: driverName},
+	}, nil
 }
 
 // fixture is an API server with NetworkFences.

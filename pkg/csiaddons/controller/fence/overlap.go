@@ -83,7 +83,10 @@ func (r *Reconciler) sameStorage(ctx context.Context, f *v1alpha1.NetworkFence, 
 		if class == nil {
 			return err == nil, err
 		}
-		name, parameters = class.Spec.Provisioner, class.Spec.Parameters
+		name = class.Spec.Provisioner
+		if id, ok := class.Spec.Parameters[clusterParameter]; ok { // the class wins
+			parameters = map[string]string{clusterParameter: id}
+		}
 	}
 	other := parameters[clusterParameter]
 	return name == driver && (other == cluster || other == "" || cluster == ""), nil

@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 
@@ -30,7 +31,9 @@ func invalidf(reason, format string, args ...any) error {
 // request returns the driver of a NetworkFence, and what to send to it.
 func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence,
 ) (string, *wire.NetworkFenceRequest, error) {
-	driver, found := f.Spec.Driver, &wire.NetworkFenceRequest{Parameters: f.Spec.Parameters}
+	driver, found := f.Spec.Driver, &wire.NetworkFenceRequest{
+		Parameters: maps.Clone(f.Spec.Parameters),
+	}
 	if secret := f.Spec.Secret; secret != nil {
 		found.SecretName, found.SecretNamespace = secret.Name, secret.Namespace
 	}
@@ -46,7 +49,11 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 		if err != nil {
 			return "", nil, err
 		}
-		driver, found.Parameters = class.Spec.Provisioner, clients.GetParameters()
+		driver = class.Spec.Provisioner
+		if found.Parameters == nil {
+			found.Parameters = map[string]string{}
+		}
+		maps.Copy(found.Parameters, clients.GetParameters()) // the class wins
 		found.SecretName, found.SecretNamespace = clients.GetSecretName(), clients.GetSecretNamespace()
 	}
 	if n := len(f.Spec.Cidrs); n == 0 || n > maxCIDRs {
@@ -63,12 +70,12 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 	return driver, found, nil
 }
 
-// classOf returns the class of a NetworkFence, or nil if it does not exist.
+// classOf returns the class of a NetworkFence, or nil if it does not exist or is being deleted.
 func classOf(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence,
 ) (*v1alpha1.NetworkFenceClass, error) {
 	class, name := &v1alpha1.NetworkFenceClass{}, f.Spec.NetworkFenceClassName
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, class)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || err == nil && class.DeletionTimestamp != nil {
 		return nil, nil
 	}
 	if err != nil {

@@ -5,14 +5,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -38,6 +41,10 @@ func (r *Reconciler) SetUp(m manager.Manager) error {
 	ofClass := r.requests(func(class client.Object, f *v1alpha1.NetworkFence) bool {
 		return f.Spec.NetworkFenceClassName == class.GetName()
 	})
+	r.lost = make(chan event.TypedGenericEvent[types.NamespacedName])
+	if err := m.Add(r); err != nil {
+		return err
+	}
 	waiting := r.requests(func(changed client.Object, f *v1alpha1.NetworkFence) bool {
 		return f.Name != changed.GetName() && waits(f)
 	})
@@ -46,6 +53,10 @@ func (r *Reconciler) SetUp(m manager.Manager) error {
 		Watches(&v1alpha1.NetworkFence{}, waiting,
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
+		WatchesRawSource(source.TypedChannel(r.lost, handler.TypedEnqueueRequestsFromMapFunc(
+			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
+				return []reconcile.Request{{NamespacedName: name}}
+			}))).
 		WithOptions(options()).Complete(r)
 }
 
@@ -75,6 +86,28 @@ func (r *Reconciler) requests(selects func(client.Object, *v1alpha1.NetworkFence
 			}
 			return requests
 		})
+}
+
+// ReleaseClasses adds a reconciler to a manager that removes the finalizer of the controller of the
+// CSI-Addons for Ceph from NetworkFenceClasses of these drivers. Without that controller, they would
+// never be deleted.
+func ReleaseClasses(m manager.Manager, drivers connection.Drivers) error {
+	deleted := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		driver := o.(*v1alpha1.NetworkFenceClass).Spec.Provisioner
+		return o.GetDeletionTimestamp() != nil && len(drivers[driver].Namespaces) > 0
+	})
+	return builder.ControllerManagedBy(m).Named("networkfenceclass").
+		For(&v1alpha1.NetworkFenceClass{}, builder.WithPredicates(deleted)).
+		Complete(reconcile.AsReconciler(m.GetClient(), releaser{m.GetClient()}))
+}
+
+type releaser struct{ client.Client }
+
+// Reconcile removes the finalizer of a class that is being deleted.
+func (r releaser) Reconcile(ctx context.Context, class *v1alpha1.NetworkFenceClass,
+) (reconcile.Result, error) {
+	return reconcile.Result{}, connection.Release(ctx, r.Client, class,
+		v1alpha1.CSIAddonsNodeFinalizer)
 }
 
 // SetUp adds the reconciler to a manager.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -14,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -213,20 +210,5 @@ func (r *Reconciler) update(ctx context.Context, f *v1alpha1.NetworkFence, o out
 		kind = corev1.EventTypeWarning
 	}
 	r.Events.Eventf(f, nil, kind, o.reason, actionFence, "%s", o.message)
-	return nil
-}
-
-// release removes the finalizer that the controller of the CSI-Addons for Ceph sets.
-func (r *Reconciler) release(ctx context.Context, f *v1alpha1.NetworkFence) error {
-	if !slices.Contains(f.Finalizers, v1alpha1.NetworkFenceFinalizer) {
-		return nil
-	}
-	changed := f.DeepCopy()
-	controllerutil.RemoveFinalizer(changed, v1alpha1.NetworkFenceFinalizer)
-	patch := client.MergeFromWithOptions(f, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, changed, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer of NetworkFence %s: %w", f.Name,
-			err))
-	}
 	return nil
 }

@@ -1,0 +1,83 @@
+package connection
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+// reported returns the CSIAddonsNode of a pod that does not exist, with addresses of a Node.
+func reported(pod, node string) *v1alpha1.CSIAddonsNode {
+	return &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: pod, UID: types.UID(pod)},
+		Spec: v1alpha1.CSIAddonsNodeSpec{Driver: v1alpha1.CSIAddonsNodeDriver{
+			Name: "manila", NodeID: node, EndPoint: "pod://" + pod + ".csi:9070",
+		}},
+		Status: v1alpha1.CSIAddonsNodeStatus{
+			NetworkFenceClientStatus: []v1alpha1.NetworkFenceClientStatus{{NetworkFenceClassName: "a"}},
+		},
+	}
+}
+
+// Somebody deletes the pod of a lost Node, and then fences the Node.
+func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
+	t.Parallel()
+	worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
+	silent := reported("old", "worker")
+	silent.Status.NetworkFenceClientStatus = nil
+	for name, one := range map[string]struct {
+		objects []client.Object
+		stays   bool
+	}{
+		"the Node exists":           {[]client.Object{reported("old", "worker"), worker}, true},
+		"the Node does not exist":   {[]client.Object{reported("old", "worker")}, false},
+		"the Node has no addresses": {[]client.Object{silent, worker}, false},
+		"a new pod runs on the Node": {
+			[]client.Object{reported("old", "worker"), reported("new", "worker"), worker}, false,
+		},
+		"a new pod runs on another Node": {
+			[]client.Object{reported("old", "worker"), reported("new", "x"), worker}, true,
+		},
+	} {
+		known := runtime.NewScheme()
+		metrics, err := NewMetrics(prometheus.NewRegistry())
+		err = errors.Join(err, scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kube := fake.NewClientBuilder().WithScheme(known).WithObjects(one.objects...).
+			WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).
+			WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, func(o client.Object) []string {
+				return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.NodeID}
+			}).Build()
+		r := &Reconciler{
+			Client: kube, Live: kube, Pool: NewPool(nil, metrics, nil, nil),
+			Drivers: Drivers{"manila": {Namespaces: []string{"csi"}}}, Events: events.NewFakeRecorder(2),
+		}
+		key := client.ObjectKey{Namespace: "csi", Name: "old"}
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+		if err != nil || (result.RequeueAfter == keptInterval) != one.stays {
+			t.Errorf("if %s, the reconciliation returns %+v, %v", name, result, err)
+		}
+		var got v1alpha1.CSIAddonsNode
+		err = kube.Get(t.Context(), key, &got)
+		stays := err == nil && got.Status.Reason == ReasonPodGone &&
+			len(got.Status.NetworkFenceClientStatus) == 1
+		if stays != one.stays || client.IgnoreNotFound(err) != nil {
+			t.Errorf("if %s, the addresses stay: %t, want %t: %+v, %v", name, stays, one.stays,
+				got.Status, err)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+const (
+	// verifyInterval is the time between the end of a verification and the next, and leaderInterval
+	// that after one without a connection to the leader of a driver.
+	verifyInterval, leaderInterval = 10 * time.Minute, time.Minute
+	// ReasonRestored is the reason of the event that a verification has revoked access again.
+	ReasonRestored = "Restored"
+)
+
+// Start verifies fences until ctx is done: somebody may have given clients access again, which the
+// controller does not see.
+func (r *Reconciler) Start(ctx context.Context) error {
+	for {
+		after := verifyInterval
+		if err := r.verify(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Failed to verify NetworkFences")
+			after = leaderInterval
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(after):
+		}
+	}
+}
+
+// verify verifies the fences of each driver.
+func (r *Reconciler) verify(ctx context.Context) error {
+	var failed []error
+	for driver := range r.Drivers {
+		// Changes of objects come first, also between two calls.
+		err := wait.PollUntilContextTimeout(ctx, turnInterval, verifyInterval, true,
+			func(ctx context.Context) (bool, error) {
+				err := r.verifyDriver(ctx, driver)
+				if errors.Is(err, errBusy) || errors.Is(err, errUnfinished) {
+					return false, nil
+				}
+				return true, err
+			})
+		if err != nil {
+			failed = append(failed, fmt.Errorf("driver %s: %w", driver, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// errBusy means that a driver has a call for a NetworkFence.
+var errBusy = errors.New("the driver has a call for a NetworkFence")
+
+// verifyDriver fences the clients of all NetworkFences of a driver again, in one call for each
+// class.
+func (r *Reconciler) verifyDriver(ctx context.Context, driver string) error {
+	if !r.acquire(driver) {
+		return errBusy
+	}
+	defer r.free(driver)
+	groups, err := r.groups(ctx, driver)
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	leader, err := r.leader(ctx, driver)
+	if err != nil {
+		return err
+	}
+	for _, one := range groups {
+		var trailer metadata.MD
+		err := r.send(ctx, leader, v1alpha1.Fenced, one.request, grpc.Trailer(&trailer))
+		switch changed := trailer.Get(wire.ChangedSharesTrailer); {
+		case ctx.Err() != nil || errors.Is(err, errUnfinished):
+			return err
+		case err != nil:
+			r.lose(ctx, one.fences, err)
+		case len(changed) > 0:
+			r.restored(driver, one.fences, changed[0])
+		}
+	}
+	return nil
+}
+
+// group are NetworkFences that one call fences.
+type group struct {
+	fences  []*v1alpha1.NetworkFence
+	request *wire.NetworkFenceRequest
+}
+
+// groups reads the NetworkFences of a driver whose clients are fenced from the API server.
+func (r *Reconciler) groups(ctx context.Context, driver string) (map[string]*group, error) {
+	var all v1alpha1.NetworkFenceList
+	if err := r.Live.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing NetworkFences: %w", err)
+	}
+	groups := map[string]*group{}
+	for i := range all.Items {
+		f := &all.Items[i]
+		fenced := meta.IsStatusConditionTrue(f.Status.Conditions, ConditionFenced)
+		if !fenced || outdated(f) || f.DeletionTimestamp != nil {
+			continue
+		}
+		of, call, err := request(ctx, r.Client, f)
+		if err != nil || of != driver { // a class that was deleted ends no fence
+			continue
+		}
+		key := fmt.Sprint(call.GetParameters(), call.GetSecretNamespace(), "/", call.GetSecretName())
+		if found := groups[key]; found != nil && len(found.request.GetCidrs())+len(call.GetCidrs()) <=
+			maxCIDRs {
+			found.fences = append(found.fences, f)
+			found.request.Cidrs = append(found.request.Cidrs, call.GetCidrs()...)
+			continue
+		} else if found != nil {
+			key += f.Name // one call has a limit of CIDRs
+		}
+		groups[key] = &group{fences: []*v1alpha1.NetworkFence{f}, request: call}
+	}
+	for _, one := range groups {
+		slices.Sort(one.request.Cidrs)
+		one.request.Cidrs = slices.Compact(one.request.GetCidrs())
+	}
+	return groups, nil
+}
+
+// lose writes that the clients of NetworkFences may have access, and repeats the call of each.
+func (r *Reconciler) lose(ctx context.Context, fences []*v1alpha1.NetworkFence, failure error) {
+	for _, f := range fences {
+		if err := r.write(ctx, f, describe(failure)); err != nil {
+			log.FromContext(ctx).Error(err, "Failed to write that a fence cannot be verified")
+			continue
+		}
+		select {
+		case r.lost <- event.TypedGenericEvent[types.NamespacedName]{
+			Object: client.ObjectKeyFromObject(f),
+		}:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// restored reports that a driver has revoked access since the last verification. The number of
+// shares comes from the driver.
+func (r *Reconciler) restored(driver string, fences []*v1alpha1.NetworkFence, shares string) {
+	count, err := strconv.ParseUint(shares, 10, 32)
+	if err != nil || count == 0 {
+		return
+	}
+	r.Metrics.Restored(driver, count)
+	for _, f := range fences {
+		r.Events.Eventf(f, nil, corev1.EventTypeWarning, ReasonRestored, actionFence,
+			"Fenced clients had access to %d shares again, or to new ones; the driver has revoked it", count)
+	}
+}

@@ -1,0 +1,150 @@
+package fence
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+// newFenced returns two NetworkFences that are done, and one that ends a fence.
+func newFenced(t *testing.T, funcs interceptor.Funcs) *fixture {
+	t.Helper()
+	f := newFixture(t, funcs,
+		networkFence("a", v1alpha1.Fenced, "10.0.0.5/32", "10.0.0.6/32"),
+		networkFence("b", v1alpha1.Fenced, "10.0.0.6/32", "10.0.0.7/32"),
+		networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
+	for _, name := range []string{"a", "b", "end"} {
+		f.reconcile(name)
+	}
+	f.storage.calls = nil
+	f.lost = make(chan event.TypedGenericEvent[types.NamespacedName], 10)
+	f.Events = events.NewFakeRecorder(10)
+	return f
+}
+
+// Somebody may give clients access again. The controller does not see it.
+func TestFencesAreVerifiedTogetherEveryTenMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		writes := 0
+		f := newFenced(t, counting(&writes, func(*v1alpha1.NetworkFence) {}))
+		before := writes
+		ctx, cancel := context.WithTimeout(t.Context(), 2*verifyInterval+time.Minute)
+		defer cancel()
+		if err := f.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		const all = "fence 10.0.0.5/32,10.0.0.6/32,10.0.0.7/32"
+		if diff := cmp.Diff([]string{all, all, all}, f.storage.calls); diff != "" {
+			t.Errorf("calls at the start and in 21 minutes (-want +got):\n%s", diff)
+		}
+		recorder := f.Events.(*events.FakeRecorder)
+		if writes != before || len(recorder.Events) > 0 {
+			t.Errorf("fences that hold cause %d writes and %d events", writes-before, len(recorder.Events))
+		}
+	})
+}
+
+func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
+	t.Parallel()
+	f := newFenced(t, interceptor.Funcs{})
+	f.storage.changed = "3"
+	if err := f.verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recorder := f.Events.(*events.FakeRecorder)
+	for range 2 {
+		if got := <-recorder.Events; !strings.Contains(got, "Warning Restored") ||
+			!strings.Contains(got, "3 shares") {
+			t.Errorf("the event is %q", got)
+		}
+	}
+	f.storage.changed = "-1; many"
+	if err := f.verify(t.Context()); err != nil || len(recorder.Events) > 0 {
+		t.Errorf("the text of a driver becomes an event: %v", err)
+	}
+
+	f.storage.result = func() error { return status.Error(codes.FailedPrecondition, "no rule left") }
+	if err := f.verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		name := (<-f.lost).Object.Name
+		var got v1alpha1.NetworkFence
+		if err := f.client.Get(t.Context(), client.ObjectKey{Name: name}, &got); err != nil {
+			t.Fatal(err)
+		}
+		fenced := got.Status.Conditions[0]
+		if fenced.Status != metav1.ConditionUnknown || !strings.Contains(fenced.Message, "no rule left") ||
+			got.Status.Result != v1alpha1.OperationFailed {
+			t.Errorf("NetworkFence %s has the status %+v", name, got.Status)
+		}
+	}
+	f.storage.result, f.storage.calls = nil, nil
+	f.expect("a", ReasonFenced, "", "fence 10.0.0.5/32,10.0.0.6/32")
+}
+
+// A verification neither delays a change, nor reports that a fence is lost while the driver restarts.
+func TestVerificationWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFenced(t, interceptor.Funcs{})
+		f.acquire(driverName)
+		go func() {
+			<-time.After(time.Minute / 2)
+			f.free(driverName)
+		}()
+		start := time.Now()
+		if err := f.verify(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(start); waited < time.Minute/2 || len(f.storage.calls) != 1 {
+			t.Errorf("the verification has waited %v, with the calls %v", waited, f.storage.calls)
+		}
+		f.Sidecars = leaderless{}
+		if err := f.verify(t.Context()); err == nil || len(f.lost) > 0 {
+			t.Errorf("without a leader the verification returns %v, and loses %d fences", err, len(f.lost))
+		}
+	})
+}
+
+// A driver of many shares needs several calls. The next one continues at once.
+func TestCallThatTakesTooLongIsContinued(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, interceptor.Funcs{}, networkFence("a", v1alpha1.Fenced, "10.0.0.5/32"))
+		left := 4
+		f.storage.result = func() error {
+			if left--; left >= 0 {
+				<-time.After(callTimeout)
+				return status.Error(codes.DeadlineExceeded, "1,000 shares")
+			}
+			return nil
+		}
+		start := time.Now()
+		for range 4 {
+			if got, result := f.reconcile("a"); result.RequeueAfter != turnInterval ||
+				got.Reason != ReasonStarted {
+				t.Errorf("after a part the status is %+v, and the next call follows in %v", got,
+					result.RequeueAfter)
+			}
+		}
+		if got, _ := f.reconcile("a"); got.Result != v1alpha1.OperationSucceeded {
+			t.Errorf("after five calls and %v the status is %+v", time.Since(start), got)
+		}
+	})
+}
