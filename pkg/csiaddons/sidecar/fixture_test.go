@@ -35,7 +35,7 @@ const (
 	forPod = "e30.eyJhdWQiOlsiY3NpYWRkb25zLm9wZW5zaGlmdC5pby91aWQtYSJdfQ."
 
 	// The controller and another ServiceAccount, the audience of the pod.
-	controllerToken, strangerToken = forPod + "controller", forPod + "stranger"
+	controllerToken, unauthorizedToken = forPod + "controller", forPod + "unauthorized"
 	// Nobody, the audience of the pod.
 	forgedToken = forPod + "forged"
 	// The controller: the audiences of another pod, of no pod, and of the API server.
@@ -105,11 +105,11 @@ func reviewToken(action clienttesting.Action) (bool, runtime.Object, error) {
 	object := action.(clienttesting.CreateAction).GetObject()
 	review := object.(*authenticationv1.TokenReview).DeepCopy()
 	known := map[string][2]string{
-		controllerToken: {"csiaddons.openshift.io/uid-a", controllerUser},
-		strangerToken:   {"csiaddons.openshift.io/uid-a", "system:serviceaccount:csi:other"},
-		otherPodToken:   {"csiaddons.openshift.io/uid-b", controllerUser},
-		sharedToken:     {"csiaddons.openshift.io", controllerUser},
-		apiServerToken:  {"", controllerUser},
+		controllerToken:   {"csiaddons.openshift.io/uid-a", controllerUser},
+		unauthorizedToken: {"csiaddons.openshift.io/uid-a", "system:serviceaccount:csi:other"},
+		otherPodToken:     {"csiaddons.openshift.io/uid-b", controllerUser},
+		sharedToken:       {"csiaddons.openshift.io", controllerUser},
+		apiServerToken:    {"", controllerUser},
 	}
 	found, ok := known[review.Spec.Token]
 	asked := strings.Join(review.Spec.Audiences, ",")
@@ -213,14 +213,6 @@ func (f *fixture) connect(pin string, options ...grpc.DialOption) *grpc.ClientCo
 func (f *fixture) connectPinned(options ...grpc.DialOption) *grpc.ClientConn {
 	f.Helper()
 	return f.connect(f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation], options...)
-}
-
-// from returns the option of a client with another IP address.
-func from(address string) grpc.DialOption {
-	return grpc.WithContextDialer(func(ctx context.Context, target string) (net.Conn, error) {
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-		return dialer.DialContext(ctx, "tcp", target)
-	})
 }
 
 // with returns the context of calls with a token.

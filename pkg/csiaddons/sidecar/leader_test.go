@@ -32,7 +32,9 @@ func heldBy(pod string) *coordinationv1.Lease {
 
 // reclaim calls the controller service, and returns the error.
 func (f *fixture) reclaim(ctx context.Context) error {
-	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
+	connection := f.connectPinned()
+	defer connection.Close()
+	_, err := wire.NewReclaimSpaceClient(connection).
 		ControllerReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: "data"})
 	return err
 }

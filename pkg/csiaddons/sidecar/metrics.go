@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 	"k8s.io/component-base/metrics"
 )
 
@@ -74,18 +73,6 @@ func (m *Metrics) observe(ctx context.Context, request any, info *grpc.UnaryServ
 	m.operations.WithLabelValues(operation, status.Code(err).String()).Inc()
 	m.durations.WithLabelValues(operation).Observe(time.Since(start).Seconds())
 	return response, err
-}
-
-// screened returns a handle that counts the calls which another handle refuses. The names of their
-// methods are not known to exist.
-func (m *Metrics) screened(handle tap.ServerInHandle) tap.ServerInHandle {
-	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
-		accepted, err := handle(ctx, call)
-		if err != nil {
-			m.refused.WithLabelValues().Inc()
-		}
-		return accepted, err
-	}
 }
 
 // announce counts an attempt to write the CSIAddonsNode.
