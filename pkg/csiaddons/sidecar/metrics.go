@@ -85,12 +85,3 @@ func (m *Metrics) announce(err error) {
 	m.writes.WithLabelValues("success").Inc()
 	m.announced.Set(1)
 }
-
-// lead reports whether this pod is the leader.
-func (m *Metrics) lead(leader bool) {
-	if leader {
-		m.leader.Set(1)
-	} else {
-		m.leader.Set(0)
-	}
-}
