@@ -40,8 +40,10 @@ func (s *Sidecar) newElection(described driver.Description) (*election, error) {
 		lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: lease},
 			Client:    s.Kube.CoordinationV1(),
-			// Controllers find the leader by the name of its pod.
-			LockConfig: resourcelock.ResourceLockConfig{Identity: s.Settings.Pod.Name},
+			// Controllers find the leader by this name.
+			LockConfig: resourcelock.ResourceLockConfig{
+				Identity: wire.LeaseHolder(s.Settings.Pod.Name),
+			},
 		},
 	}
 	var err error

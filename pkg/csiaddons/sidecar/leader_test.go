@@ -244,6 +244,17 @@ func TestEndReleasesTheLease(t *testing.T) {
 	}
 }
 
+// The controller of the CSI-Addons for Ceph compares the holder with the replaced name.
+func TestLeaseNamesThePodWithHyphensForDots(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("--pod=plugin.0")
+	eventually(t, "the pod holds the Lease", func(ctx context.Context) bool {
+		lease := f.lease(ctx)
+		return lease != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "plugin-0"
+	})
+}
+
 // slowVolumes is a client that waits before it reads a PersistentVolume, even if it is cancelled.
 type slowVolumes struct {
 	kubernetes.Interface
