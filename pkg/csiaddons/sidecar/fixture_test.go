@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -16,9 +17,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -95,9 +100,46 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 			map[schema.GroupVersionResource]string{resource(): "CSIAddonsNodeList"}),
 		ended: make(chan error, 1),
 	}
+	f.dynamic.PrependReactor("patch", "csiaddonsnodes", f.apply)
 	f.kube.PrependReactor("create", "tokenreviews", reviewToken)
 	f.kube.PrependReactor("create", "subjectaccessreviews", reviewAccess)
 	return f
+}
+
+// apply is server-side apply with force, for the fields that a sidecar writes.
+func (f *fixture) apply(action clienttesting.Action) (bool, runtime.Object, error) {
+	patch, tracker := action.(clienttesting.PatchAction), f.dynamic.Tracker()
+	applied := &unstructured.Unstructured{}
+	if err := applied.UnmarshalJSON(patch.GetPatch()); err != nil {
+		return true, nil, err
+	}
+	object, err := tracker.Get(resource(), "csi", patch.GetName())
+	if apierrors.IsNotFound(err) {
+		applied.SetUID(uuid.NewUUID())
+		return true, applied, tracker.Create(resource(), applied, "csi")
+	}
+	if err != nil {
+		return true, nil, err
+	}
+	found := object.(*unstructured.Unstructured).DeepCopy()
+	for _, field := range []string{"name", "nodeID"} {
+		was, _, _ := unstructured.NestedString(found.Object, "spec", "driver", field)
+		is, _, _ := unstructured.NestedString(applied.Object, "spec", "driver", field)
+		if was != is {
+			return true, nil, apierrors.NewInvalid(applied.GroupVersionKind().GroupKind(),
+				patch.GetName(), nil)
+		}
+	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, found.GetAnnotations())
+	maps.Copy(annotations, applied.GetAnnotations())
+	found.Object["spec"] = applied.Object["spec"]
+	found.SetAnnotations(annotations)
+	found.SetOwnerReferences(applied.GetOwnerReferences())
+	if equality.Semantic.DeepEqual(object, found) {
+		return true, found, nil // without an event
+	}
+	return true, found, tracker.Update(resource(), found, "csi")
 }
 
 // reviewToken accepts the tokens above. It checks audiences as the API server does.
