@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -78,6 +79,7 @@ func loadSettings(t *testing.T, args ...string) (*Settings, error) {
 	var flags Flags
 	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
 	flags.AddTo(set)
+	set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
