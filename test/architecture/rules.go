@@ -43,7 +43,6 @@ func Repository() Rules {
 			{0, "pkg/storageclass"},
 			{0, "hack/sbom/bill"},
 			{0, "pkg/csiaddons/api"},
-			{0, "pkg/csiaddons/callers"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
 			{0, "pkg/csiaddons/volume"},

@@ -31,7 +31,7 @@ func (w *world) createSidecarPermissions(account string, more ...rbacv1.PolicyRu
 			ObjectMeta: global, Subjects: subjects, RoleRef: roleRef("ClusterRole", account),
 		},
 		&rbacv1.Role{ObjectMeta: local, Rules: append(more, rule(v1alpha1.Group, "csiaddonsnodes",
-			"get", "list", "watch", "create", "update", "delete"))},
+			"list", "watch", "create", "patch", "delete"))},
 		&rbacv1.RoleBinding{
 			ObjectMeta: local, Subjects: subjects, RoleRef: roleRef("Role", account),
 		},

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -69,18 +68,15 @@ func (w *world) awaitPolicy(root client.Client, own *corev1.Pod) {
 }
 
 // checkAttacks tries what somebody with the token of another pod could gain from.
-func (w *world) checkAttacks(root client.Client, victim *v1alpha1.CSIAddonsNode,
+func (w *world) checkAttacks(root client.Client, published *v1alpha1.CSIAddonsNode,
 	own, other *corev1.Pod,
 ) {
 	w.Helper()
 	ctx := w.Context()
-	update := func(with client.Client, change func(*v1alpha1.CSIAddonsNode)) error {
-		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			changed := &v1alpha1.CSIAddonsNode{}
-			w.must(w.client.Get(ctx, client.ObjectKeyFromObject(victim), changed))
-			change(changed)
-			return with.Update(ctx, changed)
-		})
+	patch := func(with client.Client, change func(*v1alpha1.CSIAddonsNode)) error {
+		changed := published.DeepCopy()
+		change(changed)
+		return with.Patch(ctx, changed, client.MergeFrom(published))
 	}
 	stolen := sidecarObject("stolen", other, "worker-2")
 	// The names of the CSIAddonsNodes of a pod that has just started.
@@ -91,19 +87,19 @@ func (w *world) checkAttacks(root client.Client, victim *v1alpha1.CSIAddonsNode,
 	kept := stolen.DeepCopy()
 	kept.Finalizers = keyless.Finalizers
 	for attack, err := range map[string]error{
-		"change a pin": update(root, func(n *v1alpha1.CSIAddonsNode) {
+		"change a pin": patch(root, func(n *v1alpha1.CSIAddonsNode) {
 			n.Annotations[v1alpha1.CertificatePinAnnotation] = "sha256:0"
 		}),
-		"remove a pin": update(root, func(n *v1alpha1.CSIAddonsNode) {
+		"remove a pin": patch(root, func(n *v1alpha1.CSIAddonsNode) {
 			delete(n.Annotations, v1alpha1.CertificatePinAnnotation)
 		}),
-		"change an endpoint": update(root, func(n *v1alpha1.CSIAddonsNode) {
+		"change an endpoint": patch(root, func(n *v1alpha1.CSIAddonsNode) {
 			n.Spec.Driver.EndPoint = stolen.Spec.Driver.EndPoint
 		}),
-		"become the owner": update(root, func(n *v1alpha1.CSIAddonsNode) {
+		"become the owner": patch(root, func(n *v1alpha1.CSIAddonsNode) {
 			n.OwnerReferences = stolen.OwnerReferences
 		}),
-		"delete an object":            root.Delete(ctx, victim.DeepCopy()),
+		"delete an object":            root.Delete(ctx, published.DeepCopy()),
 		"create an object of a pod":   root.Create(ctx, sidecarObject("b", own, "worker-2")),
 		"create an object for a node": root.Create(ctx, sidecarObject("c", other, "worker-1")),
 		"take the name of a new pod":  root.Create(ctx, occupied),
@@ -111,7 +107,7 @@ func (w *world) checkAttacks(root client.Client, victim *v1alpha1.CSIAddonsNode,
 		"keep an object for ever":     root.Create(ctx, kept),
 		"create an object without a pod": w.clientOf(nil).Create(ctx,
 			sidecarObject("d", own, "worker-1")),
-		"change a pin without a pod": update(w.clientOf(nil), func(n *v1alpha1.CSIAddonsNode) {
+		"change a pin without a pod": patch(w.clientOf(nil), func(n *v1alpha1.CSIAddonsNode) {
 			n.Annotations[v1alpha1.CertificatePinAnnotation] = "sha256:0"
 		}),
 	} {

@@ -105,7 +105,7 @@ func addonsPermissions() (everywhere, beside []rbacv1.PolicyRule) {
 		allow("authentication.k8s.io", "tokenreviews", "create"),
 		allow("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
-	const verbs = "get list watch create update delete"
+	const verbs = "list watch create patch delete"
 	return everywhere, []rbacv1.PolicyRule{allow("csiaddons.openshift.io", "csiaddonsnodes", verbs)}
 }
 

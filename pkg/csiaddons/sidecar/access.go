@@ -10,14 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +25,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/callers"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -42,138 +39,110 @@ const (
 	// request. A new permission takes effect after this time.
 	refusedFor = 5 * time.Second
 	maxRefused = 1024
-	// reviewTimeout limits the requests for the check of one token.
+	// reviewTimeout limits the check of one token, with the wait for it.
 	reviewTimeout = 10 * time.Second
-	// reviewsPerSecond and reviewBurst limit the unknown tokens of one network that are checked, on
-	// connections without an accepted token. The controller needs one check when it connects.
-	reviewsPerSecond = 1
+	// reviewsPerSecond and reviewBurst limit the checks of tokens on connections without an accepted
+	// token. The controller needs one check when it connects.
+	reviewsPerSecond = 10
 	reviewBurst      = 20
-	// maxReviews limits the checks at the same time, for clients with an accepted token and for all
-	// others.
-	maxReviews = 4
-	// refusalInterval is the time between two log lines about refused calls from one network.
-	refusalInterval = 10 * time.Second
-	// maxNetworks is the number of networks to remember.
-	maxNetworks = 1024
+	// refusalsPerSecond and refusalBurst limit the log lines about refused calls.
+	refusalsPerSecond = 1
+	refusalBurst      = 10
 )
 
 // access checks the token of each call: who sends it, and whether that user may call.
 type access struct {
 	settings *Settings
 	kube     kubernetes.Interface
+	metrics  *Metrics
 	// accepted contains the hashes of tokens, and refused the errors by hash.
 	accepted, refused *cache.LRUExpireCache
 	// reviews limits the checks of tokens, and refusals the log lines.
-	reviews, refusals *callers.Limits
-	// known and others limit the checks at the same time.
-	known, others *semaphore.Weighted
+	reviews, refusals *rate.Limiter
 }
 
-func newAccess(s *Settings, kube kubernetes.Interface) *access {
+func newAccess(s *Settings, kube kubernetes.Interface, m *Metrics) *access {
 	return &access{
-		settings: s, kube: kube,
+		settings: s, kube: kube, metrics: m,
 		accepted: cache.NewLRUExpireCache(maxAccepted),
 		refused:  cache.NewLRUExpireCache(maxRefused),
-		reviews:  callers.New(reviewsPerSecond, reviewBurst, maxNetworks),
-		refusals: callers.New(rate.Every(refusalInterval), 1, maxNetworks),
-		known:    semaphore.NewWeighted(maxReviews),
-		others:   semaphore.NewWeighted(maxReviews),
+		reviews:  rate.NewLimiter(reviewsPerSecond, reviewBurst),
+		refusals: rate.NewLimiter(refusalsPerSecond, refusalBurst),
 	}
 }
 
-// check is a gRPC interceptor. It logs who sends calls that it refuses.
-func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
+// screen is a gRPC interceptor that refuses calls without a token for this sidecar. It causes no
+// request to the API server.
+func (a *access) screen(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,
 ) (any, error) {
-	if err := a.accept(ctx, callerOf(ctx)); err != nil {
+	token, err := bearer(ctx)
+	audience := a.settings.Access.Audience
+	if err == nil && audience != "" && !claimsAudience(token, audience) {
+		err = status.Errorf(codes.Unauthenticated, "the token is not for the audience %q", audience)
+	}
+	if err != nil {
+		a.metrics.refused.WithLabelValues().Inc()
 		a.log(ctx, info.FullMethod, err)
 		return nil, err
 	}
 	return handler(ctx, request)
 }
 
-// screen refuses a call without a token for this sidecar. gRPC calls it before it reads the request
-// of the call, so that strangers cannot fill the memory with requests. gRPC keeps the context of a
-// call that it refuses until the connection is closed, so it limits the calls of a stranger.
-func (a *access) screen(ctx context.Context, call *tap.Info) (context.Context, error) {
-	if clientOf(ctx).exceeds() {
-		return nil, status.Error(codes.ResourceExhausted,
-			"the connection is closed: too many calls without an accepted token")
-	}
-	token, err := bearer(call.Header)
-	audience := a.settings.Access.Audience
-	if err == nil && audience != "" && !claimsAudience(token, audience) {
-		err = status.Errorf(codes.Unauthenticated, "the token is not for the audience %q", audience)
-	}
-	if err != nil {
-		a.log(ctx, call.FullMethodName, err)
+// check is a gRPC interceptor that refuses calls whose token is not valid.
+func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler,
+) (any, error) {
+	if err := a.accept(ctx); err != nil {
+		a.log(ctx, info.FullMethod, err)
 		return nil, err
 	}
-	return ctx, nil
+	return handler(ctx, request)
 }
 
-// log logs a call that is refused.
+// log logs who sends a call that is refused.
 func (a *access) log(ctx context.Context, method string, reason error) {
-	if caller := callerOf(ctx); a.refusals.Allow(caller) {
-		klog.FromContext(ctx).Info("Refused a call", "caller", caller, "method", method,
+	if a.refusals.Allow() {
+		klog.FromContext(ctx).Info("Refused a call", "caller", callerOf(ctx), "method", method,
 			"reason", status.Convert(reason).Message())
 	}
 }
 
-// accept returns an error unless the token of the call is valid. It reviews unknown tokens.
-func (a *access) accept(ctx context.Context, caller string) error {
-	sent, _ := metadata.FromIncomingContext(ctx)
-	token, err := bearer(sent)
+// accept returns an error unless the token of the call is valid. It reviews tokens that it does not
+// remember. The next token of a client with an accepted token waits for no other client.
+func (a *access) accept(ctx context.Context) error {
+	token, err := bearer(ctx)
 	if err != nil {
 		return err
 	}
-	hash := sha256.Sum256([]byte(token))
+	caller, hash := clientOf(ctx), sha256.Sum256([]byte(token))
 	if _, ok := a.accepted.Get(hash); ok {
-		clientOf(ctx).know()
+		caller.accept()
 		return nil
 	}
 	if found, ok := a.refused.Get(hash); ok {
 		return found.(error)
 	}
-	turn, err := a.turn(ctx, caller)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	if !caller.accepted.Load() && a.reviews.Wait(ctx) != nil {
+		return status.Error(codes.ResourceExhausted, "too many tokens are checked: try again later")
 	}
-	defer turn.Release(1)
 	if err := a.review(ctx, token); err != nil {
 		if status.Code(err) != codes.Unavailable {
 			a.refused.Add(hash, err, refusedFor)
-			clientOf(ctx).accepted.Store(false)
+			caller.accepted.Store(false)
 		}
 		return err
 	}
 	a.accepted.Add(hash, true, acceptedFor)
-	clientOf(ctx).know()
+	caller.accept()
 	return nil
 }
 
-// turn waits for the turn of a check of a token. The next tokens of a client that has sent a valid
-// one wait for no other client: not even for those that share its address.
-func (a *access) turn(ctx context.Context, caller string) (*semaphore.Weighted, error) {
-	turn := a.known
-	if !clientOf(ctx).accepted.Load() {
-		turn = a.others
-		if !a.reviews.Allow(caller) {
-			return nil, status.Error(codes.ResourceExhausted,
-				"too many tokens from this network are checked: try again later")
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
-	if err := turn.Acquire(ctx, 1); err != nil {
-		return nil, status.Error(codes.ResourceExhausted, "too many tokens are checked: try again later")
-	}
-	return turn, nil
-}
-
 // claimsAudience returns whether a token claims to be for an audience. It verifies nothing. The
-// audience contains the UID of the pod, which strangers do not know, so they cause no request to
-// the API server.
+// audience contains the UID of the pod, which only users who can read the pod know. So other
+// clients cause no request to the API server.
 func claimsAudience(token, audience string) bool {
 	const parts = 3
 	fields := strings.Split(token, ".")
@@ -212,8 +181,8 @@ func callerOf(ctx context.Context) string {
 }
 
 // bearer returns the token in the metadata of a call.
-func bearer(sent metadata.MD) (string, error) {
-	values := sent.Get(wire.TokenHeader)
+func bearer(ctx context.Context) (string, error) {
+	values := metadata.ValueFromIncomingContext(ctx, wire.TokenHeader)
 	if len(values) != 1 {
 		return "", status.Errorf(codes.Unauthenticated,
 			"the call contains %d tokens: it must contain one in the metadata %q", len(values),
@@ -229,8 +198,6 @@ func bearer(sent metadata.MD) (string, error) {
 
 // review gets the user of the token from the API server, and checks that this user may call.
 func (a *access) review(ctx context.Context, token string) error {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	audience := a.settings.Access.Audience
 	if audience != "" {

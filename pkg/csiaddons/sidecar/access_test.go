@@ -12,6 +12,7 @@ import (
 
 	"github.com/csi-addons/spec/lib/go/identity"
 	"golang.org/x/net/http2"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -30,7 +31,9 @@ import (
 // call calls the sidecar with a token, and returns the code of the answer.
 func (f *fixture) call(token string) codes.Code {
 	f.Helper()
-	_, err := identity.NewIdentityClient(f.connectPinned()).
+	connection := f.connectPinned()
+	defer connection.Close()
+	_, err := identity.NewIdentityClient(connection).
 		GetIdentity(f.with(token), &identity.GetIdentityRequest{})
 	return status.Code(err)
 }
@@ -41,7 +44,7 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 	f.run()
 	for token, want := range map[string]codes.Code{
 		controllerToken:                 codes.OK,
-		strangerToken:                   codes.PermissionDenied,
+		unauthorizedToken:               codes.PermissionDenied,
 		otherPodToken:                   codes.Unauthenticated,
 		sharedToken:                     codes.Unauthenticated,
 		apiServerToken:                  codes.Unauthenticated,
@@ -60,27 +63,10 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 		t.Errorf("a call without a token returns %v", err)
 	}
 	twice := metadata.AppendToOutgoingContext(f.with(controllerToken), wire.TokenHeader,
-		wire.TokenPrefix+strangerToken)
+		wire.TokenPrefix+unauthorizedToken)
 	_, err = client.GetIdentity(twice, &identity.GetIdentityRequest{})
 	if status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a call with two tokens returns %v", err)
-	}
-}
-
-// A stranger who sends only the beginning of a request cannot fill the memory of the sidecar.
-func TestCallsOfStrangersAreRefusedBeforeTheirRequests(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.run()
-	description := &grpc.StreamDesc{ClientStreams: true}
-	stream, err := f.connectPinned().NewStream(f.with(otherPodToken), description,
-		identity.Identity_GetIdentity_FullMethodName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = stream.RecvMsg(&identity.GetIdentityResponse{}) // without a request
-	if status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a call without a request returns %v, want %v", err, codes.Unauthenticated)
 	}
 }
 
@@ -89,7 +75,7 @@ func TestListOfServiceAccountsReplacesTheAccessReview(t *testing.T) {
 	f := newFixture(t)
 	f.run("--allowed-service-accounts=csi/other")
 	for token, want := range map[string]codes.Code{
-		strangerToken: codes.OK, controllerToken: codes.PermissionDenied,
+		unauthorizedToken: codes.OK, controllerToken: codes.PermissionDenied,
 	} {
 		if got := f.call(token); got != want {
 			t.Errorf("a call with the token %q returns %v, want %v", token, got, want)
@@ -131,23 +117,23 @@ func TestUnavailableAPIServerIsNoReasonToAcceptAToken(t *testing.T) {
 	}
 }
 
-func TestClientsWithoutAValidTokenAreLimited(t *testing.T) {
+func TestChecksOfTokensAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
-	client := identity.NewIdentityClient(f.connectPinned(from("127.0.0.2")))
-	limited := false
-	for n := range 100 * reviewBurst {
+	client := identity.NewIdentityClient(f.connectPinned())
+	began := time.Now()
+	for n := range 2 * reviewBurst {
 		forged := tokenFor("csiaddons.openshift.io/uid-a", strconv.Itoa(n))
 		_, err := client.GetIdentity(f.with(forged), &identity.GetIdentityRequest{})
-		if limited = status.Code(err) == codes.ResourceExhausted; limited {
-			break
+		if status.Code(err) != codes.Unauthenticated {
+			t.Fatalf("the forged token %d leads to %v", n, err)
 		}
 	}
-	if !limited {
-		t.Error("a client without a valid token is not limited")
+	if took := time.Since(began); took < (reviewBurst-1)*time.Second/reviewsPerSecond {
+		t.Errorf("%d tokens were checked in %v", f.reviews(), took)
 	}
-	// The controller has another IP address.
+	// A new connection of the controller waits for its check, too.
 	if got := f.call(controllerToken); got != codes.OK {
 		t.Errorf("the call of the controller returns %v while another client is limited", got)
 	}
@@ -169,39 +155,44 @@ func TestAcceptedTokenIsNotLimited(t *testing.T) {
 	}
 }
 
-// The controller can share its address with other clients: behind a node that translates addresses.
-func TestAcceptedClientIsNotLimitedWithItsNeighbours(t *testing.T) {
+// Other clients may use up all checks of tokens.
+func TestNextTokenOfAnAcceptedClientIsNotLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.run("--allowed-service-accounts=csi/other,csi-addons-system/csi-addons-controller-manager")
-	own := identity.NewIdentityClient(f.connectPinned())
-	if _, err := own.GetIdentity(f.with(controllerToken), &identity.GetIdentityRequest{}); err != nil {
-		t.Fatal(err)
+	a := newAccess(&Settings{Pod: Pod{Namespace: "csi"}, Access: Access{
+		Audience:        "csiaddons.openshift.io/uid-a",
+		ServiceAccounts: []string{"csi/other", "csi-addons-system/csi-addons-controller-manager"},
+	}}, f.kube, f.metrics)
+	own, other := &client{}, &client{}
+	accept := func(caller *client, token string) codes.Code {
+		ctx := metadata.NewIncomingContext(t.Context(),
+			metadata.Pairs(wire.TokenHeader, wire.TokenPrefix+token))
+		return status.Code(a.accept(peer.NewContext(ctx, &peer.Peer{AuthInfo: caller})))
 	}
-	neighbour := identity.NewIdentityClient(f.connectPinned())
-	limited := false
-	for n := range 100 * reviewBurst {
-		forged := tokenFor("csiaddons.openshift.io/uid-a", strconv.Itoa(n))
-		_, err := neighbour.GetIdentity(f.with(forged), &identity.GetIdentityRequest{})
-		if limited = status.Code(err) == codes.ResourceExhausted; limited {
-			break
-		}
+	if got := accept(own, controllerToken); got != codes.OK {
+		t.Fatalf("the token of the controller leads to %v", got)
 	}
-	if !limited {
-		t.Error("a client without a valid token is not limited")
+	a.reviews = rate.NewLimiter(0, 0)
+	if got := accept(other, unauthorizedToken); got != codes.ResourceExhausted {
+		t.Errorf("a token beyond the limit leads to %v", got)
 	}
-	// The next token of the controller.
-	if _, err := own.GetIdentity(f.with(strangerToken), &identity.GetIdentityRequest{}); err != nil {
-		t.Errorf("the next valid token of a client is refused: %v", err)
+	if got := accept(own, unauthorizedToken); got != codes.OK {
+		t.Errorf("the next valid token of a client leads to %v", got)
+	}
+	if got := accept(own, forgedToken); got != codes.Unauthenticated {
+		t.Errorf("an invalid token of an accepted client leads to %v", got)
+	}
+	if got := accept(own, forgedToken+"2"); got != codes.ResourceExhausted {
+		t.Errorf("after an invalid token, the next one leads to %v", got)
 	}
 }
 
-func TestStrangersCauseNoRequests(t *testing.T) {
+func TestTokensForOtherAudiencesCauseNoRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
+	client := identity.NewIdentityClient(f.connectPinned())
 	for n := range 2 * reviewBurst {
-		client := identity.NewIdentityClient(f.connectPinned())
 		for _, token := range []string{
 			"garbage" + strconv.Itoa(n), tokenFor("csiaddons.openshift.io/uid-b", strconv.Itoa(n)),
 			"a." + strconv.Itoa(n) + ".b", "a.eyJhdWQiOjF9.b", "a.W10.b",
@@ -215,10 +206,16 @@ func TestStrangersCauseNoRequests(t *testing.T) {
 	if n := f.reviews(); n != 0 {
 		t.Errorf("%d tokens for other audiences were checked", n)
 	}
+}
+
+func TestRepetitionOfARefusedTokenCausesNoRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
 	began := time.Now()
 	for range 3 {
-		if got := f.call(strangerToken); got != codes.PermissionDenied {
-			t.Errorf("the call of a stranger returns %v", got)
+		if got := f.call(unauthorizedToken); got != codes.PermissionDenied {
+			t.Errorf("the call of a user without permission returns %v", got)
 		}
 	}
 	took := time.Since(began)
@@ -227,24 +224,34 @@ func TestStrangersCauseNoRequests(t *testing.T) {
 	}
 }
 
-// The log of a refused call contains the IP address of the caller, and is limited for each address.
 func TestLogNamesRefusedCallers(t *testing.T) {
 	t.Parallel()
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-	a := newAccess(&Settings{}, kubefake.NewClientset())
-	for _, address := range []string{"10.0.0.1", "10.0.0.1", "fd00::1"} {
+	a := newAccess(&Settings{}, kubefake.NewClientset(), NewMetrics())
+	refuse := func(address string) {
 		ctx := peer.NewContext(klog.NewContext(t.Context(), logger),
 			&peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(address), Port: 1}})
-		_, err := a.check(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, nil)
+		_, err := a.screen(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, nil)
 		if status.Code(err) != codes.Unauthenticated {
 			t.Errorf("the call returns %v", err)
 		}
 	}
+	const calls = 10 * refusalBurst
+	began := time.Now()
+	refuse("10.0.0.1")
+	for range calls {
+		refuse("fd00::1")
+	}
+	took := time.Since(began)
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-	for address, want := range map[string]int{`caller="10.0.0.1"`: 1, `caller="fd00::1"`: 1} {
-		if n := strings.Count(log, address); n != want {
-			t.Errorf("%d lines contain %s, want %d:\n%s", n, address, want, log)
+	for _, want := range []string{`caller="10.0.0.1"`, `caller="fd00::1"`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no line contains %s:\n%s", want, log)
 		}
+	}
+	most := refusalBurst + 1 + int(refusalsPerSecond*took.Seconds())
+	if n := strings.Count(log, "Refused a call"); n > most {
+		t.Errorf("%d lines for %d calls in %v, want at most %d:\n%s", n, calls+1, took, most, log)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -45,7 +47,7 @@ func TestSidecarAnnouncesItselfWhenTheDriverIsReady(t *testing.T) {
 			Name: driverName, NodeID: "worker-1", EndPoint: got.Spec.Driver.EndPoint,
 		}},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Annotations"),
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Annotations", "UID"),
 		cmpopts.IgnoreFields(metav1.TypeMeta{}, "Kind", "APIVersion")); diff != "" {
 		t.Errorf("CSIAddonsNode (-want +got):\n%s", diff)
 	}
@@ -113,37 +115,42 @@ func TestSidecarSaysThatAFinalizerKeepsTheAnnouncement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.create(v1alpha1.CSIAddonsNodeDriver{Name: driverName, NodeID: "worker-1"},
-		func(node *v1alpha1.CSIAddonsNode) {
-			node.DeletionTimestamp = ptr.To(metav1.Now())
-			node.Finalizers = []string{"example.com/forever"}
+		func(node *unstructured.Unstructured) {
+			node.SetDeletionTimestamp(ptr.To(metav1.Now()))
+			node.SetFinalizers([]string{"example.com/forever"})
 		})
-	s := &Sidecar{
-		Settings: &Settings{Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a"}},
-		Dynamic:  f.dynamic, Clock: clocktesting.NewFakeClock(time.Now()), Metrics: f.metrics,
-	}
-	err := newAnnouncer(s, driverName, "", "").compare(t.Context())
+	_, err := f.announcer(clock.RealClock{}).apply(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "example.com/forever") {
 		t.Errorf("the error does not name the finalizer: %v", err)
 	}
 }
 
+// announcer returns an announcer that does not run yet.
+func (f *fixture) announcer(clock clock.Clock) *announcer {
+	return newAnnouncer(&Sidecar{
+		Settings: &Settings{
+			Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
+		},
+		Dynamic: f.dynamic, Clock: clock, Metrics: f.metrics,
+	}, driverName, "", "")
+}
+
 // create creates the CSIAddonsNode of the sidecar with other content.
 func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver,
-	change ...func(*v1alpha1.CSIAddonsNode),
+	change ...func(*unstructured.Unstructured),
 ) {
 	f.Helper()
-	node := announcement(Pod{Name: "pod-a", Namespace: "csi"}, driverName, "", "sha256:evil")
-	node.OwnerReferences, node.Spec.Driver = nil, other
+	node := f.announcer(clock.RealClock{}).want
+	node.SetOwnerReferences(nil)
+	node.SetAnnotations(map[string]string{v1alpha1.CertificatePinAnnotation: "sha256:evil"})
+	node.Object["spec"] = map[string]any{"driver": map[string]any{
+		"name": other.Name, "nodeID": other.NodeID, "endpoint": other.EndPoint,
+	}}
 	for _, apply := range change {
 		apply(node)
 	}
-	node.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("CSIAddonsNode"))
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
-	if err != nil {
-		f.Fatal(err)
-	}
-	_, err = f.dynamic.Resource(resource()).Namespace("csi").Create(f.Context(),
-		&unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	_, err := f.dynamic.Resource(resource()).Namespace("csi").Create(f.Context(), node,
+		metav1.CreateOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -160,7 +167,7 @@ func TestSidecarServesWhileTheCRDIsMissing(t *testing.T) {
 			if !missing.Load() {
 				return false, nil, nil
 			}
-			if action.Matches("create", "csiaddonsnodes") {
+			if action.Matches("patch", "csiaddonsnodes") {
 				attempts.Add(1)
 			}
 			return true, nil, apierrors.NewNotFound(resource().GroupResource(), "")
@@ -234,7 +241,7 @@ func TestErrorAfterASuccessIsLoggedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var requests atomic.Int32
-	f.dynamic.PrependReactor("get", "csiaddonsnodes",
+	f.dynamic.PrependReactor("patch", "csiaddonsnodes",
 		func(clienttesting.Action) (bool, runtime.Object, error) {
 			if requests.Add(1) == 2 {
 				return false, nil, nil
@@ -243,20 +250,73 @@ func TestErrorAfterASuccessIsLoggedAgain(t *testing.T) {
 		})
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	clock := clocktesting.NewFakeClock(time.Now())
-	s := &Sidecar{
-		Settings: &Settings{Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a"}},
-		Dynamic:  f.dynamic, Clock: clock, Metrics: f.metrics,
-	}
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 	ended := make(chan error, 1)
-	go func() { ended <- newAnnouncer(s, driverName, "", "").run(ctx) }()
+	go func() { ended <- f.announcer(clock).run(ctx) }()
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer()
 	eventually(t, "two log lines contain the error", func(context.Context) bool {
-		clock.Step(compareInterval)
+		clock.Step(applyInterval)
 		return strings.Count(log.String(), "no answer") == 2
 	})
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// creations runs an announcer for a time. Another client deletes the object each time that it has
+// existed for a while. The result is when the announcer created it.
+func creations(t *testing.T, runtime, life time.Duration) []time.Duration {
+	t.Helper()
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.announcer(clock.RealClock{}).run(ctx) }()
+	var times []time.Duration
+	began, client := time.Now(), f.dynamic.Resource(resource()).Namespace("csi")
+	for time.Since(began) < runtime {
+		synctest.Wait()
+		node := f.announced(ctx)
+		if node == nil {
+			<-time.After(time.Second)
+			continue
+		}
+		times = append(times, time.Since(began))
+		<-time.After(life)
+		if err := client.Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	return times
+}
+
+func TestSidecarDoesNotFightForTheAnnouncement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // the time of the bubble passes without waiting
+		times := creations(t, 10*time.Minute, time.Second)
+		if len(times) < 5 || len(times) > 10 {
+			t.Errorf("within 10 minutes the sidecar created the object after %v", times)
+		}
+	})
+}
+
+func TestSidecarRepairsASingleDeletionAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, life := range []time.Duration{time.Minute, 11 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			const runtime = 2 * time.Hour
+			times := creations(t, runtime, life)
+			if again := times[1] - times[0] - life; again > 200*time.Millisecond {
+				t.Errorf("the sidecar created the object %v after its first deletion", again)
+			}
+			// An object that exists for a long time is not deleted because of the sidecar.
+			if want := int(runtime / (life + time.Second)); life > lasting && len(times) < want {
+				t.Errorf("the sidecar created the object %d times, want %d", len(times), want)
+			}
+		})
 	}
 }

@@ -54,8 +54,8 @@ func start(ctx context.Context, settings *Settings) error {
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
-	// A client limit would delay the reviews of valid tokens behind those of other callers. Package
-	// access limits reviews by caller, and the API server limits requests.
+	// A limit of the client would delay the reviews of valid tokens behind those of other clients. The
+	// sidecar limits these, and the API server limits requests.
 	config.QPS = -1
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -16,13 +17,18 @@ import (
 	"google.golang.org/grpc/metadata"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -35,7 +41,7 @@ const (
 	forPod = "e30.eyJhdWQiOlsiY3NpYWRkb25zLm9wZW5zaGlmdC5pby91aWQtYSJdfQ."
 
 	// The controller and another ServiceAccount, the audience of the pod.
-	controllerToken, strangerToken = forPod + "controller", forPod + "stranger"
+	controllerToken, unauthorizedToken = forPod + "controller", forPod + "unauthorized"
 	// Nobody, the audience of the pod.
 	forgedToken = forPod + "forged"
 	// The controller: the audiences of another pod, of no pod, and of the API server.
@@ -73,6 +79,7 @@ func loadSettings(t *testing.T, args ...string) (*Settings, error) {
 	var flags Flags
 	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
 	flags.AddTo(set)
+	set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -95,9 +102,46 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 			map[schema.GroupVersionResource]string{resource(): "CSIAddonsNodeList"}),
 		ended: make(chan error, 1),
 	}
+	f.dynamic.PrependReactor("patch", "csiaddonsnodes", f.apply)
 	f.kube.PrependReactor("create", "tokenreviews", reviewToken)
 	f.kube.PrependReactor("create", "subjectaccessreviews", reviewAccess)
 	return f
+}
+
+// apply is server-side apply with force, for the fields that a sidecar writes.
+func (f *fixture) apply(action clienttesting.Action) (bool, runtime.Object, error) {
+	patch, tracker := action.(clienttesting.PatchAction), f.dynamic.Tracker()
+	applied := &unstructured.Unstructured{}
+	if err := applied.UnmarshalJSON(patch.GetPatch()); err != nil {
+		return true, nil, err
+	}
+	object, err := tracker.Get(resource(), "csi", patch.GetName())
+	if apierrors.IsNotFound(err) {
+		applied.SetUID(uuid.NewUUID())
+		return true, applied, tracker.Create(resource(), applied, "csi")
+	}
+	if err != nil {
+		return true, nil, err
+	}
+	found := object.(*unstructured.Unstructured).DeepCopy()
+	for _, field := range []string{"name", "nodeID"} {
+		was, _, _ := unstructured.NestedString(found.Object, "spec", "driver", field)
+		is, _, _ := unstructured.NestedString(applied.Object, "spec", "driver", field)
+		if was != is {
+			return true, nil, apierrors.NewInvalid(applied.GroupVersionKind().GroupKind(),
+				patch.GetName(), nil)
+		}
+	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, found.GetAnnotations())
+	maps.Copy(annotations, applied.GetAnnotations())
+	found.Object["spec"] = applied.Object["spec"]
+	found.SetAnnotations(annotations)
+	found.SetOwnerReferences(applied.GetOwnerReferences())
+	if equality.Semantic.DeepEqual(object, found) {
+		return true, found, nil // without an event
+	}
+	return true, found, tracker.Update(resource(), found, "csi")
 }
 
 // reviewToken accepts the tokens above. It checks audiences as the API server does.
@@ -105,11 +149,11 @@ func reviewToken(action clienttesting.Action) (bool, runtime.Object, error) {
 	object := action.(clienttesting.CreateAction).GetObject()
 	review := object.(*authenticationv1.TokenReview).DeepCopy()
 	known := map[string][2]string{
-		controllerToken: {"csiaddons.openshift.io/uid-a", controllerUser},
-		strangerToken:   {"csiaddons.openshift.io/uid-a", "system:serviceaccount:csi:other"},
-		otherPodToken:   {"csiaddons.openshift.io/uid-b", controllerUser},
-		sharedToken:     {"csiaddons.openshift.io", controllerUser},
-		apiServerToken:  {"", controllerUser},
+		controllerToken:   {"csiaddons.openshift.io/uid-a", controllerUser},
+		unauthorizedToken: {"csiaddons.openshift.io/uid-a", "system:serviceaccount:csi:other"},
+		otherPodToken:     {"csiaddons.openshift.io/uid-b", controllerUser},
+		sharedToken:       {"csiaddons.openshift.io", controllerUser},
+		apiServerToken:    {"", controllerUser},
 	}
 	found, ok := known[review.Spec.Token]
 	asked := strings.Join(review.Spec.Audiences, ",")
@@ -213,14 +257,6 @@ func (f *fixture) connect(pin string, options ...grpc.DialOption) *grpc.ClientCo
 func (f *fixture) connectPinned(options ...grpc.DialOption) *grpc.ClientConn {
 	f.Helper()
 	return f.connect(f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation], options...)
-}
-
-// from returns the option of a client with another IP address.
-func from(address string) grpc.DialOption {
-	return grpc.WithContextDialer(func(ctx context.Context, target string) (net.Conn, error) {
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-		return dialer.DialContext(ctx, "tcp", target)
-	})
 }
 
 // with returns the context of calls with a token.

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 	"k8s.io/component-base/metrics"
 )
 
@@ -76,18 +75,6 @@ func (m *Metrics) observe(ctx context.Context, request any, info *grpc.UnaryServ
 	return response, err
 }
 
-// screened returns a handle that counts the calls which another handle refuses. The names of their
-// methods are not known to exist.
-func (m *Metrics) screened(handle tap.ServerInHandle) tap.ServerInHandle {
-	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
-		accepted, err := handle(ctx, call)
-		if err != nil {
-			m.refused.WithLabelValues().Inc()
-		}
-		return accepted, err
-	}
-}
-
 // announce counts an attempt to write the CSIAddonsNode.
 func (m *Metrics) announce(err error) {
 	if err != nil {
@@ -97,13 +84,4 @@ func (m *Metrics) announce(err error) {
 	}
 	m.writes.WithLabelValues("success").Inc()
 	m.announced.Set(1)
-}
-
-// lead reports whether this pod is the leader.
-func (m *Metrics) lead(leader bool) {
-	if leader {
-		m.leader.Set(1)
-	} else {
-		m.leader.Set(0)
-	}
 }

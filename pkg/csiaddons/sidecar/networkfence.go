@@ -24,7 +24,7 @@ type networkFence struct {
 	reader volume.Reader
 }
 
-// FenceClusterNetwork takes the access to the storage away from clients.
+// FenceClusterNetwork revokes the access of clients to the storage.
 func (n *networkFence) FenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
 ) (*wire.NetworkFenceResponse, error) {
 	clients, secrets, err := n.clients(ctx, request)
@@ -37,7 +37,7 @@ func (n *networkFence) FenceClusterNetwork(ctx context.Context, request *wire.Ne
 	return &wire.NetworkFenceResponse{}, err
 }
 
-// UnFenceClusterNetwork gives the access back.
+// UnFenceClusterNetwork restores the access.
 func (n *networkFence) UnFenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
 ) (*wire.NetworkFenceResponse, error) {
 	clients, secrets, err := n.clients(ctx, request)

@@ -17,40 +17,34 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/callers"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// Limits of what a client may send and keep open before its token is checked. A request with
-// maxCIDRs fits into maxRequest.
+// Limits of what clients may send and keep open. The sidecar checks the token of a call after it
+// has read the request, so requests of unauthenticated clients use 32 MiB of memory at most.
 const (
-	maxRequest = 128 << 10 // bytes
-	maxHeader  = 32 << 10  // bytes; a token has at most maxToken
-	maxCalls   = 16        // at the same time, on one connection
-	// maxStrangers and maxOfNetwork limit the connections of clients that have sent no accepted token
-	// yet, and maxKnown those of the others, of which a controller needs one.
-	maxStrangers = 64
-	maxOfNetwork = 16
-	maxKnown     = 64
-	// strangerTime, strangerBytes and strangerCalls limit the connection of a client that has sent no
-	// accepted token yet. A controller calls as soon as it is connected. So all strangers together
-	// have at most 16 MiB of requests in memory.
-	strangerTime  = 30 * time.Second
-	strangerBytes = 2 * maxRequest
-	strangerCalls = maxCalls
+	maxConnections = 16        // a controller needs one
+	maxCalls       = 16        // at the same time, on one connection
+	maxRequest     = 128 << 10 // bytes; a request with maxCIDRs fits
+	maxHeader      = 32 << 10  // bytes; a token has at most maxToken
+	// maxAhead is how many bytes of a call a client can send before the sidecar reads them. Without
+	// it, gRPC raises this limit up to 16 MiB.
+	maxAhead = 64 << 10
 
 	connectTimeout = 10 * time.Second
+	// tokenTimeout is how long a client can stay connected before the sidecar accepts a token of it.
+	tokenTimeout = 30 * time.Second
 	// minKeepalive is the shortest interval between two keepalive messages of a client.
 	minKeepalive = 10 * time.Second
-	// pingAfter and pingTimeout detect clients that do not answer any more. Other connections stay
-	// open: a controller might be unable to connect again while strangers share its address.
+	// pingAfter and pingTimeout detect clients that do not answer any more.
 	pingAfter   = time.Minute
 	pingTimeout = 20 * time.Second
 )
@@ -103,25 +97,27 @@ func newServing(limits TLS) (*serving, error) {
 // does not have answers UNIMPLEMENTED.
 func (s *Sidecar) newServer(described driver.Description, own *serving, lead *election,
 ) *grpc.Server {
-	access, transport := open, insecure.NewCredentials()
-	options := []grpc.ServerOption{
+	transport, limit := insecure.NewCredentials(), deadline(s.Settings.Timeout).limit
+	checks := []grpc.UnaryServerInterceptor{s.Metrics.observe, limit, open, lead.check}
+	if s.Settings.Access.Enabled {
+		access := newAccess(s.Settings, s.Kube, s.Metrics)
+		transport = credentials.NewTLS(own.config)
+		checks = []grpc.UnaryServerInterceptor{
+			access.screen, s.Metrics.observe, limit, access.check, lead.check,
+		}
+	}
+	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxRequest), grpc.MaxHeaderListSize(maxHeader),
-		grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(connectTimeout),
+		grpc.MaxConcurrentStreams(maxCalls), grpc.StaticStreamWindowSize(maxAhead),
+		grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: minKeepalive, PermitWithoutStream: true,
 		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
 		grpc.StatsHandler(connections{s.Metrics.connections}),
-	}
-	if s.Settings.Access.Enabled {
-		checked := newAccess(s.Settings, s.Kube)
-		access, transport = checked.check, credentials.NewTLS(own.config)
-		options = append(options, grpc.InTapHandle(s.Metrics.screened(checked.screen)))
-	}
-	checks := grpc.ChainUnaryInterceptor(s.Metrics.observe, deadline(s.Settings.Timeout).limit,
-		access, lead.check)
-	server := grpc.NewServer(append(options, grpc.Creds(identifying{transport}), checks)...)
+		grpc.Creds(temporary{transport}), grpc.ChainUnaryInterceptor(checks...),
+	)
 	read := volume.Reader{Kube: s.Kube, Driver: described.Name}
 	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
 	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
@@ -143,10 +139,7 @@ func listen(ctx context.Context, port uint16) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", port, err)
 	}
-	return callers.Limit(listener, callers.Connections{
-		Strangers: maxStrangers, OfNetwork: maxOfNetwork, Known: maxKnown,
-		Time: strangerTime, Bytes: strangerBytes,
-	}), nil
+	return netutil.LimitListener(listener, maxConnections), nil
 }
 
 // endpoint returns the address to publish.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,11 +76,11 @@ type TLS struct {
 
 // Flags are the flags of the command.
 type Flags struct {
-	settings        Settings
-	volumeCondition bool
-	minVersion      string
-	cipherSuites    []string
-	curves          []int32
+	settings     Settings
+	ignored      *pflag.FlagSet
+	minVersion   string
+	cipherSuites []string
+	curves       []string
 }
 
 const (
@@ -88,7 +90,7 @@ const (
 )
 
 // AddTo registers the flags. Their names are those of the CSI-Addons for Ceph; the flags for the
-// kubeconfig and for callers are new.
+// kubeconfig, for callers and for metrics are new.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	s := &f.settings
 	set.StringVar(&s.Kubeconfig, "kubeconfig", "",
@@ -111,10 +113,30 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"by HTTP, such as localhost:8080. Without a value the sidecar serves neither.")
 	f.addElection(set)
 	f.addSecurity(set)
-	set.BoolVar(&f.volumeCondition, "enable-volume-condition", false,
-		"Accepted and ignored: this sidecar does not report the condition of volumes.")
-	set.Duration("volume-condition-interval", time.Minute, "Accepted and ignored.")
-	set.String("volume-condition-recorders", "", "Accepted and ignored.")
+	f.ignored = ignoredFlags()
+	set.AddFlagSet(f.ignored)
+}
+
+// ignoredFlags returns the flags of the CSI-Addons for Ceph that have no effect here: those for the
+// condition of volumes, and those of its libraries klog, zap and automaxprocs.
+func ignoredFlags() *pflag.FlagSet {
+	set := pflag.NewFlagSet("ignored", pflag.ContinueOnError)
+	for _, name := range []string{
+		"enable-volume-condition", "automaxprocs", "zap-devel", "logtostderr", "alsologtostderr",
+		"add_dir_header", "legacy_stderr_threshold_behavior", "one_output", "skip_headers",
+		"skip_log_headers",
+	} {
+		set.Bool(name, false, "")
+	}
+	for _, name := range []string{
+		"volume-condition-interval", "volume-condition-recorders", "zap-encoder", "zap-log-level",
+		"zap-stacktrace-level", "zap-time-encoding", "log_dir", "log_file", "log_file_max_size",
+		"log_backtrace_at", "stderrthreshold", "alsologtostderrthreshold",
+	} {
+		set.String(name, "", "")
+	}
+	set.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
+	return set
 }
 
 func (f *Flags) addElection(set *pflag.FlagSet) {
@@ -144,8 +166,8 @@ func (f *Flags) addSecurity(set *pflag.FlagSet) {
 		strings.Join(cliflag.TLSPossibleVersions(), ", ")+".")
 	set.StringSliceVar(&f.cipherSuites, "tls-cipher-suites", nil,
 		"Cipher suites of TLS 1.2. Default: those of Go.")
-	set.Int32SliceVar(&f.curves, "tls-curve-preferences", nil,
-		"Numbers of the curves of TLS. Default: those of Go.")
+	set.StringSliceVar(&f.curves, "tls-curve-preferences", nil,
+		"Names or numbers of the curves of TLS, such as X25519 or 29. Default: those of Go.")
 }
 
 // Load checks the flags. The error names every fault in one line.
@@ -188,9 +210,11 @@ func (f *Flags) Load() (*Settings, error) {
 	if s.TLS, err = f.tls(); err != nil {
 		fault("%v", err)
 	}
-	if f.volumeCondition {
-		s.Warnings = append(s.Warnings, "flag --enable-volume-condition has no effect")
-	}
+	f.ignored.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			s.Warnings = append(s.Warnings, "flag --"+flag.Name+" has no effect")
+		}
+	})
 	if len(faults) > 0 {
 		return nil, errors.New("settings: " + strings.Join(faults, "; "))
 	}
@@ -219,9 +243,29 @@ func (f *Flags) tls() (TLS, error) {
 	if err != nil {
 		return TLS{}, fmt.Errorf("flag --tls-cipher-suites: %w", err)
 	}
-	curves, err := cliflag.TLSCurvePreferences(f.curves)
+	preferred, err := curves(f.curves)
 	if err != nil {
 		return TLS{}, fmt.Errorf("flag --tls-curve-preferences: %w", err)
 	}
-	return TLS{MinVersion: version, CipherSuites: suites, Curves: curves}, nil
+	return TLS{MinVersion: version, CipherSuites: suites, Curves: preferred}, nil
+}
+
+// curves returns curves by their names or numbers.
+func curves(names []string) ([]tls.CurveID, error) {
+	known := []tls.CurveID{
+		tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521, tls.X25519MLKEM768,
+		tls.SecP256r1MLKEM768, tls.SecP384r1MLKEM1024,
+	}
+	var found []tls.CurveID
+	for _, name := range names {
+		name = strings.TrimSpace(name)
+		at := slices.IndexFunc(known, func(id tls.CurveID) bool {
+			return name == id.String() || name == strconv.Itoa(int(id))
+		})
+		if at < 0 {
+			return nil, fmt.Errorf("%q is not the name or the number of one of %v", name, known)
+		}
+		found = append(found, known[at])
+	}
+	return found, nil
 }

@@ -32,6 +32,7 @@ func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 	}
 }
 
+// The command also accepts --v, --vmodule and --version.
 func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 	t.Parallel()
 	got, err := loadSettings(t, podFlags("--csi-addons-address=unix:///csi/s", "--controller-port=1",
@@ -40,7 +41,14 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 		"--leader-election-renew-deadline=20s", "--leader-election-retry-period=2s",
 		"--enable-volume-condition=true", "--volume-condition-interval=1h",
 		"--volume-condition-recorders=a", "--tls-min-version=VersionTLS13",
-		"--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "--tls-curve-preferences=29")...)
+		"--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+		"--tls-curve-preferences=X25519,CurveP256,24,X25519MLKEM768", "--automaxprocs", "--zap-devel",
+		"--zap-encoder=json", "--zap-log-level=5", "--zap-stacktrace-level=error",
+		"--zap-time-encoding=iso8601", "--add_dir_header", "--alsologtostderr=true",
+		"--alsologtostderrthreshold=2", "--legacy_stderr_threshold_behavior=false",
+		"--log_backtrace_at=a.go:1", "--log_dir", "/a", "--log_file", "/b", "--log_file_max_size=1800",
+		"--logtostderr", "--one_output", "--skip_headers", "--skip_log_headers",
+		"--stderrthreshold=2")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +64,20 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 		TLS: TLS{
 			MinVersion:   tls.VersionTLS13,
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
-			Curves:       []tls.CurveID{tls.X25519},
+			Curves: []tls.CurveID{
+				tls.X25519, tls.CurveP256, tls.CurveP384, tls.X25519MLKEM768,
+			},
 		},
-		Warnings: []string{"flag --enable-volume-condition has no effect"},
+	}
+	for _, name := range []string{
+		"add-dir-header", "alsologtostderr", "alsologtostderrthreshold", "automaxprocs",
+		"enable-volume-condition", "legacy-stderr-threshold-behavior", "log-backtrace-at", "log-dir",
+		"log-file", "log-file-max-size", "logtostderr", "one-output", "skip-headers",
+		"skip-log-headers", "stderrthreshold", "volume-condition-interval",
+		"volume-condition-recorders", "zap-devel", "zap-encoder", "zap-log-level",
+		"zap-stacktrace-level", "zap-time-encoding",
+	} {
+		want.Warnings = append(want.Warnings, "flag --"+name+" has no effect")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -70,8 +89,12 @@ func TestErrorNamesEveryFault(t *testing.T) {
 	_, err := loadSettings(t, "--controller-ip=host", "--timeout=0s",
 		"--leader-election-renew-deadline=1m", "--allowed-service-accounts=a/b,c",
 		"--tls-min-version=1")
+	_, errOfCurve := loadSettings(t, podFlags("--tls-curve-preferences=secp256r1")...)
 	if err == nil {
 		t.Fatal("there is no error")
+	}
+	if errOfCurve == nil || !strings.Contains(errOfCurve.Error(), `"secp256r1" is not the name`) {
+		t.Errorf("for an unknown curve the error is %v", errOfCurve)
 	}
 	for _, want := range []string{
 		"--node-id is missing", "--pod is missing", "--namespace is missing", "--pod-uid is missing",

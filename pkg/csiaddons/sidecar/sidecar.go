@@ -31,7 +31,7 @@ type Sidecar struct {
 }
 
 // Run waits for the driver, and serves until ctx is done or an error occurs. It finishes calls in
-// flight and then releases the Lease of the driver.
+// flight and then releases the Lease of the driver. After an error the process must end.
 func (s *Sidecar) Run(ctx context.Context) error {
 	if err := s.Driver.WaitReady(ctx); err != nil {
 		return endOf(ctx, err)
@@ -39,6 +39,10 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	described, err := s.Driver.Describe(ctx)
 	if err != nil {
 		return endOf(ctx, err)
+	}
+	lead, err := s.newElection(described)
+	if err != nil {
+		return err
 	}
 	own, err := newServing(s.Settings.TLS)
 	if err != nil {
@@ -50,34 +54,40 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Serving the controller", "driver", described.Name,
 		"address", listener.Addr().String(), "insecure", !s.Settings.Access.Enabled)
-	lead := s.newElection(described)
-	server := s.newServer(described, own, lead)
 	pin := own.pin
 	if !s.Settings.Access.Enabled {
 		pin = ""
 	}
-	return s.serve(ctx, lead, func(ctx context.Context) error {
+	server := s.newServer(described, own, lead)
+	return runAs(ctx, lead, server, func(ctx context.Context) error {
 		return serve(ctx, server, listener)
 	}, newAnnouncer(s, described.Name, endpoint(s.Settings, listener), pin).run)
 }
 
-// serve runs work until ctx is done. It ends leader election last.
-func (s *Sidecar) serve(ctx context.Context, lead *election, work ...func(context.Context) error,
+// runAs runs work until ctx is done, and ends leader election last. If the pod loses the Lease, it
+// returns at once: the end of the process ends what still runs.
+func runAs(ctx context.Context, lead *election, server *grpc.Server,
+	work ...func(context.Context) error,
 ) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
-	released := make(chan struct{})
-	go func() {
-		defer close(released)
-		lead.run(leaseCtx)
-	}()
+	defer release()
+	elected, ended := make(chan error, 1), make(chan error, 1)
+	go func() { elected <- lead.run(leaseCtx) }()
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, run := range work {
 		group.Go(func() error { return run(groupCtx) })
 	}
-	err := group.Wait()
-	release()
-	<-released
-	return endOf(ctx, err)
+	go func() { ended <- group.Wait() }()
+	select {
+	case err := <-elected:
+		go server.Stop() // cancels operations, and waits for handlers that ignore it
+		return err
+	case err := <-ended:
+		release()
+		return errors.Join(endOf(ctx, err), <-elected)
+	}
 }
 
 // endOf returns nil for an error that the end of ctx has caused.

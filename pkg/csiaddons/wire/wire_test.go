@@ -65,3 +65,17 @@ func TestLeaseNameIsThatOfTheExistingSystem(t *testing.T) {
 		}
 	}
 }
+
+// The controller of the CSI-Addons for Ceph compares the holder of a Lease with this name.
+func TestLeaseHolderIsThatOfTheExistingSystem(t *testing.T) {
+	t.Parallel()
+	for pod, want := range map[string]string{
+		"manila-controller-7d9f-x2k": "manila-controller-7d9f-x2k",
+		"rook-ceph.rbd.csi.ceph.com": "rook-ceph-rbd-csi-ceph-com",
+		"a.b-0":                      "a-b-0",
+	} {
+		if got := wire.LeaseHolder(pod); got != want {
+			t.Errorf("pod %s holds a Lease as %s, want %s", pod, got, want)
+		}
+	}
+}
