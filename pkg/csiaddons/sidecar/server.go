@@ -24,7 +24,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/callers"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -122,7 +121,7 @@ func (s *Sidecar) newServer(described driver.Description, own *serving, lead *el
 	checks := grpc.ChainUnaryInterceptor(s.Metrics.observe, deadline(s.Settings.Timeout).limit,
 		access, lead.check)
 	server := grpc.NewServer(append(options, grpc.Creds(identifying{transport}), checks)...)
-	read := volume.Reader{Kube: s.Kube, Driver: described.Name}
+	read := driver.Reader{Kube: s.Kube, Driver: described.Name}
 	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
 	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
 		driver: s.Driver, reader: read, stagingPath: s.Settings.StagingPath,
