@@ -57,6 +57,14 @@ func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip
 			originals = append(originals, c.rule)
 		}
 	}
+	// Until the access is restored, the record says that clients are fenced. It also limits how many
+	// networks there are.
+	p.before = record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
+	if _, err := p.before.metadata(); err != nil && limit > 0 {
+		return p, err
+	}
+	p.after = record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
+		func(r rule) bool { return !overlapsAny(r.network, target) })}
 	wanted, err := wantedRules(originals, target, limit)
 	if err != nil {
 		return p, err
@@ -66,13 +74,6 @@ func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip
 	if limit > 0 && more > 0 && len(rules)+more > limit {
 		return p, fmt.Errorf("the fence needs %d more access rules, and the share has %d: the limit is "+
 			"%d (flag --max-access-rules)", more, len(rules), limit)
-	}
-	// Until the access is restored, the record says that clients are fenced.
-	p.before = record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
-	p.after = record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
-		func(r rule) bool { return !overlapsAny(r.network, target) })}
-	if _, err := p.before.metadata(); err != nil && limit > 0 {
-		return p, err
 	}
 	return p, nil
 }
@@ -127,9 +128,6 @@ type wantedRule struct {
 // larger rules or is equal to one, so of equal parts only that of the smallest original rule is
 // wanted.
 func wantedRules(originals []rule, target []netip.Prefix, limit int) ([]wantedRule, error) {
-	if limit == 0 {
-		limit = noLimit
-	}
 	var wanted []wantedRule
 	var affected []rule
 	exists := map[netip.Prefix]bool{}
@@ -143,8 +141,11 @@ func wantedRules(originals []rule, target []netip.Prefix, limit int) ([]wantedRu
 	}
 	slices.SortStableFunc(affected, func(a, b rule) int { return b.network.Bits() - a.network.Bits() })
 	for _, original := range affected {
-		parts, ok := without(original.network, target, limit)
-		if !ok {
+		parts, err := without(original.network, target)
+		switch {
+		case err != nil:
+			return nil, err
+		case limit > 0 && len(parts) > limit:
 			return nil, fmt.Errorf("the access rule for %s minus the fenced clients takes more than %d "+
 				"rules (flag --max-access-rules)", original.network, limit)
 		}
@@ -157,9 +158,6 @@ func wantedRules(originals []rule, target []netip.Prefix, limit int) ([]wantedRu
 	}
 	return wanted, nil
 }
-
-// noLimit is more rules than the limits of a record allow.
-const noLimit = 1 << 20
 
 // compare adds the differences between current and wanted rules to the plan. recorded are original
 // rules that a fence has revoked or was about to revoke.
