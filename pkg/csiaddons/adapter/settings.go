@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -69,10 +70,6 @@ type Flags struct {
 	driver, service, nodeAddress string
 }
 
-// defaultMaxRules is twice the number of rules that replace the default rule of Manila's plugin,
-// 0.0.0.0/0, when one client is fenced.
-const defaultMaxRules = 64
-
 // AddTo registers the flags.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.driver, "driver", "", "Driver to serve: cinder or manila.")
@@ -91,7 +88,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"cloud; the first that exists is trusted. Used by the controller service of Manila.")
 	set.StringVar(&fence.Cluster, "cluster-id", "", "Flag --cluster-id of the plugin, which is in "+
 		"the metadata of the shares. Required by the controller service of Manila.")
-	set.IntVar(&fence.MaxRules, "max-access-rules", defaultMaxRules, "Maximum number of access rules "+
+	set.IntVar(&fence.MaxRules, "max-access-rules", manila.DefaultMaxRules, "Maximum number of access rules "+
 		"of a share while a client is fenced. Used by the controller service of Manila.")
 	set.StringVar(&fence.NodeName, "node-name", "",
 		"Name of the Node of the pod. Required by the node service of Manila.")

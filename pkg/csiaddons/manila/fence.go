@@ -40,6 +40,11 @@ const (
 	sharedCluster = "kubernetes"
 )
 
+// DefaultMaxRules is enough to fence 20 addresses of a /16 network, or three of IPv6 in a /64, if
+// the rules of a share allow all clients. If a backend refuses so many rules, it does so before any
+// access is revoked.
+const DefaultMaxRules = 256
+
 // Config configures a Controller.
 type Config struct {
 	// Cluster is the ID of the cluster in the metadata of its shares.

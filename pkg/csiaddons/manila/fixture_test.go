@@ -211,7 +211,7 @@ func (f *fixture) expectAccess(share string, want ...string) {
 
 // controller returns a new controller, as after a restart.
 func (f *fixture) controller() *Controller {
-	c := NewController(Config{Cluster: cluster, MaxRules: 64}, f.client)
+	c := NewController(Config{Cluster: cluster, MaxRules: DefaultMaxRules}, f.client)
 	c.interval, c.settle, c.limit = time.Millisecond, patience, patience
 	return c
 }
