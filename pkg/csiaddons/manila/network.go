@@ -27,19 +27,17 @@ func overlapsAny(network netip.Prefix, others []netip.Prefix) bool {
 	return slices.ContainsFunc(others, network.Overlaps)
 }
 
-// without returns the networks that contain the addresses of a network except those of others: as
-// few as possible, in ascending order.
-func without(network netip.Prefix, others []netip.Prefix) ([]netip.Prefix, error) {
-	var rest netipx.IPSetBuilder
-	rest.AddPrefix(network)
+// without removes networks from a set, and returns the rest: as few networks as possible, in
+// ascending order.
+func without(set *netipx.IPSetBuilder, others []netip.Prefix) ([]netip.Prefix, error) {
 	for _, other := range others {
-		rest.RemovePrefix(other)
+		set.RemovePrefix(other)
 	}
-	set, err := rest.IPSet()
+	rest, err := set.IPSet()
 	if err != nil {
-		return nil, fmt.Errorf("removing networks from %s: %w", network, err)
+		return nil, fmt.Errorf("removing the fenced networks: %w", err)
 	}
-	return set.Prefixes(), nil
+	return rest.Prefixes(), nil
 }
 
 // sorted returns networks in ascending order, each once.
