@@ -71,7 +71,7 @@ func start(t *testing.T, args ...string) *driver.Client {
 
 func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 	t.Parallel()
-	const cinder, manila = "cinder.csi.openstack.org", "manila.csi.openstack.org"
+	const cinder, manila = "cinder.csi.openstack.org", manilaDriver
 	for _, test := range []struct {
 		args []string
 		want driver.Description
@@ -170,8 +170,9 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := newShare(t, file, ca)
+	kubeconfig := serveVolumes(t, volumeOf("a", manilaDriver, `{"shareID": "`+share+`"}`))
 	client := start(t, "--driver=manila", "--service=controller", "--cluster-id=blue",
-		"--clouds-file="+file, "--ca-file=/missing,"+ca)
+		"--clouds-file="+file, "--ca-file=/missing,"+ca, "--kubeconfig="+kubeconfig)
 	networks := []*fence.CIDR{{Cidr: "10.0.0.5/32"}}
 	for _, test := range []struct {
 		call func() error
@@ -199,8 +200,7 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 	}
 }
 
-// newShare creates a share of the cluster blue that all clients may use, as the plugin does, and
-// returns its ID.
+// newShare creates a share that all clients may use, as an administrator does, and returns its ID.
 func newShare(t *testing.T, file, ca string) (id string) {
 	t.Helper()
 	auth, endpoint, config, err := clouds.Parse(clouds.WithCloudName("openstack"),
@@ -220,7 +220,6 @@ func newShare(t *testing.T, file, ca string) (id string) {
 	manila.Microversion = "2.37" // of the plugin
 	share, err := shares.Create(t.Context(), manila, shares.CreateOpts{
 		ShareProto: "NFS", Size: 1,
-		Metadata: map[string]string{"manila.csi.openstack.org/cluster": "blue"},
 	}).Extract()
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,7 @@ func newServer(settings *Settings) *grpc.Server {
 		}, clock.RealClock{})
 		fence.RegisterFenceControllerServer(server, manila.NewController(manila.Config{
 			Cluster: settings.Fence.Cluster, MaxRules: settings.Fence.MaxRules,
+			Volumes: volumes{driver: settings.Driver.name(), kubeconfig: settings.Fence.Kubeconfig}.list,
 		}, client))
 	}
 	return server

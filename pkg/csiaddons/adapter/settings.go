@@ -41,6 +41,8 @@ type Fence struct {
 	Cluster string
 	// MaxRules is the maximum number of access rules of a share.
 	MaxRules int
+	// Kubeconfig is the path of a kubeconfig; "" means the identity of the pod.
+	Kubeconfig string
 	// NodeName is the name of the Node of the pod, and NodeAddress its address.
 	NodeName    string
 	NodeAddress netip.Addr
@@ -88,8 +90,10 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"cloud; the first that exists is trusted. Used by the controller service of Manila.")
 	set.StringVar(&fence.Cluster, "cluster-id", "", "Flag --cluster-id of the plugin, which is in "+
 		"the metadata of the shares. Required by the controller service of Manila.")
-	set.IntVar(&fence.MaxRules, "max-access-rules", manila.DefaultMaxRules, "Maximum number of access rules "+
-		"of a share while a client is fenced. Used by the controller service of Manila.")
+	set.IntVar(&fence.MaxRules, "max-access-rules", manila.DefaultMaxRules, "Maximum number of "+
+		"access rules of a share while a client is fenced. Used by the controller service of Manila.")
+	set.StringVar(&fence.Kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the "+
+		"identity of the pod. Used by the controller service of Manila.")
 	set.StringVar(&fence.NodeName, "node-name", "",
 		"Name of the Node of the pod. Required by the node service of Manila.")
 	set.StringVar(&f.nodeAddress, "node-address", "",
