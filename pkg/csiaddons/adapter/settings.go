@@ -43,6 +43,8 @@ type Fence struct {
 	MaxRules int
 	// Kubeconfig is the path of a kubeconfig; "" means the identity of the pod.
 	Kubeconfig string
+	// PluginAddress is the path of the socket of the plugin.
+	PluginAddress string
 	// NodeName is the name of the Node of the pod, and NodeAddress its address.
 	NodeName    string
 	NodeAddress netip.Addr
@@ -92,6 +94,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"the metadata of the shares. Required by the controller service of Manila.")
 	set.IntVar(&fence.MaxRules, "max-access-rules", manila.DefaultMaxRules, "Maximum number of "+
 		"access rules of a share while a client is fenced. Used by the controller service of Manila.")
+	set.StringVar(&fence.PluginAddress, "csi-address", "/csi/csi.sock", "Path of the socket on which "+
+		"the plugin serves CSI. Used by the controller service of Manila.")
 	set.StringVar(&fence.Kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the "+
 		"identity of the pod. Used by the controller service of Manila.")
 	set.StringVar(&fence.NodeName, "node-name", "",
@@ -114,6 +118,7 @@ func (f *Flags) Load() (*Settings, error) {
 	}
 	for name, path := range map[string]*string{
 		"csi-addons-address": &settings.Address, "staging-path": &settings.StagingPath,
+		"csi-address": &settings.Fence.PluginAddress,
 	} {
 		*path = strings.TrimPrefix(*path, "unix://")
 		if !filepath.IsAbs(*path) {

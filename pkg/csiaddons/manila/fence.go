@@ -55,6 +55,8 @@ type Config struct {
 	MaxRules int
 	// Volumes lists the PersistentVolumes of the driver. Its errors are gRPC statuses.
 	Volumes func(context.Context) ([]Volume, error)
+	// PluginVersion returns the vendor version of the plugin in this pod.
+	PluginVersion func(context.Context) (string, error)
 }
 
 // Controller serves fence.FenceController in the pods of the controller service. NewController
@@ -87,6 +89,9 @@ func (c *Controller) FenceClusterNetwork(
 	ctx context.Context, request *fence.FenceClusterNetworkRequest,
 ) (*fence.FenceClusterNetworkResponse, error) {
 	networks, err := parse(request)
+	if err == nil {
+		err = c.checkPlugin(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

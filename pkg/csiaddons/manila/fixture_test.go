@@ -223,7 +223,8 @@ func (f *fixture) expectAccess(share string, want ...string) {
 func (f *fixture) controller() *Controller {
 	c := NewController(Config{
 		Cluster: cluster, MaxRules: DefaultMaxRules,
-		Volumes: func(context.Context) ([]Volume, error) { return f.volumes, nil },
+		Volumes:       func(context.Context) ([]Volume, error) { return f.volumes, nil },
+		PluginVersion: reports("0.9.0@v1.36.0", nil),
 	}, f.client)
 	c.interval, c.settle, c.limit = time.Millisecond, patience, patience
 	c.connect = func(ctx context.Context) (shares, error) {
