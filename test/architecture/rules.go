@@ -45,7 +45,6 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
-			{0, "pkg/csiaddons/volume"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	csi "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
@@ -20,6 +21,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -71,7 +73,7 @@ func start(t *testing.T, args ...string) *driver.Client {
 
 func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 	t.Parallel()
-	const cinder, manila = "cinder.csi.openstack.org", "manila.csi.openstack.org"
+	const cinder, manila = "cinder.csi.openstack.org", manilaDriver
 	for _, test := range []struct {
 		args []string
 		want driver.Description
@@ -144,14 +146,19 @@ func TestOperationsOfManilaDependOnTheService(t *testing.T) {
 		codes.Unimplemented {
 		t.Errorf("the error of the node is %v", err)
 	}
-	_, err = controller.Fence.FenceClusterNetwork(t.Context(), request)
+	_, err = controller.Fence.UnfenceClusterNetwork(t.Context(),
+		&fence.UnfenceClusterNetworkRequest{Cidrs: request.GetCidrs()})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/file") {
 		t.Errorf("the error of a controller without credentials is %v", err)
 	}
 }
 
-func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
-	t.Parallel()
+// inCloud runs the controller service of Manila with a share of a PersistentVolume in a simulated
+// cloud, and a plugin that reports a version.
+func inCloud(t *testing.T, pluginVersion string) (
+	client *driver.Client, cloud *simulator.Simulator, share string,
+) {
+	t.Helper()
 	cloud, err := simulator.New(simulator.Config{
 		TLS: true, ShareTypes: []simulator.ShareType{{Name: "default"}},
 	})
@@ -169,9 +176,53 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	share := newShare(t, file, ca)
-	client := start(t, "--driver=manila", "--service=controller", "--cluster-id=blue",
-		"--clouds-file="+file, "--ca-file=/missing,"+ca)
+	share = newShare(t, file, ca)
+	kubeconfig := serveVolumes(t, volumeOf("a", manilaDriver, `{"shareID": "`+share+`"}`))
+	return start(t, "--driver=manila", "--service=controller", "--cluster-id=blue",
+		"--clouds-file="+file, "--ca-file=/missing,"+ca, "--kubeconfig="+kubeconfig,
+		"--csi-address="+servePlugin(t, pluginVersion)), cloud, share
+}
+
+// identityServer is the plugin.
+type identityServer struct {
+	csi.UnimplementedIdentityServer
+
+	version string
+}
+
+func (s identityServer) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest,
+) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: manilaDriver, VendorVersion: s.version}, nil
+}
+
+// servePlugin serves the plugin on a socket, and returns its path.
+func servePlugin(t *testing.T, version string) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "csi.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, identityServer{version: version})
+	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
+	t.Cleanup(server.Stop)
+	return socket
+}
+
+// expectAccess compares the access of the fenced client, and expects that others have access.
+func expectAccess(t *testing.T, cloud *simulator.Simulator, share string, want simulator.Access) {
+	t.Helper()
+	access, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.5"))
+	other, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.6"))
+	if access != want || other != "rw" {
+		t.Errorf("the client has the access %q, want %q; another client %q", access, want, other)
+	}
+}
+
+func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
+	t.Parallel()
+	client, cloud, share := inCloud(t, "0.9.0@v1.36.0")
 	networks := []*fence.CIDR{{Cidr: "10.0.0.5/32"}}
 	for _, test := range []struct {
 		call func() error
@@ -191,16 +242,26 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 		if err := test.call(); err != nil {
 			t.Fatal(err)
 		}
-		access, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.5"))
-		other, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.6"))
-		if access != test.want || other != "rw" {
-			t.Errorf("the client has the access %q, want %q; another client %q", access, test.want, other)
-		}
+		expectAccess(t, cloud, share, test.want)
 	}
 }
 
-// newShare creates a share of the cluster blue that all clients may use, as the plugin does, and
-// returns its ID.
+func TestFenceThroughTheSocketIsRefusedWithAnOldPlugin(t *testing.T) {
+	t.Parallel()
+	client, cloud, share := inCloud(t, "0.9.0@v1.34.1")
+	cloud.ResetLog()
+	_, err := client.Fence.FenceClusterNetwork(t.Context(),
+		&fence.FenceClusterNetworkRequest{Cidrs: []*fence.CIDR{{Cidr: "10.0.0.5/32"}}})
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "v1.34.1") {
+		t.Errorf("the error is %v", err)
+	}
+	if requests := cloud.Log(); len(requests) > 0 {
+		t.Errorf("the adapter sent the requests %v", requests)
+	}
+	expectAccess(t, cloud, share, "rw")
+}
+
+// newShare creates a share that all clients may use, as an administrator does, and returns its ID.
 func newShare(t *testing.T, file, ca string) (id string) {
 	t.Helper()
 	auth, endpoint, config, err := clouds.Parse(clouds.WithCloudName("openstack"),
@@ -220,7 +281,6 @@ func newShare(t *testing.T, file, ca string) (id string) {
 	manila.Microversion = "2.37" // of the plugin
 	share, err := shares.Create(t.Context(), manila, shares.CreateOpts{
 		ShareProto: "NFS", Size: 1,
-		Metadata: map[string]string{"manila.csi.openstack.org/cluster": "blue"},
 	}).Extract()
 	if err != nil {
 		t.Fatal(err)
@@ -277,8 +337,9 @@ func TestSocketOfAnEarlierProcessIsReplaced(t *testing.T) {
 
 func TestErrorOfSettingsNamesEveryProblem(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, "--driver=ceph", "--csi-addons-address=s", "--staging-path=x")
-	expectNames(t, err, "--driver", "--service", "--csi-addons-address", "--staging-path")
+	_, err := load(t, "--driver=ceph", "--csi-addons-address=s", "--staging-path=x", "--csi-address=y")
+	expectNames(t, err, "--driver", "--service", "--csi-addons-address", "--staging-path",
+		"--csi-address")
 	_, err = load(t, "--driver=manila", "--service=controller", "--max-access-rules=0")
 	expectNames(t, err, "--cluster-id", "--max-access-rules")
 	_, err = load(t, "--driver=manila", "--service=node", "--node-address=here")

@@ -53,7 +53,7 @@ func (s identityService) capabilities() []*identity.Capability {
 		}
 	case s.driver == Cinder:
 		// The controller of the CSI-Addons for Ceph calls only drivers that reclaim space offline too,
-		// and accepts UNIMPLEMENTED for this half of the operation.
+		// and accepts UNIMPLEMENTED for this step of the operation.
 		return []*identity.Capability{
 			provides(identity.Capability_Service_CONTROLLER_SERVICE),
 			reclaims(identity.Capability_ReclaimSpace_OFFLINE),

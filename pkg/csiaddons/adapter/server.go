@@ -75,8 +75,11 @@ func newServer(settings *Settings) *grpc.Server {
 		client := openstack.NewClient(openstack.Source{
 			CloudsFile: settings.Cloud.File, Cloud: settings.Cloud.Name, CAFiles: settings.Cloud.CAFiles,
 		}, clock.RealClock{})
+		fences := settings.Fence
 		fence.RegisterFenceControllerServer(server, manila.NewController(manila.Config{
-			Cluster: settings.Fence.Cluster, MaxRules: settings.Fence.MaxRules,
+			Cluster: fences.Cluster, MaxRules: fences.MaxRules,
+			Volumes:       volumes{driver: settings.Driver.name(), kubeconfig: fences.Kubeconfig}.list,
+			PluginVersion: plugin(fences.PluginAddress).version,
 		}, client))
 	}
 	return server

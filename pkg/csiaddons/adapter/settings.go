@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -40,6 +41,10 @@ type Fence struct {
 	Cluster string
 	// MaxRules is the maximum number of access rules of a share.
 	MaxRules int
+	// Kubeconfig is the path of a kubeconfig; "" means the identity of the pod.
+	Kubeconfig string
+	// PluginAddress is the path of the socket of the plugin.
+	PluginAddress string
 	// NodeName is the name of the Node of the pod, and NodeAddress its address.
 	NodeName    string
 	NodeAddress netip.Addr
@@ -69,10 +74,6 @@ type Flags struct {
 	driver, service, nodeAddress string
 }
 
-// defaultMaxRules is twice the number of rules that replace the default rule of Manila's plugin,
-// 0.0.0.0/0, when one client is fenced.
-const defaultMaxRules = 64
-
 // AddTo registers the flags.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.driver, "driver", "", "Driver to serve: cinder or manila.")
@@ -91,8 +92,12 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"cloud; the first that exists is trusted. Used by the controller service of Manila.")
 	set.StringVar(&fence.Cluster, "cluster-id", "", "Flag --cluster-id of the plugin, which is in "+
 		"the metadata of the shares. Required by the controller service of Manila.")
-	set.IntVar(&fence.MaxRules, "max-access-rules", defaultMaxRules, "Maximum number of access rules "+
-		"of a share while a client is fenced. Used by the controller service of Manila.")
+	set.IntVar(&fence.MaxRules, "max-access-rules", manila.DefaultMaxRules, "Maximum number of "+
+		"access rules of a share while a client is fenced. Used by the controller service of Manila.")
+	set.StringVar(&fence.PluginAddress, "csi-address", "/csi/csi.sock", "Path of the socket on which "+
+		"the plugin serves CSI. Used by the controller service of Manila.")
+	set.StringVar(&fence.Kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the "+
+		"identity of the pod. Used by the controller service of Manila.")
 	set.StringVar(&fence.NodeName, "node-name", "",
 		"Name of the Node of the pod. Required by the node service of Manila.")
 	set.StringVar(&f.nodeAddress, "node-address", "",
@@ -113,6 +118,7 @@ func (f *Flags) Load() (*Settings, error) {
 	}
 	for name, path := range map[string]*string{
 		"csi-addons-address": &settings.Address, "staging-path": &settings.StagingPath,
+		"csi-address": &settings.Fence.PluginAddress,
 	} {
 		*path = strings.TrimPrefix(*path, "unix://")
 		if !filepath.IsAbs(*path) {

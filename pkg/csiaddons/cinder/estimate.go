@@ -11,8 +11,8 @@ type usage struct {
 	counts  bool
 }
 
-// maxEstimates limits the volumes that a node remembers: more than a node can attach.
-const maxEstimates = 1024
+// maxVolumes limits the volumes that a node remembers: more than a node can attach.
+const maxVolumes = 1024
 
 // estimates are about how much space the cloud frees, because a node cannot read how much space a
 // volume takes in the cloud. An estimate is the smallest of these numbers:
@@ -42,7 +42,7 @@ func (e *estimates) freed(volumeID string, after usage, discarded uint64) uint64
 	if last, found := e.last[volumeID]; found && last.written <= after.written {
 		taken = last.used + after.written - last.written
 	}
-	if len(e.last) >= maxEstimates || e.last == nil {
+	if len(e.last) >= maxVolumes || e.last == nil {
 		e.last = map[string]usage{}
 	}
 	e.last[volumeID] = after

@@ -31,10 +31,10 @@ func TestFreedSpaceIsTheSmallestBound(t *testing.T) {
 func TestNumberOfRememberedVolumesIsLimited(t *testing.T) {
 	t.Parallel()
 	var e estimates
-	for i := range 3 * maxEstimates {
+	for i := range 3 * maxVolumes {
 		e.freed(string(rune(i)), usage{counts: true}, 0)
 	}
-	if len(e.last) > maxEstimates {
+	if len(e.last) > maxVolumes {
 		t.Errorf("%d volumes are remembered", len(e.last))
 	}
 }

@@ -37,12 +37,16 @@ type Node struct {
 
 	// open opens a staged volume, and trim trims it.
 	open func(path, volumeID string) (*staged, error)
-	trim func(context.Context, *staged) (discarded uint64, err error)
+	trim func(context.Context, *staged, progress) (progress, error)
 
 	estimates estimates
 
 	mu   sync.Mutex
 	busy map[uint64]bool // by the number of the device
+	// unfinished contains how far failed operations came, by volume ID: another volume may get the
+	// number of the device. Only ext4 skips what was discarded before, so operations on a large volume
+	// with another file system could all exceed their time if they started from the beginning.
+	unfinished map[string]progress
 }
 
 // Folders are the folders of a node that the service reads.
@@ -61,14 +65,18 @@ type Folders struct {
 
 // NewNode returns the node service.
 func NewNode(folders Folders) *Node {
-	return &Node{open: folders.open, trim: trim, busy: map[uint64]bool{}}
+	return &Node{
+		open: folders.open, trim: trimmer(ioctl).trim, busy: map[uint64]bool{},
+		unfinished: map[string]progress{},
+	}
 }
 
 // validVolumeID matches the IDs of Cinder's volumes.
 var validVolumeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // NodeReclaimSpace discards the blocks that the file system of a staged volume does not use. The
-// usage in the answer is an estimate; see estimates.
+// usage in the answer is an estimate; see estimates. If the previous operation on the volume
+// failed, this one continues it.
 func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeReclaimSpaceRequest,
 ) (*reclaimspace.NodeReclaimSpaceResponse, error) {
 	path, err := check(request)
@@ -85,17 +93,18 @@ func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeR
 			"an operation that reclaims the space of volume %s is in progress", request.GetVolumeId())
 	}
 	defer n.release(volume.device)
-	discarded, err := n.trim(ctx, volume)
+	done, err := n.trim(ctx, volume, n.resume(request.GetVolumeId()))
 	if err != nil {
+		n.suspend(request.GetVolumeId(), done)
 		return nil, err
 	}
 	after, err := volume.usage()
 	if err != nil {
 		return nil, err
 	}
-	freed := n.estimates.freed(request.GetVolumeId(), after, discarded)
+	freed := n.estimates.freed(request.GetVolumeId(), after, done.discarded)
 	klog.FromContext(ctx).Info("Discarded the unused blocks of a volume",
-		"volume", request.GetVolumeId(), "discardedBytes", discarded, "freedBytes", freed,
+		"volume", request.GetVolumeId(), "discardedBytes", done.discarded, "freedBytes", freed,
 		"usedBytes", after.used)
 	return &reclaimspace.NodeReclaimSpaceResponse{
 		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(after.used + freed)},
@@ -154,4 +163,25 @@ func (n *Node) release(device uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.busy, device)
+}
+
+// resume returns and forgets how far the previous operation on a volume came.
+func (n *Node) resume(volumeID string) progress {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.unfinished[volumeID]
+	delete(n.unfinished, volumeID)
+	return p
+}
+
+// suspend remembers how far a failed operation came.
+func (n *Node) suspend(volumeID string, p progress) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.unfinished) >= maxVolumes {
+		clear(n.unfinished)
+	}
+	if p.start > 0 {
+		n.unfinished[volumeID] = p
+	}
 }

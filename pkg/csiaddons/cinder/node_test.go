@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	csi "github.com/container-storage-interface/spec/lib/go/csi"
@@ -157,14 +159,21 @@ func validRequest() *reclaimspace.NodeReclaimSpaceRequest {
 	}
 }
 
+// discards returns a function that discards a number of bytes.
+func discards(bytes uint64) func(context.Context, *staged, progress) (progress, error) {
+	return func(context.Context, *staged, progress) (progress, error) {
+		return progress{discarded: bytes}, nil
+	}
+}
+
 func TestSecondOperationOnADeviceIsAborted(t *testing.T) {
 	t.Parallel()
 	node := openedFolder(t)
 	started, finish := make(chan struct{}), make(chan struct{})
-	node.trim = func(context.Context, *staged) (uint64, error) {
+	node.trim = func(context.Context, *staged, progress) (progress, error) {
 		close(started)
 		<-finish
-		return 4096, nil
+		return progress{discarded: 4096}, nil
 	}
 	first := make(chan error, 1)
 	go func() {
@@ -180,7 +189,7 @@ func TestSecondOperationOnADeviceIsAborted(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Errorf("the error of the first operation is %v", err)
 	}
-	node.trim = func(context.Context, *staged) (uint64, error) { return 4096, nil }
+	node.trim = discards(4096)
 	answer, err := node.NodeReclaimSpace(t.Context(), validRequest())
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +203,7 @@ func TestSecondOperationOnADeviceIsAborted(t *testing.T) {
 func TestFreedSpaceIsAtMostTheFreeSpaceOfTheFileSystem(t *testing.T) {
 	t.Parallel()
 	node := openedFolder(t)
-	node.trim = func(context.Context, *staged) (uint64, error) { return 1 << 62, nil }
+	node.trim = discards(1 << 62)
 	answer, err := node.NodeReclaimSpace(t.Context(), validRequest())
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +221,6 @@ func TestFreedSpaceIsAtMostTheFreeSpaceOfTheFileSystem(t *testing.T) {
 func TestCancelledOperationDiscardsNothingMore(t *testing.T) {
 	t.Parallel()
 	node := openedFolder(t)
-	node.trim = trim
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := node.NodeReclaimSpace(ctx, validRequest()); status.Code(err) != codes.Canceled {
@@ -220,6 +228,62 @@ func TestCancelledOperationDiscardsNothingMore(t *testing.T) {
 	}
 	if len(node.busy) > 0 {
 		t.Error("the device is still busy")
+	}
+}
+
+// The device has the ranges 0 to 5, and the kernel discards 100 bytes of each.
+func TestOperationContinuesACancelledOne(t *testing.T) {
+	t.Parallel()
+	node := openedFolder(t)
+	open := node.open
+	node.open = func(path, volumeID string) (*staged, error) {
+		volume, err := open(path, volumeID)
+		volume.size = 6 * rangeLength
+		return volume, err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ranges []uint64
+	node.trim = trimmer(func(_ uintptr, part *trimRange) error {
+		ranges = append(ranges, part.start/rangeLength)
+		if part.start == 2*rangeLength {
+			cancel()
+		}
+		part.length = 100
+		return nil
+	}).trim
+	if _, err := node.NodeReclaimSpace(ctx, validRequest()); status.Code(err) != codes.Canceled {
+		t.Fatalf("the error is %v", err)
+	}
+	other := validRequest()
+	other.VolumeId = strings.ReplaceAll(volumeID, "5", "6")
+	for _, operation := range []struct {
+		request *reclaimspace.NodeReclaimSpaceRequest
+		ranges  []uint64
+	}{
+		{validRequest(), []uint64{3, 4, 5}},
+		{validRequest(), []uint64{0, 1, 2, 3, 4, 5}},
+		{other, []uint64{0, 1, 2, 3, 4, 5}},
+	} {
+		ranges = nil
+		answer, err := node.NodeReclaimSpace(t.Context(), operation.request)
+		if err != nil || !slices.Equal(ranges, operation.ranges) {
+			t.Errorf("the ranges are %v, want %v, and the error is %v", ranges, operation.ranges, err)
+		}
+		freed := answer.GetPreUsage().GetUsageBytes() - answer.GetPostUsage().GetUsageBytes()
+		if freed != 600 {
+			t.Errorf("the operation reports %d bytes", freed)
+		}
+	}
+}
+
+func TestNumberOfUnfinishedOperationsIsLimited(t *testing.T) {
+	t.Parallel()
+	node := NewNode(Folders{})
+	for i := range 3 * maxVolumes {
+		node.suspend(string(rune(i)), progress{start: 1})
+	}
+	if len(node.unfinished) == 0 || len(node.unfinished) > maxVolumes {
+		t.Errorf("%d operations are remembered", len(node.unfinished))
 	}
 }
 
@@ -232,7 +296,8 @@ func TestErrorsOfTheKernelBecomeStatuses(t *testing.T) {
 	}
 	volume := &staged{folder: proc, size: 1 << 40}
 	defer volume.close()
-	if _, err := trim(t.Context(), volume); status.Code(err) != codes.Unimplemented {
+	_, err = trimmer(ioctl).trim(t.Context(), volume, progress{})
+	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("the error is %v", err)
 	}
 }

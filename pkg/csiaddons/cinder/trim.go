@@ -23,27 +23,34 @@ const (
 // discarded bytes.
 type trimRange struct{ start, length, minimum uint64 }
 
-// trim discards the unused blocks of a file system, and returns their size in bytes. Errors are
-// gRPC statuses.
-func trim(ctx context.Context, volume *staged) (discarded uint64, err error) {
-	for start := uint64(0); start < volume.size; start += rangeLength {
+// progress is how far the unused blocks of a file system are discarded: start is the beginning of
+// the next range, and discarded the size of the blocks before it, in bytes.
+type progress struct{ start, discarded uint64 }
+
+// trimmer sends FITRIM for a range of the file system that contains a folder.
+type trimmer func(folder uintptr, part *trimRange) error
+
+// trim discards the unused blocks of a file system from a range on. Errors are gRPC statuses; then
+// the result is how far it came.
+func (send trimmer) trim(ctx context.Context, volume *staged, p progress) (progress, error) {
+	for ; p.start < volume.size; p.start += rangeLength {
 		if err := ctx.Err(); err != nil {
-			return discarded, status.FromContextError(err).Err()
+			return p, status.FromContextError(err).Err()
 		}
-		part := trimRange{start: start, length: rangeLength}
-		switch err := request(volume.folder.Fd(), &part); {
+		part := trimRange{start: p.start, length: rangeLength}
+		switch err := send(volume.folder.Fd(), &part); {
 		case err == nil:
-			discarded += part.length
-		case errors.Is(err, unix.EINVAL) && start > 0:
-			return discarded, nil // the file system is smaller than the device
+			p.discarded += part.length
+		case errors.Is(err, unix.EINVAL) && p.start > 0:
+			return p, nil // the file system is smaller than the device
 		default:
-			return discarded, trimError(volume.folder.Name(), err)
+			return p, trimError(volume.folder.Name(), err)
 		}
 	}
-	return discarded, nil
+	return p, nil
 }
 
-func request(folder uintptr, part *trimRange) error {
+func ioctl(folder uintptr, part *trimRange) error {
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, folder, fitrim,
 			uintptr(unsafe.Pointer(part))) //nolint:gosec // x/sys/unix has no function for it

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 )
 
 // call is one execution of an operation. It reads objects only if the operation needs them.
@@ -43,21 +42,21 @@ func (c *call) config() (*rest.Config, error) {
 	return config, nil
 }
 
-func (c *call) reader(driverName string) (volume.Reader, error) {
+func (c *call) reader(driverName string) (driver.Reader, error) {
 	config, err := c.config()
 	if err != nil {
-		return volume.Reader{}, err
+		return driver.Reader{}, err
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return volume.Reader{}, fmt.Errorf("creating the client of Kubernetes: %w", err)
+		return driver.Reader{}, fmt.Errorf("creating the client of Kubernetes: %w", err)
 	}
-	return volume.Reader{Kube: kube, Driver: driverName}, nil
+	return driver.Reader{Kube: kube, Driver: driverName}, nil
 }
 
 // found returns the volume of the flag --persistentvolume, with the Secret of the flag --secret or
 // its own.
-func (c *call) found(ctx context.Context) (*volume.Volume, error) {
+func (c *call) found(ctx context.Context) (*driver.Volume, error) {
 	if c.volume == "" {
 		return nil, usage("--operation=%s needs --persistentvolume", c.operation)
 	}

@@ -1,5 +1,6 @@
 // Package driver is the client of the services of the CSI-Addons specification, which a driver
-// serves on its socket. The sidecar calls it.
+// serves on its socket, and reads the PersistentVolumes and Secrets of their requests. The sidecar
+// and the command csi-addons use it.
 package driver
 
 import (

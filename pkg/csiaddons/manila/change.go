@@ -21,7 +21,7 @@ const (
 	concurrentShares = 8
 	// deletingStatus is the status of a share that Manila deletes. Nobody can change its access rules.
 	deletingStatus = "deleting"
-	// unlistedStatus is not a status of Manila: it is that of a fenced share that is not in its list.
+	// unlistedStatus is not a status of Manila: it marks a fenced share that Manila does not list.
 	unlistedStatus = "unlisted"
 )
 
@@ -48,11 +48,8 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 	if err != nil {
 		return cloudError(ctx, err)
 	}
-	found, err := c.list(ctx, cloud)
+	found, err := c.find(ctx, cloud, o)
 	if err != nil {
-		return err
-	}
-	if err := c.check(found, o); err != nil {
 		return err
 	}
 	unlisted := c.unlisted(found)
@@ -63,7 +60,7 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 	}
 	w := worker{
 		shares: cloud, interval: c.interval, limit: c.limit, settled: time.Now().Add(c.settle),
-		fenced: &c.fenced,
+		cluster: c.config.Cluster, fenced: &c.fenced,
 	}
 	return w.changeAll(ctx, append(found, unlisted...), o)
 }
@@ -211,8 +208,8 @@ func (w worker) confirmEnd(ctx context.Context, shareID string) error {
 	case err != nil:
 		return err
 	case exists && share.Metadata[fencedKey] != "":
-		return fmt.Errorf("it is fenced, and not in the list of the shares of the cluster: its metadata "+
-			"%s must be the ID of the cluster", clusterKey)
+		return fmt.Errorf("it is fenced, and not in the list of the shares of the cluster: set its "+
+			"metadata %s to the ID of the cluster", markKey)
 	}
 	w.fenced.Delete(shareID)
 	return nil

@@ -2,9 +2,10 @@
 // its services.
 //
 // The operation is NetworkFence: it revokes the access of clients to all shares of the cluster, and
-// restores it. Manila has only rules that allow access. A rule for a network that contains a fenced
-// client is replaced by rules for the rest of the network. The metadata of a share contain the
-// rules that were revoked, so the operation continues after a restart.
+// restores it. These are the shares that the plugin has created for the cluster, and those of its
+// PersistentVolumes. Manila has only rules that allow access. A rule for a network that contains a
+// fenced client is replaced by rules for the rest of the network. The metadata of a share contain
+// the rules that were revoked, so the operation continues after a restart.
 package manila
 
 import (
@@ -25,7 +26,8 @@ import (
 
 const (
 	// clusterKey is the key in the metadata of a share with which manila-csi-plugin names the cluster
-	// (its flag --cluster-id).
+	// (its flag --cluster-id). Never write it: when OpenShift's installer destroys a cluster, it
+	// deletes all shares with the ID of the cluster.
 	clusterKey = "manila.csi.openstack.org/cluster"
 	protocol   = "NFS"
 	// maxNetworks limits the networks of one request.
@@ -40,12 +42,21 @@ const (
 	sharedCluster = "kubernetes"
 )
 
+// DefaultMaxRules is enough to fence 20 addresses of a /16 network, or three of IPv6 in a /64, if
+// the rules of a share allow all clients. If a backend refuses so many rules, it does so before any
+// access is revoked.
+const DefaultMaxRules = 256
+
 // Config configures a Controller.
 type Config struct {
 	// Cluster is the ID of the cluster in the metadata of its shares.
 	Cluster string
 	// MaxRules is the maximum number of access rules of a share while a fence is established.
 	MaxRules int
+	// Volumes lists the PersistentVolumes of the driver. Its errors are gRPC statuses.
+	Volumes func(context.Context) ([]Volume, error)
+	// PluginVersion returns the vendor version of the plugin in this pod.
+	PluginVersion func(context.Context) (string, error)
 }
 
 // Controller serves fence.FenceController in the pods of the controller service. NewController
@@ -78,6 +89,9 @@ func (c *Controller) FenceClusterNetwork(
 	ctx context.Context, request *fence.FenceClusterNetworkRequest,
 ) (*fence.FenceClusterNetworkResponse, error) {
 	networks, err := parse(request)
+	if err == nil {
+		err = c.checkPlugin(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +176,27 @@ func parse(request interface {
 	return sorted(networks), nil
 }
 
-// list returns the shares of the cluster.
+// find returns the shares of an operation: those of the cluster, and for a fence those of its
+// PersistentVolumes. If there are no shares of the cluster whose fence could end, those of its
+// PersistentVolumes show that the credentials are for the right project.
+func (c *Controller) find(ctx context.Context, cloud shares, o operation,
+) ([]openstack.Share, error) {
+	found, err := c.list(ctx, cloud)
+	if err != nil {
+		return nil, err
+	}
+	if o.fences() || len(found) == 0 {
+		used, err := c.used(ctx, cloud, found)
+		if err != nil && o.fences() {
+			return nil, err
+		}
+		found = append(found, used...)
+	}
+	return found, c.check(found, o)
+}
+
+// list returns the shares with the ID of the cluster, and those that a fence of the cluster has
+// marked.
 func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share, error) {
 	if c.config.Cluster == sharedCluster {
 		return nil, status.Errorf(codes.FailedPrecondition, "the cluster ID is %q, which other clusters "+
@@ -173,10 +207,19 @@ func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share,
 	if err != nil {
 		return nil, cloudError(ctx, err)
 	}
+	marked, err := cloud.List(ctx, markKey, c.config.Cluster)
+	if err != nil {
+		return nil, cloudError(ctx, err)
+	}
+	for _, share := range marked {
+		if share.Metadata[clusterKey] != c.config.Cluster {
+			found = append(found, share)
+		}
+	}
 	return found, nil
 }
 
-// check returns an error if an operation on shares would be none, or a fence would not be complete.
+// check returns an error if no share can change, or if a fence would not be complete.
 //
 // Without shares nothing was fenced, or all shares were deleted, or the credentials are those of
 // another project. Manila answers 404 for the shares of another project, so it cannot tell which.
@@ -190,13 +233,13 @@ func (c *Controller) check(found []openstack.Share, o operation) error {
 	switch {
 	case len(found) == 0 && o.fences():
 		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
-			"in its metadata %s, so nothing is fenced. Check the flag --cluster-id", c.config.Cluster,
-			clusterKey)
+			"in its metadata %s, and no PersistentVolume has a share, so nothing is fenced. Check the flag "+
+			"--cluster-id", c.config.Cluster, clusterKey)
 	case len(found) == 0:
 		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
-			"in its metadata %s, so no access is restored. Check the flag --cluster-id and the project "+
-			"in the credentials. If all shares were deleted, delete the NetworkFence", c.config.Cluster,
-			clusterKey)
+			"in its metadata %s or %s, so no access is restored. Check the flag --cluster-id and the "+
+			"project in the credentials. If all shares were deleted, delete the NetworkFence",
+			c.config.Cluster, clusterKey, markKey)
 	case others > 0 && o.fences():
 		return status.Errorf(codes.FailedPrecondition, "%d of %d shares of the cluster do not use %s, "+
 			"and the access to them cannot be revoked by the address of a client. No share is changed",

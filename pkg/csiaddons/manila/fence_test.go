@@ -2,6 +2,7 @@ package manila
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -141,6 +142,68 @@ func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 			f.expectRules(hard, test.rule)
 		})
 	}
+}
+
+// The addresses need most rules: 16 for the other networks, one for each unused sixteenth of their
+// network, and 12 for each sixteenth with an address.
+func TestTwelveAddressesOfANetworkAreFencedWithTheDefaults(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	var lost []string
+	for i := range 12 {
+		lost = append(lost, fmt.Sprintf("10.100.%d.85", (i+i/3)<<4|5))
+	}
+	f.must(f.fence(f.controller(), lost...))
+	for _, client := range lost {
+		if level := f.access(share, client); level != "" {
+			t.Errorf("%s has the access %q", client, level)
+		}
+	}
+	f.expectAccess(share, "rw", "rw", "rw")
+	if rules := len(f.list(share)); rules != 16+4+12*12 {
+		t.Errorf("the share has %d rules", rules)
+	}
+	f.must(f.unfence(f.controller(), lost...))
+	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+func TestAddressOfIPv6IsFencedWithTheDefaults(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw ::/0")
+	f.must(f.fence(f.controller(), "fd00::1"))
+	if lost, other := f.access(share, "fd00::1"), f.access(share, "fd00::2"); lost+other != "rw" {
+		t.Errorf("the client has the access %q, another one %q", lost, other)
+	}
+	f.must(f.unfence(f.controller(), "fd00::1"))
+	f.expectRules(share, "rw ::/0")
+}
+
+func TestBackendThatRefusesTheRuleNumber65KeepsAllAccess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	limit := ""
+	changes := 0
+	c, _ := f.crashAfter(noCrash, func() {
+		if changes++; changes == 65 { // the record and 64 rules
+			limit = f.fault(simulator.Fault{
+				Mode: simulator.Fail, Method: http.MethodPost, PathPrefix: "/share/v2/shares/" + share,
+			})
+		}
+	})
+	lost := []string{fenced, "10.100.5.85", "10.100.21.85", "10.100.37.85", "10.100.53.85"}
+	f.refused(f.fence(c, lost...), codes.Unavailable, "Manila failed to grant access to")
+	for _, client := range lost {
+		if level := f.access(share, client); level != "rw" {
+			t.Errorf("%s has the access %q", client, level)
+		}
+	}
+	f.expectAccess(share, "rw", "rw", "rw")
+	f.must(f.cloud.ClearFaults(limit))
+	f.must(f.unfence(f.controller(), lost...))
+	f.expectRules(share, "rw 0.0.0.0/0")
 }
 
 func TestFenceWhoseRecordIsTooLongChangesNothing(t *testing.T) {

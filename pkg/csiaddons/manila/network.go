@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"go4.org/netipx"
 )
 
 // parseNetwork parses an address or a network. Host bits are removed.
@@ -25,38 +27,17 @@ func overlapsAny(network netip.Prefix, others []netip.Prefix) bool {
 	return slices.ContainsFunc(others, network.Overlaps)
 }
 
-// without returns the networks that contain the addresses of a network except those of others, in
-// ascending order. It returns nil if they are more than limit.
-func without(network netip.Prefix, others []netip.Prefix, limit int,
-) (parts []netip.Prefix, ok bool) {
-	inside := slices.DeleteFunc(slices.Clone(others),
-		func(other netip.Prefix) bool { return !network.Overlaps(other) })
-	covers := func(other netip.Prefix) bool { return other.Bits() <= network.Bits() }
-	switch {
-	case len(inside) == 0:
-		return []netip.Prefix{network}, limit >= 1
-	case slices.ContainsFunc(inside, covers):
-		return nil, true
+// without removes networks from a set, and returns the rest: as few networks as possible, in
+// ascending order.
+func without(set *netipx.IPSetBuilder, others []netip.Prefix) ([]netip.Prefix, error) {
+	for _, other := range others {
+		set.RemovePrefix(other)
 	}
-	for _, half := range halves(network) {
-		found, ok := without(half, inside, limit-len(parts))
-		if !ok {
-			return nil, false
-		}
-		parts = append(parts, found...)
+	rest, err := set.IPSet()
+	if err != nil {
+		return nil, fmt.Errorf("removing the fenced networks: %w", err)
 	}
-	return parts, true
-}
-
-// halves splits a network of more than one address.
-func halves(network netip.Prefix) [2]netip.Prefix {
-	bits := network.Bits()
-	upper := network.Addr().AsSlice()
-	upper[bits/8] |= 0x80 >> (bits % 8)
-	address, _ := netip.AddrFromSlice(upper) // the length is that of an address
-	return [2]netip.Prefix{
-		netip.PrefixFrom(network.Addr(), bits+1), netip.PrefixFrom(address, bits+1),
-	}
+	return rest.Prefixes(), nil
 }
 
 // sorted returns networks in ascending order, each once.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"go4.org/netipx"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -34,7 +36,7 @@ type plan struct {
 // changes returns whether the plan has a step.
 func (p plan) changes() bool {
 	return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 ||
-		p.share.Metadata[fencedKey] != "" || p.share.Metadata[revokedKey] != ""
+		p.share.Metadata[fencedKey]+p.share.Metadata[revokedKey]+p.share.Metadata[markKey] != ""
 }
 
 // newPlan returns how the access rules of a share change so that exactly the target is fenced. All
@@ -51,13 +53,16 @@ func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip
 	if err != nil {
 		return p, err
 	}
-	originals := slices.Clone(old.revoked)
-	for _, c := range current {
-		if !c.added && overlapsAny(c.network, target) && !slices.Contains(originals, c.rule) {
-			originals = append(originals, c.rule)
-		}
+	originals, kept := originalRules(current, old.revoked, target)
+	// Until the access is restored, the record says that clients are fenced. It also limits how many
+	// networks there are.
+	p.before = record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
+	if _, err := p.before.metadata(); err != nil && limit > 0 {
+		return p, err
 	}
-	wanted, err := wantedRules(originals, target, limit)
+	p.after = record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
+		func(r rule) bool { return !overlapsAny(r.network, target) })}
+	wanted, err := wantedRules(originals, kept, target)
 	if err != nil {
 		return p, err
 	}
@@ -66,13 +71,6 @@ func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip
 	if limit > 0 && more > 0 && len(rules)+more > limit {
 		return p, fmt.Errorf("the fence needs %d more access rules, and the share has %d: the limit is "+
 			"%d (flag --max-access-rules)", more, len(rules), limit)
-	}
-	// Until the access is restored, the record says that clients are fenced.
-	p.before = record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
-	p.after = record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
-		func(r rule) bool { return !overlapsAny(r.network, target) })}
-	if _, err := p.before.metadata(); err != nil && limit > 0 {
-		return p, err
 	}
 	return p, nil
 }
@@ -104,6 +102,9 @@ func parseRules(rules []openstack.AccessRule, fencing bool) ([]currentRule, erro
 		if err != nil {
 			return nil, fmt.Errorf("reading an access rule: %w", err)
 		}
+		if fencing && r.Level != readOnly && r.Level != readWrite {
+			return nil, fmt.Errorf("the access rule for %s has the unknown level %s", network, r.Level)
+		}
 		current = append(current, currentRule{
 			rule: rule{to: r.To, network: network, level: r.Level}, id: r.ID,
 			added: r.Metadata[addedKey] == addedValue, failed: r.State == failedState,
@@ -120,46 +121,67 @@ type wantedRule struct {
 	part bool
 }
 
-// wantedRules returns the original rules, each without the target. Several rules may admit a
-// client, with different levels. As among the original rules, the rule with the smallest network
-// decides: Manila's driver for NetApp (netapp/dataontap/protocols/nfs_cmode.py) sorts rules so, and
-// in exports(5) an address takes precedence over networks. A part of a rule lies in the parts of
-// larger rules or is equal to one, so of equal parts only that of the smallest original rule is
-// wanted.
-func wantedRules(originals []rule, target []netip.Prefix, limit int) ([]wantedRule, error) {
-	if limit == 0 {
-		limit = noLimit
+// originalRules returns the recorded rules and the rules of the share that overlap the target. A
+// rule of the share replaces a recorded one for the same clients, because it was granted later.
+// kept are the other rules of the share that no fence has added.
+func originalRules(current []currentRule, recorded []rule, target []netip.Prefix,
+) (originals, kept []rule) {
+	originals = slices.Clone(recorded)
+	for _, c := range current {
+		switch {
+		case c.added, slices.Contains(originals, c.rule):
+		case overlapsAny(c.network, target):
+			replaced := func(r rule) bool { return r.network == c.network }
+			originals = append(slices.DeleteFunc(originals, replaced), c.rule)
+		default:
+			kept = append(kept, c.rule)
+		}
+	}
+	return originals, kept
+}
+
+// wantedRules returns the original rules that do not overlap the target, and parts of the others,
+// which contain the rest of their networks.
+//
+// If rules with different levels contain a client, the backend decides which one counts: Manila's
+// driver for NetApp sorts their texts (netapp/dataontap/protocols/nfs_cmode.py), and in exports(5)
+// an address takes precedence over networks. Here the smallest original or kept rule decides. No
+// part overlaps a rule of another level, so the order of the backend does not matter.
+func wantedRules(originals, kept []rule, target []netip.Prefix) ([]wantedRule, error) {
+	all := slices.Concat(originals, kept)
+	slices.SortStableFunc(all, func(a, b rule) int { return a.network.Bits() - b.network.Bits() })
+	rest := map[string]*netipx.IPSetBuilder{readOnly: {}, readWrite: {}}
+	for _, r := range all { // smaller rules replace a part of larger ones
+		for level, set := range rest {
+			switch {
+			case level != r.level:
+				set.RemovePrefix(r.network)
+			case overlapsAny(r.network, target):
+				set.AddPrefix(r.network)
+			}
+		}
 	}
 	var wanted []wantedRule
-	var affected []rule
 	exists := map[netip.Prefix]bool{}
 	for _, original := range originals {
-		if overlapsAny(original.network, target) {
-			affected = append(affected, original)
-			continue
+		if !overlapsAny(original.network, target) {
+			exists[original.network] = true
+			wanted = append(wanted, wantedRule{rule: original})
 		}
-		exists[original.network] = true
-		wanted = append(wanted, wantedRule{rule: original})
 	}
-	slices.SortStableFunc(affected, func(a, b rule) int { return b.network.Bits() - a.network.Bits() })
-	for _, original := range affected {
-		parts, ok := without(original.network, target, limit)
-		if !ok {
-			return nil, fmt.Errorf("the access rule for %s minus the fenced clients takes more than %d "+
-				"rules (flag --max-access-rules)", original.network, limit)
+	for _, level := range []string{readOnly, readWrite} {
+		parts, err := without(rest[level], target)
+		if err != nil {
+			return nil, err
 		}
 		for _, network := range parts {
 			if !exists[network] {
-				exists[network] = true
-				wanted = append(wanted, wantedRule{rule{network.String(), network, original.level}, true})
+				wanted = append(wanted, wantedRule{rule{network.String(), network, level}, true})
 			}
 		}
 	}
 	return wanted, nil
 }
-
-// noLimit is more rules than the limits of a record allow.
-const noLimit = 1 << 20
 
 // compare adds the differences between current and wanted rules to the plan. recorded are original
 // rules that a fence has revoked or was about to revoke.

@@ -14,6 +14,8 @@ import (
 const (
 	fencedKey  = "csi-addons-fenced-networks"
 	revokedKey = "csi-addons-revoked-rules"
+	// markKey contains the ID of the cluster while a share without clusterKey has a record.
+	markKey    = "csi-addons-fenced-by"
 	addedKey   = "csi-addons-added-by"
 	addedValue = "network-fence"
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type worker struct {
 	// interval is the time between two requests that wait for Manila, and limit how long one share
 	// may change.
 	interval, limit time.Duration
+	// cluster is the ID of the cluster.
+	cluster string
 	// settled is when no plan waits any longer for requests in progress.
 	settled time.Time
 	// fenced contains the IDs of the shares that have a record.
@@ -103,10 +106,11 @@ func (w worker) verify(ctx context.Context, p plan) error {
 }
 
 // writeRecord writes a record unless the share has it, and removes one without rules. The key with
-// the fenced networks is removed first: rules to restore without a fence do no harm.
+// the fenced networks is removed first: rules to restore without a fence do no harm. The mark is
+// removed last, so that a later operation finds the rest.
 func (w worker) writeRecord(ctx context.Context, share *openstack.Share, r record) error {
 	if r.empty() {
-		for _, key := range []string{fencedKey, revokedKey} {
+		for _, key := range []string{fencedKey, revokedKey, markKey} {
 			if share.Metadata[key] == "" {
 				continue
 			}
@@ -121,11 +125,16 @@ func (w worker) writeRecord(ctx context.Context, share *openstack.Share, r recor
 	if err != nil {
 		return err
 	}
-	if share.Metadata[fencedKey] == entries[fencedKey] &&
-		share.Metadata[revokedKey] == entries[revokedKey] {
+	if share.Metadata[clusterKey] != w.cluster {
+		entries[markKey] = w.cluster
+	}
+	metadata := map[string]string{}
+	maps.Copy(metadata, share.Metadata)
+	maps.Copy(metadata, entries)
+	if maps.Equal(metadata, share.Metadata) {
 		return nil
 	}
-	share.Metadata = entries
+	share.Metadata = metadata
 	return w.retry(ctx, func() error { return w.SetMetadata(ctx, share.ID, entries) })
 }
 

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -21,7 +20,7 @@ type networkFence struct {
 	wire.UnimplementedNetworkFenceServer
 
 	driver *driver.Client
-	reader volume.Reader
+	reader driver.Reader
 }
 
 // FenceClusterNetwork revokes the access of clients to the storage.

@@ -6,7 +6,6 @@ import (
 	spec "github.com/csi-addons/spec/lib/go/reclaimspace"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -15,7 +14,7 @@ type reclaimSpace struct {
 	wire.UnimplementedReclaimSpaceServer
 
 	driver      *driver.Client
-	reader      volume.Reader
+	reader      driver.Reader
 	stagingPath string
 }
 

@@ -24,7 +24,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
@@ -118,7 +117,7 @@ func (s *Sidecar) newServer(described driver.Description, own *serving, lead *el
 		grpc.StatsHandler(connections{s.Metrics.connections}),
 		grpc.Creds(temporary{transport}), grpc.ChainUnaryInterceptor(checks...),
 	)
-	read := volume.Reader{Kube: s.Kube, Driver: described.Name}
+	read := driver.Reader{Kube: s.Kube, Driver: described.Name}
 	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
 	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
 		driver: s.Driver, reader: read, stagingPath: s.Settings.StagingPath,

@@ -1,4 +1,4 @@
-package volume_test
+package driver_test
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/volume"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
 
 const hidden = "openstack-cloud"
@@ -55,7 +55,7 @@ func TestErrorsDoNotNameSecrets(t *testing.T) {
 		kube := kubefake.NewClientset(claimed())
 		kube.PrependReactor("get", "secrets",
 			func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
-		_, err := volume.Reader{Kube: kube, Driver: "a"}.Volume(t.Context(), "data")
+		_, err := driver.Reader{Kube: kube, Driver: "a"}.Volume(t.Context(), "data")
 		if status.Code(err) != test.code || !strings.Contains(err.Error(), test.want) ||
 			strings.Contains(err.Error(), hidden) {
 			t.Errorf("%s: the error is %v", name, err)
@@ -73,7 +73,7 @@ func TestLargeObjectsAreRefused(t *testing.T) {
 	attributes := claimed()
 	attributes.Name = "attributes"
 	attributes.Spec.CSI.VolumeAttributes = map[string]string{"a": large}
-	reader := volume.Reader{Kube: kubefake.NewClientset(claimed(), attributes, secret), Driver: "a"}
+	reader := driver.Reader{Kube: kubefake.NewClientset(claimed(), attributes, secret), Driver: "a"}
 	for _, name := range []string{"data", "attributes"} {
 		_, err := reader.Volume(t.Context(), name)
 		if status.Code(err) != codes.FailedPrecondition || len(err.Error()) > 1<<10 {

@@ -1,6 +1,4 @@
-// Package volume reads PersistentVolumes and Secrets for calls of a driver, and translates them
-// into the messages of CSI-Addons. The sidecar and the CLI use it.
-package volume
+package driver
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package volume
+package driver
 
 import (
 	"crypto/sha256"

@@ -1,0 +1,86 @@
+package manila
+
+import (
+	"context"
+	"regexp"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// Volume is a PersistentVolume of the driver. Nothing has checked its attributes.
+type Volume struct {
+	Name string
+	// ShareID and ShareName are the attributes shareID and shareName.
+	ShareID, ShareName string
+}
+
+// validShareID matches the IDs of Manila's shares.
+var validShareID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// used returns the shares of the PersistentVolumes of the cluster that are not in a list: somebody
+// created them without the plugin, or they lost the ID of the cluster. The error is about the first
+// PersistentVolume whose share a fence cannot include. The list contains the others anyway.
+func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.Share,
+) (found []openstack.Share, err error) {
+	volumes, err := c.config.Volumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, share := range listed {
+		known[share.ID] = true
+	}
+	type request struct {
+		volume Volume
+		share  openstack.Share
+		err    error
+	}
+	var requests []*request
+	for _, volume := range volumes {
+		if volume.ShareName != "" || !known[volume.ShareID] {
+			known[volume.ShareID] = true
+			requests = append(requests, &request{volume: volume})
+		}
+	}
+	each(requests, func(r *request) { r.share, r.err = c.shareOf(ctx, cloud, r.volume) })
+	for _, r := range requests {
+		switch {
+		case r.err == nil:
+			found = append(found, r.share)
+		case err == nil:
+			err = r.err
+		}
+	}
+	return found, err
+}
+
+// shareOf returns the share of a PersistentVolume, or an error if a fence cannot include it.
+func (c *Controller) shareOf(ctx context.Context, cloud shares, volume Volume,
+) (openstack.Share, error) {
+	if volume.ShareName != "" || !validShareID.MatchString(volume.ShareID) {
+		return openstack.Share{}, status.Errorf(codes.FailedPrecondition, "PersistentVolume %s has the "+
+			"attribute shareName, or no valid attribute shareID, so a fence does not find its share. No "+
+			"share is changed. Create the PersistentVolume again, with the ID of its share", volume.Name)
+	}
+	share, exists, err := cloud.Find(ctx, volume.ShareID)
+	switch {
+	case err != nil:
+		return share, cloudError(ctx, err)
+	case !exists:
+		return share, status.Errorf(codes.FailedPrecondition, "the project does not contain share %s of "+
+			"PersistentVolume %s, so a fence cannot include the share. No share is changed. If the share "+
+			"was deleted, delete the PersistentVolume", volume.ShareID, volume.Name)
+	}
+	for _, key := range []string{clusterKey, markKey} {
+		owner := share.Metadata[key]
+		if owner != "" && owner != sharedCluster && owner != c.config.Cluster {
+			return share, status.Errorf(codes.FailedPrecondition, "share %s of PersistentVolume %s belongs "+
+				"to another cluster, because its metadata %s are %.64q. No share is changed", share.ID,
+				volume.Name, key, owner)
+		}
+	}
+	return share, nil
+}

@@ -1,0 +1,144 @@
+package manila
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestSharesOfPersistentVolumesAreFencedAndRestored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	own, static := f.share(cluster, "rw 0.0.0.0/0"), f.share("", "rw 0.0.0.0/0")
+	shared, unused := f.share(sharedCluster, "rw 0.0.0.0/0"), f.share("", "rw 0.0.0.0/0")
+	f.volume("a", own)
+	f.volume("b", static)
+	f.volume("c", static)
+	f.volume("d", shared)
+	f.must(f.fence(f.controller(), fenced))
+	for _, share := range []string{own, static, shared} {
+		f.expectAccess(share, "", "rw", "rw")
+		if mark := f.metadata(share)[markKey]; (mark == cluster) != (share != own) {
+			t.Errorf("the mark of a share is %q", mark)
+		}
+	}
+	f.expectRules(unused, "rw 0.0.0.0/0")
+	f.volumes = nil // the end of a fence finds the shares by their mark
+	f.must(f.fence(f.controller(), neighbor))
+	f.expectAccess(static, "", "", "rw")
+	f.must(f.unfence(f.controller(), fenced, neighbor))
+	f.must(f.unfence(f.controller(), fenced, neighbor))
+	for _, share := range []string{own, static, shared} {
+		f.expectRules(share, "rw 0.0.0.0/0")
+	}
+}
+
+func TestFenceWithoutAShareOfTheClusterIncludesThoseOfPersistentVolumes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share("", "rw 0.0.0.0/0")
+	f.volume("a", share)
+	f.must(f.unfence(f.controller(), fenced)) // before the first fence
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(share, "", "rw", "rw")
+	for range 2 {
+		f.must(f.unfence(f.controller(), fenced))
+		f.expectRules(share, "rw 0.0.0.0/0")
+	}
+}
+
+func TestFenceRefusesSharesThatItCannotInclude(t *testing.T) {
+	t.Parallel()
+	const missing = "00000000-0000-4000-8000-000000000000"
+	for name, test := range map[string]struct {
+		volume func(f *fixture) Volume
+		want   string
+	}{
+		"of another cluster": {func(f *fixture) Volume {
+			return Volume{ShareID: f.share("green", "rw 0.0.0.0/0")}
+		}, "belongs to another cluster"},
+		"fenced by another cluster": {func(f *fixture) Volume {
+			share := f.share("", "rw 0.0.0.0/0")
+			f.must(f.requests().SetMetadata(t.Context(), share, map[string]string{markKey: "green"}))
+			return Volume{ShareID: share}
+		}, "belongs to another cluster"},
+		"missing":    {func(*fixture) Volume { return Volume{ShareID: missing} }, "does not contain"},
+		"by name":    {func(*fixture) Volume { return Volume{ShareName: "a"} }, "attribute shareName"},
+		"invalid ID": {func(*fixture) Volume { return Volume{ShareID: missing + "/"} }, "no valid attr"},
+		"no ID":      {func(*fixture) Volume { return Volume{} }, "no valid attribute shareID"},
+		"both": {func(f *fixture) Volume {
+			return Volume{ShareID: f.share(cluster), ShareName: "a"}
+		}, "attribute shareName"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			own, static := f.share(cluster, "rw 0.0.0.0/0"), f.share("", "rw 0.0.0.0/0")
+			f.volume("fine", static)
+			refused := test.volume(f)
+			refused.Name = "refused"
+			f.volumes = append(f.volumes, refused)
+			f.cloud.ResetLog()
+			err := f.fence(f.controller(), fenced)
+			f.refused(err, codes.FailedPrecondition, "PersistentVolume refused")
+			f.refused(err, codes.FailedPrecondition, test.want)
+			f.expectNoChange()
+			f.expectRules(own, "rw 0.0.0.0/0")
+			f.expectRules(static, "rw 0.0.0.0/0")
+			f.must(f.unfence(f.controller(), fenced))
+		})
+	}
+}
+
+// expectNoChange expects that all requests about shares since the log was reset only read.
+func (f *fixture) expectNoChange() {
+	f.Helper()
+	for _, request := range f.cloud.Log() {
+		if strings.HasPrefix(request.Path, "/share/") && request.Method != http.MethodGet {
+			f.Errorf("the request %s %s changes something", request.Method, request.Path)
+		}
+	}
+}
+
+func TestListOfPersistentVolumesIsNeededOnlyForAFence(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	c := f.controller()
+	c.config.Volumes = func(context.Context) ([]Volume, error) {
+		return nil, status.Error(codes.Unavailable, "no API server")
+	}
+	f.refused(f.fence(c, fenced), codes.Unavailable, "no API server")
+	f.expectRules(share, "rw 0.0.0.0/0")
+	f.must(f.fence(f.controller(), fenced))
+	f.must(f.unfence(c, fenced))
+	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+// TestMarkedShareIsRestoredAfterARestart ends the process after each change of a fence, and of its
+// end.
+func TestMarkedShareIsRestoredAfterARestart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.share(cluster) // so that the end of a fence does not list PersistentVolumes
+	for changes, crashed := 0, true; crashed; changes++ {
+		share := f.share("", "rw 10.0.0.4/31")
+		f.volumes = []Volume{{Name: "a", ShareID: share}}
+		c, requests := f.crashAfter(changes, func() {})
+		err := f.fence(c, fenced)
+		crashed = requests.left == 0 && err != nil
+		if !crashed && err != nil {
+			t.Fatal(err)
+		}
+		f.volumes = nil
+		c, requests = f.crashAfter(changes, func() {})
+		err = f.unfence(c, fenced)
+		crashed = crashed || (requests.left == 0 && err != nil)
+		f.must(f.unfence(f.controller(), fenced))
+		f.expectRules(share, "rw 10.0.0.4/31")
+	}
+}
