@@ -23,11 +23,13 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/adapter"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -229,8 +231,12 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 		want simulator.Access
 	}{
 		{func() error {
+			var trailer metadata.MD
 			_, err := client.Fence.FenceClusterNetwork(t.Context(),
-				&fence.FenceClusterNetworkRequest{Cidrs: networks})
+				&fence.FenceClusterNetworkRequest{Cidrs: networks}, grpc.Trailer(&trailer))
+			if got := trailer.Get(wire.ChangedSharesTrailer); len(got) != 1 || got[0] != "1" {
+				t.Errorf("the fence has changed %q shares, want 1", got)
+			}
 			return err
 		}, ""},
 		{func() error {

@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -108,6 +112,9 @@ func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operat
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	each(plans, func(p plan) { failed.add(p.share.ID, w.apply(ctx, p)) })
+	if o.fences() { // it fails only outside a call
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, strconv.Itoa(len(plans))))
+	}
 	return cloudError(ctx, failed.summary("did not change", found))
 }
 

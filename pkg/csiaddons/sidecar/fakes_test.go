@@ -13,11 +13,13 @@ import (
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 const driverName = "example.csi.openstack.org"
@@ -126,13 +128,14 @@ func (d *fakeDriver) NodeReclaimSpace(_ context.Context,
 	}, nil
 }
 
-func (d *fakeDriver) FenceClusterNetwork(_ context.Context,
+func (d *fakeDriver) FenceClusterNetwork(ctx context.Context,
 	request *fence.FenceClusterNetworkRequest,
 ) (*fence.FenceClusterNetworkResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fenced = request
-	return &fence.FenceClusterNetworkResponse{}, nil
+	return &fence.FenceClusterNetworkResponse{}, grpc.SetTrailer(ctx,
+		metadata.Pairs(wire.ChangedSharesTrailer, "3"))
 }
 
 func (d *fakeDriver) UnfenceClusterNetwork(_ context.Context,

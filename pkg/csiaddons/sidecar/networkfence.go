@@ -5,7 +5,9 @@ import (
 	"net/netip"
 
 	spec "github.com/csi-addons/spec/lib/go/fence"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
@@ -30,9 +32,13 @@ func (n *networkFence) FenceClusterNetwork(ctx context.Context, request *wire.Ne
 	if err != nil {
 		return nil, err
 	}
+	var trailer metadata.MD
 	_, err = n.driver.Fence.FenceClusterNetwork(ctx, &spec.FenceClusterNetworkRequest{
 		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: clients,
-	})
+	}, grpc.Trailer(&trailer))
+	if changed := trailer.Get(wire.ChangedSharesTrailer); len(changed) > 0 {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, changed[0]))
+	}
 	return &wire.NetworkFenceResponse{}, err
 }
 

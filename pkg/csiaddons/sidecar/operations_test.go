@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,9 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
@@ -173,10 +176,14 @@ func TestFencePassesClientsAndSecretOn(t *testing.T) {
 		Parameters: map[string]string{"zone": "a"}, SecretName: "cloud", SecretNamespace: "csi",
 		Cidrs: []string{"10.0.0.1/32", "fd00::/64"},
 	}
+	var trailer metadata.MD
 	eventually(t, "the pod is the leader", func(context.Context) bool {
-		_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
+		_, err := client.FenceClusterNetwork(f.with(controllerToken), request, grpc.Trailer(&trailer))
 		return err == nil
 	})
+	if got := trailer.Get(wire.ChangedSharesTrailer); !slices.Equal(got, []string{"3"}) {
+		t.Errorf("the driver has changed %q shares, want 3", got)
+	}
 	if _, err := client.UnFenceClusterNetwork(f.with(controllerToken), request); err != nil {
 		t.Fatal(err)
 	}
