@@ -128,13 +128,16 @@ func (w *world) useSchedules() {
 	})
 }
 
-// useFences deletes a NetworkFence with the finalizer of another controller.
+// useFences deletes a NetworkFence and a class with finalizers of another controller.
 func (w *world) useFences() {
 	w.Helper()
-	w.create(&v1alpha1.NetworkFenceClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "class"},
-		Spec:       v1alpha1.NetworkFenceClassSpec{Provisioner: cinderDriver},
-	})
+	class := &v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "class", Finalizers: []string{v1alpha1.CSIAddonsNodeFinalizer},
+		},
+		Spec: v1alpha1.NetworkFenceClassSpec{Provisioner: cinderDriver},
+	}
+	w.create(class)
 	fence := &v1alpha1.NetworkFence{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "fence", Finalizers: []string{v1alpha1.NetworkFenceFinalizer},
@@ -149,8 +152,10 @@ func (w *world) useFences() {
 		err := w.client.Get(ctx, client.ObjectKeyFromObject(fence), fence)
 		return fence.Status.Result != "", err
 	})
-	w.must(w.client.Delete(w.Context(), fence))
-	w.awaitGone(fence)
+	for _, one := range []client.Object{fence, class} {
+		w.must(w.client.Delete(w.Context(), one))
+		w.awaitGone(one)
+	}
 }
 
 // useDeadPods creates a CSIAddonsNode of a pod that does not exist, and of one whose Node does not.

@@ -10,7 +10,8 @@ import (
 
 // Release removes a finalizer that the controller of the CSI-Addons for Ceph has set. This
 // controller needs none.
-func Release(ctx context.Context, kube client.Client, object client.Object, finalizer string) error {
+func Release(ctx context.Context, kube client.Client, object client.Object, finalizer string,
+) error {
 	changed := object.DeepCopyObject().(client.Object)
 	if !controllerutil.RemoveFinalizer(changed, finalizer) {
 		return nil

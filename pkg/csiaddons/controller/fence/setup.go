@@ -89,8 +89,8 @@ func (r *Reconciler) requests(selects func(client.Object, *v1alpha1.NetworkFence
 }
 
 // ReleaseClasses adds a reconciler to a manager that removes the finalizer of the controller of the
-// CSI-Addons for Ceph from NetworkFenceClasses of these drivers. Without that controller, they would
-// never be deleted.
+// CSI-Addons for Ceph from NetworkFenceClasses of these drivers. Without that controller, they
+// would never be deleted.
 func ReleaseClasses(m manager.Manager, drivers connection.Drivers) error {
 	deleted := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		driver := o.(*v1alpha1.NetworkFenceClass).Spec.Provisioner

@@ -89,7 +89,8 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		fenced := got.Status.Conditions[0]
-		if fenced.Status != metav1.ConditionUnknown || !strings.Contains(fenced.Message, "no rule left") ||
+		if fenced.Status != metav1.ConditionUnknown ||
+			!strings.Contains(fenced.Message, "no rule left") ||
 			got.Status.Result != v1alpha1.OperationFailed {
 			t.Errorf("NetworkFence %s has the status %+v", name, got.Status)
 		}
@@ -98,7 +99,7 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 	f.expect("a", ReasonFenced, "", "fence 10.0.0.5/32,10.0.0.6/32")
 }
 
-// A verification neither delays a change, nor reports that a fence is lost while the driver restarts.
+// A verification neither delays a change, nor reports a lost fence while the driver restarts.
 func TestVerificationWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
