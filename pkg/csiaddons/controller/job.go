@@ -107,7 +107,7 @@ func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 		return reconcile.Result{RequeueAfter: delay}, nil
 	}
 	if r.limits.blocked(name) {
-		return reconcile.Result{RequeueAfter: wait.Jitter(queueInterval, jitter)}, nil
+		return r.queue(ctx, job)
 	}
 	volume, problem, err := r.volume(ctx, job)
 	next := plan{}
@@ -126,12 +126,18 @@ func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	}
 	needed := slot{tenant: tenant{volume.driver, job.Namespace}, node: next.node()}
 	if !r.limits.acquire(name, needed) {
-		return reconcile.Result{RequeueAfter: wait.Jitter(queueInterval, jitter)},
-			r.wait(ctx, job, waiting(ReasonBusy, "The job waits for other calls of drivers to end"))
+		return r.queue(ctx, job)
 	}
 	defer r.limits.release(needed)
 	return reconcile.Result{}, r.call(ctx, job, next, volume.driver,
 		&wire.ReclaimSpaceRequest{PvName: volume.name})
+}
+
+// queue writes that a job waits for other jobs, unless its status says so.
+func (r *Jobs) queue(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
+) (reconcile.Result, error) {
+	return reconcile.Result{RequeueAfter: wait.Jitter(queueInterval, jitter)},
+		r.wait(ctx, job, waiting(ReasonBusy, "The job waits for other calls of drivers to end"))
 }
 
 // meet handles an obstacle: the job waits, at most until its deadline.

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -127,6 +129,41 @@ func attachment() *storagev1.VolumeAttachment {
 			Source:   storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv")},
 		},
 		Status: storagev1.VolumeAttachmentStatus{Attached: true},
+	}
+}
+
+// The first write fails if the cache is outdated. The status must not name the previous obstacle for
+// as long as the job waits.
+func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
+	t.Parallel()
+	r, request := calling(t, nil)
+	if !r.limits.acquire(job("runs"), on("a", "", job("runs"))) {
+		t.Fatal("the first job has no call")
+	}
+	refused := false
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			options ...client.SubResourceUpdateOption,
+		) error {
+			if !refused {
+				refused = true
+				return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("outdated"))
+			}
+			return c.SubResource(sub).Update(ctx, o, options...)
+		},
+	})
+	if _, err := r.Reconcile(t.Context(), request); !apierrors.IsConflict(err) {
+		t.Errorf("the first attempt ends with %v", err)
+	}
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	var got v1alpha1.ReclaimSpaceJob
+	if err := r.Client.Get(t.Context(), request.NamespacedName, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Status.Reason != ReasonBusy {
+		t.Errorf("the status is %+v", got.Status)
 	}
 }
 
