@@ -18,8 +18,9 @@ import (
 )
 
 // TestClaimsAreBoundSoonAfterARollout changes the log level of the drivers, so that the operators
-// replace the pods of the controllers. The sidecars release their Leases when they end. The Leases of killed sidecars must expire: that takes 15 s from the
-// first attempt of a new sidecar, which tries again every 5 to 11 s.
+// replace the pods of the controllers. The sidecars release their Leases when they end. The Leases
+// of killed sidecars must expire: that takes 15 s from the first attempt of a new sidecar, which
+// tries again every 5 to 11 s.
 func TestClaimsAreBoundSoonAfterARollout(t *testing.T) {
 	x := use(t, kind{tls: true})
 	classes := map[string]pods.Class{"manila": pods.Manila(), "cinder": pods.Cinder()}
