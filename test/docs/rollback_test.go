@@ -56,7 +56,9 @@ func volumeOf(name, driver string, attributes map[string]string) corev1.Persiste
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef:                      &corev1.ObjectReference{Name: name, UID: "2", ResourceVersion: "3"},
+			ClaimRef: &corev1.ObjectReference{
+				Name: name, UID: "2", ResourceVersion: "3",
+			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeAttributes: attributes},
 			},

@@ -132,8 +132,8 @@ func attachment() *storagev1.VolumeAttachment {
 	}
 }
 
-// The first write fails if the cache is outdated. The status must not name the previous obstacle for
-// as long as the job waits.
+// The first write fails if the cache is outdated. The status must not name the previous obstacle
+// for as long as the job waits.
 func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	r, request := calling(t, nil)
