@@ -55,7 +55,10 @@ func TestLeaderChangesDuringAJob(t *testing.T) {
 	}
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), d)
 	w.addVolume("data", "cinder", "worker-1")
-	args := []string{"--driver-namespaces=cinder=" + driverNamespace}
+	args := []string{
+		"--driver-namespaces=cinder=" + driverNamespace, "--leader-election-lease-duration=15s",
+		"--leader-election-renew-deadline=10s",
+	}
 
 	network := &cable{}
 	config := rest.CopyConfig(w.config)

@@ -203,6 +203,8 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	w.must(set.Parse(append([]string{
 		"--namespace=" + systemNamespace, "--pod=" + w.pod, "--leader-elect",
 		"--health-probe-bind-address=0", "--csi-addons-node-retry-delay=1",
+		// On a busy machine a renewal can take longer than the default of 10 s.
+		"--leader-election-lease-duration=60s", "--leader-election-renew-deadline=50s",
 	}, args...)))
 	s, err := flags.Load()
 	w.must(err)

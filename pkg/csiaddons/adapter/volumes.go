@@ -2,17 +2,19 @@ package adapter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -21,67 +23,47 @@ import (
 )
 
 const (
-	// pageSize is the number of PersistentVolumes in one answer of the API server, and maxPage the
-	// maximum size of an answer in bytes.
+	// pageSize is the number of PersistentVolumes in one answer of the API server.
 	pageSize = 250
-	maxPage  = 32 << 20
 	// maxPages and maxVolumes limit the PersistentVolumes of the cluster and of the driver.
 	maxPages    = 1000
 	maxVolumes  = 10_000
 	pageTimeout = 30 * time.Second
+	maxRetries  = 2
 )
 
-// volumes lists PersistentVolumes. It decodes only what a fence needs: client-go's clients would
-// need several times the memory.
+// volumes lists PersistentVolumes. Only one page of them is in memory, and package
+// k8s.io/client-go/kubernetes, which takes 9 MB, is not.
 type volumes struct {
 	// driver is the name of the CSI driver, and kubeconfig the path of a kubeconfig; "" means the
 	// identity of the pod.
 	driver, kubeconfig string
 }
 
-// volumePage is a part of a list of PersistentVolumes.
-type volumePage struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Continue string `json:"continue"`
-	} `json:"metadata"`
-	Items []struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-		Spec struct {
-			CSI struct {
-				Driver     string            `json:"driver"`
-				Attributes map[string]string `json:"volumeAttributes"`
-			} `json:"csi"`
-		} `json:"spec"`
-	} `json:"items"`
-}
-
 // list returns the PersistentVolumes of the driver in the order of their names. Its errors are gRPC
 // statuses.
-func (v volumes) list(ctx context.Context) (found []manila.Volume, err error) {
-	client, address, err := v.connect()
+func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
+	client, end, err := v.connect()
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "listing the PersistentVolumes: %v", err)
 	}
-	defer client.CloseIdleConnections()
+	defer end()
+	var found []manila.Volume
 	next := ""
 	for range maxPages {
-		query := url.Values{"limit": {strconv.Itoa(pageSize)}, "continue": {next}}
-		page, err := readPage(ctx, client, address+"?"+query.Encode())
+		page, err := readPage(ctx, client, next)
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range page.Items {
-			if csi := item.Spec.CSI; csi.Driver == v.driver && len(found) <= maxVolumes {
+		for _, volume := range page.Items {
+			if csi := volume.Spec.CSI; csi != nil && csi.Driver == v.driver {
 				found = append(found, manila.Volume{
-					Name: item.Metadata.Name, ShareID: csi.Attributes["shareID"],
-					ShareName: csi.Attributes["shareName"],
+					Name: volume.Name, ShareID: csi.VolumeAttributes["shareID"],
+					ShareName: csi.VolumeAttributes["shareName"],
 				})
 			}
 		}
-		if next = page.Metadata.Continue; next == "" {
+		if next = page.Continue; next == "" || len(found) > maxVolumes {
 			break
 		}
 	}
@@ -92,55 +74,50 @@ func (v volumes) list(ctx context.Context) (found []manila.Volume, err error) {
 	return found, nil
 }
 
-// connect returns a client of the API server and the address of the PersistentVolumes.
-func (v volumes) connect() (*http.Client, string, error) {
+// connect returns a client of the API server, and a function that closes its connections.
+func (v volumes) connect() (client *rest.RESTClient, end func(), err error) {
 	load := rest.InClusterConfig
 	if v.kubeconfig != "" {
 		load = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", v.kubeconfig) }
 	}
 	config, err := load()
 	if err != nil {
-		return nil, "", fmt.Errorf("loading the kubeconfig: %w", err)
+		return nil, nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}
-	// The proxy in the environment is for requests to OpenStack.
-	config.Proxy = http.ProxyURL(nil)
-	client, err := rest.HTTPClientFor(config)
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, nil, err
+	}
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.QPS, config.Timeout = -1, pageTimeout
+	config.Proxy = http.ProxyURL(nil) // the proxy in the environment is for requests to OpenStack
+	transport, err := rest.HTTPClientFor(config)
+	if err == nil {
+		client, err = rest.RESTClientForConfigAndClient(config, transport)
+	}
 	if err != nil {
-		return nil, "", fmt.Errorf("creating the client of Kubernetes: %w", err)
+		return nil, nil, fmt.Errorf("creating the client of Kubernetes: %w", err)
 	}
-	address, err := url.JoinPath(config.Host, "api/v1/persistentvolumes")
-	return client, address, err
+	return client, transport.CloseIdleConnections, nil
 }
 
-// readPage reads a part of a list. Its errors are gRPC statuses.
-func readPage(ctx context.Context, client *http.Client, address string) (*volumePage, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "listing the PersistentVolumes: %v", err)
+// readPage reads a part of the list of all PersistentVolumes. Its errors are gRPC statuses.
+func readPage(ctx context.Context, client *rest.RESTClient, next string,
+) (*corev1.PersistentVolumeList, error) {
+	page := &corev1.PersistentVolumeList{}
+	err := client.Get().Resource("persistentvolumes").Param("limit", strconv.Itoa(pageSize)).
+		Param("continue", next).MaxRetries(maxRetries).Do(ctx).Into(page)
+	if err == nil && page.ResourceVersion == "" { // the client ignores the kind of an answer
+		err = errors.New("the answer is not a list")
 	}
-	request.Header.Set("Accept", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
+	switch {
+	case err == nil:
+		return page, nil
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		// The error contains ports, and the controller copies messages into objects.
 		klog.FromContext(ctx).Info("Failed to list the PersistentVolumes", "reason", err.Error())
-		return nil, status.Error(codes.Unavailable,
-			"listing the PersistentVolumes: the API server did not answer")
+		err = errors.New("the API server did not return a list")
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, status.Errorf(codes.Unavailable, "listing the PersistentVolumes: the API server "+
-			"returned HTTP %d. The ServiceAccount of the pod needs the permission to list them",
-			response.StatusCode)
-	}
-	page := &volumePage{}
-	err = json.NewDecoder(io.LimitReader(response.Body, maxPage)).Decode(page)
-	if err == nil && page.Kind != "PersistentVolumeList" {
-		err = errors.New("the answer is no list of PersistentVolumes")
-	}
-	if err != nil {
-		return nil, status.Errorf(codes.Unavailable, "listing the PersistentVolumes: %.512v", err)
-	}
-	return page, nil
+	return nil, status.Errorf(codes.Unavailable, "listing the PersistentVolumes: %.512v", err)
 }

@@ -37,8 +37,9 @@ func serveVolumes(t *testing.T, items ...string) (kubeconfig string) {
 		if part+1 >= len(items) {
 			next = ""
 		}
-		fmt.Fprintf(w, `{"kind": "PersistentVolumeList", "metadata": {"continue": %q}, "items": [%s]}`,
-			next, item)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "PersistentVolumeList",
+			"metadata": {"resourceVersion": "1", "continue": %q}, "items": [%s]}`, next, item)
 	})
 }
 
@@ -93,22 +94,35 @@ func TestIncompleteListOfVolumesIsAnError(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"forbidden":      {http.StatusForbidden, `{"kind": "Status"}`, "HTTP 403"},
-		"expired":        {http.StatusGone, `{"kind": "Status"}`, "HTTP 410"},
-		"a page of HTML": {http.StatusOK, "<html>", "invalid character"},
-		"another object": {http.StatusOK, `{"kind": "Status"}`, "no list of PersistentVolumes"},
-		"nothing":        {http.StatusOK, "", "EOF"},
-		"half":           {http.StatusOK, `{"kind": "PersistentVolumeList", "items": [{`, "EOF"},
-		"too large": {
-			http.StatusOK, `{"items": [` + strings.Repeat(" ", 33<<20) + `]}`, "EOF",
+		"forbidden": {
+			http.StatusForbidden, `{"apiVersion": "v1", "kind": "Status", "status": "Failure",
+			"reason": "Forbidden", "code": 403, "message": "no permission"}`, "no permission",
+		},
+		"expired": {
+			http.StatusGone, `{"apiVersion": "v1", "kind": "Status", "status": "Failure",
+			"reason": "Expired", "code": 410, "message": "too old"}`, "too old",
+		},
+		"overloaded":     {http.StatusInternalServerError, "x", "listing the PersistentVolumes: "},
+		"a page of HTML": {http.StatusOK, "<html>", "did not return a list"},
+		"another object": {
+			http.StatusOK, `{"apiVersion": "v1", "kind": "PersistentVolume",
+			"metadata": {"resourceVersion": "1"}}`, "did not return a list",
+		},
+		"no object": {http.StatusOK, "{}", "did not return a list"},
+		"nothing":   {http.StatusOK, "", "did not return a list"},
+		"half": {
+			http.StatusOK, `{"apiVersion": "v1", "kind": "PersistentVolumeList", "items": [{`,
+			"did not return a list",
 		},
 		"without end": {
-			http.StatusOK, `{"kind": "PersistentVolumeList", "metadata": {"continue": "x"}}`, "more than",
+			http.StatusOK, `{"apiVersion": "v1", "kind": "PersistentVolumeList",
+			"metadata": {"resourceVersion": "1", "continue": "x"}}`, "more than",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kubeconfig := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(test.status)
 				_, _ = w.Write([]byte(test.body))
 			})
