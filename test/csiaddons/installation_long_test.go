@@ -68,6 +68,7 @@ func TestInstallation(t *testing.T) {
 	w.useSchedules()
 	w.useFences()
 	w.useDeadPods()
+	w.checkUsers()
 	stop()
 	w.checkPermissions()
 	w.checkUnverified()
@@ -180,6 +181,27 @@ func (w *world) useDeadPods() {
 	}
 }
 
+// checkUsers checks that an editor of a namespace may create jobs there, and may not fence nodes.
+func (w *world) checkUsers() {
+	w.Helper()
+	w.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "editor"},
+		RoleRef:    roleRef("ClusterRole", "edit"),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "dev"}},
+	})
+	asks := func(resource, namespace string) authorizationv1.ResourceAttributes {
+		return authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "create", Group: v1alpha1.Group, Resource: resource,
+		}
+	}
+	w.eventually(func(context.Context) (bool, error) { // Kubernetes aggregates roles
+		return w.may("dev", asks("reclaimspacejobs", "default")), nil
+	})
+	if w.may("dev", asks("networkfences", "")) || w.may("dev", asks("reclaimspacejobs", "other")) {
+		w.Error("the editor of a namespace may fence nodes, or create jobs in another namespace")
+	}
+}
+
 // unseen are permissions that this test does not use, and why the controller has them.
 func unseen() map[request]string {
 	return map[request]string{
@@ -240,7 +262,8 @@ func (w *world) rulesOfController() map[string][]rbacv1.PolicyRule {
 	w.must(w.client.List(w.Context(), &clusterRoles))
 	w.must(w.client.List(w.Context(), &roles, client.InNamespace(systemNamespace)))
 	for _, role := range clusterRoles.Items {
-		if strings.HasPrefix(role.Name, "csi-addons-") && role.Name != "csi-addons-metrics-reader" {
+		ofUsers := strings.HasSuffix(role.Name, "er") // readers, viewers and editors
+		if strings.HasPrefix(role.Name, "csi-addons-") && !ofUsers {
 			found["cluster/"+role.Name] = role.Rules
 		}
 	}

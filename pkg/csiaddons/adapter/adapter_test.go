@@ -132,7 +132,7 @@ func manilaController() []string {
 
 func manilaNode() []string {
 	return []string{
-		"--driver=manila", "--service=node", "--node-name=node-1", "--node-address=10.0.0.5",
+		"--driver=manila", "--service=node", "--node-name=node-1", "--node-address=10.0.0.5,fd00::5",
 	}
 }
 

@@ -68,7 +68,7 @@ func newServer(settings *Settings) *grpc.Server {
 		reclaimspace.RegisterReclaimSpaceControllerServer(server, cinder.Controller{})
 	case settings.Service == Node:
 		fence.RegisterFenceControllerServer(server, &manila.Node{
-			Name: settings.Fence.NodeName, Address: settings.Fence.NodeAddress,
+			Name: settings.Fence.NodeName, Defaults: settings.Fence.NodeAddresses,
 			Addresses: net.InterfaceAddrs,
 		})
 	default:

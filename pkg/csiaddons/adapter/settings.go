@@ -45,9 +45,9 @@ type Fence struct {
 	Kubeconfig string
 	// PluginAddress is the path of the socket of the plugin.
 	PluginAddress string
-	// NodeName is the name of the Node of the pod, and NodeAddress its address.
-	NodeName    string
-	NodeAddress netip.Addr
+	// NodeName is the name of the Node of the pod, and NodeAddresses its addresses.
+	NodeName      string
+	NodeAddresses []netip.Addr
 }
 
 // Driver is a driver by the value of the flag --driver.
@@ -70,8 +70,9 @@ const (
 
 // Flags are the flags of the command.
 type Flags struct {
-	settings                     Settings
-	driver, service, nodeAddress string
+	settings        Settings
+	driver, service string
+	nodeAddresses   []string
 }
 
 // AddTo registers the flags.
@@ -100,8 +101,9 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"identity of the pod. Used by the controller service of Manila.")
 	set.StringVar(&fence.NodeName, "node-name", "",
 		"Name of the Node of the pod. Required by the node service of Manila.")
-	set.StringVar(&f.nodeAddress, "node-address", "",
-		"IP address of the Node of the pod. Required by the node service of Manila.")
+	set.StringSliceVar(&f.nodeAddresses, "node-address", nil,
+		"IP addresses of the Node of the pod, one of each family. Required by the node service of "+
+			"Manila.")
 }
 
 // Load returns the settings, or an error that names every problem.
@@ -150,12 +152,17 @@ func (f *Flags) checkManila(settings *Settings) (faults []string) {
 		if fence.NodeName == "" {
 			faults = append(faults, "flag --node-name is missing")
 		}
-		var err error
-		if fence.NodeAddress, err = netip.ParseAddr(f.nodeAddress); err != nil {
-			faults = append(faults, fmt.Sprintf("flag --node-address is %q: it must be an IP address",
-				f.nodeAddress))
+		for _, text := range f.nodeAddresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				faults = append(faults, fmt.Sprintf("flag --node-address contains %q: it must contain IP "+
+					"addresses", text))
+			}
+			fence.NodeAddresses = append(fence.NodeAddresses, address.Unmap())
 		}
-		fence.NodeAddress = fence.NodeAddress.Unmap()
+		if len(f.nodeAddresses) == 0 {
+			faults = append(faults, "flag --node-address is missing")
+		}
 	}
 	return faults
 }

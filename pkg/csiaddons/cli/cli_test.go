@@ -129,6 +129,22 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 	}
 }
 
+// The tool of the CSI-Addons for Ceph documents flags with one hyphen.
+func TestLongFlagsMayHaveOneHyphen(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"-operation=Probe", "-operation Probe -o json", "--operation=Probe -timeout=1m",
+		"-operation=Probe -ojson",
+	} {
+		if code, _, stderr := execute(t, &fakeDriver{}, strings.Fields(args)...); code != exitOK {
+			t.Errorf("%s: exit code %d: %s", args, code, stderr)
+		}
+	}
+	if code, _, _ := execute(t, &fakeDriver{}, "-operations=Probe"); code != exitUsage {
+		t.Errorf("an unknown flag has the exit code %d", code)
+	}
+}
+
 func TestAnswerIsPrintedAsTableOrJSON(t *testing.T) {
 	t.Parallel()
 	answers := map[string]any{"GetFenceClients": &fence.GetFenceClientsResponse{

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -38,7 +39,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	cmd := newCommand() //nolint:contextcheck // the command gets the context below
-	cmd.SetArgs(args)
+	cmd.SetArgs(normalized(args, cmd.Flags()))
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
@@ -46,6 +47,19 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "csi-addons: %s\n", messageOf(err))
 	}
 	return exitCode(err)
+}
+
+// normalized returns arguments in which each long flag has two hyphens. The tool of the CSI-Addons
+// for Ceph documents one.
+func normalized(args []string, set *pflag.FlagSet) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if len(name) > 1 && strings.HasPrefix(arg, "-") && set.Lookup(name) != nil {
+			args[i] = "-" + arg
+		}
+	}
+	return args
 }
 
 // usageError is an error in the flags.

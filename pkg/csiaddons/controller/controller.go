@@ -74,7 +74,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	err = checks.await(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return nil //nolint:nilerr // the program ends
+		return nil
 	case err != nil:
 		return err
 	}
@@ -124,6 +124,9 @@ func (c *Controller) managerOptions(namespaces []string) manager.Options {
 		LeaderElection:          c.Settings.LeaderElect, LeaderElectionID: leaseName,
 		LeaderElectionNamespace:       c.Settings.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &c.Settings.LeaseDuration,
+		RenewDeadline:                 &c.Settings.RenewDeadline,
+		RetryPeriod:                   &c.Settings.RetryPeriod,
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 		Cache:                         cacheOptions(c.Settings.Namespace, namespaces),
 	}

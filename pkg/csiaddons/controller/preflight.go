@@ -117,7 +117,7 @@ func (p *preflight) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, recheckInterval, false,
 		func(ctx context.Context) (bool, error) {
 			err := p.checkOthers(ctx)
-			if _, other := errors.AsType[*otherController](err); other {
+			if _, other := errors.AsType[*otherControllerError](err); other {
 				return false, err
 			}
 			for _, namespace := range p.forbidden {
@@ -166,15 +166,15 @@ func (p *preflight) checkKinds() error {
 	return nil
 }
 
-// otherController says that another controller of CSI-Addons runs.
-type otherController struct{ found string }
+// otherControllerError says that another controller of CSI-Addons runs.
+type otherControllerError struct{ found string }
 
 // Error implements error.
-func (o *otherController) Error() string {
+func (o *otherControllerError) Error() string {
 	return "another controller of CSI-Addons runs in the cluster: found " + o.found
 }
 
-// checkOthers returns an *otherController if there is one.
+// checkOthers returns an *otherControllerError if there is one.
 func (p *preflight) checkOthers(ctx context.Context) error {
 	namespaces, err := p.otherNamespaces()
 	if err != nil {
@@ -188,7 +188,7 @@ func (p *preflight) checkOthers(ctx context.Context) error {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("reading Lease %s: %w", name, err)
 		case err == nil && p.held(&lease):
-			return &otherController{"the Lease " + name.String()}
+			return &otherControllerError{"the Lease " + name.String()}
 		case namespace == p.settings.Namespace: // the Deployment is that of this controller
 			continue
 		}
@@ -199,7 +199,7 @@ func (p *preflight) checkOthers(ctx context.Context) error {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("reading Deployment %s: %w", name, err)
 		case err == nil && ptr.Deref(deployment.Spec.Replicas, 1) > 0:
-			return &otherController{"the Deployment " + name.String()}
+			return &otherControllerError{"the Deployment " + name.String()}
 		}
 	}
 	return nil

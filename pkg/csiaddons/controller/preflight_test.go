@@ -187,7 +187,7 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 		if err := p.client.(client.Client).Create(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := errors.AsType[*otherController](p.Start(t.Context())); !ok {
+		if _, ok := errors.AsType[*otherControllerError](p.Start(t.Context())); !ok {
 			t.Error("the controller runs beside another one")
 		}
 	})

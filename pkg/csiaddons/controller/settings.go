@@ -29,6 +29,8 @@ type Settings struct {
 	// SecureMetrics turns on TLS and the check of tokens for metrics.
 	SecureMetrics bool
 	LeaderElect   bool
+	// LeaseDuration, RenewDeadline and RetryPeriod are those of leader election.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// MaxPerDriver limits the calls of one driver at the same time.
 	MaxPerDriver int
 	Drivers      connection.Drivers
@@ -65,6 +67,13 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Address that serves /healthz and /readyz. 0 turns it off.")
 	set.BoolVar(&s.LeaderElect, "leader-elect", false,
 		"Run only if this process holds the Lease of the controller.")
+	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 2 * time.Second
+	set.DurationVar(&s.LeaseDuration, "leader-election-lease-duration", lease,
+		"Time after which another process may take a Lease that was not renewed.")
+	set.DurationVar(&s.RenewDeadline, "leader-election-renew-deadline", renew,
+		"Time after which the process ends if it cannot renew its Lease.")
+	set.DurationVar(&s.RetryPeriod, "leader-election-retry-period", retry,
+		"Time between two attempts to get or renew the Lease.")
 	set.StringSliceVar(&s.OtherNamespaces, "other-controller-namespaces", nil,
 		"Namespaces in which the controller of the CSI-Addons for Ceph may run, besides the namespace "+
 			"of this controller and, on OpenShift, openshift-storage. While it runs in one of them, "+
@@ -125,6 +134,10 @@ func (f *Flags) Load() (*Settings, error) {
 	}
 	if s.MaxPerDriver < 1 {
 		fault("flag --max-concurrent-per-driver is %d: it must be positive", s.MaxPerDriver)
+	}
+	if s.RetryPeriod <= 0 || s.RenewDeadline <= s.RetryPeriod || s.LeaseDuration <= s.RenewDeadline {
+		fault("flags --leader-election-*: the lease duration %v must be longer than the renew deadline "+
+			"%v, and that longer than the retry period %v", s.LeaseDuration, s.RenewDeadline, s.RetryPeriod)
 	}
 	for _, namespace := range s.OtherNamespaces {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {

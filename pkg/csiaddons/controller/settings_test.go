@@ -78,7 +78,7 @@ func TestOneErrorNamesAllFaults(t *testing.T) {
 				"--max-concurrent-per-driver=0", "--max-concurrent-reconciles=0",
 				"--schedule-precedence=x", "--other-controller-namespaces=A",
 				"--driver-namespaces=a", "--reclaim-space-timeout=0s", "--cronjob-stagger-window=-1",
-				"--csi-addons-node-retry-delay=0",
+				"--csi-addons-node-retry-delay=0", "--leader-election-renew-deadline=15s",
 				"--unverified-service-account=csi-addons-controller-manager",
 			},
 			[]string{
@@ -86,6 +86,7 @@ func TestOneErrorNamesAllFaults(t *testing.T) {
 				"--namespace is missing", "--max-concurrent-per-driver", "max-concurrent-reconciles",
 				"--schedule-precedence", "--other-controller-namespaces", "--driver-namespaces",
 				"reclaim-space-timeout", "cronjob-stagger-window", "csi-addons-node-retry-delay",
+				"--leader-election-*",
 			},
 		},
 		{[]string{"--driver-namespaces="}, []string{"--driver-namespaces is missing"}},

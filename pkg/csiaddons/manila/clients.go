@@ -18,22 +18,22 @@ import (
 type Node struct {
 	fence.UnimplementedFenceControllerServer
 
-	// Name is the name of the Node, and Address its address, which it uses unless the request names
-	// the storage networks.
-	Name    string
-	Address netip.Addr
+	// Name is the name of the Node, and Defaults its addresses, which it uses unless the request
+	// names the storage networks.
+	Name     string
+	Defaults []netip.Addr
 	// Addresses returns the addresses of the network interfaces; net.InterfaceAddrs.
 	Addresses func() ([]net.Addr, error)
 }
 
 // GetFenceClients returns the addresses of this node in the networks of the parameter
-// storageNetworks. Without the parameter it returns the address of the Node.
+// storageNetworks. Without the parameter it returns the addresses of the Node.
 func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
 ) (*fence.GetFenceClientsResponse, error) {
 	if err := checkParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
-	addresses := []netip.Addr{n.Address}
+	addresses := n.Defaults
 	if text := request.GetParameters()[v1alpha1.StorageNetworksParameter]; text != "" {
 		var err error
 		if addresses, err = n.inside(text); err != nil {

@@ -263,7 +263,9 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 10.0.0.5")
-	c, node := f.controller(), Node{Name: "node-1", Address: netip.MustParseAddr(fenced)}
+	c, node := f.controller(), Node{
+		Name: "node-1", Defaults: []netip.Addr{netip.MustParseAddr(fenced)},
+	}
 	for _, test := range []struct {
 		parameters map[string]string
 		unknown    string
@@ -459,11 +461,12 @@ func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
 		&net.IPNet{IP: net.ParseIP("fd00::5"), Mask: net.CIDRMask(64, 128)},
 	}
 	node := Node{
-		Name: "node-1", Address: netip.MustParseAddr("10.0.0.5"),
+		Name:      "node-1",
+		Defaults:  []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")},
 		Addresses: func() ([]net.Addr, error) { return interfaces, nil },
 	}
 	for parameter, want := range map[string][]string{
-		"":                          {"10.0.0.5/32"},
+		"":                          {"10.0.0.5/32", "fd00::5/128"}, // a node of two families
 		"172.16.0.0/12":             {"172.16.0.5/32"},
 		"172.16.0.0/12, fd00::/64":  {"172.16.0.5/32", "fd00::5/128"},
 		"192.168.0.0/16":            nil,
