@@ -11,7 +11,7 @@ import (
 )
 
 // createSidecarPermissions creates a ServiceAccount in the namespace of the driver with the
-// permissions of docs/csi-addons.md for every sidecar, and with more in this namespace.
+// permissions of docs/csi-addons/drivers.md for every sidecar, and with more in this namespace.
 func (w *world) createSidecarPermissions(account string, more ...rbacv1.PolicyRule) {
 	w.Helper()
 	global := metav1.ObjectMeta{Name: account}

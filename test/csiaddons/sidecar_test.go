@@ -33,8 +33,8 @@ const (
 )
 
 // TestSidecar runs the sidecars of a controller pod and of a node pod with the permissions that
-// docs/csi-addons.md lists: without CRDs at first, then with them, with valid and other tokens, and
-// until the controller pod is gone.
+// docs/csi-addons/drivers.md lists: without CRDs at first, then with them, with valid and other
+// tokens, and until the controller pod is gone.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	w := borrow(t)

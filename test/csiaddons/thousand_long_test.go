@@ -34,8 +34,9 @@ import (
 const (
 	// sidecarsEach is the number of sidecars that answer, and of those that do not.
 	sidecarsEach = 500
-	// connectedWithin is the bound for the connections to those that answer. docs/csi-addons.md
-	// contains what was measured. The attempts to the others take more time, one after another.
+	// connectedWithin is the bound for the connections to those that answer.
+	// docs/csi-addons/reference.md contains what was measured. The attempts to the others take more
+	// time, one after another.
 	connectedWithin = 2 * time.Minute
 )
 

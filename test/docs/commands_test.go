@@ -39,13 +39,9 @@ func TestPagesOfDriversReferToTheGuestCluster(t *testing.T) {
 func TestLogsInPagesAreOfContainersThatExist(t *testing.T) {
 	t.Parallel()
 	command := regexp.MustCompile(`logs deployment/(\S+?)(?: -c ([a-z-]+))?[ \x60\n]`)
-	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, page := range pages {
-		name := filepath.Join("docs", filepath.Base(page))
+	for _, page := range files(t, os.DirFS(filepath.Join(root, "docs")), ".md") {
+		name := filepath.Join("docs", page)
 		for _, match := range command.FindAllStringSubmatch(read(t, name), -1) {
 			found++
 			if !slices.ContainsFunc(deployments(t), func(manifest string) bool {

@@ -23,7 +23,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
-// The exit codes. docs/csi-addons.md describes them.
+// The exit codes. docs/csi-addons/drivers.md describes them.
 const (
 	exitOK          = 0
 	exitFailed      = 1 // the driver or the API server returned another error

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// Metrics are the metrics of a sidecar. docs/csi-addons.md describes them.
+// Metrics are the metrics of a sidecar. docs/csi-addons/reference.md describes them.
 type Metrics struct {
 	operations  *metrics.CounterVec
 	refused     *metrics.CounterVec
