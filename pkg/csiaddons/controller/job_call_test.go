@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -116,6 +117,40 @@ func TestCancelledCallHasNoResult(t *testing.T) {
 		}
 		if r.limits.calls != 0 {
 			t.Errorf("after %s, %d calls run", name, r.limits.calls)
+		}
+	}
+}
+
+// The previous release wrote status.queueSeconds and the reason Turn.
+func TestJobOfAnEarlierReleaseIsFinished(t *testing.T) {
+	t.Parallel()
+	for name, written := range map[string]string{
+		"in the queue": `{"queueSeconds": 600, "step": "Waiting", "reason": "TooManyCalls",
+			"conditions": [{"type": "Queued", "status": "True", "reason": "TooManyCalls"},
+			{"type": "Running", "status": "False", "reason": "TooManyCalls"}]}`,
+		"out of the queue": `{"queueSeconds": 600, "step": "Node", "reason": "Started", "retries": 1,
+			"conditions": [{"type": "Queued", "status": "False", "reason": "Turn"},
+			{"type": "Running", "status": "True", "reason": "Started"}]}`,
+	} {
+		r, request := calling(t, func(context.Context) (*wire.ReclaimSpaceResponse, error) {
+			return usage(30, 10), nil
+		})
+		var got v1alpha1.ReclaimSpaceJob
+		err := r.Client.Get(t.Context(), request.NamespacedName, &got)
+		if err == nil {
+			err = json.Unmarshal([]byte(written), &got.Status)
+		}
+		if err == nil {
+			err = r.Client.Status().Update(t.Context(), &got)
+		}
+		if err == nil {
+			_, err = r.Reconcile(t.Context(), request)
+		}
+		if err == nil {
+			err = r.Client.Get(t.Context(), request.NamespacedName, &got)
+		}
+		if err != nil || got.Status.Result != v1alpha1.OperationSucceeded {
+			t.Errorf("a job %s ends with %+v, %v", name, got.Status, err)
 		}
 	}
 }
