@@ -5,8 +5,6 @@ package csiaddons
 import (
 	"context"
 	"maps"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,9 +29,9 @@ const (
 	manilaNamespace = "openshift-manila-csi-driver"
 )
 
-// TestInstallation runs the controller with the manifests and the arguments of assets/csi-addons.
-// It uses every feature, and no permission is left over. The permissions for drivers are only in
-// their namespaces.
+// TestInstallation follows docs/csi-addons/install.md, and runs the controller with the manifests
+// and the arguments of assets/csi-addons. It uses every feature, and no permission is left over.
+// The permissions for drivers are only in their namespaces.
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	w := borrow(t)
@@ -41,9 +39,7 @@ func TestInstallation(t *testing.T) {
 	for _, name := range []string{cinderNamespace, manilaNamespace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/crd")
-	w.kubectl("apply", "--server-side", "-k", "../../assets/csi-addons/install/cinder-manila")
-	w.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	w.install()
 	w.awaitPod()
 	deployment := &appsv1.Deployment{}
 	key := types.NamespacedName{Namespace: systemNamespace, Name: "csi-addons-controller-manager"}
@@ -72,15 +68,7 @@ func TestInstallation(t *testing.T) {
 	stop()
 	w.checkPermissions()
 	w.checkUnverified()
-}
-
-func (w *world) kubectl(args ...string) {
-	w.Helper()
-	cmd := exec.CommandContext(w.Context(), filepath.Join(w.kubernetes, "kubectl"),
-		append([]string{"--kubeconfig=" + w.dir.AdminKubeconfig()}, args...)...)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		w.Fatalf("kubectl %v: %v\n%s", args, err, output)
-	}
+	w.checkGuides()
 }
 
 // useJobs runs a job of a volume that is attached, and of one whose driver attaches none.

@@ -77,6 +77,17 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	} {
 		k.follow(heading)
 	}
+	k.addsSidecars()
+}
+
+// addsSidecars runs the command of docs/csi-addons/install.md that sets the images of CSI-Addons in
+// the Deployment of an operator.
+func (k *plainKubernetes) addsSidecars() {
+	k.t.Helper()
+	page := filepath.Join(repository, "docs/csi-addons/install.md")
+	commands, err := guide.Commands(page, "Add the sidecars")
+	k.must(err)
+	k.run(commands[0])
 }
 
 // plainKubernetes is a cluster that is not OpenShift.

@@ -55,8 +55,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&s.Kubeconfig, "kubeconfig", "",
 		"Path of the kubeconfig to use instead of the identity of the pod.")
 	set.StringVar(&s.Namespace, "namespace", "", "Namespace of the controller.")
-	set.StringVar(&s.Pod, "pod", "", "Name of the pod of the controller. The pod gets a condition "+
-		"and events, and tokens of the controller are not valid without it.")
+	set.StringVar(&s.Pod, "pod", "", "Name of the pod of the controller. Tokens of the controller "+
+		"are not valid without it.")
 	set.StringVar(&s.ServiceAccount, "service-account", "csi-addons-controller-manager",
 		"Name of the ServiceAccount of the controller.")
 	set.StringVar(&s.MetricsAddress, "metrics-bind-address", "0",

@@ -264,9 +264,9 @@ func TestErrorAfterASuccessIsLoggedAgain(t *testing.T) {
 	}
 }
 
-// creations runs an announcer for a time. Another client deletes the object each time that it has
-// existed for a while. The result is when the announcer created it.
-func creations(t *testing.T, runtime, life time.Duration) []time.Duration {
+// creations runs an announcer. Another client deletes the object each time that it has existed for
+// the next of some durations. The result is when the announcer created it.
+func creations(t *testing.T, lives ...time.Duration) []time.Duration {
 	t.Helper()
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -274,16 +274,15 @@ func creations(t *testing.T, runtime, life time.Duration) []time.Duration {
 	go func() { ended <- f.announcer(clock.RealClock{}).run(ctx) }()
 	var times []time.Duration
 	began, client := time.Now(), f.dynamic.Resource(resource()).Namespace("csi")
-	for time.Since(began) < runtime {
+	for _, life := range lives {
 		synctest.Wait()
-		node := f.announced(ctx)
-		if node == nil {
+		for f.announced(ctx) == nil {
 			<-time.After(time.Second)
-			continue
 		}
 		times = append(times, time.Since(began))
 		<-time.After(life)
-		if err := client.Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
+		err := client.Delete(ctx, wire.ObjectName("pod-a", driverName), metav1.DeleteOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,26 +296,32 @@ func creations(t *testing.T, runtime, life time.Duration) []time.Duration {
 func TestSidecarDoesNotFightForTheAnnouncement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // the time of the bubble passes without waiting
-		times := creations(t, 10*time.Minute, time.Second)
-		if len(times) < 5 || len(times) > 10 {
-			t.Errorf("within 10 minutes the sidecar created the object after %v", times)
+		times := creations(t, slices.Repeat([]time.Duration{time.Second}, 20)...)
+		if times[1]-times[0] != time.Second {
+			t.Errorf("the sidecar created the object %v after its first deletion",
+				times[1]-times[0]-time.Second)
+		}
+		for n := range times[10:] {
+			if within := times[n+10] - times[n]; within < lasting {
+				t.Errorf("the sidecar created the object 11 times within %v: %v", within, times)
+			}
+		}
+		if between := times[19] - times[18]; between > lastDelay+time.Second {
+			t.Errorf("the sidecar created the object after %v", between)
 		}
 	})
 }
 
-func TestSidecarRepairsASingleDeletionAtOnce(t *testing.T) {
+func TestAnnouncementThatLastedIsRepairedAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, life := range []time.Duration{time.Minute, 11 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			const runtime = 2 * time.Hour
-			times := creations(t, runtime, life)
-			if again := times[1] - times[0] - life; again > 200*time.Millisecond {
-				t.Errorf("the sidecar created the object %v after its first deletion", again)
-			}
-			// An object that exists for a long time is not deleted because of the sidecar.
-			if want := int(runtime / (life + time.Second)); life > lasting && len(times) < want {
-				t.Errorf("the sidecar created the object %d times, want %d", len(times), want)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const short, long = time.Second, lasting + time.Minute
+		times := creations(t, short, short, short, short, long, short, short, short)
+		if again := times[5] - times[4] - long; again != 0 {
+			t.Errorf("the sidecar created the object %v after it was deleted", again)
+		}
+		if again := times[7] - times[6]; again > firstDelay+time.Second {
+			t.Errorf("the sidecar remembers earlier deletions: it waited %v", again)
+		}
+	})
 }

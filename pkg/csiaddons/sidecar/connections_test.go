@@ -48,6 +48,44 @@ func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
 	}
 }
 
+func TestConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	listener, err := listen(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	accepted := make(chan net.Conn, maxConnections+1)
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- connection
+		}
+	}()
+	for range maxConnections + 1 {
+		var dialer net.Dialer
+		connection, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+	}
+	var first net.Conn
+	for range maxConnections {
+		first = <-accepted
+	}
+	select {
+	case <-accepted:
+		t.Error("the sidecar accepts another connection")
+	case <-time.After(100 * time.Millisecond): // it would follow immediately
+	}
+	_ = first.Close()
+	<-accepted
+}
+
 func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--enable-auth=true", "--enable-auth=false"} {

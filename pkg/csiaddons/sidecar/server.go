@@ -28,7 +28,8 @@ import (
 )
 
 // Limits of what clients may send and keep open. The sidecar checks the token of a call after it
-// has read the request, so requests of unauthenticated clients use 32 MiB of memory at most.
+// has read the request. So unauthenticated clients use 32 MiB of memory for requests, and 16 MiB
+// for what they send ahead.
 const (
 	maxConnections = 16        // a controller needs one
 	maxCalls       = 16        // at the same time, on one connection

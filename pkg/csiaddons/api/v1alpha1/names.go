@@ -11,8 +11,9 @@ const (
 const (
 	// CreatedByPodUIDAnnotation contains the UID of the pod whose sidecar wrote the object last.
 	CreatedByPodUIDAnnotation = "sidecar." + Group + "/createdByPodUID"
-	// LastUpdatedAtAnnotation contains the time, in the format of RFC 3339, at which a sidecar wrote
-	// the object last.
+	// LastUpdatedAtAnnotation contains the time, in the format of RFC 3339, at which the sidecar has
+	// started that wrote the object last. Sidecars of the CSI-Addons for Ceph write it with each
+	// change.
 	LastUpdatedAtAnnotation = "sidecar." + Group + "/lastUpdatedAt"
 	// CertificatePinAnnotation contains the pin of the sidecar's certificate; see package wire.
 	CertificatePinAnnotation = "sidecar." + Group + "/certificatePin"
