@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,19 +227,23 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 	t.Parallel()
 	client, cloud, share := inCloud(t, "0.9.0@v1.36.0")
 	networks := []*fence.CIDR{{Cidr: "10.0.0.5/32"}}
+	fenced := func(changed string) func() error {
+		return func() error {
+			var trailer metadata.MD
+			_, err := client.Fence.FenceClusterNetwork(t.Context(),
+				&fence.FenceClusterNetworkRequest{Cidrs: networks}, grpc.Trailer(&trailer))
+			if got := trailer.Get(wire.ChangedSharesTrailer); !slices.Equal(got, []string{changed}) {
+				t.Errorf("the fence has changed %q shares, want %s", got, changed)
+			}
+			return err
+		}
+	}
 	for _, test := range []struct {
 		call func() error
 		want simulator.Access
 	}{
-		{func() error {
-			var trailer metadata.MD
-			_, err := client.Fence.FenceClusterNetwork(t.Context(),
-				&fence.FenceClusterNetworkRequest{Cidrs: networks}, grpc.Trailer(&trailer))
-			if got := trailer.Get(wire.ChangedSharesTrailer); len(got) != 1 || got[0] != "1" {
-				t.Errorf("the fence has changed %q shares, want 1", got)
-			}
-			return err
-		}, ""},
+		{fenced("1"), ""},
+		{fenced("0"), ""}, // a verification
 		{func() error {
 			_, err := client.Fence.UnfenceClusterNetwork(t.Context(),
 				&fence.UnfenceClusterNetworkRequest{Cidrs: networks})

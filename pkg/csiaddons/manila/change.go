@@ -94,6 +94,7 @@ func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operat
 	var mu sync.Mutex
 	var plans []plan
 	var impossible, failed problems
+	changed := 0 // shares whose access rules change
 	each(found, func(share openstack.Share) {
 		p, err := w.plan(ctx, share, o)
 		switch {
@@ -105,6 +106,9 @@ func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operat
 			mu.Lock()
 			defer mu.Unlock()
 			plans = append(plans, p)
+			if p.changesRules() {
+				changed++
+			}
 		}
 	})
 	err := impossible.summary("cannot express the fence, so no share is changed", found)
@@ -113,7 +117,7 @@ func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operat
 	}
 	each(plans, func(p plan) { failed.add(p.share.ID, w.apply(ctx, p)) })
 	if o.fences() { // it fails only outside a call
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, strconv.Itoa(len(plans))))
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, strconv.Itoa(changed)))
 	}
 	return cloudError(ctx, failed.summary("did not change", found))
 }

@@ -33,9 +33,13 @@ type plan struct {
 	after record
 }
 
-// changes returns whether the plan has a step.
+// changesRules returns whether the access rules of the share change.
+func (p plan) changesRules() bool { return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 }
+
+// changes returns whether the plan has a step. A share with a record always has one: the record may
+// change.
 func (p plan) changes() bool {
-	return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 ||
+	return p.changesRules() ||
 		p.share.Metadata[fencedKey]+p.share.Metadata[revokedKey]+p.share.Metadata[markKey] != ""
 }
 
