@@ -8,6 +8,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
+// checksPerLook is after how many checks a job that waits looks again for the node of its volume,
+// which may have moved: five minutes or more.
+const checksPerLook = 25
+
 // maxPerNode limits the calls of one driver on one node. A node that accepts calls and never
 // answers would otherwise use all calls of the driver.
 const maxPerNode = 2
@@ -53,6 +57,8 @@ type waiter struct {
 	slot
 
 	since uint64
+	// checks counts the checks since the job has looked for its node.
+	checks int
 }
 
 func newLimits(all, perDriver int, wake func(types.NamespacedName), m *connection.Metrics,
@@ -74,7 +80,7 @@ func (l *limits) acquire(job types.NamespacedName, s slot) bool {
 		l.count++
 		found.since = l.count
 	}
-	found.slot = s
+	found.slot, found.checks = s, 0
 	l.waiting[job] = found
 	if !l.free(s) {
 		return false
@@ -89,12 +95,18 @@ func (l *limits) acquire(job types.NamespacedName, s slot) bool {
 	return true
 }
 
-// blocked returns whether a job waits and may still not start its call.
+// blocked returns whether a job waits and may still not start its call. It lets the job look again
+// for its node from time to time.
 func (l *limits) blocked(job types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found, ok := l.waiting[job]
-	return ok && !l.free(found.slot)
+	if !ok || l.free(found.slot) {
+		return false
+	}
+	found.checks++
+	l.waiting[job] = found
+	return found.checks < checksPerLook
 }
 
 // release ends a call.

@@ -139,6 +139,28 @@ func TestNodeThatHangsHasTwoCalls(t *testing.T) {
 	}
 }
 
+// A job that waits for a node that hangs must notice that its volume has moved to another node.
+func TestJobThatWaitsForANodeLooksForItsVolumeAgain(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, 10, 10)
+	for _, name := range []string{"0", "1", "moves"} {
+		l.acquire(job(name), on("a", "hung", job(name)))
+	}
+	looks := 0
+	for range 3 * checksPerLook {
+		if !l.blocked(job("moves")) {
+			looks++
+			l.acquire(job("moves"), on("a", "hung", job("moves")))
+		}
+	}
+	if looks != 3 {
+		t.Errorf("the job has looked for its node %d times, want 3", looks)
+	}
+	if !l.acquire(job("moves"), on("a", "other", job("moves"))) {
+		t.Error("the job waits for the node that its volume has left")
+	}
+}
+
 // A job that is woken and does not need its call lets the next one have it.
 func TestJobThatLeavesWakesTheNext(t *testing.T) {
 	t.Parallel()
