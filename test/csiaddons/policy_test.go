@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -46,6 +47,17 @@ func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
 	if repaired.Annotations[v1alpha1.CertificatePinAnnotation] == "" {
 		t.Error("the sidecar does not publish its key again")
 	}
+
+	// The controller makes the Node another owner. The sidecar keeps that, and still repairs its object.
+	worker := &corev1.Node{}
+	w.must(w.client.Get(t.Context(), client.ObjectKey{Name: "worker-1"}, worker))
+	owned := repaired.DeepCopy()
+	w.must(controllerutil.SetOwnerReference(worker, owned, w.client.Scheme()))
+	delete(owned.Annotations, v1alpha1.CertificatePinAnnotation)
+	w.must(w.client.Patch(t.Context(), owned, client.MergeFrom(repaired)))
+	w.awaitSidecar("cinder", func(n *v1alpha1.CSIAddonsNode) bool {
+		return len(n.OwnerReferences) == 2 && n.Annotations[v1alpha1.CertificatePinAnnotation] != ""
+	})
 
 	// Sidecars of the CSI-Addons for Ceph publish no key, choose other names, and their tokens may be
 	// bound to no pod.
@@ -84,8 +96,11 @@ func (w *world) checkAttacks(root client.Client, published *v1alpha1.CSIAddonsNo
 	occupied.Name = wire.ObjectName("new", "cinder")
 	keyless.Name, keyless.Annotations, keyless.OwnerReferences = occupied.Name, nil, nil
 	keyless.Finalizers = []string{"example.com/forever"}
-	kept := stolen.DeepCopy()
+	kept, owned := stolen.DeepCopy(), stolen.DeepCopy()
 	kept.Finalizers = keyless.Finalizers
+	owned.OwnerReferences = append(owned.OwnerReferences, metav1.OwnerReference{
+		APIVersion: "v1", Kind: "Node", Name: "worker-2", UID: "1",
+	})
 	for attack, err := range map[string]error{
 		"change a pin": patch(root, func(n *v1alpha1.CSIAddonsNode) {
 			n.Annotations[v1alpha1.CertificatePinAnnotation] = "sha256:0"
@@ -105,6 +120,7 @@ func (w *world) checkAttacks(root client.Client, published *v1alpha1.CSIAddonsNo
 		"take the name of a new pod":  root.Create(ctx, occupied),
 		"take that name without key":  root.Create(ctx, keyless),
 		"keep an object for ever":     root.Create(ctx, kept),
+		"keep an object for a Node":   root.Create(ctx, owned),
 		"create an object without a pod": w.clientOf(nil).Create(ctx,
 			sidecarObject("d", own, "worker-1")),
 		"change a pin without a pod": patch(w.clientOf(nil), func(n *v1alpha1.CSIAddonsNode) {

@@ -39,8 +39,8 @@ const (
 )
 
 // Access returns what a client with that address may do with a share, by the active access rules of
-// type ip, and whether the share exists. The rule with the smallest network decides, as in Manila's
-// driver for NetApp (manila/share/drivers/netapp/dataontap/protocols/nfs_cmode.py).
+// type ip, and whether the share exists. The rule with the smallest network decides. Backends choose
+// differently if rules of several levels contain the client, so nothing may depend on that.
 func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -87,6 +87,10 @@ func TestEventNamesWhyClientsAreMissing(t *testing.T) {
 				t.Errorf("there is a second event: %s", more)
 			}
 			expectStatus(t, cluster, node, test.status)
+			// The addresses stay with the Node if somebody deletes the pod.
+			if owned := len(node.OwnerReferences) == 1; owned != (test.status != nil) {
+				t.Errorf("the CSIAddonsNode has the owners %+v", node.OwnerReferences)
+			}
 		})
 	}
 }
