@@ -41,10 +41,11 @@ func (c *Claims) SetUp(ctx context.Context, m manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	inNamespace := c.claims(func(o client.Object) client.ListOption {
+	all := &corev1.PersistentVolumeClaimList{}
+	inNamespace := connection.Belonging(c.Client, all, func(o client.Object) client.ListOption {
 		return client.InNamespace(o.GetName())
 	})
-	ofClass := c.claims(func(o client.Object) client.ListOption {
+	ofClass := connection.Belonging(c.Client, all, func(o client.Object) client.ListOption {
 		return client.MatchingFields{indexClass: o.GetName()}
 	})
 	return builder.ControllerManagedBy(m).Named("claimschedule").
@@ -87,27 +88,6 @@ func annotated() predicate.Predicate {
 func reclaims(node *v1alpha1.CSIAddonsNode) bool {
 	return slices.Contains(node.Status.Capabilities, connection.ReclaimOnline) ||
 		slices.Contains(node.Status.Capabilities, connection.ReclaimOffline)
-}
-
-// claims returns a handler that reconciles the claims that belong to an object.
-func (c *Claims) claims(of func(client.Object) client.ListOption) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(
-		func(ctx context.Context, o client.Object) []reconcile.Request { return c.list(ctx, of(o)) })
-}
-
-// list returns requests for the claims that the options select.
-func (c *Claims) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	var claims corev1.PersistentVolumeClaimList
-	err := c.Client.List(ctx, &claims, append(options, client.UnsafeDisableDeepCopy)...)
-	if err != nil {
-		return nil // the cache has stopped
-	}
-	requests := make([]reconcile.Request, 0, len(claims.Items))
-	for i := range claims.Items {
-		requests = append(requests,
-			reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claims.Items[i])})
-	}
-	return requests
 }
 
 // targetOf returns the name of the claim of a ReclaimSpaceCronJob.

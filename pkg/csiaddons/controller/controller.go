@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -98,12 +97,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err := c.addServers(m, checks, options, cancel); err != nil {
 		return err
 	}
-	lost := make(connection.Lost, lostBuffer)
+	lost := make(connection.Names, lostBuffer)
 	pool := connection.NewPool(tokens, c.Metrics, live, func(name types.NamespacedName) {
-		select {
-		case lost <- event.TypedGenericEvent[types.NamespacedName]{Object: name}:
-		case <-ctx.Done():
-		}
+		lost.Send(ctx, name)
 	})
 	defer pool.CloseAll()
 	if err := c.addReconcilers(ctx, m, options, pool, lost); err != nil {
@@ -187,7 +183,7 @@ func (c *Controller) addServers(m manager.Manager, checks *preflight, running Op
 
 // addReconcilers adds what runs the objects of users.
 func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, options Options,
-	pool *connection.Pool, lost connection.Lost,
+	pool *connection.Pool, lost connection.Names,
 ) error {
 	kube, live, recorder := m.GetClient(), m.GetAPIReader(), m.GetEventRecorder(eventSource)
 	drivers := c.Settings.Drivers

@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -52,7 +50,7 @@ type Jobs struct {
 
 	limits *limits
 	// woken receives jobs to reconcile.
-	woken chan event.TypedGenericEvent[types.NamespacedName]
+	woken connection.Names
 	// cancels contains a context.CancelFunc for each job that is reconciled now, by its name.
 	cancels sync.Map
 }
@@ -69,7 +67,8 @@ type sidecars interface {
 func (r *Jobs) Reconcile(ctx context.Context, request reconcile.Request,
 ) (reconcile.Result, error) {
 	if request == (reconcile.Request{}) {
-		return reconcile.Result{}, r.wakeWaiting(ctx)
+		r.wakeWaiting(ctx)
+		return reconcile.Result{}, nil
 	}
 	name := request.NamespacedName
 	ctx, cancel := context.WithCancel(ctx)

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -44,7 +42,7 @@ const (
 
 // SetUp adds the reconciler to a manager.
 func (r *Jobs) SetUp(ctx context.Context, m manager.Manager) error {
-	r.woken = make(chan event.TypedGenericEvent[types.NamespacedName], wakeBuffer)
+	r.woken = make(connection.Names, wakeBuffer)
 	calls := r.Options.MaxConcurrent
 	r.limits = newLimits(calls, r.MaxPerDriver, func(job types.NamespacedName) {
 		select {
@@ -67,10 +65,7 @@ func (r *Jobs) SetUp(ctx context.Context, m manager.Manager) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: connection.BecomesConnected})).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.jobsOf),
 			builder.WithPredicates(becameBound())).
-		WatchesRawSource(source.TypedChannel(r.woken, handler.TypedEnqueueRequestsFromMapFunc(
-			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
-				return []reconcile.Request{{NamespacedName: name}}
-			}))).
+		WatchesRawSource(r.woken.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: calls + workers}).
 		Complete(r)
 }
@@ -98,24 +93,11 @@ func wakeAfterConnection(_ context.Context, _ event.UpdateEvent,
 }
 
 // wakeWaiting wakes the jobs that wait for a sidecar.
-func (r *Jobs) wakeWaiting(ctx context.Context) error {
-	var jobs v1alpha1.ReclaimSpaceJobList
-	err := r.Client.List(ctx, &jobs, client.MatchingFields{indexObstacle: ReasonNoSidecar},
-		client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("listing ReclaimSpaceJobs: %w", err)
+func (r *Jobs) wakeWaiting(ctx context.Context) {
+	for _, one := range connection.Requests(ctx, r.Client, &v1alpha1.ReclaimSpaceJobList{},
+		client.MatchingFields{indexObstacle: ReasonNoSidecar}) {
+		r.woken.Send(ctx, one.NamespacedName)
 	}
-	for i := range jobs.Items {
-		job := event.TypedGenericEvent[types.NamespacedName]{
-			Object: client.ObjectKeyFromObject(&jobs.Items[i]),
-		}
-		select {
-		case r.woken <- job:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	return nil
 }
 
 // becameBound selects claims that have just been bound. The controller reads all jobs after the
@@ -134,18 +116,8 @@ func becameBound() predicate.Predicate {
 // jobsOf returns requests for the jobs of a claim that have not ended. A job whose status does not
 // say yet that it waits for the claim is one of them.
 func (r *Jobs) jobsOf(ctx context.Context, claim client.Object) []reconcile.Request {
-	var jobs v1alpha1.ReclaimSpaceJobList
-	err := r.Client.List(ctx, &jobs, client.InNamespace(claim.GetNamespace()),
-		client.MatchingFields{indexClaim: claim.GetName()}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil // the cache has stopped
-	}
-	requests := make([]reconcile.Request, 0, len(jobs.Items))
-	for i := range jobs.Items {
-		requests = append(requests,
-			reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&jobs.Items[i])})
-	}
-	return requests
+	return connection.Requests(ctx, r.Client, &v1alpha1.ReclaimSpaceJobList{},
+		client.InNamespace(claim.GetNamespace()), client.MatchingFields{indexClaim: claim.GetName()})
 }
 
 // claimOf returns the name of the claim of a job that has not ended.

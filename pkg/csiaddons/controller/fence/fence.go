@@ -14,11 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -52,7 +50,7 @@ type Reconciler struct {
 	Clock   clock.PassiveClock
 
 	// lost receives NetworkFences whose verification has failed.
-	lost chan event.TypedGenericEvent[types.NamespacedName]
+	lost connection.Names
 
 	mu sync.Mutex
 	// calling contains the drivers that have a call.

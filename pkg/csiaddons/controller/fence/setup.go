@@ -5,17 +5,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -41,7 +38,7 @@ func (r *Reconciler) SetUp(m manager.Manager) error {
 	ofClass := r.requests(func(class client.Object, f *v1alpha1.NetworkFence) bool {
 		return f.Spec.NetworkFenceClassName == class.GetName()
 	})
-	r.lost = make(chan event.TypedGenericEvent[types.NamespacedName])
+	r.lost = make(connection.Names)
 	if err := m.Add(r); err != nil {
 		return err
 	}
@@ -53,10 +50,7 @@ func (r *Reconciler) SetUp(m manager.Manager) error {
 		Watches(&v1alpha1.NetworkFence{}, waiting,
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
-		WatchesRawSource(source.TypedChannel(r.lost, handler.TypedEnqueueRequestsFromMapFunc(
-			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
-				return []reconcile.Request{{NamespacedName: name}}
-			}))).
+		WatchesRawSource(r.lost.Source()).
 		WithOptions(options()).Complete(r)
 }
 
@@ -115,24 +109,14 @@ func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
 	if err := addIndexes(ctx, m.GetFieldIndexer()); err != nil {
 		return err
 	}
-	all := func(ctx context.Context, class client.Object) []reconcile.Request {
-		var nodes v1alpha1.CSIAddonsNodeList
-		if err := c.Client.List(ctx, &nodes); err != nil {
-			return nil // the cache has stopped
-		}
-		var requests []reconcile.Request
-		for i := range nodes.Items {
-			node := &nodes.Items[i]
-			if node.Spec.Driver.Name == class.(*v1alpha1.NetworkFenceClass).Spec.Provisioner {
-				requests = append(requests,
-					reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
-			}
-		}
-		return requests
-	}
+	ofDriver := connection.Belonging(c.Client, &v1alpha1.CSIAddonsNodeList{},
+		func(class client.Object) client.ListOption {
+			driver := class.(*v1alpha1.NetworkFenceClass).Spec.Provisioner
+			return client.MatchingFields{connection.IndexDriver: driver}
+		})
 	connected := predicate.Funcs{UpdateFunc: connection.BecomesConnected}
 	return builder.ControllerManagedBy(m).Named("fenceclients").
 		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(connected)).
-		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).
+		Watches(&v1alpha1.NetworkFenceClass{}, ofDriver).
 		WithOptions(options()).Complete(c)
 }

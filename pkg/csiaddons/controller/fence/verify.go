@@ -12,10 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -148,12 +146,7 @@ func (r *Reconciler) lose(ctx context.Context, fences []*v1alpha1.NetworkFence, 
 			log.FromContext(ctx).Error(err, "Failed to write that a fence cannot be verified")
 			continue
 		}
-		select {
-		case r.lost <- event.TypedGenericEvent[types.NamespacedName]{
-			Object: client.ObjectKeyFromObject(f),
-		}:
-		case <-ctx.Done():
-		}
+		r.lost.Send(ctx, client.ObjectKeyFromObject(f))
 	}
 }
 

@@ -11,13 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 // newFenced returns two NetworkFences that are done, and one that ends a fence.
@@ -31,7 +30,7 @@ func newFenced(t *testing.T, funcs interceptor.Funcs) *fixture {
 		f.reconcile(name)
 	}
 	f.storage.calls = nil
-	f.lost = make(chan event.TypedGenericEvent[types.NamespacedName], 10)
+	f.lost = make(connection.Names, 10)
 	f.Events = events.NewFakeRecorder(10)
 	return f
 }
