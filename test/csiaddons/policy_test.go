@@ -48,7 +48,7 @@ func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
 		t.Error("the sidecar does not publish its key again")
 	}
 
-	// The controller makes the Node another owner. The sidecar keeps that, and still repairs its object.
+	// The controller adds the Node as an owner. The sidecar keeps it, and still repairs its object.
 	worker := &corev1.Node{}
 	w.must(w.client.Get(t.Context(), client.ObjectKey{Name: "worker-1"}, worker))
 	owned := repaired.DeepCopy()

@@ -67,9 +67,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the discovery client: %w", err)
 	}
-	checks := &preflight{
-		settings: c.Settings, client: live, cluster: cluster, clock: clock.RealClock{},
-	}
+	checks := &preflight{settings: c.Settings, client: live, cluster: cluster}
 	err = checks.await(ctx)
 	switch {
 	case ctx.Err() != nil:

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -56,7 +55,6 @@ type preflight struct {
 	// client reads from the API server, without a cache.
 	client  client.Reader
 	cluster discovery.DiscoveryInterface
-	clock   clock.PassiveClock
 
 	// served and forbidden are the namespaces of drivers that the controller may read, and may not.
 	// A cache of objects in a forbidden namespace would never be complete.
@@ -129,7 +127,7 @@ func (p *preflight) Start(ctx context.Context) error {
 				err = errors.Join(err, failed)
 			}
 			if err != nil && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "Failed to check whether another controller runs")
+				log.FromContext(ctx).Error(err, "Failed to check whether the controller must restart")
 			}
 			return false, nil
 		})
@@ -187,7 +185,7 @@ func (p *preflight) checkOthers(ctx context.Context) error {
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("reading Lease %s: %w", name, err)
-		case err == nil && p.held(&lease):
+		case err == nil && held(&lease):
 			return &otherControllerError{"the Lease " + name.String()}
 		case namespace == p.settings.Namespace: // the Deployment is that of this controller
 			continue
@@ -222,12 +220,12 @@ func (p *preflight) otherNamespaces() ([]string, error) {
 }
 
 // held returns whether the holder of a Lease counts as running.
-func (p *preflight) held(lease *coordinationv1.Lease) bool {
+func held(lease *coordinationv1.Lease) bool {
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
 		return false
 	}
 	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	return p.clock.Now().Before(lease.Spec.RenewTime.Add(min(duration, maxLease) + maxSkew))
+	return time.Now().Before(lease.Spec.RenewTime.Add(min(duration, maxLease) + maxSkew))
 }
 
 // mayRead returns whether the controller may list what it watches in a namespace.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -59,7 +58,6 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 				{GroupVersion: openShiftGroup + "/v1"},
 			},
 		}},
-		clock: clock.RealClock{},
 	}
 }
 

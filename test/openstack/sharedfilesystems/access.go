@@ -39,8 +39,8 @@ const (
 )
 
 // Access returns what a client with that address may do with a share, by the active access rules of
-// type ip, and whether the share exists. The rule with the smallest network decides. Backends choose
-// differently if rules of several levels contain the client, so nothing may depend on that.
+// type ip, and whether the share exists. The rule with the smallest network decides. If rules of
+// several levels contain the client, backends choose differently, so nothing may depend on that.
 func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

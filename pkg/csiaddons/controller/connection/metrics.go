@@ -16,7 +16,7 @@ type Metrics struct {
 	running     *prometheus.GaugeVec
 	waiting     prometheus.Gauge
 	connections *prometheus.GaugeVec
-	restored    *prometheus.CounterVec
+	repaired    *prometheus.CounterVec
 }
 
 const (
@@ -49,14 +49,14 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			"Calls of drivers that reclaim space now."), []string{labelDriver}),
 		waiting: prometheus.NewGauge(gauge("operations_waiting",
 			"Operations that wait because too many calls run.")),
-		restored: prometheus.NewCounterVec(counter("fenced_shares_restored_total",
+		repaired: prometheus.NewCounterVec(counter("fence_repaired_shares_total",
 			"Shares to which fenced clients had access again, until a check has revoked it."),
 			[]string{labelDriver}),
 		connections: prometheus.NewGaugeVec(gauge("sidecars_connected",
 			"Sidecars to which the controller is connected."), []string{labelDriver}),
 	}
 	for _, collector := range []prometheus.Collector{
-		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections, m.restored,
+		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections, m.repaired,
 	} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
@@ -82,9 +82,9 @@ func (m *Metrics) Running(driver string, calls, waiting int) {
 	m.waiting.Set(float64(waiting))
 }
 
-// Restored adds shares to which a driver has revoked access again.
-func (m *Metrics) Restored(driver string, shares uint64) {
-	m.restored.WithLabelValues(driver).Add(float64(shares))
+// Repaired adds shares to which a driver has revoked access again.
+func (m *Metrics) Repaired(driver string, shares uint64) {
+	m.repaired.WithLabelValues(driver).Add(float64(shares))
 }
 
 // Connected adds a number of connected sidecars of a driver.

@@ -24,8 +24,8 @@ const (
 	// verifyInterval is the time between the end of a verification and the next, and leaderInterval
 	// that after one without a connection to the leader of a driver.
 	verifyInterval, leaderInterval = 10 * time.Minute, time.Minute
-	// ReasonRestored is the reason of the event that a verification has revoked access again.
-	ReasonRestored = "Restored"
+	// ReasonRepaired is the reason of the event that a verification has revoked access again.
+	ReasonRepaired = "FenceRepaired"
 )
 
 // Start verifies fences until ctx is done: somebody may have given clients access again, which the
@@ -92,7 +92,7 @@ func (r *Reconciler) verifyDriver(ctx context.Context, driver string) error {
 		case err != nil:
 			r.lose(ctx, one.fences, err)
 		case len(changed) > 0:
-			r.restored(driver, one.fences, changed[0])
+			r.repaired(driver, one.fences, changed[0])
 		}
 	}
 	return nil
@@ -150,16 +150,17 @@ func (r *Reconciler) lose(ctx context.Context, fences []*v1alpha1.NetworkFence, 
 	}
 }
 
-// restored reports that a driver has revoked access since the last verification. The number of
+// repaired reports that a driver has revoked access since the last verification. The number of
 // shares comes from the driver.
-func (r *Reconciler) restored(driver string, fences []*v1alpha1.NetworkFence, shares string) {
+func (r *Reconciler) repaired(driver string, fences []*v1alpha1.NetworkFence, shares string) {
 	count, err := strconv.ParseUint(shares, 10, 32)
 	if err != nil || count == 0 {
 		return
 	}
-	r.Metrics.Restored(driver, count)
+	r.Metrics.Repaired(driver, count)
 	for _, f := range fences {
-		r.Events.Eventf(f, nil, corev1.EventTypeWarning, ReasonRestored, actionFence,
-			"Fenced clients had access to %d shares again, or to new ones; the driver has revoked it", count)
+		r.Events.Eventf(f, nil, corev1.EventTypeWarning, ReasonRepaired, actionFence,
+			"The driver has revoked the access of fenced clients to %d shares: somebody had changed "+
+				"their access rules, or the shares are new", count)
 	}
 }

@@ -67,7 +67,7 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 	}
 	recorder := f.Events.(*events.FakeRecorder)
 	for range 2 {
-		if got := <-recorder.Events; !strings.Contains(got, "Warning Restored") ||
+		if got := <-recorder.Events; !strings.Contains(got, "Warning FenceRepaired") ||
 			!strings.Contains(got, "3 shares") {
 			t.Errorf("the event is %q", got)
 		}
