@@ -23,7 +23,7 @@ type Cloud struct {
 
 // ParseClouds returns the entry named cloud of a clouds.yaml. If there is no such entry but exactly
 // one other, it returns the other one: HyperShift lets its users name the entry. The text of an
-// error follows the name of the place that contains the clouds.yaml. Errors name lines, fields and
+// error follows the name of the source of the clouds.yaml. Errors name lines, fields and
 // entries, never a value.
 func ParseClouds(text []byte, cloud string) (*Cloud, error) {
 	var file clientconfig.Clouds

@@ -16,7 +16,7 @@ const (
 	// sharesInPage and maxShares limit lists of shares.
 	sharesInPage = 500
 	maxShares    = 10_000
-	// maxListings is how often shares are listed until they do not move meanwhile.
+	// maxListings is how often a list is repeated if shares change during it.
 	maxListings = 5
 	// concurrentRequests is how many requests of one Shares run at the same time.
 	concurrentRequests = 8
@@ -141,7 +141,7 @@ func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
 }
 
 // listShares returns the shares of all pages. Manila pages by position: if a share is deleted or
-// created meanwhile, the others move to other positions. So each page starts with the last share
+// created during it, the others move to other positions. So each page starts with the last share
 // of the previous page. If it is not there, the error is errUnstable.
 func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, value string,
 ) ([]Share, error) {

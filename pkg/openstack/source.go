@@ -61,10 +61,10 @@ type access struct {
 	fingerprint [sha256.Size]byte
 }
 
-// caBundle is a PEM bundle and the place that contains it. The zero value means no bundle.
+// caBundle is a PEM bundle and where it was read. The zero value means no bundle.
 type caBundle struct {
-	place string
-	pem   []byte
+	source string
+	pem    []byte
 }
 
 func (s Source) read() (*access, error) {
@@ -159,9 +159,9 @@ func (s Source) readCA(secret *Secret, cloud *Cloud) (caBundle, error) {
 		data, err := readFile(path)
 		switch {
 		case err == nil && len(data) > 0:
-			place := fmt.Sprintf("%s (key %s of the credentials Secret, or the ConfigMap with the "+
+			source := fmt.Sprintf("%s (key %s of the credentials Secret, or the ConfigMap with the "+
 				"cloud's CA)", path, CAKey)
-			return caBundle{place, data}, nil
+			return caBundle{source, data}, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return caBundle{}, invalid(fmt.Sprintf("%s %v", path, err))
 		}
@@ -187,7 +187,7 @@ func (a *access) roots() (*x509.CertPool, error) {
 	}
 	if len(a.ca.pem) > 0 {
 		if err := CheckCA(a.ca.pem); err != nil {
-			return nil, invalid(fmt.Sprintf("%s %v", a.ca.place, err))
+			return nil, invalid(fmt.Sprintf("%s %v", a.ca.source, err))
 		}
 		roots.AppendCertsFromPEM(a.ca.pem)
 	}
@@ -236,7 +236,7 @@ func readFile(path string) ([]byte, error) {
 
 // CheckCA returns an error unless both the operator and the CSI drivers can use the bundle. A
 // driver does not start if a single certificate of the bundle cannot be parsed. The text of the
-// error follows the name of the place that contains the bundle.
+// error follows the name of the source of the bundle.
 func CheckCA(bundle []byte) error {
 	if !utf8.Valid(bundle) {
 		return errors.New("is not UTF-8 text: a CA bundle is one or more certificates in PEM")

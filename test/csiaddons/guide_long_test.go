@@ -4,10 +4,26 @@ package csiaddons
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
+
+// podman only remembers the name of the image of a Dockerfile, and pushes no other one: `make
+// test-dockerfiles` builds the image, and nodes of kwok need none.
+const podman = `#!/bin/sh
+case "$1 $2 $4 $6" in
+"build -f -t .") test -f "$3" && echo "$5" >"$0.images" ;;
+"push "*) grep -qFx "$2" "$0.images" ;;
+*) exit 2 ;;
+esac
+`
 
 // commands returns the commands in a section of a page about CSI-Addons.
 func (w *world) commands(page, heading string) []string {
@@ -17,25 +33,48 @@ func (w *world) commands(page, heading string) []string {
 	return commands
 }
 
-// follow runs a command of a page in the folder of the repository, as a reader does.
-func (w *world) follow(command string) {
+// follow runs commands of a page in the folder of the repository, as a reader does.
+func (w *world) follow(commands ...string) {
 	w.Helper()
-	w.must(guide.Run(w.Context(), "cd ../..\n"+command, "KUBECONFIG="+w.dir.AdminKubeconfig(),
-		"PATH="+w.kubernetes+":"+os.Getenv("PATH"),
-		"MAKEFLAGS=")) // `make test-csi-addons` sets it
+	programs := w.TempDir()
+	w.must(os.WriteFile(filepath.Join(programs, "podman"), []byte(podman), 0o700))
+	for _, command := range commands {
+		w.must(guide.Run(w.Context(), "cd ../..\n"+command, "KUBECONFIG="+w.dir.AdminKubeconfig(),
+			"PATH="+programs+":"+w.kubernetes+":"+os.Getenv("PATH"),
+			"MAKEFLAGS=")) // `make test-csi-addons` sets it
+	}
 }
 
-// install follows docs/csi-addons/install.md. Nodes of kwok need no image, so it builds none.
+// followQuoted runs a command that is in a sentence of docs/csi-addons/install.md.
+func (w *world) followQuoted(command string) {
+	w.Helper()
+	page, err := os.ReadFile("../../docs/csi-addons/install.md")
+	w.must(err)
+	if !strings.Contains(string(page), "`"+command+"`") {
+		w.Errorf("docs/csi-addons/install.md does not contain the command %q", command)
+	}
+	w.follow(command)
+}
+
+// install follows docs/csi-addons/install.md.
 func (w *world) install() {
 	w.Helper()
-	for _, command := range w.commands("install.md", "Install the controller") {
-		var lines []string
-		for line := range strings.Lines(command) {
-			if !strings.HasPrefix(line, "make image-") && !strings.HasPrefix(line, "podman ") {
-				lines = append(lines, line)
-			}
-		}
-		w.follow(strings.Join(lines, ""))
+	w.follow(w.commands("install.md", "Install the controller")...)
+}
+
+// uninstall releases objects of the CSI-Addons for Ceph, and removes the controller as
+// docs/csi-addons/install.md says. The objects of users stay.
+func (w *world) uninstall(released client.Object) {
+	w.Helper()
+	w.follow(w.commands("install.md", "Change the controller")...)
+	w.awaitGone(released)
+	w.followQuoted("kubectl apply -k assets/csi-addons")
+	w.followQuoted("make undeploy")
+	w.awaitGone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}})
+	var jobs v1alpha1.ReclaimSpaceJobList
+	w.must(w.client.List(w.Context(), &jobs))
+	if len(jobs.Items) == 0 {
+		w.Error("make undeploy has deleted the ReclaimSpaceJobs")
 	}
 }
 

@@ -58,17 +58,19 @@ func TestInstallation(t *testing.T) {
 		},
 	}
 	w.addSidecar(w.addPod(cinderNamespace, "plugin", "worker-1"), d)
-	stop := w.startController(append(args, "--cronjob-stagger-window=0")...)
+	stop := w.startController(append(args, "--cronjob-stagger-window=0",
+		"--other-controller-namespaces="+manilaNamespace)...)
 	w.awaitSidecar(cinderDriver, connected)
 	w.useJobs()
 	w.useSchedules()
-	w.useFences()
+	kept := w.useFences()
 	w.useDeadPods()
 	w.checkUsers()
 	stop()
 	w.checkPermissions()
 	w.checkUnverified()
 	w.checkGuides()
+	w.uninstall(kept)
 }
 
 // useJobs runs a job of a volume that is attached, and of one whose driver attaches none.
@@ -117,9 +119,18 @@ func (w *world) useSchedules() {
 	})
 }
 
-// useFences deletes a NetworkFence and a class with finalizers of another controller.
-func (w *world) useFences() {
+// useFences deletes a NetworkFence and classes with finalizers of another controller. It returns
+// the class of a driver of that controller, which stays.
+func (w *world) useFences() client.Object {
 	w.Helper()
+	kept := &v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "ceph", Finalizers: []string{v1alpha1.CSIAddonsNodeFinalizer},
+		},
+		Spec: v1alpha1.NetworkFenceClassSpec{Provisioner: "rbd.csi.ceph.com"},
+	}
+	w.create(kept)
+	w.must(w.client.Delete(w.Context(), kept))
 	class := &v1alpha1.NetworkFenceClass{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "class", Finalizers: []string{v1alpha1.CSIAddonsNodeFinalizer},
@@ -145,6 +156,8 @@ func (w *world) useFences() {
 		w.must(w.client.Delete(w.Context(), one))
 		w.awaitGone(one)
 	}
+	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(kept), kept))
+	return kept
 }
 
 // useDeadPods creates a CSIAddonsNode of a pod that does not exist, and of one whose Node does not.
@@ -177,15 +190,15 @@ func (w *world) checkUsers() {
 		RoleRef:    roleRef("ClusterRole", "edit"),
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "dev"}},
 	})
-	asks := func(resource, namespace string) authorizationv1.ResourceAttributes {
+	create := func(resource, namespace string) authorizationv1.ResourceAttributes {
 		return authorizationv1.ResourceAttributes{
 			Namespace: namespace, Verb: "create", Group: v1alpha1.Group, Resource: resource,
 		}
 	}
 	w.eventually(func(context.Context) (bool, error) { // Kubernetes aggregates roles
-		return w.may("dev", asks("reclaimspacejobs", "default")), nil
+		return w.may("dev", create("reclaimspacejobs", "default")), nil
 	})
-	if w.may("dev", asks("networkfences", "")) || w.may("dev", asks("reclaimspacejobs", "other")) {
+	if w.may("dev", create("networkfences", "")) || w.may("dev", create("reclaimspacejobs", "other")) {
 		w.Error("the editor of a namespace may fence nodes, or create jobs in another namespace")
 	}
 }
@@ -265,7 +278,7 @@ func (w *world) rulesOfController() map[string][]rbacv1.PolicyRule {
 	return found
 }
 
-// mayController asks the API server for a permission of the controller about CSI-Addons.
+// mayController returns whether the controller has a permission about CSI-Addons.
 func (w *world) mayController(verb, resource, namespace string) bool {
 	w.Helper()
 	name, sub, _ := strings.Cut(resource, "/")
@@ -274,7 +287,7 @@ func (w *world) mayController(verb, resource, namespace string) bool {
 	})
 }
 
-// may asks the API server for a permission of a user.
+// may returns whether a user has a permission.
 func (w *world) may(user string, attributes authorizationv1.ResourceAttributes) bool {
 	w.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -10,6 +10,7 @@ package csiaddons
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,13 +20,15 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
@@ -120,7 +123,8 @@ func (c *cluster) connect(ctx context.Context) error {
 	c.config = c.plane.Config()
 	fast := c.plane.Config()
 	fast.QPS = -1
-	known, err := controller.NewScheme()
+	known := runtime.NewScheme()
+	err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	specfence "github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -31,7 +30,7 @@ import (
 )
 
 // cephSidecar is a sidecar of the CSI-Addons for Ceph: with TLS it has a certificate of its own,
-// and accepts every token that is valid for the API server.
+// and accepts every token that is valid for the API server. It refuses a fence without a Secret.
 type cephSidecar struct {
 	wire.UnimplementedReclaimSpaceServer
 	wire.UnimplementedNetworkFenceServer
@@ -45,6 +44,9 @@ type cephSidecar struct {
 
 func (s *cephSidecar) FenceClusterNetwork(_ context.Context, request *wire.NetworkFenceRequest,
 ) (*wire.NetworkFenceResponse, error) {
+	if request.GetSecretName() == "" {
+		return nil, status.Error(codes.InvalidArgument, "the Secret is missing")
+	}
 	s.fences <- request
 	return &wire.NetworkFenceResponse{}, nil
 }
@@ -79,7 +81,8 @@ func (s *cephSidecar) check(ctx context.Context, request any, _ *grpc.UnaryServe
 	return handle(ctx, request)
 }
 
-// start serves in a pod of a Deployment, and creates what such a sidecar creates.
+// start serves in a pod of a Deployment, and creates what such a sidecar creates. The holder of its
+// Lease is the name of the pod with hyphens for dots.
 func (s *cephSidecar) start(pod *corev1.Pod) {
 	s.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -99,6 +102,7 @@ func (s *cephSidecar) start(pod *corev1.Pod) {
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
 	s.Cleanup(server.Stop)
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	holder := strings.ReplaceAll(pod.Name, ".", "-")
 	s.create(&v1alpha1.CSIAddonsNode{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace,
@@ -117,7 +121,7 @@ func (s *cephSidecar) start(pod *corev1.Pod) {
 		}},
 	}, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: s.driver.name + "-csi-addons"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &pod.Name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder},
 	})
 }
 
@@ -130,13 +134,15 @@ func TestOtherSystem(t *testing.T) {
 	w.part("its controller", (*world).checkControllerOfTheOtherSystem)
 }
 
-// checkSidecarsOfTheOtherSystem runs operations with its sidecars, with and without TLS.
+// checkSidecarsOfTheOtherSystem runs operations with its sidecars, with and without TLS. The same
+// controller also serves one of ours.
 func (w *world) checkSidecarsOfTheOtherSystem() {
 	w.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "cloud"},
 	})
-	w.startController("--driver-namespaces=ceph="+driverNamespace+",open="+driverNamespace,
-		"--insecure-drivers=ceph", "--plaintext-drivers=open")
+	w.startController("--driver-namespaces=ceph="+driverNamespace+",open="+driverNamespace+
+		",own="+driverNamespace, "--insecure-drivers=ceph", "--plaintext-drivers=open")
+	w.addSidecar(w.addPod(driverNamespace, "own", "worker-1"), nodeDriver("own"))
 	for name, secure := range map[string]bool{"ceph": true, "open": false} {
 		s := &cephSidecar{
 			world: w, secure: secure, fences: make(chan *wire.NetworkFenceRequest, 10),
@@ -147,7 +153,7 @@ func (w *world) checkSidecarsOfTheOtherSystem() {
 				},
 			},
 		}
-		s.start(w.addPod(driverNamespace, name, "worker-1"))
+		s.start(w.addPod(driverNamespace, "rook."+name+"-0", "worker-1"))
 		w.awaitSidecar(name, connected)
 		w.addFence(name, v1alpha1.NetworkFenceSpec{
 			Driver: name, Cidrs: []string{"10.0.0.1/32"}, Parameters: map[string]string{"clusterID": "a"},
@@ -158,11 +164,20 @@ func (w *world) checkSidecarsOfTheOtherSystem() {
 			got.GetSecretNamespace() != driverNamespace || got.GetCidrs()[0] != "10.0.0.1/32" {
 			w.Errorf("the sidecar of driver %s gets %v", name, got)
 		}
+		w.addFence(name+"-alone", v1alpha1.NetworkFenceSpec{
+			Driver: name, Cidrs: []string{"10.0.0.2/32"}, Secret: &v1alpha1.SecretSpec{},
+		})
+		refused := w.awaitFence(name+"-alone", v1alpha1.OperationFailed, fence.ReasonRetrying)
+		if !strings.Contains(details(refused), "the Secret is missing") {
+			w.Errorf("without a Secret the status is %+v", refused.Status)
+		}
+	}
+	for name, reclaimed := range map[string]string{"ceph": "2Mi", "open": "2Mi", "own": "8"} {
 		w.addVolume(name, name, "worker-1")
 		w.addJob(name, name)
 		job := w.awaitEnd(name)
 		if job.Status.Result != v1alpha1.OperationSucceeded ||
-			job.Status.ReclaimedSpace.String() != "2Mi" {
+			job.Status.ReclaimedSpace.String() != reclaimed {
 			w.Errorf("the job of driver %s has the status %+v", name, job.Status)
 		}
 	}
@@ -175,7 +190,8 @@ func (w *world) checkControllerOfTheOtherSystem() {
 	w.create(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: account},
 	})
-	token := w.token(systemNamespace, account, "")
+	ctx := metadata.AppendToOutgoingContext(w.Context(), "authorization",
+		"Bearer "+w.token(systemNamespace, account, ""))
 	for name, mode := range map[string]struct {
 		flags     []string
 		transport credentials.TransportCredentials
@@ -188,15 +204,10 @@ func (w *world) checkControllerOfTheOtherSystem() {
 		},
 		"plain": {[]string{"--enable-auth=false"}, insecure.NewCredentials()},
 	} {
-		d := &fakeDriver{
-			name: name + ".csi.openstack.org", services: services{nodeService, controllerService},
-			reclaims: reclaims{online}, onNode: answers(3, 1, nil),
-			fences: []identity.Capability_NetworkFence_Type{
-				identity.Capability_NetworkFence_NETWORK_FENCE,
-			},
-			fenced: make(chan *specfence.FenceClusterNetworkRequest, 1),
-		}
-		pod := w.addPod(driverNamespace, name, "worker-1")
+		d := fenceDriver(name + ".csi.openstack.org")
+		d.reclaims, d.onNode = reclaims{online, offline}, answers(3, 1, nil)
+		d.inController = answers(0, 0, status.Error(codes.Unimplemented, "only on nodes"))
+		pod := w.addPod(driverNamespace, "rook."+name+"-0", "worker-1")
 		w.addSidecar(pod, d, mode.flags...)
 		w.addVolume(name, d.name, "worker-1")
 		found := w.awaitSidecar(d.name, anyState)
@@ -205,27 +216,12 @@ func (w *world) checkControllerOfTheOtherSystem() {
 		if !ok || found.Spec.Driver.NodeID != "worker-1" {
 			w.Errorf("the CSIAddonsNode is %+v", found.Spec.Driver)
 		}
-		w.awaitLeader(name+"-csi-openstack-org-csi-addons", pod.Name)
+		w.awaitLeader(name+"-csi-openstack-org-csi-addons", "rook-"+name+"-0")
 		connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
 			grpc.WithTransportCredentials(mode.transport))
 		w.must(err)
 		w.Cleanup(func() { _ = connection.Close() })
-		ctx := metadata.AppendToOutgoingContext(w.Context(), "authorization", "Bearer "+token)
-		answer, err := identity.NewIdentityClient(connection).
-			GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
-		if err != nil || len(answer.GetCapabilities()) != 4 {
-			w.Errorf("%s: the capabilities are %v, %v", name, answer, err)
-		}
-		used, err := wire.NewReclaimSpaceClient(connection).
-			NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volumeName("default", name)})
-		if err != nil || used.GetPreUsage().GetUsageBytes() != 3 {
-			w.Errorf("%s: the answer about reclaimed space is %v, %v", name, used, err)
-		}
-		_, err = wire.NewNetworkFenceClient(connection).FenceClusterNetwork(ctx,
-			&wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}})
-		if err != nil || (<-d.fenced).GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
-			w.Errorf("%s: the fence fails with %v", name, err)
-		}
+		w.callAsOtherController(ctx, connection, d, volumeName("default", name))
 		if name == "secure" {
 			_, err := identity.NewIdentityClient(connection).
 				GetCapabilities(w.Context(), &identity.GetCapabilitiesRequest{})
@@ -234,4 +230,41 @@ func (w *world) checkControllerOfTheOtherSystem() {
 			}
 		}
 	}
+}
+
+// callAsOtherController sends the requests of the controller of the CSI-Addons for Ceph: it always
+// calls the controller service of a driver, too, and accepts UNIMPLEMENTED. It shows a state only
+// after GetFenceClients.
+func (w *world) callAsOtherController(ctx context.Context, connection *grpc.ClientConn,
+	d *fakeDriver, volume string,
+) {
+	w.Helper()
+	answer, err := identity.NewIdentityClient(connection).
+		GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
+	if err != nil || len(answer.GetCapabilities()) != 6 {
+		w.Errorf("%s: the capabilities are %v, %v", d.name, answer, err)
+	}
+	spaces := wire.NewReclaimSpaceClient(connection)
+	used, err := spaces.NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volume})
+	if err != nil || used.GetPreUsage().GetUsageBytes() != 3 {
+		w.Errorf("%s: the answer about reclaimed space is %v, %v", d.name, used, err)
+	}
+	_, err = spaces.ControllerReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volume})
+	if status.Code(err) != codes.Unimplemented {
+		w.Errorf("%s: the answer of the controller service is %v", d.name, err)
+	}
+	fences := wire.NewNetworkFenceClient(connection)
+	clients, err := fences.GetFenceClients(ctx, &wire.FenceClientsRequest{})
+	if err != nil || clients.GetClients()[0].GetCidrs()[0] != storageAddress {
+		w.Errorf("%s: the clients are %v, %v", d.name, clients, err)
+	}
+	lost := &wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}}
+	_, err = fences.FenceClusterNetwork(ctx, lost)
+	if err != nil || (<-d.fenced).GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
+		w.Errorf("%s: the fence fails with %v", d.name, err)
+	}
+	if _, err = fences.UnFenceClusterNetwork(ctx, lost); err != nil {
+		w.Errorf("%s: the end of the fence fails with %v", d.name, err)
+	}
+	d.expectUnfenced(w.T, "10.0.0.1/32")
 }

@@ -80,7 +80,7 @@ func (w *world) createVolumeWithSecret() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "cloud"},
 		Data:       map[string][]byte{"user": []byte("1234567")},
 	}, &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "stranger"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: driverNamespace, Name: "unauthorized"},
 	})
 }
 
@@ -127,7 +127,7 @@ func (w *world) checkCalls(pod *corev1.Pod, d *fakeDriver) {
 		},
 		{systemNamespace, managerAccount, "", codes.Unauthenticated},
 		{systemNamespace, managerAccount, "other", codes.Unauthenticated},
-		{driverNamespace, "stranger", audience, codes.PermissionDenied},
+		{driverNamespace, "unauthorized", audience, codes.PermissionDenied},
 	} {
 		token := w.token(caller.namespace, caller.account, caller.audience)
 		ctx := metadata.AppendToOutgoingContext(w.Context(), wire.TokenHeader, wire.TokenPrefix+token)

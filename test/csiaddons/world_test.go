@@ -31,7 +31,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -334,7 +333,7 @@ func (w *world) addSidecarAs(config *rest.Config, pod *corev1.Pod, d *fakeDriver
 	w.must(err)
 	one := &sidecar.Sidecar{
 		Settings: s, Driver: w.serve(d), Kube: kube, Dynamic: nodes,
-		Clock: clock.RealClock{}, Metrics: sidecar.NewMetrics(),
+		Metrics: sidecar.NewMetrics(nil),
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)

@@ -2,7 +2,6 @@ package adapter_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -10,50 +9,63 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	csi "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-	openstackconfig "github.com/gophercloud/gophercloud/v2/openstack/config"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/adapter"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// load returns the settings of a command line.
-func load(t *testing.T, args ...string) (*adapter.Settings, error) {
+// must fails the test unless the error is nil.
+func must(t *testing.T, err error) {
 	t.Helper()
-	var flags adapter.Flags
-	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	flags.AddTo(set)
-	if err := set.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	return flags.Load()
-}
-
-// start runs the adapter until the test ends, and returns a client that is connected to it.
-func start(t *testing.T, args ...string) *driver.Client {
-	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
-	settings, err := load(t, append(args, "--csi-addons-address="+socket)...)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// load returns the settings of a command line.
+func load(args ...string) (*adapter.Settings, error) {
+	var settings adapter.Settings
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	settings.AddTo(set)
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	return &settings, settings.Check()
+}
+
+// listen listens on a socket.
+func listen(t *testing.T, socket string) *net.UnixListener {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	must(t, err)
+	return listener
+}
+
+// start runs the adapter until the test ends, and returns a client that is connected to it. The
+// adapter replaces the socket of a process that was killed.
+func start(t *testing.T, args ...string) *driver.Client {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	killed := listen(t, socket)
+	killed.SetUnlinkOnClose(false)
+	must(t, killed.Close())
+	settings, err := load(append(args, "--csi-addons-address="+socket)...)
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- adapter.Run(ctx, settings) }()
@@ -64,42 +76,62 @@ func start(t *testing.T, args ...string) *driver.Client {
 		}
 	})
 	client, err := driver.New(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	if err := client.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.WaitReady(t.Context()))
 	return client
 }
 
+// The controller of the CSI-Addons for Ceph needs a controller service that reclaims space of
+// Cinder: the capability OFFLINE.
 func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 	t.Parallel()
-	const cinder, manila = "cinder.csi.openstack.org", manilaDriver
+	const (
+		cinder, manila = "cinder.csi.openstack.org", manilaDriver
+		offline        = identity.Capability_ReclaimSpace_OFFLINE
+		online         = identity.Capability_ReclaimSpace_ONLINE
+	)
 	for _, test := range []struct {
-		args []string
-		want driver.Description
+		args     []string
+		want     driver.Description
+		reclaims identity.Capability_ReclaimSpace_Type
+		fences   identity.Capability_NetworkFence_Type
 	}{
 		{
-			[]string{"--driver=cinder", "--service=controller"},
-			driver.Description{Name: cinder, Controller: true},
+			args: []string{"--driver=cinder", "--service=controller"},
+			want: driver.Description{Name: cinder, Controller: true}, reclaims: offline,
 		},
-		{[]string{"--driver=cinder", "--service=node"}, driver.Description{Name: cinder, Node: true}},
-		{manilaController(), driver.Description{Name: manila, Controller: true}},
-		{manilaNode(), driver.Description{Name: manila, Node: true}},
+		{
+			args: []string{"--driver=cinder", "--service=node"},
+			want: driver.Description{Name: cinder, Node: true}, reclaims: online,
+		},
+		{
+			args: manilaController(), want: driver.Description{Name: manila, Controller: true},
+			fences: identity.Capability_NetworkFence_NETWORK_FENCE,
+		},
+		{
+			args: manilaNode(), want: driver.Description{Name: manila, Node: true},
+			fences: identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE,
+		},
 	} {
 		client := start(t, test.args...)
 		got, err := client.Describe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("description (-want +got):\n%s", diff)
 		}
 		answer, err := client.Identity.GetIdentity(t.Context(), &identity.GetIdentityRequest{})
 		if err != nil || answer.GetVendorVersion() == "" {
 			t.Errorf("the identity is %v, %v", answer, err)
+		}
+		all, err := client.Identity.GetCapabilities(t.Context(), &identity.GetCapabilitiesRequest{})
+		if err != nil || len(all.GetCapabilities()) != 2 {
+			t.Fatalf("the capabilities of %v are %v, %v", test.args, all, err)
+		}
+		operation := all.GetCapabilities()[1]
+		if operation.GetReclaimSpace().GetType() != test.reclaims ||
+			operation.GetNetworkFence().GetType() != test.fences {
+			t.Errorf("for %v the operation is %v", test.args, operation)
 		}
 	}
 }
@@ -165,21 +197,21 @@ func inCloud(t *testing.T, pluginVersion string) (
 	cloud, err := simulator.New(simulator.Config{
 		TLS: true, ShareTypes: []simulator.ShareType{{Name: "default"}},
 	})
-	if err == nil {
-		err = cloud.Start(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cloud.Start(t.Context()))
 	t.Cleanup(func() { _ = cloud.Close() })
 	dir := t.TempDir()
 	file, ca := filepath.Join(dir, "clouds.yaml"), filepath.Join(dir, "ca.crt")
-	err = errors.Join(os.WriteFile(file, cloud.CloudsYAML(simulator.Clouds{}), 0o600),
-		os.WriteFile(ca, cloud.CA(), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	share = newShare(t, file, ca)
+	must(t, os.WriteFile(file, cloud.CloudsYAML(simulator.Clouds{}), 0o600))
+	must(t, os.WriteFile(ca, cloud.CA(), 0o600))
+	manila, err := administrator.Shares(t.Context(),
+		cloud.CloudsYAML(simulator.Clouds{CACert: ca}))
+	must(t, err)
+	share, err = administrator.CreateShare(t.Context(), manila,
+		shares.CreateOpts{ShareProto: "NFS", Size: 1})
+	must(t, err)
+	_, err = administrator.Allow(t.Context(), manila, share, "ip", "rw 0.0.0.0/0")
+	must(t, err)
 	kubeconfig := serveVolumes(t, volumeOf("a", manilaDriver, `{"shareID": "`+share+`"}`))
 	return start(t, "--driver=manila", "--service=controller", "--cluster-id=blue",
 		"--clouds-file="+file, "--ca-file=/missing,"+ca, "--kubeconfig="+kubeconfig,
@@ -202,11 +234,7 @@ func (s identityServer) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest
 func servePlugin(t *testing.T, version string) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "csi.sock")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
+	listener, server := listen(t, socket), grpc.NewServer()
 	csi.RegisterIdentityServer(server, identityServer{version: version})
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
 	t.Cleanup(server.Stop)
@@ -227,34 +255,20 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 	t.Parallel()
 	client, cloud, share := inCloud(t, "0.9.0@v1.36.0")
 	networks := []*fence.CIDR{{Cidr: "10.0.0.5/32"}}
-	fenced := func(changed string) func() error {
-		return func() error {
-			var trailer metadata.MD
-			_, err := client.Fence.FenceClusterNetwork(t.Context(),
-				&fence.FenceClusterNetworkRequest{Cidrs: networks}, grpc.Trailer(&trailer))
-			if got := trailer.Get(wire.ChangedSharesTrailer); !slices.Equal(got, []string{changed}) {
-				t.Errorf("the fence has changed %q shares, want %s", got, changed)
-			}
-			return err
+	for _, changed := range []string{"1", "0"} { // the second call is a verification
+		var trailer metadata.MD
+		_, err := client.Fence.FenceClusterNetwork(t.Context(),
+			&fence.FenceClusterNetworkRequest{Cidrs: networks}, grpc.Trailer(&trailer))
+		must(t, err)
+		if got := trailer.Get(wire.ChangedSharesTrailer); !slices.Equal(got, []string{changed}) {
+			t.Errorf("the fence has changed %q shares, want %s", got, changed)
 		}
+		expectAccess(t, cloud, share, "")
 	}
-	for _, test := range []struct {
-		call func() error
-		want simulator.Access
-	}{
-		{fenced("1"), ""},
-		{fenced("0"), ""}, // a verification
-		{func() error {
-			_, err := client.Fence.UnfenceClusterNetwork(t.Context(),
-				&fence.UnfenceClusterNetworkRequest{Cidrs: networks})
-			return err
-		}, "rw"},
-	} {
-		if err := test.call(); err != nil {
-			t.Fatal(err)
-		}
-		expectAccess(t, cloud, share, test.want)
-	}
+	_, err := client.Fence.UnfenceClusterNetwork(t.Context(),
+		&fence.UnfenceClusterNetworkRequest{Cidrs: networks})
+	must(t, err)
+	expectAccess(t, cloud, share, "rw")
 }
 
 func TestFenceThroughTheSocketIsRefusedWithAnOldPlugin(t *testing.T) {
@@ -272,97 +286,25 @@ func TestFenceThroughTheSocketIsRefusedWithAnOldPlugin(t *testing.T) {
 	expectAccess(t, cloud, share, "rw")
 }
 
-// newShare creates a share that all clients may use, as an administrator does, and returns its ID.
-func newShare(t *testing.T, file, ca string) (id string) {
-	t.Helper()
-	auth, endpoint, config, err := clouds.Parse(clouds.WithCloudName("openstack"),
-		clouds.WithLocations(file), clouds.WithCACertPath(ca))
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := openstackconfig.NewProviderClient(t.Context(), auth,
-		openstackconfig.WithTLSConfig(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	manila, err := openstack.NewSharedFileSystemV2(provider, endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manila.Microversion = "2.37" // of the plugin
-	share, err := shares.Create(t.Context(), manila, shares.CreateOpts{
-		ShareProto: "NFS", Size: 1,
-	}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (bool, error) {
-			found, err := shares.Get(ctx, manila, share.ID).Extract()
-			return err == nil && found.Status == "available", err
-		})
-	if err == nil {
-		err = shares.GrantAccess(t.Context(), manila, share.ID, shares.GrantAccessOpts{
-			AccessType: "ip", AccessLevel: "rw", AccessTo: "0.0.0.0/0",
-		}).Err
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return share.ID
-}
-
-func TestSocketOfAnEarlierProcessIsReplaced(t *testing.T) {
-	t.Parallel()
-	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // as if the process was killed
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	settings, err := load(t, "--driver=cinder", "--service=node", "--csi-addons-address="+socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- adapter.Run(ctx, settings) }()
-	client, err := driver.New(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.WaitReady(ctx); err != nil {
-		t.Error(err)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := client.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestErrorOfSettingsNamesEveryProblem(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, "--driver=ceph", "--csi-addons-address=s", "--staging-path=x", "--csi-address=y")
-	expectNames(t, err, "--driver", "--service", "--csi-addons-address", "--staging-path",
-		"--csi-address")
-	_, err = load(t, "--driver=manila", "--service=controller", "--max-access-rules=0")
-	expectNames(t, err, "--cluster-id", "--max-access-rules")
-	_, err = load(t, "--driver=manila", "--service=node", "--node-address=here")
-	expectNames(t, err, "--node-name", "--node-address")
-}
-
-// expectNames expects that an error contains the names of flags.
-func expectNames(t *testing.T, err error, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("the error does not contain %s: %v", name, err)
+	for _, test := range []struct{ args, flags []string }{
+		{
+			[]string{"--driver=ceph", "--csi-addons-address=s", "--staging-path=x", "--csi-address=y"},
+			[]string{"driver", "service", "csi-addons-address", "staging-path", "csi-address"},
+		},
+		{
+			[]string{"--driver=manila", "--service=controller", "--max-access-rules=0"},
+			[]string{"cluster-id", "max-access-rules"},
+		},
+		{[]string{"--driver=manila", "--service=node"}, []string{"node-name", "node-address"}},
+		{[]string{"--node-address=here"}, []string{"node-address"}},
+	} {
+		_, err := load(test.args...)
+		for _, flag := range test.flags {
+			if err == nil || !strings.Contains(err.Error(), "--"+flag) {
+				t.Errorf("the error does not contain the flag %s: %v", flag, err)
+			}
 		}
 	}
 }

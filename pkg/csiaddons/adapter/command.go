@@ -13,7 +13,7 @@ import (
 
 // NewCommand returns the command of the adapter. It ends when ctx is done.
 func NewCommand(ctx context.Context) *cobra.Command {
-	var flags Flags
+	var settings Settings
 	cmd := &cobra.Command{
 		Use:          "openstack-csi-addons",
 		Short:        "Serve CSI-Addons for the CSI driver of Cinder or Manila",
@@ -21,8 +21,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			settings, err := flags.Load()
-			if err != nil {
+			if err := settings.Check(); err != nil {
 				return err
 			}
 			ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
@@ -30,9 +29,9 @@ func NewCommand(ctx context.Context) *cobra.Command {
 			context.AfterFunc(ctx, restore)
 			klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion,
 				"commit", version.Get().GitCommit)
-			return Run(ctx, settings)
+			return Run(ctx, &settings)
 		},
 	}
-	flags.AddTo(cmd.Flags())
+	settings.AddTo(cmd.Flags())
 	return cmd
 }

@@ -14,6 +14,8 @@ type identityService struct {
 
 	driver  Driver
 	service Service
+	// operation is what the adapter does for the service.
+	operation *identity.Capability
 }
 
 // GetIdentity returns the name of the CSI driver.
@@ -25,12 +27,7 @@ func (s identityService) GetIdentity(context.Context, *identity.GetIdentityReque
 }
 
 // name returns the name of the CSI driver, which its CSIDriver has.
-func (d Driver) name() string {
-	if d == Manila {
-		return "manila.csi.openstack.org"
-	}
-	return "cinder.csi.openstack.org"
-}
+func (d Driver) name() string { return string(d) + ".csi.openstack.org" }
 
 // Probe always answers that the adapter is ready: it needs nothing before the first operation.
 func (s identityService) Probe(context.Context, *identity.ProbeRequest,
@@ -38,42 +35,19 @@ func (s identityService) Probe(context.Context, *identity.ProbeRequest,
 	return &identity.ProbeResponse{}, nil
 }
 
-// GetCapabilities returns the operations of the service of the driver in this pod.
+// GetCapabilities returns the service of the driver in this pod, and its operation.
 func (s identityService) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
 ) (*identity.GetCapabilitiesResponse, error) {
-	return &identity.GetCapabilitiesResponse{Capabilities: s.capabilities()}, nil
-}
-
-func (s identityService) capabilities() []*identity.Capability {
-	switch {
-	case s.driver == Cinder && s.service == Node:
-		return []*identity.Capability{
-			provides(identity.Capability_Service_NODE_SERVICE),
-			reclaims(identity.Capability_ReclaimSpace_ONLINE),
-		}
-	case s.driver == Cinder:
-		// The controller of the CSI-Addons for Ceph calls only drivers that reclaim space offline too,
-		// and accepts UNIMPLEMENTED for this step of the operation.
-		return []*identity.Capability{
-			provides(identity.Capability_Service_CONTROLLER_SERVICE),
-			reclaims(identity.Capability_ReclaimSpace_OFFLINE),
-		}
-	case s.service == Node:
-		return []*identity.Capability{
-			provides(identity.Capability_Service_NODE_SERVICE),
-			fences(identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE),
-		}
+	kind := identity.Capability_Service_CONTROLLER_SERVICE
+	if s.service == Node {
+		kind = identity.Capability_Service_NODE_SERVICE
 	}
-	return []*identity.Capability{
-		provides(identity.Capability_Service_CONTROLLER_SERVICE),
-		fences(identity.Capability_NetworkFence_NETWORK_FENCE),
-	}
-}
-
-func provides(kind identity.Capability_Service_Type) *identity.Capability {
-	return &identity.Capability{Type: &identity.Capability_Service_{
+	service := &identity.Capability{Type: &identity.Capability_Service_{
 		Service: &identity.Capability_Service{Type: kind},
 	}}
+	return &identity.GetCapabilitiesResponse{
+		Capabilities: []*identity.Capability{service, s.operation},
+	}, nil
 }
 
 func reclaims(kind identity.Capability_ReclaimSpace_Type) *identity.Capability {

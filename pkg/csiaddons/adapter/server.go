@@ -56,22 +56,25 @@ func Run(ctx context.Context, settings *Settings) error {
 
 func newServer(settings *Settings) *grpc.Server {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true))
-	identity.RegisterIdentityServer(server,
-		identityService{driver: settings.Driver, service: settings.Service})
+	self := identityService{driver: settings.Driver, service: settings.Service}
 	switch {
 	case settings.Driver == Cinder && settings.Service == Node:
-		reclaimspace.RegisterReclaimSpaceNodeServer(server, cinder.NewNode(cinder.Folders{
-			Staging: settings.StagingPath, Devices: "/dev/disk/by-id", System: "/sys/dev/block",
-			Ext4: "/sys/fs/ext4",
-		}))
+		self.operation = reclaims(identity.Capability_ReclaimSpace_ONLINE)
+		reclaimspace.RegisterReclaimSpaceNodeServer(server,
+			cinder.NewNode(cinder.Folders{Staging: settings.StagingPath, Devices: "/dev/disk/by-id"}))
 	case settings.Driver == Cinder:
+		// The controller of the CSI-Addons for Ceph calls only drivers that reclaim space offline too,
+		// and accepts UNIMPLEMENTED for this step of the operation.
+		self.operation = reclaims(identity.Capability_ReclaimSpace_OFFLINE)
 		reclaimspace.RegisterReclaimSpaceControllerServer(server, cinder.Controller{})
 	case settings.Service == Node:
+		self.operation = fences(identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE)
 		fence.RegisterFenceControllerServer(server, &manila.Node{
 			Name: settings.Fence.NodeName, Defaults: settings.Fence.NodeAddresses,
 			Addresses: net.InterfaceAddrs,
 		})
 	default:
+		self.operation = fences(identity.Capability_NetworkFence_NETWORK_FENCE)
 		client := openstack.NewClient(openstack.Source{
 			CloudsFile: settings.Cloud.File, Cloud: settings.Cloud.Name, CAFiles: settings.Cloud.CAFiles,
 		}, clock.RealClock{})
@@ -82,6 +85,7 @@ func newServer(settings *Settings) *grpc.Server {
 			PluginVersion: plugin(fences.PluginAddress).version,
 		}, client))
 	}
+	identity.RegisterIdentityServer(server, self)
 	return server
 }
 

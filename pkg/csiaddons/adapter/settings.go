@@ -3,7 +3,7 @@ package adapter
 import (
 	"errors"
 	"fmt"
-	"net/netip"
+	"net"
 	"path/filepath"
 	"strings"
 
@@ -13,7 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// Settings are the values of the flags.
+// Settings are the values of the flags. AddTo reads them from a command line.
 type Settings struct {
 	// Driver is Cinder or Manila.
 	Driver Driver
@@ -47,7 +47,7 @@ type Fence struct {
 	PluginAddress string
 	// NodeName is the name of the Node of the pod, and NodeAddresses its addresses.
 	NodeName      string
-	NodeAddresses []netip.Addr
+	NodeAddresses []net.IP
 }
 
 // Driver is a driver by the value of the flag --driver.
@@ -68,23 +68,16 @@ const (
 	Node       Service = "node"
 )
 
-// Flags are the flags of the command.
-type Flags struct {
-	settings        Settings
-	driver, service string
-	nodeAddresses   []string
-}
-
 // AddTo registers the flags.
-func (f *Flags) AddTo(set *pflag.FlagSet) {
-	set.StringVar(&f.driver, "driver", "", "Driver to serve: cinder or manila.")
-	set.StringVar(&f.service, "service", "",
+func (s *Settings) AddTo(set *pflag.FlagSet) {
+	set.StringVar((*string)(&s.Driver), "driver", "", "Driver to serve: cinder or manila.")
+	set.StringVar((*string)(&s.Service), "service", "",
 		"Service of the driver in this pod: controller or node.")
-	set.StringVar(&f.settings.Address, "csi-addons-address", "/run/csi-addons/socket",
+	set.StringVar(&s.Address, "csi-addons-address", "/run/csi-addons/socket",
 		"Path of the socket to serve on.")
-	set.StringVar(&f.settings.StagingPath, "staging-path",
-		"/var/lib/kubelet/plugins/kubernetes.io/csi", "Folder below which kubelet stages volumes.")
-	cloud, fence := &f.settings.Cloud, &f.settings.Fence
+	set.StringVar(&s.StagingPath, "staging-path", "/var/lib/kubelet/plugins/kubernetes.io/csi",
+		"Folder below which kubelet stages volumes.")
+	cloud, fence := &s.Cloud, &s.Fence
 	set.StringVar(&cloud.File, "clouds-file", "/etc/openstack/clouds.yaml",
 		"Path of clouds.yaml. Used by the controller service of Manila.")
 	set.StringVar(&cloud.Name, "cloud", openstack.DefaultCloud,
@@ -101,26 +94,24 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"identity of the pod. Used by the controller service of Manila.")
 	set.StringVar(&fence.NodeName, "node-name", "",
 		"Name of the Node of the pod. Required by the node service of Manila.")
-	set.StringSliceVar(&f.nodeAddresses, "node-address", nil,
+	set.IPSliceVar(&fence.NodeAddresses, "node-address", nil,
 		"IP addresses of the Node of the pod, one of each family. Required by the node service of "+
 			"Manila.")
 }
 
-// Load returns the settings, or an error that names every problem.
-func (f *Flags) Load() (*Settings, error) {
-	settings := f.settings
-	settings.Driver, settings.Service = Driver(f.driver), Service(f.service)
+// Check completes the settings. It returns an error that names every problem.
+func (s *Settings) Check() error {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if settings.Driver != Cinder && settings.Driver != Manila {
-		fault("flag --driver is %q: it must be %s or %s", f.driver, Cinder, Manila)
+	if s.Driver != Cinder && s.Driver != Manila {
+		fault("flag --driver is %q: it must be %s or %s", s.Driver, Cinder, Manila)
 	}
-	if settings.Service != Controller && settings.Service != Node {
-		fault("flag --service is %q: it must be %s or %s", f.service, Controller, Node)
+	if s.Service != Controller && s.Service != Node {
+		fault("flag --service is %q: it must be %s or %s", s.Service, Controller, Node)
 	}
 	for name, path := range map[string]*string{
-		"csi-addons-address": &settings.Address, "staging-path": &settings.StagingPath,
-		"csi-address": &settings.Fence.PluginAddress,
+		"csi-addons-address": &s.Address, "staging-path": &s.StagingPath,
+		"csi-address": &s.Fence.PluginAddress,
 	} {
 		*path = strings.TrimPrefix(*path, "unix://")
 		if !filepath.IsAbs(*path) {
@@ -128,41 +119,24 @@ func (f *Flags) Load() (*Settings, error) {
 		}
 		*path = filepath.Clean(*path)
 	}
-	if settings.Driver == Manila {
-		faults = append(faults, f.checkManila(&settings)...)
+	if s.Driver == Manila && s.Service == Controller {
+		if s.Fence.Cluster == "" || len(s.Fence.Cluster) > openstack.MaxMetadataValue {
+			fault("flag --cluster-id is missing or too long")
+		}
+		if s.Fence.MaxRules < 1 {
+			fault("flag --max-access-rules must be at least 1")
+		}
+	}
+	if s.Driver == Manila && s.Service == Node {
+		if s.Fence.NodeName == "" {
+			fault("flag --node-name is missing")
+		}
+		if len(s.Fence.NodeAddresses) == 0 {
+			fault("flag --node-address is missing")
+		}
 	}
 	if len(faults) > 0 {
-		return nil, errors.New("settings: " + strings.Join(faults, "; "))
+		return errors.New("settings: " + strings.Join(faults, "; "))
 	}
-	return &settings, nil
-}
-
-// checkManila checks the flags of the services of Manila.
-func (f *Flags) checkManila(settings *Settings) (faults []string) {
-	fence := &settings.Fence
-	switch settings.Service {
-	case Controller:
-		if fence.Cluster == "" || len(fence.Cluster) > openstack.MaxMetadataValue {
-			faults = append(faults, "flag --cluster-id is missing or too long")
-		}
-		if fence.MaxRules < 1 {
-			faults = append(faults, "flag --max-access-rules must be at least 1")
-		}
-	case Node:
-		if fence.NodeName == "" {
-			faults = append(faults, "flag --node-name is missing")
-		}
-		for _, text := range f.nodeAddresses {
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				faults = append(faults, fmt.Sprintf("flag --node-address contains %q: it must contain IP "+
-					"addresses", text))
-			}
-			fence.NodeAddresses = append(fence.NodeAddresses, address.Unmap())
-		}
-		if len(f.nodeAddresses) == 0 {
-			faults = append(faults, "flag --node-address is missing")
-		}
-	}
-	return faults
+	return nil
 }

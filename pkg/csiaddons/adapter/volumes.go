@@ -43,11 +43,10 @@ type volumes struct {
 // list returns the PersistentVolumes of the driver in the order of their names. Its errors are gRPC
 // statuses.
 func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
-	client, end, err := v.connect()
+	client, err := v.connect()
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "listing the PersistentVolumes: %v", err)
 	}
-	defer end()
 	var found []manila.Volume
 	next := ""
 	for range maxPages {
@@ -74,32 +73,29 @@ func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
 	return found, nil
 }
 
-// connect returns a client of the API server, and a function that closes its connections.
-func (v volumes) connect() (client *rest.RESTClient, end func(), err error) {
+// connect returns a client of the API server.
+func (v volumes) connect() (*rest.RESTClient, error) {
 	load := rest.InClusterConfig
 	if v.kubeconfig != "" {
 		load = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", v.kubeconfig) }
 	}
 	config, err := load()
 	if err != nil {
-		return nil, nil, fmt.Errorf("loading the kubeconfig: %w", err)
+		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.QPS, config.Timeout = -1, pageTimeout
 	config.Proxy = http.ProxyURL(nil) // the proxy in the environment is for requests to OpenStack
-	transport, err := rest.HTTPClientFor(config)
-	if err == nil {
-		client, err = rest.RESTClientForConfigAndClient(config, transport)
-	}
+	client, err := rest.RESTClientFor(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("creating the client of Kubernetes: %w", err)
+		return nil, fmt.Errorf("creating the client of Kubernetes: %w", err)
 	}
-	return client, transport.CloseIdleConnections, nil
+	return client, nil
 }
 
 // readPage reads a part of the list of all PersistentVolumes. Its errors are gRPC statuses.

@@ -18,23 +18,12 @@ func TestFreedSpaceIsTheSmallestBound(t *testing.T) {
 		"files deleted since":  {usage{50, 50, 60, true}, usage{10, 90, 61, true}, 90, 41},
 		"file system made new": {usage{50, 50, 60, true}, usage{10, 90, 20, true}, 90, 10},
 	} {
-		var e estimates
+		node := NewNode(Folders{})
 		if test.before.counts {
-			e.freed(volumeID, test.before, 0)
+			node.freed(volumeID, test.before, 0)
 		}
-		if got := e.freed(volumeID, test.after, test.discarded); got != test.want {
+		if got := node.freed(volumeID, test.after, test.discarded); got != test.want {
 			t.Errorf("%s: the estimate is %d, want %d", name, got, test.want)
 		}
-	}
-}
-
-func TestNumberOfRememberedVolumesIsLimited(t *testing.T) {
-	t.Parallel()
-	var e estimates
-	for i := range 3 * maxVolumes {
-		e.freed(string(rune(i)), usage{counts: true}, 0)
-	}
-	if len(e.last) > maxVolumes {
-		t.Errorf("%d volumes are remembered", len(e.last))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 )
 
 // Controller serves reclaimspace.ReclaimSpaceController.
@@ -39,35 +40,30 @@ type Node struct {
 	open func(path, volumeID string) (*staged, error)
 	trim func(context.Context, *staged, progress) (progress, error)
 
-	estimates estimates
-
-	mu   sync.Mutex
-	busy map[uint64]bool // by the number of the device
-	// unfinished contains how far failed operations came, by volume ID: another volume may get the
-	// number of the device. Only ext4 skips what was discarded before, so operations on a large volume
-	// with another file system could all exceed their time if they started from the beginning.
-	unfinished map[string]progress
+	// busy contains the IDs of the volumes with an operation in progress.
+	busy sync.Map
+	// usages contains the usage after the last operation on a volume, and unfinished how far a failed
+	// operation came. Only ext4 skips what was discarded before, so operations on a large volume with
+	// another file system could all exceed their time if they started from the beginning.
+	usages, unfinished *lru.Cache
 }
+
+// maxVolumes limits the volumes that a node remembers: more than a node can attach.
+const maxVolumes = 1024
 
 // Folders are the folders of a node that the service reads.
 type Folders struct {
 	// Staging is the folder below which kubelet stages volumes. It must be an absolute path.
 	Staging string
-	// Devices is the folder in which udev names devices by their serial number:
-	// /dev/disk/by-id.
+	// Devices is the folder in which udev names devices by their serial number: /dev/disk/by-id.
 	Devices string
-	// System is the folder in which the kernel describes block devices by number:
-	// /sys/dev/block.
-	System string
-	// Ext4 is the folder in which the kernel describes file systems of ext4 by device: /sys/fs/ext4.
-	Ext4 string
 }
 
 // NewNode returns the node service.
 func NewNode(folders Folders) *Node {
 	return &Node{
-		open: folders.open, trim: trimmer(ioctl).trim, busy: map[uint64]bool{},
-		unfinished: map[string]progress{},
+		open: folders.open, trim: trimmer(ioctl).trim, usages: lru.New(maxVolumes),
+		unfinished: lru.New(maxVolumes),
 	}
 }
 
@@ -75,36 +71,39 @@ func NewNode(folders Folders) *Node {
 var validVolumeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // NodeReclaimSpace discards the blocks that the file system of a staged volume does not use. The
-// usage in the answer is an estimate; see estimates. If the previous operation on the volume
-// failed, this one continues it.
+// usage in the answer is an estimate; see freed. If the previous operation on the volume failed,
+// this one continues it.
 func (n *Node) NodeReclaimSpace(ctx context.Context, request *reclaimspace.NodeReclaimSpaceRequest,
 ) (*reclaimspace.NodeReclaimSpaceResponse, error) {
 	path, err := check(request)
 	if err != nil {
 		return nil, err
 	}
-	volume, err := n.open(path, request.GetVolumeId())
+	volumeID := request.GetVolumeId()
+	if _, busy := n.busy.LoadOrStore(volumeID, true); busy {
+		return nil, status.Errorf(codes.Aborted,
+			"an operation that reclaims the space of volume %s is in progress", volumeID)
+	}
+	defer n.busy.Delete(volumeID)
+	volume, err := n.open(path, volumeID)
 	if err != nil {
 		return nil, err
 	}
 	defer volume.close()
-	if !n.acquire(volume.device) {
-		return nil, status.Errorf(codes.Aborted,
-			"an operation that reclaims the space of volume %s is in progress", request.GetVolumeId())
-	}
-	defer n.release(volume.device)
-	done, err := n.trim(ctx, volume, n.resume(request.GetVolumeId()))
-	if err != nil {
-		n.suspend(request.GetVolumeId(), done)
+	previous, _ := n.unfinished.Get(volumeID)
+	n.unfinished.Remove(volumeID)
+	done, _ := previous.(progress)
+	if done, err = n.trim(ctx, volume, done); err != nil {
+		n.unfinished.Add(volumeID, done)
 		return nil, err
 	}
 	after, err := volume.usage()
 	if err != nil {
 		return nil, err
 	}
-	freed := n.estimates.freed(request.GetVolumeId(), after, done.discarded)
+	freed := n.freed(volumeID, after, done.discarded)
 	klog.FromContext(ctx).Info("Discarded the unused blocks of a volume",
-		"volume", request.GetVolumeId(), "discardedBytes", done.discarded, "freedBytes", freed,
+		"volume", volumeID, "discardedBytes", done.discarded, "freedBytes", freed,
 		"usedBytes", after.used)
 	return &reclaimspace.NodeReclaimSpaceResponse{
 		PreUsage:  &reclaimspace.StorageConsumption{UsageBytes: int64(after.used + freed)},
@@ -145,43 +144,5 @@ func isShared(mode csi.VolumeCapability_AccessMode_Mode) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// acquire returns false if an operation on the device is in progress.
-func (n *Node) acquire(device uint64) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.busy[device] {
-		return false
-	}
-	n.busy[device] = true
-	return true
-}
-
-func (n *Node) release(device uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.busy, device)
-}
-
-// resume returns and forgets how far the previous operation on a volume came.
-func (n *Node) resume(volumeID string) progress {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.unfinished[volumeID]
-	delete(n.unfinished, volumeID)
-	return p
-}
-
-// suspend remembers how far a failed operation came.
-func (n *Node) suspend(volumeID string, p progress) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.unfinished) >= maxVolumes {
-		clear(n.unfinished)
-	}
-	if p.start > 0 {
-		n.unfinished[volumeID] = p
 	}
 }

@@ -17,8 +17,6 @@ import (
 // staged is the file system of a staged volume. Nobody can unmount it until it is closed.
 type staged struct {
 	folder *os.File
-	// device is the number of the device.
-	device uint64
 	// size is the size of the device in bytes.
 	size uint64
 	// writes is the file in which ext4 counts what was written to the file system, in KiB.
@@ -42,8 +40,8 @@ func (s *staged) usage() (usage, error) {
 	return u, nil
 }
 
-// open opens the file system at a path, which must be a mount point of the device of the volume.
-// Errors are gRPC statuses.
+// open opens the file system at a path, which must be that of the device of the volume. Errors are
+// gRPC statuses.
 func (f Folders) open(path, volumeID string) (*staged, error) {
 	folder, err := f.openFolder(path)
 	if err != nil {
@@ -57,61 +55,34 @@ func (f Folders) open(path, volumeID string) (*staged, error) {
 	return volume, nil
 }
 
-// openFolder opens a folder below the staging folder. It follows no symbolic links below it.
+// openFolder opens a folder below the staging folder. No symbolic link leads out of it.
 func (f Folders) openFolder(path string) (*os.File, error) {
 	relative, err := filepath.Rel(f.Staging, path)
-	if err != nil || filepath.Clean(path) != path || relative == "." || !filepath.IsLocal(relative) {
+	if err != nil || !filepath.IsLocal(relative) {
 		return nil, status.Errorf(codes.InvalidArgument,
 			"the path of the volume is not a path below %s (flag --staging-path)", f.Staging)
 	}
-	root, err := os.Open(f.Staging)
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "opening the staging folder: %v", err)
-	}
-	defer func() { _ = root.Close() }()
-	opened, err := unix.Openat2(int(root.Fd()), relative, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NONBLOCK,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	folder, err := os.OpenInRoot(f.Staging, relative)
 	switch {
-	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, status.Errorf(codes.NotFound, "no volume is staged at %s on this node", path)
-	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOTDIR):
-		return nil, status.Errorf(codes.InvalidArgument, "%s is no folder, or its path contains a "+
-			"symbolic link", path)
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "opening %s: %v", path, err)
 	}
-	return os.NewFile(uintptr(opened), path), nil
+	return folder, nil
 }
 
-// describe checks that a folder is a mount point of the device of a volume, and that the device can
-// discard blocks.
+// describe checks that the file system of a folder is on the device of a volume. What trim requests
+// is about that file system.
 func (f Folders) describe(folder *os.File, volumeID string) (*staged, error) {
-	var info unix.Statx_t
-	err := unix.Statx(int(folder.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &info)
-	switch {
-	case err != nil:
+	var info unix.Stat_t
+	if err := unix.Fstat(int(folder.Fd()), &info); err != nil {
 		return nil, status.Errorf(codes.Internal, "reading %s: %v", folder.Name(), err)
-	case info.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0:
-		return nil, status.Error(codes.Internal,
-			"the kernel does not report mount points: Linux 5.8 or later is required")
-	case info.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0:
-		return nil, status.Errorf(codes.FailedPrecondition, "%s is not a mount point", folder.Name())
 	}
-	device := unix.Mkdev(info.Dev_major, info.Dev_minor)
-	if err := f.identify(device, volumeID); err != nil {
+	if err := f.identify(info.Dev, volumeID); err != nil {
 		return nil, err
 	}
-	system := filepath.Join(f.System, fmt.Sprintf("%d:%d", info.Dev_major, info.Dev_minor))
-	discards, err := number(filepath.Join(system, "queue", "discard_max_bytes"))
-	if err != nil {
-		return nil, err
-	}
-	if discards == 0 {
-		return nil, status.Errorf(codes.Unimplemented, "the device of volume %s cannot discard blocks. "+
-			"The cloud must attach volumes with discard=unmap", volumeID)
-	}
+	system := fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(info.Dev), unix.Minor(info.Dev))
 	sectors, err := number(filepath.Join(system, "size"))
 	if err != nil {
 		return nil, err
@@ -121,21 +92,17 @@ func (f Folders) describe(folder *os.File, volumeID string) (*staged, error) {
 		return nil, status.Errorf(codes.Internal, "reading the name of the device: %v", err)
 	}
 	return &staged{
-		folder: folder, device: device, size: sectors * sectorSize,
-		writes: filepath.Join(f.Ext4, filepath.Base(name), "lifetime_write_kbytes"),
+		folder: folder, size: sectors * sectorSize,
+		writes: filepath.Join("/sys/fs/ext4", filepath.Base(name), "lifetime_write_kbytes"),
 	}, nil
 }
 
 // sectorSize is the unit in which the kernel describes the size of every block device, in bytes.
 const sectorSize = 512
 
-// number reads an attribute of a block device. File systems without a device have none.
+// number reads an attribute of a block device or of its file system.
 func number(path string) (uint64, error) {
 	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, status.Errorf(codes.FailedPrecondition, "the kernel does not describe the device: "+
-			"%s does not exist", path)
-	}
 	if err != nil {
 		return 0, status.Errorf(codes.Internal, "reading an attribute of the device: %v", err)
 	}

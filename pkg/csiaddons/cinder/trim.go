@@ -51,28 +51,21 @@ func (send trimmer) trim(ctx context.Context, volume *staged, p progress) (progr
 }
 
 func ioctl(folder uintptr, part *trimRange) error {
-	for {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, folder, fitrim,
-			uintptr(unsafe.Pointer(part))) //nolint:gosec // x/sys/unix has no function for it
-		switch errno {
-		case 0:
-			return nil
-		case unix.EINTR:
-			continue
-		}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, folder, fitrim,
+		uintptr(unsafe.Pointer(part))) //nolint:gosec // x/sys/unix has no function for it
+	if errno != 0 {
 		return errno
 	}
+	return nil
 }
 
 func trimError(path string, err error) error {
-	code, cause := codes.Internal, ""
 	switch {
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOTTY):
-		code, cause = codes.Unimplemented, "the file system or its device cannot discard blocks: "
+		return status.Errorf(codes.Unimplemented, "the device or the file system at %s cannot discard "+
+			"blocks. The cloud must attach volumes with discard=unmap", path)
 	case errors.Is(err, unix.EROFS):
-		code, cause = codes.FailedPrecondition, "the volume is read-only: "
-	case errors.Is(err, unix.EPERM):
-		code, cause = codes.Internal, "the container needs the capability SYS_ADMIN: "
+		return status.Errorf(codes.FailedPrecondition, "the volume is read-only")
 	}
-	return status.Errorf(code, "discarding the unused blocks of %s: %s%v", path, cause, err)
+	return status.Errorf(codes.Internal, "discarding the unused blocks of %s: %v", path, err)
 }

@@ -111,18 +111,27 @@ func (c *call) allParameters() map[string]string {
 	return parameters
 }
 
-func (c *call) clients() ([]*fence.CIDR, error) {
+// clients are what a fence works on.
+type clients struct {
+	cidrs   []*fence.CIDR
+	secrets map[string]string
+}
+
+// clients returns the clients of the flags.
+func (c *call) clients(ctx context.Context) (*clients, error) {
 	if len(c.cidrs) == 0 {
 		return nil, usage("--operation=%s needs --cidrs", c.operation)
 	}
-	var clients []*fence.CIDR
+	of := &clients{}
 	for _, cidr := range c.cidrs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			return nil, usage("--cidrs: %q is not a CIDR", cidr)
 		}
-		clients = append(clients, &fence.CIDR{Cidr: cidr})
+		of.cidrs = append(of.cidrs, &fence.CIDR{Cidr: cidr})
 	}
-	return clients, nil
+	var err error
+	of.secrets, err = c.secrets(ctx)
+	return of, err
 }
 
 // replicated is what a replication operation works on.
@@ -153,20 +162,35 @@ func (c *call) replicated(ctx context.Context) (*replicated, error) {
 		}
 		return r, nil
 	}
-	group, err := c.group(ctx)
+	of, err := c.group(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &replicated{secrets: of.secrets, source: &replication.ReplicationSource{
+		Type: &replication.ReplicationSource_Volumegroup{
+			Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: of.id},
+		},
+	}}, nil
+}
+
+// group is what an operation of a volume group works on.
+type group struct {
+	id      string
+	secrets map[string]string
+}
+
+// group returns the volume group of the flags.
+func (c *call) group(ctx context.Context) (*group, error) {
+	id, err := c.readGroupID(ctx)
 	if err != nil {
 		return nil, err
 	}
 	secrets, err := c.secrets(ctx)
-	return &replicated{secrets: secrets, source: &replication.ReplicationSource{
-		Type: &replication.ReplicationSource_Volumegroup{
-			Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: group},
-		},
-	}}, err
+	return &group{id: id, secrets: secrets}, err
 }
 
-// group returns the ID of the volume group in the flags, or in the object that they name.
-func (c *call) group(ctx context.Context) (string, error) {
+// readGroupID returns the ID of the volume group in the flags, or in the object that they name.
+func (c *call) readGroupID(ctx context.Context) (string, error) {
 	switch {
 	case c.groupID != "":
 		return c.groupID, nil

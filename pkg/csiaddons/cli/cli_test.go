@@ -17,14 +17,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/openstack-csi/csi-operator/test/fakedriver"
 )
 
 // execute runs the command against a driver, and returns the exit code, the output and the errors.
-func execute(t *testing.T, d *fakeDriver, args ...string) (int, string, string) {
+func execute(t *testing.T, d *fakedriver.Driver, args ...string) (int, string, string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	code := Main(t.Context(), append([]string{
-		"--endpoint=unix://" + d.serve(t), "--kubeconfig=" + serveCluster(t),
+		"--endpoint=unix://" + d.Socket, "--kubeconfig=" + serveCluster(t),
 	}, args...), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
@@ -115,14 +117,14 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 			Secrets: cloud,
 		},
 	} {
-		d := &fakeDriver{}
+		d := fakedriver.Serve(t, answers(nil).answer)
 		code, _, stderr := execute(t, d, strings.Fields("--operation="+args)...)
 		if code != exitOK {
 			t.Errorf("%s: exit code %d: %s", args, code, stderr)
 			continue
 		}
 		name := string(want.ProtoReflect().Descriptor().Name())
-		got := d.last(strings.TrimSuffix(name, "Request"))
+		got := d.Last(strings.TrimSuffix(name, "Request"))
 		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 			t.Errorf("%s: request of the driver (-want +got):\n%s", args, diff)
 		}
@@ -132,27 +134,28 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 // The tool of the CSI-Addons for Ceph documents flags with one hyphen.
 func TestLongFlagsMayHaveOneHyphen(t *testing.T) {
 	t.Parallel()
+	d := fakedriver.Serve(t, answers(nil).answer)
 	for _, args := range []string{
 		"-operation=Probe", "-operation Probe -o json", "--operation=Probe -timeout=1m",
 		"-operation=Probe -ojson",
 	} {
-		if code, _, stderr := execute(t, &fakeDriver{}, strings.Fields(args)...); code != exitOK {
+		if code, _, stderr := execute(t, d, strings.Fields(args)...); code != exitOK {
 			t.Errorf("%s: exit code %d: %s", args, code, stderr)
 		}
 	}
-	if code, _, _ := execute(t, &fakeDriver{}, "-operations=Probe"); code != exitUsage {
+	if code, _, _ := execute(t, d, "-operations=Probe"); code != exitUsage {
 		t.Errorf("an unknown flag has the exit code %d", code)
 	}
 }
 
 func TestAnswerIsPrintedAsTableOrJSON(t *testing.T) {
 	t.Parallel()
-	answers := map[string]any{"GetFenceClients": &fence.GetFenceClientsResponse{
+	d := fakedriver.Serve(t, answers{"GetFenceClients": &fence.GetFenceClientsResponse{
 		Clients: []*fence.ClientDetails{
 			{Id: "worker-\x1b[31m1", Addresses: []*fence.CIDR{{Cidr: "10.0.0.1/32"}}},
 			{Id: "worker-2"},
 		},
-	}}
+	}}.answer)
 	for output, want := range map[string]string{
 		"table": "FIELD                         VALUE\n" +
 			"clients[0].addresses[0].cidr  10.0.0.1/32\n" +
@@ -163,7 +166,7 @@ func TestAnswerIsPrintedAsTableOrJSON(t *testing.T) {
 			"      \"id\": \"worker-\\u001b[31m1\"\n    },\n    {\n      \"id\": \"worker-2\"\n" +
 			"    }\n  ]\n}\n",
 	} {
-		code, stdout, stderr := execute(t, &fakeDriver{answers: answers},
+		code, stdout, stderr := execute(t, d,
 			"--operation=GetFenceClients", "-o", output)
 		if diff := cmp.Diff(want, stdout); diff != "" || code != exitOK {
 			t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
@@ -173,12 +176,12 @@ func TestAnswerIsPrintedAsTableOrJSON(t *testing.T) {
 
 func TestExitCodeSaysWhatFailed(t *testing.T) {
 	t.Parallel()
-	answers := map[string]any{
+	d := fakedriver.Serve(t, answers{
 		"GetCapabilities":  status.Error(codes.Unimplemented, "no capabilities"),
 		"GetIdentity":      status.Error(codes.Internal, "broken"),
 		"Probe":            &identity.ProbeResponse{Ready: wrapperspb.Bool(false)},
-		"ListClusterFence": "never",
-	}
+		"ListClusterFence": never,
+	}.answer)
 	for args, want := range map[string]struct {
 		code int
 		text string
@@ -212,7 +215,7 @@ func TestExitCodeSaysWhatFailed(t *testing.T) {
 		},
 		"--operation=DemoteVolume --persistentvolume=data --volumegroupid=1": {exitUsage, "either"},
 	} {
-		code, stdout, stderr := execute(t, &fakeDriver{answers: answers}, strings.Fields(args)...)
+		code, stdout, stderr := execute(t, d, strings.Fields(args)...)
 		if code != want.code || !strings.Contains(stderr, want.text) || stdout != "" {
 			t.Errorf("%s: exit code %d, want %d; error %q, want %q; output %q", args, code, want.code,
 				stderr, want.text, stdout)

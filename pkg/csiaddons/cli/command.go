@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/version"
@@ -144,9 +143,6 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	}
 	return o.print(out, answer)
 }
-
-// operation calls the driver and returns its answer.
-type operation func(context.Context, *call) (proto.Message, error)
 
 func operationNames() []string { return slices.Sorted(maps.Keys(operations())) }
 

@@ -3,21 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
-	"github.com/csi-addons/spec/lib/go/encryptionkeyrotation"
-	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/csi-addons/spec/lib/go/replication"
-	"github.com/csi-addons/spec/lib/go/volumegroup"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,96 +18,27 @@ import (
 
 const driverName = "example.csi.openstack.org"
 
-// fakeDriver records the last request of each type. It answers every request with an empty message,
-// unless answers contains another answer or an error for the method.
-type fakeDriver struct {
-	mu       sync.Mutex
-	requests map[string]proto.Message
-	answers  map[string]any
-}
+// never is the answer to a request that a driver does not answer.
+const never = "never"
 
-// answer returns what the driver answers to a request of a method.
-func (d *fakeDriver) answer(ctx context.Context, request any, info *grpc.UnaryServerInfo,
-	handler grpc.UnaryHandler,
-) (any, error) {
-	method := info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:]
-	d.mu.Lock()
-	d.requests[method] = request.(proto.Message)
-	answer, ok := d.answers[method]
-	d.mu.Unlock()
-	if method == "GetIdentity" && !ok {
-		return &identity.GetIdentityResponse{Name: driverName, VendorVersion: "v1"}, nil
-	}
-	switch answer := answer.(type) {
+// answers contain what a driver answers to methods: a message, an error, or never. The answer to
+// other methods is empty.
+type answers map[string]any
+
+func (a answers) answer(ctx context.Context, method string) (proto.Message, error) {
+	switch answer := a[method].(type) {
 	case error:
 		return nil, answer
 	case proto.Message:
 		return answer, nil
-	case nil:
-		return emptyAnswer(method), nil
-	default: // wait until the caller gives up
+	case string: // never
 		<-ctx.Done()
-		return handler(ctx, request)
+		return nil, ctx.Err()
 	}
-}
-
-// emptyAnswer returns the empty answer of a method.
-func emptyAnswer(method string) proto.Message {
-	return map[string]proto.Message{
-		"GetCapabilities":               &identity.GetCapabilitiesResponse{},
-		"Probe":                         &identity.ProbeResponse{},
-		"ControllerReclaimSpace":        &reclaimspace.ControllerReclaimSpaceResponse{},
-		"NodeReclaimSpace":              &reclaimspace.NodeReclaimSpaceResponse{},
-		"EncryptionKeyRotate":           &encryptionkeyrotation.EncryptionKeyRotateResponse{},
-		"FenceClusterNetwork":           &fence.FenceClusterNetworkResponse{},
-		"UnfenceClusterNetwork":         &fence.UnfenceClusterNetworkResponse{},
-		"GetFenceClients":               &fence.GetFenceClientsResponse{},
-		"ListClusterFence":              &fence.ListClusterFenceResponse{},
-		"EnableVolumeReplication":       &replication.EnableVolumeReplicationResponse{},
-		"DisableVolumeReplication":      &replication.DisableVolumeReplicationResponse{},
-		"PromoteVolume":                 &replication.PromoteVolumeResponse{},
-		"DemoteVolume":                  &replication.DemoteVolumeResponse{},
-		"ResyncVolume":                  &replication.ResyncVolumeResponse{},
-		"GetVolumeReplicationInfo":      &replication.GetVolumeReplicationInfoResponse{},
-		"GetReplicationDestinationInfo": &replication.GetReplicationDestinationInfoResponse{},
-		"CreateVolumeGroup":             &volumegroup.CreateVolumeGroupResponse{},
-		"ModifyVolumeGroupMembership":   &volumegroup.ModifyVolumeGroupMembershipResponse{},
-		"DeleteVolumeGroup":             &volumegroup.DeleteVolumeGroupResponse{},
-		"ControllerGetVolumeGroup":      &volumegroup.ControllerGetVolumeGroupResponse{},
-		"ListVolumeGroups":              &volumegroup.ListVolumeGroupsResponse{},
-	}[method]
-}
-
-// serve serves the driver on a socket until the test ends, and returns the path of the socket.
-func (d *fakeDriver) serve(t *testing.T) string {
-	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
+	if method == "GetIdentity" {
+		return &identity.GetIdentityResponse{Name: driverName, VendorVersion: "v1"}, nil
 	}
-	d.requests = map[string]proto.Message{}
-	server := grpc.NewServer(grpc.UnaryInterceptor(d.answer))
-	identity.RegisterIdentityServer(server, identity.UnimplementedIdentityServer{})
-	reclaimspace.RegisterReclaimSpaceControllerServer(server,
-		reclaimspace.UnimplementedReclaimSpaceControllerServer{})
-	reclaimspace.RegisterReclaimSpaceNodeServer(server,
-		reclaimspace.UnimplementedReclaimSpaceNodeServer{})
-	encryptionkeyrotation.RegisterEncryptionKeyRotationControllerServer(server,
-		encryptionkeyrotation.UnimplementedEncryptionKeyRotationControllerServer{})
-	fence.RegisterFenceControllerServer(server, fence.UnimplementedFenceControllerServer{})
-	replication.RegisterControllerServer(server, replication.UnimplementedControllerServer{})
-	volumegroup.RegisterControllerServer(server, volumegroup.UnimplementedControllerServer{})
-	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
-	t.Cleanup(server.Stop)
-	return socket
-}
-
-// last returns the last request of a method.
-func (d *fakeDriver) last(method string) proto.Message {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.requests[method]
+	return nil, nil
 }
 
 // serveCluster serves the objects of the tests, and returns the path of a kubeconfig.

@@ -10,7 +10,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
+
+// operation calls the driver and returns its answer.
+type operation func(context.Context, *call) (proto.Message, error)
 
 // operations returns the operations by name.
 func operations() map[string]operation {
@@ -18,27 +23,40 @@ func operations() map[string]operation {
 		"GetIdentity":            getIdentity,
 		"GetCapabilities":        getCapabilities,
 		"Probe":                  probe,
-		"ControllerReclaimSpace": controllerReclaimSpace,
-		"NodeReclaimSpace":       nodeReclaimSpace,
-		"EncryptionKeyRotation":  rotateKey,
-		"NetworkFence":           fenceNetwork,
-		"NetworkUnFence":         unfenceNetwork,
-		"GetFenceClients":        getFenceClients,
-		"ListClusterFence":       listClusterFence,
+		"ControllerReclaimSpace": with((*call).found, controllerReclaimSpace),
+		"NodeReclaimSpace":       with((*call).found, nodeReclaimSpace),
+		"EncryptionKeyRotation":  with((*call).found, rotateKey),
+		"NetworkFence":           with((*call).clients, fenceNetwork),
+		"NetworkUnFence":         with((*call).clients, unfenceNetwork),
+		"GetFenceClients":        with((*call).secrets, getFenceClients),
+		"ListClusterFence":       with((*call).secrets, listClusterFence),
 
-		"EnableVolumeReplication":       enableReplication,
-		"DisableVolumeReplication":      disableReplication,
-		"PromoteVolume":                 promote,
-		"DemoteVolume":                  demote,
-		"ResyncVolume":                  resync,
-		"GetVolumeReplicationInfo":      replicationInfo,
-		"GetReplicationDestinationInfo": destinationInfo,
+		"EnableVolumeReplication":       with((*call).replicated, enableReplication),
+		"DisableVolumeReplication":      with((*call).replicated, disableReplication),
+		"PromoteVolume":                 with((*call).replicated, promote),
+		"DemoteVolume":                  with((*call).replicated, demote),
+		"ResyncVolume":                  with((*call).replicated, resync),
+		"GetVolumeReplicationInfo":      with((*call).replicated, replicationInfo),
+		"GetReplicationDestinationInfo": with((*call).replicated, destinationInfo),
 
-		"CreateVolumeGroup":           createGroup,
-		"ModifyVolumeGroupMembership": modifyGroup,
-		"DeleteVolumeGroup":           deleteGroup,
-		"ControllerGetVolumeGroup":    getGroup,
-		"ListVolumeGroups":            listGroups,
+		"CreateVolumeGroup":           with((*call).secrets, createGroup),
+		"ModifyVolumeGroupMembership": with((*call).group, modifyGroup),
+		"DeleteVolumeGroup":           with((*call).group, deleteGroup),
+		"ControllerGetVolumeGroup":    with((*call).group, getGroup),
+		"ListVolumeGroups":            with((*call).secrets, listGroups),
+	}
+}
+
+// with returns an operation that reads the target of its call first.
+func with[T any](read func(*call, context.Context) (T, error),
+	execute func(context.Context, *call, T) (proto.Message, error),
+) operation {
+	return func(ctx context.Context, c *call) (proto.Message, error) {
+		target, err := read(c, ctx)
+		if err != nil {
+			return nil, err
+		}
+		return execute(ctx, c, target)
 	}
 }
 
@@ -59,22 +77,15 @@ func probe(ctx context.Context, c *call) (proto.Message, error) {
 	return answer, err
 }
 
-func controllerReclaimSpace(ctx context.Context, c *call) (proto.Message, error) {
-	found, err := c.found(ctx)
-	if err != nil {
-		return nil, err
-	}
+func controllerReclaimSpace(ctx context.Context, c *call, found *driver.Volume,
+) (proto.Message, error) {
 	return c.driver.ControllerReclaimSpace.ControllerReclaimSpace(ctx,
 		&reclaimspace.ControllerReclaimSpaceRequest{
 			VolumeId: found.ID(), Parameters: found.Attributes(), Secrets: found.Secrets,
 		})
 }
 
-func nodeReclaimSpace(ctx context.Context, c *call) (proto.Message, error) {
-	found, err := c.found(ctx)
-	if err != nil {
-		return nil, err
-	}
+func nodeReclaimSpace(ctx context.Context, c *call, found *driver.Volume) (proto.Message, error) {
 	path := found.StagingPath(c.stagingPath)
 	return c.driver.NodeReclaimSpace.NodeReclaimSpace(ctx, &reclaimspace.NodeReclaimSpaceRequest{
 		VolumeId: found.ID(), VolumePath: path, StagingTargetPath: path,
@@ -82,11 +93,7 @@ func nodeReclaimSpace(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func rotateKey(ctx context.Context, c *call) (proto.Message, error) {
-	found, err := c.found(ctx)
-	if err != nil {
-		return nil, err
-	}
+func rotateKey(ctx context.Context, c *call, found *driver.Volume) (proto.Message, error) {
 	client := encryptionkeyrotation.NewEncryptionKeyRotationControllerClient(c.driver.Connection())
 	return client.EncryptionKeyRotate(ctx, &encryptionkeyrotation.EncryptionKeyRotateRequest{
 		VolumeId: found.ID(), VolumePath: found.StagingPath(c.stagingPath),
@@ -94,49 +101,27 @@ func rotateKey(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func fenceNetwork(ctx context.Context, c *call) (proto.Message, error) {
-	clients, err := c.clients()
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := c.secrets(ctx)
-	if err != nil {
-		return nil, err
-	}
+func fenceNetwork(ctx context.Context, c *call, of *clients) (proto.Message, error) {
 	return c.driver.Fence.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{
-		Parameters: c.allParameters(), Secrets: secrets, Cidrs: clients,
+		Parameters: c.allParameters(), Secrets: of.secrets, Cidrs: of.cidrs,
 	})
 }
 
-func unfenceNetwork(ctx context.Context, c *call) (proto.Message, error) {
-	clients, err := c.clients()
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := c.secrets(ctx)
-	if err != nil {
-		return nil, err
-	}
+func unfenceNetwork(ctx context.Context, c *call, of *clients) (proto.Message, error) {
 	return c.driver.Fence.UnfenceClusterNetwork(ctx, &fence.UnfenceClusterNetworkRequest{
-		Parameters: c.allParameters(), Secrets: secrets, Cidrs: clients,
+		Parameters: c.allParameters(), Secrets: of.secrets, Cidrs: of.cidrs,
 	})
 }
 
-func getFenceClients(ctx context.Context, c *call) (proto.Message, error) {
-	secrets, err := c.secrets(ctx)
-	if err != nil {
-		return nil, err
-	}
+func getFenceClients(ctx context.Context, c *call, secrets map[string]string,
+) (proto.Message, error) {
 	return c.driver.Fence.GetFenceClients(ctx, &fence.GetFenceClientsRequest{
 		Parameters: c.allParameters(), Secrets: secrets,
 	})
 }
 
-func listClusterFence(ctx context.Context, c *call) (proto.Message, error) {
-	secrets, err := c.secrets(ctx)
-	if err != nil {
-		return nil, err
-	}
+func listClusterFence(ctx context.Context, c *call, secrets map[string]string,
+) (proto.Message, error) {
 	return c.driver.Fence.ListClusterFence(ctx, &fence.ListClusterFenceRequest{
 		Parameters: c.allParameters(), Secrets: secrets,
 	})

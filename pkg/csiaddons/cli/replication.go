@@ -11,11 +11,7 @@ func (c *call) replication() spec.ControllerClient {
 	return spec.NewControllerClient(c.driver.Connection())
 }
 
-func enableReplication(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func enableReplication(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().EnableVolumeReplication(ctx, &spec.EnableVolumeReplicationRequest{
 		ReplicationSource: of.source, Secrets: of.secrets,
 		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
@@ -23,11 +19,7 @@ func enableReplication(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func disableReplication(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func disableReplication(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().DisableVolumeReplication(ctx, &spec.DisableVolumeReplicationRequest{
 		ReplicationSource: of.source, Secrets: of.secrets,
 		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
@@ -35,11 +27,7 @@ func disableReplication(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func promote(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func promote(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().PromoteVolume(ctx, &spec.PromoteVolumeRequest{
 		ReplicationSource: of.source, Secrets: of.secrets,
 		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
@@ -47,11 +35,7 @@ func promote(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func demote(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func demote(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().DemoteVolume(ctx, &spec.DemoteVolumeRequest{
 		ReplicationSource: of.source, Secrets: of.secrets,
 		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
@@ -59,11 +43,7 @@ func demote(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func resync(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func resync(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().ResyncVolume(ctx, &spec.ResyncVolumeRequest{
 		ReplicationSource: of.source, Secrets: of.secrets,
 		VolumeId:   of.volumeID, //nolint:staticcheck // older drivers read it
@@ -71,22 +51,14 @@ func resync(ctx context.Context, c *call) (proto.Message, error) {
 	})
 }
 
-func replicationInfo(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func replicationInfo(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().GetVolumeReplicationInfo(ctx, &spec.GetVolumeReplicationInfoRequest{
 		ReplicationSource: of.source, Secrets: of.secrets,
 		VolumeId: of.volumeID, //nolint:staticcheck // older drivers read it
 	})
 }
 
-func destinationInfo(ctx context.Context, c *call) (proto.Message, error) {
-	of, err := c.replicated(ctx)
-	if err != nil {
-		return nil, err
-	}
+func destinationInfo(ctx context.Context, c *call, of *replicated) (proto.Message, error) {
 	return c.replication().GetReplicationDestinationInfo(ctx,
 		&spec.GetReplicationDestinationInfoRequest{
 			ReplicationSource: of.source, Secrets: of.secrets,

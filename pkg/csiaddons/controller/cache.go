@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,9 +15,9 @@ import (
 // still too long to be a schedule.
 const maxAnnotation = 4 << 10
 
-// cacheOptions returns options of caches that contain only what the controller reads: pods and
-// CSIAddonsNodes in the namespaces of drivers, and the ConfigMap with options.
-func cacheOptions(own string, namespaces []string) cache.Options {
+// cacheOptions returns options of caches that contain only what the controller reads, such as pods
+// and CSIAddonsNodes in the namespaces of drivers.
+func cacheOptions(namespaces []string) cache.Options {
 	drivers := map[string]cache.Config{}
 	for _, namespace := range namespaces {
 		drivers[namespace] = cache.Config{}
@@ -26,10 +25,6 @@ func cacheOptions(own string, namespaces []string) cache.Options {
 	return cache.Options{DefaultTransform: shrink, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}:             {Namespaces: drivers},
 		&v1alpha1.CSIAddonsNode{}: {Namespaces: drivers},
-		&corev1.ConfigMap{}: {
-			Namespaces: map[string]cache.Config{own: {}},
-			Field:      fields.OneTermEqualSelector("metadata.name", ConfigMap),
-		},
 	}}
 }
 

@@ -32,7 +32,6 @@ func TestCachesContainOnlyWhatTheControllerReads(t *testing.T) {
 	addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
 	for _, one := range []struct{ object, want client.Object }{
 		{&v1alpha1.NetworkFence{ObjectMeta: written}, &v1alpha1.NetworkFence{ObjectMeta: kept}},
-		{&v1alpha1.NetworkFence{}, &v1alpha1.NetworkFence{}},
 		{
 			&corev1.Node{Status: corev1.NodeStatus{
 				Addresses: addresses, Images: []corev1.ContainerImage{{Names: []string{"a"}}},
@@ -60,15 +59,5 @@ func TestCachesContainOnlyWhatTheControllerReads(t *testing.T) {
 	gone := toolscache.DeletedFinalStateUnknown{Key: "a"}
 	if got, err := shrink(gone); err != nil || got != any(gone) {
 		t.Errorf("an object whose last state is unknown becomes %v: %v", got, err)
-	}
-}
-
-func TestCachesOfSidecarsContainOnlyNamespacesOfDrivers(t *testing.T) {
-	t.Parallel()
-	for object, by := range cacheOptions("own", []string{"x", "y"}).ByObject {
-		_, ofSidecars := object.(*v1alpha1.CSIAddonsNode)
-		if ofSidecars && len(by.Namespaces) != 2 {
-			t.Errorf("the cache of CSIAddonsNodes contains %d namespaces, want 2", len(by.Namespaces))
-		}
 	}
 }

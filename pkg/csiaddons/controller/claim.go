@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// unknownInterval is the time after which a claim is checked again whose driver is not known to
-// reclaim space.
+// unknownInterval is the time after which a claim is checked again whose schedule is not known, for
+// example because its driver has not reported yet that it can reclaim space.
 const unknownInterval = 5 * time.Minute
 
 // cronJobSuffix follows the name of the claim in the name of its ReclaimSpaceCronJob. The
@@ -37,70 +38,65 @@ type Claims struct {
 	// Live reads from the API server, without a cache.
 	Live    client.Reader
 	Drivers connection.Drivers
-	// Precedence says whose annotations count.
-	Precedence Precedence
-	Events     events.EventRecorder
+	// ClassOnly says that only annotations of StorageClasses count.
+	ClassOnly bool
+	Events    events.EventRecorder
 }
 
 // Reconcile creates, changes or deletes the ReclaimSpaceCronJob of a claim. It changes nothing
 // while the claim has no volume, and Kubernetes deletes the object together with the claim.
-func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request,
+func (c *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (reconcile.Result, error) {
-	claim := &corev1.PersistentVolumeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
 	if claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
 		return reconcile.Result{}, nil
 	}
-	found, err := c.cronJobs(ctx, claim)
-	if err != nil {
-		return reconcile.Result{}, err
+	err := c.schedule(ctx, claim)
+	if errors.Is(err, errUnknown) {
+		return reconcile.Result{RequeueAfter: unknownInterval}, nil
 	}
-	wanted, err := c.wanted(ctx, claim, found.kept)
-	var after time.Duration
+	return reconcile.Result{}, err
+}
+
+// errUnknown means that it is not known now which schedule a claim has.
+var errUnknown = errors.New("an object of the claim is missing")
+
+// schedule creates, changes or deletes the ReclaimSpaceCronJob of a bound claim. It maintains the
+// oldest of those that a controller of CSI-Addons has created, unless a user maintains one.
+func (c *Claims) schedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	managed, foreign, err := c.cronJobs(ctx, claim)
+	if err != nil {
+		return err
+	}
+	wanted, err := c.wanted(ctx, claim, managed)
 	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case wanted.unknown:
-		return reconcile.Result{}, nil
-	case wanted.schedule == "" && found.kept != nil:
-		found.surplus = append(found.surplus, found.kept)
-	case wanted.schedule != "" && found.kept != nil:
-		err = c.change(ctx, found.kept, wanted)
-	case wanted.schedule != "" && !found.foreign:
-		after, err = c.create(ctx, claim, wanted)
+	case err != nil || wanted == nil || foreign:
+	case len(managed) > 0:
+		err = c.change(ctx, managed[0], wanted)
+		managed = managed[1:]
+	default:
+		err = c.create(ctx, claim, wanted)
 	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	for _, surplus := range found.surplus {
-		if err := c.remove(ctx, surplus); err != nil {
-			return reconcile.Result{}, err
+	for _, surplus := range managed {
+		if err != nil {
+			break
+		}
+		if err = remove(ctx, c.Client, surplus); err == nil {
+			log.FromContext(ctx).Info("Deleted the ReclaimSpaceCronJob of a claim without a schedule",
+				"cronJob", surplus.Name)
 		}
 	}
-	return reconcile.Result{RequeueAfter: after}, nil
-}
-
-// schedules are the ReclaimSpaceCronJobs that belong to a claim.
-type schedules struct {
-	// kept is the one that the controller maintains, or nil.
-	kept *v1alpha1.ReclaimSpaceCronJob
-	// surplus are others that a controller of CSI-Addons has created.
-	surplus []*v1alpha1.ReclaimSpaceCronJob
-	// foreign says that a user maintains one for this claim.
-	foreign bool
-}
-
-// cronJobs returns the ReclaimSpaceCronJobs that the claim owns, or that its annotation names. The
-// controller maintains those that are managed, which includes those of the CSI-Addons for Ceph.
-func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeClaim,
-) (schedules, error) {
-	list, err := c.targeting(ctx, claim)
-	if err != nil {
-		return schedules{}, err
+	if err == nil && foreign {
+		err = errUnknown // the claim may not own it, so an end of the object causes no event
 	}
-	var found schedules
+	return err
+}
+
+// cronJobs returns the ReclaimSpaceCronJobs of a claim that a controller of CSI-Addons has created,
+// the oldest first, and whether a user maintains one that the claim owns or that its annotation
+// names. A controller maintains those that are managed, also that of the CSI-Addons for Ceph.
+func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+) (managed []*v1alpha1.ReclaimSpaceCronJob, foreign bool, err error) {
+	list, err := c.targeting(ctx, claim)
 	for i := range list {
 		one := &list[i]
 		owned := metav1.IsControlledBy(one, claim)
@@ -108,15 +104,12 @@ func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeCla
 		case one.DeletionTimestamp != nil:
 		case owned && cmp.Or(one.Annotations[v1alpha1.StateAnnotation], v1alpha1.ManagedState) ==
 			v1alpha1.ManagedState: // the CSI-Addons for Ceph wrote no annotation before v0.11
-			found.surplus = append(found.surplus, one)
+			managed = append(managed, one)
 		case owned || claim.Annotations[v1alpha1.ReclaimSpaceCronJobAnnotation] == one.Name:
-			found.foreign = true
+			foreign = true
 		}
 	}
-	if len(found.surplus) > 0 && !found.foreign {
-		found.kept, found.surplus = found.surplus[0], found.surplus[1:]
-	}
-	return found, nil
+	return managed, foreign, err
 }
 
 // targeting returns all ReclaimSpaceCronJobs for a claim, the oldest first.
@@ -133,62 +126,55 @@ func (c *Claims) targeting(ctx context.Context, claim *corev1.PersistentVolumeCl
 		Namespace: claim.Namespace, Name: appended(claim.Name, cronJobSuffix),
 	}
 	err = c.Client.Get(ctx, name, &usual)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("reading ReclaimSpaceCronJob %s: %w", name, err)
-	case err == nil && targetOf(&usual) == claim.Name:
+	if err == nil && targetOf(&usual) == claim.Name {
 		list.Items = append(list.Items, usual)
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.ReclaimSpaceCronJob) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name))
 	})
-	return list.Items, nil
+	return list.Items, client.IgnoreNotFound(err)
 }
 
 // create creates the ReclaimSpaceCronJob of a claim, if the driver of the volume can reclaim space.
-// If that is not known, it returns when to try again.
-func (c *Claims) create(ctx context.Context, claim *corev1.PersistentVolumeClaim, wanted wish,
-) (time.Duration, error) {
-	driver, known, err := c.driver(ctx, claim)
-	if err != nil || !known {
-		return unknownInterval, err
+// If that is not known, it returns errUnknown.
+func (c *Claims) create(ctx context.Context, claim *corev1.PersistentVolumeClaim, wanted *origin,
+) error {
+	driver, err := c.driver(ctx, claim)
+	if err != nil || len(c.Drivers[driver].Namespaces) == 0 {
+		return err
 	}
-	if len(c.Drivers[driver].Namespaces) == 0 {
-		return 0, nil
-	}
-	offers, err := c.offers(ctx, driver)
-	if err != nil || !offers {
-		return unknownInterval, err
+	if err := c.offers(ctx, driver); err != nil {
+		return err
 	}
 	one := newCronJob(claim, wanted)
 	err = c.Client.Create(ctx, one)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return 0, c.explain(ctx, claim, one)
+		return c.explain(ctx, claim, one)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return 0, nil
+		return nil
 	}
-	return 0, c.report(wanted, one, err)
+	return c.report(wanted, one, err)
 }
 
 // change writes a new schedule, unless somebody has changed the object since it was read. Other
 // fields belong to users.
-func (c *Claims) change(ctx context.Context, one *v1alpha1.ReclaimSpaceCronJob, wanted wish) error {
-	if one.Spec.Schedule == wanted.schedule &&
-		one.Labels[v1alpha1.ScheduleFromLabel] == wanted.from.kind {
+func (c *Claims) change(ctx context.Context, one *v1alpha1.ReclaimSpaceCronJob, wanted *origin,
+) error {
+	if one.Spec.Schedule == wanted.schedule && one.Labels[v1alpha1.ScheduleFromLabel] == wanted.kind {
 		return nil
 	}
 	changed := one.DeepCopy()
 	changed.Spec.Schedule = wanted.schedule
-	metav1.SetMetaDataLabel(&changed.ObjectMeta, v1alpha1.ScheduleFromLabel, wanted.from.kind)
+	metav1.SetMetaDataLabel(&changed.ObjectMeta, v1alpha1.ScheduleFromLabel, wanted.kind)
 	patch := client.MergeFromWithOptions(one, client.MergeFromWithOptimisticLock{})
 	return c.report(wanted, one, client.IgnoreNotFound(c.Client.Patch(ctx, changed, patch)))
 }
 
 // report records an event if a schedule is invalid. An API server that refuses the schedule does so
 // again, so that is no error to retry.
-func (c *Claims) report(wanted wish, one *v1alpha1.ReclaimSpaceCronJob, err error) error {
+func (c *Claims) report(wanted *origin, one *v1alpha1.ReclaimSpaceCronJob, err error) error {
 	_, invalid := parse(wanted.schedule)
 	switch {
 	case apierrors.IsInvalid(err):
@@ -197,15 +183,15 @@ func (c *Claims) report(wanted wish, one *v1alpha1.ReclaimSpaceCronJob, err erro
 		return fmt.Errorf("writing ReclaimSpaceCronJob %s: %w", client.ObjectKeyFromObject(one), err)
 	}
 	if invalid != nil {
-		c.Events.Eventf(wanted.from.object, nil, corev1.EventTypeWarning, ReasonInvalidSchedule,
+		c.Events.Eventf(wanted.object, nil, corev1.EventTypeWarning, ReasonInvalidSchedule,
 			actionSchedule, "Annotation %s: %.900s", v1alpha1.ReclaimSpaceScheduleAnnotation,
 			invalid.Error())
 	}
 	return nil
 }
 
-// explain records an event if another object has the name of the ReclaimSpaceCronJob of a claim. An
-// object of an earlier claim with the same name will be deleted, and then this claim is reconciled.
+// explain records an event if another object has the name of the ReclaimSpaceCronJob of a claim,
+// and returns errUnknown. An object of an earlier claim with the same name will be deleted.
 func (c *Claims) explain(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	one *v1alpha1.ReclaimSpaceCronJob,
 ) error {
@@ -218,29 +204,17 @@ func (c *Claims) explain(ctx context.Context, claim *corev1.PersistentVolumeClai
 			"No job reclaims space: ReclaimSpaceCronJob %s exists and does not belong to the claim",
 			one.Name)
 	}
-	return nil
-}
-
-// remove deletes a ReclaimSpaceCronJob, unless somebody has changed it since it was read.
-func (c *Claims) remove(ctx context.Context, one *v1alpha1.ReclaimSpaceCronJob) error {
-	err := c.Client.Delete(ctx, one, client.PropagationPolicy(metav1.DeletePropagationBackground),
-		client.Preconditions{UID: &one.UID, ResourceVersion: &one.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting ReclaimSpaceCronJob %s: %w", client.ObjectKeyFromObject(one), err)
-	}
-	log.FromContext(ctx).Info("Deleted the ReclaimSpaceCronJob of a claim without a schedule",
-		"cronJob", one.Name)
-	return nil
+	return errUnknown
 }
 
 // newCronJob returns the ReclaimSpaceCronJob of a claim. The reference to the claim does not block
 // the deletion of the claim, because that would need a permission to write to claims.
-func newCronJob(claim *corev1.PersistentVolumeClaim, wanted wish) *v1alpha1.ReclaimSpaceCronJob {
+func newCronJob(claim *corev1.PersistentVolumeClaim, wanted *origin) *v1alpha1.ReclaimSpaceCronJob {
 	const history = 1 // jobs to keep: there are many claims
 	one := &v1alpha1.ReclaimSpaceCronJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: claim.Namespace, Name: appended(claim.Name, cronJobSuffix),
-			Labels:      map[string]string{v1alpha1.ScheduleFromLabel: wanted.from.kind},
+			Labels:      map[string]string{v1alpha1.ScheduleFromLabel: wanted.kind},
 			Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.ManagedState},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: claimKind, Name: claim.Name, UID: claim.UID,
@@ -257,32 +231,32 @@ func newCronJob(claim *corev1.PersistentVolumeClaim, wanted wish) *v1alpha1.Recl
 	return one
 }
 
-// driver returns the CSI driver of the volume of a claim, or "". It is not known if the volume has
-// just been deleted. The driver is read from the API server, because few claims need it.
+// driver returns the CSI driver of the volume of a claim, or "". It returns errUnknown if the claim
+// has lost its volume. The driver is read from the API server, because few claims need it.
 func (c *Claims) driver(ctx context.Context, claim *corev1.PersistentVolumeClaim,
-) (name string, known bool, err error) {
-	volume := &corev1.PersistentVolume{}
-	err = c.Live.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, volume)
-	switch ref := volume.Spec.ClaimRef; {
-	case apierrors.IsNotFound(err):
-		return "", false, nil
-	case err != nil:
-		return "", false, fmt.Errorf("reading PersistentVolume %s: %w", claim.Spec.VolumeName, err)
-	case ref == nil || ref.UID != claim.UID || volume.Spec.CSI == nil:
-		return "", true, nil
+) (string, error) {
+	volume, err := volumeOf(ctx, c.Live, claim)
+	if err != nil || volume == nil {
+		return "", cmp.Or(err, errUnknown)
 	}
-	return volume.Spec.CSI.Driver, true, nil
+	return ptr.Deref(volume.Spec.CSI, corev1.CSIPersistentVolumeSource{}).Driver, nil
 }
 
-// offers returns whether a driver can reclaim space: one of its sidecars has said so.
-func (c *Claims) offers(ctx context.Context, driver string) (bool, error) {
+// offers returns errUnknown unless a sidecar of a driver has reported that it can reclaim space.
+// The status contains that also while the sidecar is not connected.
+func (c *Claims) offers(ctx context.Context, driver string) error {
 	var nodes v1alpha1.CSIAddonsNodeList
 	err := c.Client.List(ctx, &nodes, client.MatchingFields{connection.IndexDriver: driver},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return false, fmt.Errorf("listing CSIAddonsNodes: %w", err)
+		return fmt.Errorf("listing CSIAddonsNodes: %w", err)
 	}
-	return slices.ContainsFunc(nodes.Items, func(node v1alpha1.CSIAddonsNode) bool {
-		return c.Drivers.Allows(driver, node.Namespace) && reclaims(&node)
-	}), nil
+	for _, node := range nodes.Items {
+		can := node.Status.Capabilities
+		if c.Drivers.Allows(driver, node.Namespace) && (slices.Contains(can, connection.ReclaimOnline) ||
+			slices.Contains(can, connection.ReclaimOffline)) {
+			return nil
+		}
+	}
+	return errUnknown
 }

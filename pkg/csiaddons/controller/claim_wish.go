@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -24,123 +22,89 @@ const (
 	classKind     = "StorageClass"
 )
 
-// wish is the schedule of a claim by annotations.
-type wish struct {
-	// schedule is the text of the annotation; "" means no schedule.
-	schedule string
-	// from is the object with the annotation.
-	from origin
-	// unknown says that an object whose annotations count is missing, so nothing may change.
-	unknown bool
-}
-
 // origin is an object whose annotations count for a claim.
 type origin struct {
 	kind   string
 	object client.Object
 	// missing says that the object does not exist, or that the cache does not contain it yet.
 	missing bool
+	// schedule is the text of the annotation.
+	schedule string
 }
 
-// wanted returns the schedule of a claim. The object current has the schedule that it had so far.
+// wanted returns the object with the schedule of a claim, or nil. The first object in current has
+// the schedule so far. wanted returns errUnknown if an object is missing that can have this
+// schedule: a StorageClass is often deleted and created again, which must not end schedules.
 func (c *Claims) wanted(ctx context.Context, claim *corev1.PersistentVolumeClaim,
-	current *v1alpha1.ReclaimSpaceCronJob,
-) (wish, error) {
+	current []*v1alpha1.ReclaimSpaceCronJob,
+) (*origin, error) {
 	origins, err := c.origins(ctx, claim)
-	if err != nil {
-		return wish{}, err
-	}
-	if slices.ContainsFunc(origins, disabled) {
-		return wish{}, nil
+	if err != nil || slices.ContainsFunc(origins, func(one origin) bool {
+		return one.object.GetAnnotations()[v1alpha1.ReclaimSpaceEnableAnnotation] == "false"
+	}) {
+		return nil, err
 	}
 	for _, one := range origins {
-		text := strings.TrimSpace(one.object.GetAnnotations()[v1alpha1.ReclaimSpaceScheduleAnnotation])
-		switch {
-		case one.missing && one.affects(current):
-			return wish{unknown: true}, nil
-		case text == "":
-			continue
-		case one.kind == namespaceKind:
-			included, known, err := c.includes(ctx, one.object, claim)
-			if err != nil || !known {
-				return wish{unknown: true}, err
-			}
-			if !included {
-				continue
+		if one.missing && len(current) > 0 {
+			from := current[0].Labels[v1alpha1.ScheduleFromLabel]
+			if from == one.kind || from == "" { // of the CSI-Addons for Ceph
+				return nil, errUnknown
 			}
 		}
-		return wish{schedule: shortened(text), from: one}, nil
+		if one.schedule == "" {
+			continue
+		}
+		included, err := c.includes(ctx, one, claim)
+		if included || err != nil {
+			return &one, err
+		}
 	}
-	return wish{}, nil
+	return nil, nil
 }
 
 // origins returns the objects whose annotations count for a claim. The first with a schedule wins.
 func (c *Claims) origins(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) ([]origin, error) {
 	var origins []origin
-	if c.Precedence != ClassOnly {
-		namespace := &metav1.PartialObjectMetadata{}
-		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(namespaceKind))
-		origins = append(origins, origin{kind: claimKind, object: claim})
-		found, err := c.read(ctx, namespace, claim.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		origins = append(origins, found)
+	if !c.ClassOnly {
+		origins = append(origins, newOrigin(claimKind, claim, nil))
 	}
-	if name := ptr.Deref(claim.Spec.StorageClassName, ""); name != "" {
-		class := &metav1.PartialObjectMetadata{}
-		class.SetGroupVersionKind(storagev1.SchemeGroupVersion.WithKind(classKind))
-		found, err := c.read(ctx, class, name)
-		if err != nil {
-			return nil, err
+	for _, one := range []struct{ version, kind, name string }{
+		{"v1", namespaceKind, claim.Namespace},
+		{"storage.k8s.io/v1", classKind, ptr.Deref(claim.Spec.StorageClassName, "")},
+	} {
+		if one.name == "" || c.ClassOnly && one.kind != classKind {
+			continue
 		}
-		origins = append(origins, found)
+		object := &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: one.version, Kind: one.kind},
+		}
+		err := c.Client.Get(ctx, types.NamespacedName{Name: one.name}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", one.kind, one.name, err)
+		}
+		origins = append(origins, newOrigin(one.kind, object, err))
 	}
 	return origins, nil
 }
 
-// read reads an object of the cluster from the cache.
-func (c *Claims) read(ctx context.Context, object *metav1.PartialObjectMetadata, name string,
-) (origin, error) {
-	found := origin{kind: object.Kind, object: object}
-	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, object)
-	if client.IgnoreNotFound(err) != nil {
-		return found, fmt.Errorf("reading %s %s: %w", found.kind, name, err)
-	}
-	found.missing = apierrors.IsNotFound(err)
-	return found, nil
+func newOrigin(kind string, object client.Object, missing error) origin {
+	text := object.GetAnnotations()[v1alpha1.ReclaimSpaceScheduleAnnotation]
+	return origin{kind, object, missing != nil, shortened(strings.TrimSpace(text))}
 }
 
-// disabled returns whether an object prevents schedules.
-func disabled(one origin) bool {
-	return one.object.GetAnnotations()[v1alpha1.ReclaimSpaceEnableAnnotation] == "false"
-}
-
-// affects returns whether a missing object can have the schedule of a ReclaimSpaceCronJob. A
-// namespace exists, so the cache will contain it. A StorageClass is often deleted and created
-// again, which must not end schedules.
-func (o origin) affects(current *v1alpha1.ReclaimSpaceCronJob) bool {
-	if o.kind == namespaceKind || current == nil {
-		return true
+// includes returns whether the schedule of an object includes the driver of a claim. The annotation
+// of a namespace can list drivers.
+func (c *Claims) includes(ctx context.Context, from origin, claim *corev1.PersistentVolumeClaim,
+) (bool, error) {
+	drivers, ok := from.object.GetAnnotations()[v1alpha1.ReclaimSpaceDriversAnnotation]
+	if !ok || from.kind != namespaceKind {
+		return true, nil
 	}
-	from := current.Labels[v1alpha1.ScheduleFromLabel]
-	return from == o.kind || from == "" // of the CSI-Addons for Ceph
-}
-
-// includes returns whether the schedule of a namespace includes the driver of a claim. Without the
-// annotation of the namespace it includes all. The driver may not be known.
-func (c *Claims) includes(ctx context.Context, namespace client.Object,
-	claim *corev1.PersistentVolumeClaim,
-) (included, known bool, err error) {
-	drivers, ok := namespace.GetAnnotations()[v1alpha1.ReclaimSpaceDriversAnnotation]
-	if !ok {
-		return true, true, nil
-	}
-	driver, known, err := c.driver(ctx, claim)
+	driver, err := c.driver(ctx, claim)
 	return driver != "" && slices.ContainsFunc(strings.Split(drivers, ","), func(name string) bool {
 		return strings.TrimSpace(name) == driver
-	}), known, err
+	}), err
 }
 
 // shortened returns a schedule that is not longer than a schedule may be. What replaces a longer

@@ -5,21 +5,21 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -33,8 +33,6 @@ const (
 	// requestsPerSecond and requestBurst limit the requests for objects of one kind, so that tenants
 	// with many objects do not overload the API server. Leader election has a limit of its own.
 	requestsPerSecond, requestBurst = 100, 200
-	// shutdownTimeout is how long calls may take to end after they are cancelled.
-	shutdownTimeout = 30 * time.Second
 	// leaseName is the name of the Lease of the controller.
 	leaseName = "csi-addons-openstack"
 	// eventSource is the component in events.
@@ -53,9 +51,11 @@ type Controller struct {
 // Run runs the controller until ctx is done, or its options change. It returns an error if it may
 // not run, for example because another controller of CSI-Addons runs in the cluster.
 func (c *Controller) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
-	known, err := NewScheme()
+	known, err := newScheme()
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the client: %w", err)
 	}
-	cluster, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return fmt.Errorf("creating the discovery client: %w", err)
-	}
-	checks := &preflight{settings: c.Settings, client: live, cluster: cluster}
+	checks := &preflight{settings: c.Settings, client: live, restart: cancel}
 	err = checks.await(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -75,54 +71,52 @@ func (c *Controller) Run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	given, err := readOptions(ctx, live, c.Settings.Namespace)
-	if err != nil {
-		return err
-	}
-	options, _ := c.Settings.Options.with(given.Data) // the reconciler of options reports warnings
 	tokens, err := c.newTokens(ctx, config, live)
 	if err != nil {
 		return err
 	}
-	managed := c.managerOptions(checks.served)
-	managed.Scheme = known
-	m, err := manager.New(config, managed)
+	m, err := manager.New(config, c.managerOptions(live, checks.served))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := c.addServers(m, checks, options, cancel); err != nil {
-		return err
+	checks.events = m.GetEventRecorder(eventSource)
+	err = errors.Join(m.Add(checks), m.AddHealthzCheck("ping", healthz.Ping),
+		m.AddReadyzCheck("ping", healthz.Ping))
+	if err != nil {
+		return fmt.Errorf("adding checks: %w", err)
 	}
 	lost := make(connection.Names, lostBuffer)
 	pool := connection.NewPool(tokens, c.Metrics, live, func(name types.NamespacedName) {
 		lost.Send(ctx, name)
 	})
 	defer pool.CloseAll()
-	if err := c.addReconcilers(ctx, m, options, pool, lost); err != nil {
+	if err := c.addReconcilers(ctx, m, checks.running, pool, lost); err != nil {
 		return err
 	}
 	return m.Start(ctx)
 }
 
-func (c *Controller) managerOptions(namespaces []string) manager.Options {
+// managerOptions returns the options of the manager. It shares the discovered kinds with a client.
+func (c *Controller) managerOptions(live client.Client, namespaces []string) manager.Options {
 	metrics := metricsserver.Options{BindAddress: c.Settings.MetricsAddress}
 	if c.Settings.SecureMetrics {
 		metrics.SecureServing = true
 		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return manager.Options{
+		Scheme: live.Scheme(),
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			return live.RESTMapper(), nil
+		},
 		Metrics: metrics, HealthProbeBindAddress: c.Settings.ProbeAddress,
-		GracefulShutdownTimeout: ptr.To(shutdownTimeout),
-		LeaderElection:          c.Settings.LeaderElect, LeaderElectionID: leaseName,
+		LeaderElection: c.Settings.LeaderElect, LeaderElectionID: leaseName,
 		LeaderElectionNamespace:       c.Settings.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &c.Settings.LeaseDuration,
 		RenewDeadline:                 &c.Settings.RenewDeadline,
 		RetryPeriod:                   &c.Settings.RetryPeriod,
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-		Cache:                         cacheOptions(c.Settings.Namespace, namespaces),
+		Cache:                         cacheOptions(namespaces),
 	}
 }
 
@@ -130,14 +124,13 @@ func (c *Controller) managerOptions(namespaces []string) manager.Options {
 // controller.
 func (c *Controller) newTokens(ctx context.Context, config *rest.Config, live client.Reader,
 ) (*connection.Tokens, error) {
-	kube, err := kubernetes.NewForConfig(config)
+	core, err := corev1client.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("creating the client of Kubernetes: %w", err)
+		return nil, fmt.Errorf("creating the client of ServiceAccounts: %w", err)
 	}
 	tokens := &connection.Tokens{
-		Client:  kube.CoreV1().ServiceAccounts(c.Settings.Namespace),
+		Client:  core.ServiceAccounts(c.Settings.Namespace),
 		Account: c.Settings.ServiceAccount, Unverified: c.Settings.UnverifiedAccount,
-		Clock: clock.RealClock{},
 	}
 	if c.Settings.Pod == "" {
 		return tokens, nil
@@ -153,32 +146,6 @@ func (c *Controller) newTokens(ctx context.Context, config *rest.Config, live cl
 	return tokens, nil
 }
 
-// addServers adds what runs in each replica: health, and what ends the process.
-func (c *Controller) addServers(m manager.Manager, checks *preflight, running Options,
-	end context.CancelFunc,
-) error {
-	for name, add := range map[string]func(string, healthz.Checker) error{
-		"healthz": m.AddHealthzCheck, "readyz": m.AddReadyzCheck,
-	} {
-		if err := add("ping", healthz.Ping); err != nil {
-			return fmt.Errorf("adding %s: %w", name, err)
-		}
-	}
-	if err := m.Add(checks); err != nil {
-		return fmt.Errorf("adding the checks: %w", err)
-	}
-	err := builder.ControllerManagedBy(m).Named("options").For(&corev1.ConfigMap{}).
-		WithOptions(ctrlcontroller.Options{NeedLeaderElection: ptr.To(false)}).
-		Complete(&optionsReconciler{
-			client: m.GetClient(), flags: c.Settings.Options, running: running,
-			namespace: c.Settings.Namespace, events: m.GetEventRecorder(eventSource), end: end,
-		})
-	if err != nil {
-		return fmt.Errorf("following ConfigMap %s: %w", ConfigMap, err)
-	}
-	return nil
-}
-
 // addReconcilers adds what runs the objects of users.
 func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, options Options,
 	pool *connection.Pool, lost connection.Names,
@@ -186,8 +153,8 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 	kube, live, recorder := m.GetClient(), m.GetAPIReader(), m.GetEventRecorder(eventSource)
 	drivers := c.Settings.Drivers
 	nodes := &connection.Reconciler{
-		Client: kube, Live: live, Pool: pool, Drivers: drivers, RetryDelay: options.NodeRetryDelay,
-		Events: recorder,
+		Client: kube, Live: live, Pool: pool, Drivers: drivers, Events: recorder,
+		RetryDelay: time.Duration(options.NodeRetryDelay) * time.Second,
 	}
 	jobs := &Jobs{
 		Client: kube, Live: live, Drivers: drivers, Options: options, Sidecars: pool,
@@ -196,25 +163,14 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 	}
 	cronJobs := &CronJobs{Client: kube, Options: options, Events: recorder, Clock: clock.RealClock{}}
 	claims := &Claims{
-		Client: kube, Live: live, Drivers: drivers, Precedence: options.Precedence, Events: recorder,
+		Client: kube, Live: live, Drivers: drivers, ClassOnly: options.classOnly(), Events: recorder,
 	}
 	fences := &fence.Reconciler{
 		Client: kube, Live: live, Sidecars: pool, Drivers: drivers, Events: recorder,
 		Metrics: c.Metrics, Clock: clock.RealClock{},
 	}
-	clients := &fence.Clients{Client: kube, Live: live, Pool: pool, Events: recorder}
-	for kind, setUp := range map[string]func() error{
-		"CSIAddonsNodes":       func() error { return nodes.SetUp(ctx, m, lost) },
-		"ReclaimSpaceJobs":     func() error { return jobs.SetUp(ctx, m) },
-		"ReclaimSpaceCronJobs": func() error { return cronJobs.SetUp(ctx, m) },
-		"schedules of claims":  func() error { return claims.SetUp(ctx, m) },
-		"NetworkFences":        func() error { return fences.SetUp(m) },
-		"finalizers":           func() error { return fence.ReleaseClasses(m, drivers) },
-		"NetworkFenceClasses":  func() error { return clients.SetUp(ctx, m) },
-	} {
-		if err := setUp(); err != nil {
-			return fmt.Errorf("setting up %s: %w", kind, err)
-		}
-	}
-	return nil
+	clients := &fence.Clients{Client: kube, Pool: pool, Events: recorder}
+	return errors.Join(nodes.SetUp(ctx, m, lost), jobs.SetUp(ctx, m), cronJobs.SetUp(ctx, m),
+		claims.SetUp(ctx, m), fences.SetUp(ctx, m), fence.ReleaseClasses(m, drivers),
+		clients.SetUp(ctx, m))
 }

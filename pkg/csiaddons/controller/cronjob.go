@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 // Reasons of the status and of events.
@@ -48,12 +50,8 @@ type CronJobs struct {
 }
 
 // Reconcile deletes old jobs, and creates a job if one is due.
-func (r *CronJobs) Reconcile(ctx context.Context, request reconcile.Request,
+func (r *CronJobs) Reconcile(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob,
 ) (reconcile.Result, error) {
-	c := &v1alpha1.ReclaimSpaceCronJob{}
-	if err := r.Client.Get(ctx, request.NamespacedName, c); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
 	if c.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // Kubernetes deletes the jobs
 	}
@@ -77,19 +75,20 @@ func (r *CronJobs) Reconcile(ctx context.Context, request reconcile.Request,
 // of an object triggers that.
 func (r *CronJobs) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, jobs history,
 ) (time.Duration, error) {
-	c.Status.NextScheduleTime, c.Status.Reason, c.Status.Message = nil, "", ""
+	var reason, message string
 	times, err := parse(c.Spec.Schedule)
 	switch {
 	case err != nil:
-		c.Status.Reason, c.Status.Message = ReasonInvalidSchedule, err.Error()
-		return 0, nil //nolint:nilerr // the status contains the error
+		reason, message = ReasonInvalidSchedule, err.Error()
 	case len(validation.IsDNS1123Subdomain(targetOf(c))) > 0:
-		c.Status.Reason, c.Status.Message = ReasonNoTarget, "spec.jobTemplate.spec.target."+
-			"persistentVolumeClaim is not the name of a claim"
-		return 0, nil
+		reason, message = ReasonNoTarget, "spec.jobTemplate.spec.target.persistentVolumeClaim is not "+
+			"the name of a claim"
 	case ptr.Deref(c.Spec.Suspend, false):
-		c.Status.Reason, c.Status.Message = ReasonSuspended, "No job starts while spec.suspend is true"
-		return 0, nil
+		reason, message = ReasonSuspended, "No job starts while spec.suspend is true"
+	}
+	c.Status.NextScheduleTime, c.Status.Reason, c.Status.Message = nil, reason, message
+	if reason != "" {
+		return 0, nil // the status contains the error
 	}
 	now := r.Clock.Now().UTC()
 	delay := r.delay(c, times)
@@ -113,15 +112,10 @@ func (r *CronJobs) due(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule, now
 	if last == nil || last.After(now) { // no job, or the clock was set back
 		return dueAt(times, after, now)
 	}
-	earliest := last.Add(r.Options.MinInterval).UTC()
-	if !times.Next(after).Before(earliest) {
-		return dueAt(times, after, now)
-	}
-	c.Status.Reason, c.Status.Message = ReasonMinInterval, fmt.Sprintf("The option %s of the "+
-		"controller allows one job in %v", keyInterval, r.Options.MinInterval)
-	after = earliest.Add(-time.Second)
-	if after.After(now) {
-		return due{next: times.Next(after)}
+	if earliest := last.Add(r.Options.MinInterval).UTC(); times.Next(after).Before(earliest) {
+		c.Status.Reason, c.Status.Message = ReasonMinInterval, fmt.Sprintf("The option %s of the "+
+			"controller allows one job in %v", keyInterval, r.Options.MinInterval)
+		after = earliest.Add(-time.Second)
 	}
 	return dueAt(times, after, now)
 }
@@ -129,63 +123,62 @@ func (r *CronJobs) due(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule, now
 // delay returns by how much jobs start after their schedule. It does not change with the time.
 func (r *CronJobs) delay(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule) time.Duration {
 	first := times.Next(c.CreationTimestamp.UTC())
-	second := times.Next(first)
-	if first.IsZero() || second.IsZero() {
-		return 0
-	}
-	return offset(c.UID, second.Sub(first), r.Options.StaggerWindow)
+	window := time.Duration(r.Options.StaggerWindow) * time.Hour
+	return offset(c.UID, times.Next(first).Sub(first), window)
 }
 
 // since returns the time after which a schedule counts.
 func since(c *v1alpha1.ReclaimSpaceCronJob, now time.Time) time.Time {
-	after := c.CreationTimestamp.Time
-	if last := c.Status.LastScheduleTime; last != nil && last.After(after) {
-		after = last.Time
+	after := []time.Time{c.CreationTimestamp.UTC()}
+	if last := c.Status.LastScheduleTime; last != nil {
+		after = append(after, last.UTC())
 	}
 	if seconds := c.Spec.StartingDeadlineSeconds; seconds != nil && *seconds >= 0 {
 		const maxSeconds = 10 * 365 * 24 * 60 * 60
-		earliest := now.Add(-time.Duration(min(*seconds, maxSeconds)) * time.Second)
-		if earliest.After(after) {
-			after = earliest
-		}
+		after = append(after, now.Add(-time.Duration(min(*seconds, maxSeconds))*time.Second))
 	}
-	return after.UTC()
+	latest := slices.MaxFunc(after, time.Time.Compare)
+	if latest.After(now) { // the clock was set back
+		return now
+	}
+	return latest
 }
 
 // start creates a job, unless the policy forbids it.
 func (r *CronJobs) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, jobs history,
 	found due,
 ) error {
-	switch {
-	case len(jobs.active) > 0 && jobs.active[0].Name == jobName(c.Name, found.last):
-		// The status was not written.
+	job := newJob(c, found.last)
+	switch active := jobs.active(); {
+	case len(active) > 0 && active[0].Name == job.Name: // the status was not written
 		c.Status.LastScheduleTime = &metav1.Time{Time: found.last}
 		return nil
-	case len(jobs.active) > 0 && c.Spec.ConcurrencyPolicy != v1alpha1.ReplaceConcurrent:
+	case len(active) > 0 && c.Spec.ConcurrencyPolicy != v1alpha1.ReplaceConcurrent:
 		c.Status.Reason = ReasonActive
-		c.Status.Message = fmt.Sprintf("Job %s still runs, so the next job waits", jobs.active[0].Name)
+		c.Status.Message = fmt.Sprintf("Job %s still runs, so the next job waits", active[0].Name)
 		return nil
 	}
-	job := newJob(c, found.last)
-	for _, active := range jobs.active {
-		if err := r.remove(ctx, active); err != nil {
+	for _, active := range jobs.active() {
+		if err := remove(ctx, r.Client, active); err != nil {
 			return err
 		}
 		r.Events.Eventf(c, active, corev1.EventTypeNormal, ReasonReplaced, actionSchedule,
 			"Job %s was cancelled, because the next is due", active.Name)
 	}
 	err := r.Client.Create(ctx, job)
-	if apierrors.IsAlreadyExists(err) {
-		err = r.adopt(ctx, c, job)
+	if apierrors.IsAlreadyExists(err) { // an earlier attempt may have created it
+		err = r.Client.Get(ctx, client.ObjectKeyFromObject(job), job)
+		if err == nil && !metav1.IsControlledBy(job, c) {
+			r.Events.Eventf(c, job, corev1.EventTypeWarning, ReasonNameTaken, actionSchedule,
+				"Another object owns job %s", job.Name)
+			err = fmt.Errorf("ReclaimSpaceCronJob %s does not own it", c.Name)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("creating ReclaimSpaceJob %s: %w", client.ObjectKeyFromObject(job), err)
 	}
 	c.Status.LastScheduleTime = &metav1.Time{Time: found.last}
-	c.Status.Active = &corev1.ObjectReference{
-		APIVersion: v1alpha1.GroupVersion().String(), Kind: "ReclaimSpaceJob",
-		Namespace: job.Namespace, Name: job.Name, UID: job.UID,
-	}
+	c.Status.Active = reference(job)
 	kind, reason, text := corev1.EventTypeNormal, ReasonScheduled, "Created job %s"
 	if found.missed {
 		kind, reason = corev1.EventTypeWarning, ReasonMissed
@@ -195,33 +188,17 @@ func (r *CronJobs) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, j
 	return nil
 }
 
-// adopt checks that a job with the name exists because an earlier attempt created it.
-func (r *CronJobs) adopt(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob,
-	job *v1alpha1.ReclaimSpaceJob,
-) error {
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
-		return err
-	}
-	if !metav1.IsControlledBy(job, c) {
-		r.Events.Eventf(c, job, corev1.EventTypeWarning, ReasonNameTaken, actionSchedule,
-			"Another object owns job %s", job.Name)
-		return fmt.Errorf("ReclaimSpaceCronJob %s does not own it", c.Name)
-	}
-	return nil
-}
-
 // write updates the status.
 func (r *CronJobs) write(ctx context.Context, before, changed *v1alpha1.ReclaimSpaceCronJob,
 ) error {
 	if equality.Semantic.DeepEqual(before.Status, changed.Status) {
 		return nil
 	}
-	was, reason, message := before.Status.Reason, changed.Status.Reason, changed.Status.Message
-	if err := r.Client.Status().Update(ctx, changed); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status of ReclaimSpaceCronJob %s: %w",
-			client.ObjectKeyFromObject(before), err))
+	reason, message := changed.Status.Reason, changed.Status.Message
+	if err := connection.WriteStatus(ctx, r.Client, changed); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	if reason != "" && reason != was {
+	if reason != "" && reason != before.Status.Reason {
 		kind := corev1.EventTypeWarning
 		if reason == ReasonSuspended || reason == ReasonMinInterval {
 			kind = corev1.EventTypeNormal

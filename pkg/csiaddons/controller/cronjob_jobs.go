@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
@@ -30,10 +31,10 @@ const (
 	defaultFailed    = 1
 )
 
-// history are the jobs of a ReclaimSpaceCronJob, the newest first.
-type history struct {
-	active, succeeded, failed []*v1alpha1.ReclaimSpaceJob
-}
+// history are the jobs of a ReclaimSpaceCronJob by result, the newest first. Active jobs have none.
+type history map[v1alpha1.OperationResult][]*v1alpha1.ReclaimSpaceJob
+
+func (h history) active() []*v1alpha1.ReclaimSpaceJob { return h[""] }
 
 // jobs lists the jobs that the object owns and that are not being deleted.
 func (r *CronJobs) jobs(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob) (history, error) {
@@ -41,55 +42,46 @@ func (r *CronJobs) jobs(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob) (h
 	err := r.Client.List(ctx, &list, client.InNamespace(c.Namespace),
 		client.MatchingFields{indexOwner: string(c.UID)})
 	if err != nil {
-		return history{}, fmt.Errorf("listing ReclaimSpaceJobs: %w", err)
+		return nil, fmt.Errorf("listing ReclaimSpaceJobs: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.ReclaimSpaceJob) int {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
-	var found history
+	found := history{}
 	for i := range list.Items {
-		job := &list.Items[i]
-		switch {
-		case job.DeletionTimestamp != nil:
-		case job.Status.Result == v1alpha1.OperationSucceeded:
-			found.succeeded = append(found.succeeded, job)
-		case job.Status.Result == v1alpha1.OperationFailed:
-			found.failed = append(found.failed, job)
-		default:
-			found.active = append(found.active, job)
+		if job := &list.Items[i]; job.DeletionTimestamp == nil {
+			found[job.Status.Result] = append(found[job.Status.Result], job)
 		}
 	}
 	return found, nil
 }
 
 // describe writes the active job and the last success into a status.
-func (j history) describe(status *v1alpha1.ReclaimSpaceCronJobStatus) {
+func (h history) describe(status *v1alpha1.ReclaimSpaceCronJobStatus) {
 	status.Active = nil
-	if len(j.active) > 0 {
-		status.Active = &corev1.ObjectReference{
-			APIVersion: v1alpha1.GroupVersion().String(), Kind: "ReclaimSpaceJob",
-			Namespace: j.active[0].Namespace, Name: j.active[0].Name, UID: j.active[0].UID,
-		}
+	if active := h.active(); len(active) > 0 {
+		status.Active = reference(active[0])
 	}
-	for _, job := range j.succeeded {
-		ended, known := job.Status.CompletionTime, status.LastSuccessfulTime
-		if ended != nil && (known == nil || known.Before(ended)) {
-			status.LastSuccessfulTime = ended.DeepCopy()
-		}
+	if succeeded := h[v1alpha1.OperationSucceeded]; len(succeeded) > 0 {
+		status.LastSuccessfulTime = succeeded[0].Status.CompletionTime.DeepCopy()
+	}
+}
+
+func reference(job *v1alpha1.ReclaimSpaceJob) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion().String(), Kind: "ReclaimSpaceJob",
+		Namespace: job.Namespace, Name: job.Name, UID: job.UID,
 	}
 }
 
 // prune deletes the jobs beyond the limits of the history.
 func (r *CronJobs) prune(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, all history) error {
-	for _, one := range []struct {
-		jobs  []*v1alpha1.ReclaimSpaceJob
-		limit int32
-	}{
-		{all.succeeded, ptr.Deref(c.Spec.SuccessfulJobsHistoryLimit, defaultSucceeded)},
-		{all.failed, ptr.Deref(c.Spec.FailedJobsHistoryLimit, defaultFailed)},
+	for result, limit := range map[v1alpha1.OperationResult]int32{
+		v1alpha1.OperationSucceeded: ptr.Deref(c.Spec.SuccessfulJobsHistoryLimit, defaultSucceeded),
+		v1alpha1.OperationFailed:    ptr.Deref(c.Spec.FailedJobsHistoryLimit, defaultFailed),
 	} {
-		for _, job := range one.jobs[min(len(one.jobs), max(int(one.limit), 0)):] {
-			if err := r.remove(ctx, job); err != nil {
+		for _, job := range all[result][min(len(all[result]), max(int(limit), 0)):] {
+			if err := remove(ctx, r.Client, job); err != nil {
 				return err
 			}
 		}
@@ -97,12 +89,13 @@ func (r *CronJobs) prune(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, a
 	return nil
 }
 
-// remove deletes a job. Its call is cancelled if it runs.
-func (r *CronJobs) remove(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error {
-	err := r.Client.Delete(ctx, job, client.Preconditions{UID: &job.UID},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
+// remove deletes a job or a ReclaimSpaceCronJob, unless somebody has changed it since it was read.
+func remove(ctx context.Context, kube client.Client, o client.Object) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	err := kube.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting ReclaimSpaceJob %s: %w", client.ObjectKeyFromObject(job), err)
+		return fmt.Errorf("deleting %T %s: %w", o, client.ObjectKeyFromObject(o), err)
 	}
 	return nil
 }
@@ -111,19 +104,17 @@ func (r *CronJobs) remove(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) er
 // created twice.
 func newJob(c *v1alpha1.ReclaimSpaceCronJob, at time.Time) *v1alpha1.ReclaimSpaceJob {
 	template := c.Spec.JobTemplate.DeepCopy()
-	annotations := template.Annotations
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1alpha1.ScheduledAtAnnotation] = at.UTC().Format(time.RFC3339)
 	owner := metav1.NewControllerRef(c, v1alpha1.GroupVersion().WithKind("ReclaimSpaceCronJob"))
-	return &v1alpha1.ReclaimSpaceJob{
+	job := &v1alpha1.ReclaimSpaceJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.Namespace, Name: jobName(c.Name, at), Labels: template.Labels,
-			Annotations: annotations, OwnerReferences: []metav1.OwnerReference{*owner},
+			Annotations: template.Annotations, OwnerReferences: []metav1.OwnerReference{*owner},
 		},
 		Spec: template.Spec,
 	}
+	metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.ScheduledAtAnnotation,
+		at.UTC().Format(time.RFC3339))
+	return job
 }
 
 // jobName returns <name>-<seconds since 1970>.
@@ -142,16 +133,14 @@ func appended(name, suffix string) string {
 	return name + suffix
 }
 
+// byOwner returns the UID of the owner of a job, for the index.
+func byOwner(o client.Object) []string {
+	return []string{string(ptr.Deref(metav1.GetControllerOf(o), metav1.OwnerReference{}).UID)}
+}
+
 // SetUp adds the reconciler to a manager.
 func (r *CronJobs) SetUp(ctx context.Context, m manager.Manager) error {
-	owner := func(o client.Object) []string {
-		controller := metav1.GetControllerOf(o)
-		if controller == nil || controller.Kind != "ReclaimSpaceCronJob" {
-			return nil
-		}
-		return []string{string(controller.UID)}
-	}
-	err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.ReclaimSpaceJob{}, indexOwner, owner)
+	err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.ReclaimSpaceJob{}, indexOwner, byOwner)
 	if err != nil {
 		return err
 	}
@@ -160,5 +149,5 @@ func (r *CronJobs) SetUp(ctx context.Context, m manager.Manager) error {
 			predicate.GenerationChangedPredicate{})).
 		Owns(&v1alpha1.ReclaimSpaceJob{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(reconcile.AsReconciler(m.GetClient(), r))
 }

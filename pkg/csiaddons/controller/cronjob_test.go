@@ -8,14 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
@@ -24,19 +18,15 @@ const began = "2026-03-01T10:00:00Z"
 
 // fixture is a reconciler with a fake API server and a ReclaimSpaceCronJob, due each hour.
 type fixture struct {
-	*testing.T
+	*world
 
 	r     *CronJobs
 	clock *testingclock.FakePassiveClock
-	name  types.NamespacedName
+	c     *v1alpha1.ReclaimSpaceCronJob
 }
 
 func newFixture(t *testing.T, change func(*v1alpha1.ReclaimSpaceCronJobSpec)) *fixture {
 	t.Helper()
-	known := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		t.Fatal(err)
-	}
 	c := &v1alpha1.ReclaimSpaceCronJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "n", Name: "c", UID: "1", CreationTimestamp: metav1.NewTime(at(t, began)),
@@ -45,47 +35,38 @@ func newFixture(t *testing.T, change func(*v1alpha1.ReclaimSpaceCronJobSpec)) *f
 	}
 	c.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = "data"
 	change(&c.Spec)
-	clock := testingclock.NewFakePassiveClock(at(t, began))
-	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(c).
-		WithStatusSubresource(&v1alpha1.ReclaimSpaceCronJob{}, &v1alpha1.ReclaimSpaceJob{}).
-		WithIndex(&v1alpha1.ReclaimSpaceJob{}, indexOwner, func(o client.Object) []string {
-			return []string{string(o.GetOwnerReferences()[0].UID)}
-		}).Build()
-	return &fixture{T: t, clock: clock, name: client.ObjectKeyFromObject(c), r: &CronJobs{
-		Client: kube, Clock: clock,
-		Events: events.NewFakeRecorder(100),
-	}}
+	w, clock := newWorld(t, c), testingclock.NewFakePassiveClock(at(t, began))
+	return &fixture{
+		world: w, clock: clock, c: c, r: &CronJobs{Client: w, Clock: clock, Events: w.events},
+	}
 }
 
 // after moves the clock and reconciles. It returns the object.
 func (f *fixture) after(d time.Duration) *v1alpha1.ReclaimSpaceCronJob {
 	f.Helper()
 	f.clock.SetTime(f.clock.Now().Add(d))
-	_, err := f.r.Reconcile(f.Context(), reconcile.Request{NamespacedName: f.name})
-	if err != nil {
-		f.Fatal(err)
-	}
-	c := &v1alpha1.ReclaimSpaceCronJob{}
-	if err := f.r.Client.Get(f.Context(), f.name, c); err != nil {
-		f.Fatal(err)
-	}
-	return c
+	f.read(f.c)
+	_, err := f.r.Reconcile(f.Context(), f.c.DeepCopy())
+	f.must(err)
+	f.read(f.c)
+	return f.c
+}
+
+func (f *fixture) jobs() []v1alpha1.ReclaimSpaceJob {
+	f.Helper()
+	var list v1alpha1.ReclaimSpaceJobList
+	f.must(f.List(f.Context(), &list))
+	return list.Items
 }
 
 // end ends all jobs that run.
 func (f *fixture) end(result v1alpha1.OperationResult) {
 	f.Helper()
-	var list v1alpha1.ReclaimSpaceJobList
-	if err := f.r.Client.List(f.Context(), &list); err != nil {
-		f.Fatal(err)
-	}
-	for i := range list.Items {
-		if job := &list.Items[i]; job.Status.Result == "" {
+	for _, job := range f.jobs() {
+		if job.Status.Result == "" {
 			job.Status.Result = result
 			job.Status.CompletionTime = &metav1.Time{Time: f.clock.Now()}
-			if err := f.r.Client.Status().Update(f.Context(), job); err != nil {
-				f.Fatal(err)
-			}
+			f.must(f.Status().Update(f.Context(), &job))
 		}
 	}
 }
@@ -93,13 +74,9 @@ func (f *fixture) end(result v1alpha1.OperationResult) {
 // wantJobs compares the times of the schedule for which there are jobs.
 func (f *fixture) wantJobs(hours ...string) {
 	f.Helper()
-	var list v1alpha1.ReclaimSpaceJobList
-	if err := f.r.Client.List(f.Context(), &list); err != nil {
-		f.Fatal(err)
-	}
 	got := []string{}
-	for i := range list.Items {
-		scheduled := list.Items[i].Annotations[v1alpha1.ScheduledAtAnnotation]
+	for _, job := range f.jobs() {
+		scheduled := job.Annotations[v1alpha1.ScheduledAtAnnotation]
 		got = append(got, scheduled[len("2026-03-01T"):len("2026-03-01T")+2])
 	}
 	slices.Sort(got)
@@ -127,6 +104,10 @@ func TestCronJobCreatesOneJobForEachTime(t *testing.T) {
 	}
 	f.after(3 * time.Hour) // 14:31: only the last of the missed times gets a job
 	f.wantJobs("11", "14")
+	c = f.after(-48 * time.Hour) // the clock is set back to a day before
+	if !c.Status.NextScheduleTime.Equal(ptr.To(metav1.NewTime(at(t, "2026-02-27T15:00:00Z")))) {
+		t.Errorf("after the clock was set back, the status is %+v", c.Status)
+	}
 }
 
 func TestForbidLetsThePreviousJobEnd(t *testing.T) {
@@ -168,13 +149,12 @@ func TestJobsStartAfterTheMinimumInterval(t *testing.T) {
 	}
 }
 
-func TestReplaceDeletesThePreviousJobIfThereIsOne(t *testing.T) {
+func TestReplaceDeletesThePreviousJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
 		s.ConcurrencyPolicy = v1alpha1.ReplaceConcurrent
 	})
-	f.after(time.Hour) // without a previous job
-	f.wantJobs("11")
+	f.after(time.Hour)
 	f.after(time.Minute)
 	f.wantJobs("11")
 	f.after(time.Hour)
@@ -183,43 +163,30 @@ func TestReplaceDeletesThePreviousJobIfThereIsOne(t *testing.T) {
 
 func TestSuspendedAndInvalidCronJobsCreateNoJobs(t *testing.T) {
 	t.Parallel()
-	for reason, change := range map[string]func(*v1alpha1.ReclaimSpaceCronJobSpec){
-		ReasonSuspended:       func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Suspend = ptr.To(true) },
-		ReasonInvalidSchedule: func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Schedule = "TZ=UTC" },
+	forClaim := func(name string) func(*v1alpha1.ReclaimSpaceCronJobSpec) {
+		return func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
+			s.JobTemplate.Spec.Target.PersistentVolumeClaim = name
+		}
+	}
+	for _, one := range []struct {
+		reason string
+		change func(*v1alpha1.ReclaimSpaceCronJobSpec)
+	}{
+		{ReasonSuspended, func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Suspend = ptr.To(true) }},
+		{
+			ReasonInvalidSchedule,
+			func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Schedule = "TZ=UTC" },
+		},
+		{ReasonNoTarget, forClaim("")},
+		{ReasonNoTarget, forClaim("a/b")},
+		{ReasonNoTarget, forClaim(strings.Repeat("a", 254))},
 	} {
-		f := newFixture(t, change)
-		if c := f.after(5 * time.Hour); c.Status.Reason != reason || c.Status.NextScheduleTime != nil {
-			t.Errorf("the status is %+v, want the reason %s", c.Status, reason)
-		}
-		f.wantJobs()
-	}
-}
-
-func TestCronJobWithoutTheNameOfAClaimCreatesNoJobs(t *testing.T) {
-	t.Parallel()
-	for _, claim := range []string{"", "a/b", strings.Repeat("a", 254)} {
-		f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
-			s.JobTemplate.Spec.Target.PersistentVolumeClaim = claim
-		})
+		f := newFixture(t, one.change)
 		c := f.after(5 * time.Hour)
-		if c.Status.Reason != ReasonNoTarget || !strings.Contains(c.Status.Message, "spec.jobTemplate") {
-			t.Errorf("for the claim %.10q the status is %+v", claim, c.Status)
+		if c.Status.Reason != one.reason || c.Status.NextScheduleTime != nil {
+			t.Errorf("the status is %+v, want the reason %s", c.Status, one.reason)
 		}
 		f.wantJobs()
-	}
-}
-
-func TestJobHasTheMetadataOfTheTemplate(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
-		s.JobTemplate.Labels = map[string]string{"team": "a"}
-		s.JobTemplate.Annotations = map[string]string{"note": "b"}
-	})
-	f.after(time.Hour)
-	var list v1alpha1.ReclaimSpaceJobList
-	err := f.r.Client.List(t.Context(), &list, client.MatchingLabels{"team": "a"})
-	if err != nil || len(list.Items) != 1 || list.Items[0].Annotations["note"] != "b" {
-		t.Errorf("the jobs with the label of the template are %+v: %v", list.Items, err)
 	}
 }
 
@@ -247,16 +214,12 @@ func TestHistoryIsLimited(t *testing.T) {
 		f.end(result)
 	}
 	f.after(time.Minute)
-	var list v1alpha1.ReclaimSpaceJobList
-	if err := f.r.Client.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
-	for i := range list.Items {
-		if list.Items[i].Status.Result != v1alpha1.OperationFailed {
-			t.Errorf("job %s is kept", list.Items[i].Name)
+	for _, job := range f.jobs() {
+		if job.Status.Result != v1alpha1.OperationFailed {
+			t.Errorf("job %s is kept", job.Name)
 		}
 	}
-	if len(list.Items) != 2 {
-		t.Errorf("%d failed jobs are kept, want 2", len(list.Items))
+	if got := len(f.jobs()); got != 2 {
+		t.Errorf("%d failed jobs are kept, want 2", got)
 	}
 }

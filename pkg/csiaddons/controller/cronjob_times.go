@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"hash/fnv"
+	"sort"
 	"strings"
 	"time"
 
@@ -64,37 +65,20 @@ type due struct {
 
 // dueAt returns the last time of a schedule after since and not after now, and the next.
 func dueAt(schedule cron.Schedule, since, now time.Time) due {
-	if since.After(now) {
-		since = now // the clock was set back
-	}
 	first := schedule.Next(since)
 	if first.IsZero() || first.After(now) {
 		return due{next: first}
 	}
-	last := lastAt(schedule, since, now, first)
-	return due{last: last, next: schedule.Next(last), missed: last.After(first)}
-}
-
-// lastAt returns the last time of a schedule that is not after now. The first after since is known.
-func lastAt(schedule cron.Schedule, since, now, first time.Time) time.Time {
+	passed := now.Sub(first)
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
-		return first.Add(now.Sub(first).Truncate(every.Delay))
+		passed = passed.Truncate(every.Delay)
+	} else {
+		// A schedule can have passed very often since then. Its times are full seconds.
+		passed = time.Second * time.Duration(sort.Search(int(passed/time.Second), func(i int) bool {
+			next := schedule.Next(first.Add(time.Duration(i) * time.Second))
+			return next.IsZero() || next.After(now)
+		}))
 	}
-	// A schedule can have passed very often since then, so the search starts shortly before now.
-	from := since
-	for window := max(schedule.Next(first).Sub(first), time.Second); ; window *= 2 {
-		start := now.Add(-2 * window)
-		if !start.After(since) {
-			break
-		}
-		if at := schedule.Next(start); !at.IsZero() && !at.After(now) {
-			from = start
-			break
-		}
-	}
-	last := first
-	for at := schedule.Next(from); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
-		last = at
-	}
-	return last
+	last := first.Add(passed)
+	return due{last: last, next: schedule.Next(last), missed: last.After(first)}
 }

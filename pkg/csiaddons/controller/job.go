@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -19,7 +22,7 @@ import (
 
 const (
 	// firstCheck and lastCheck are the shortest and the longest time after which a job with an
-	// obstacle is checked without an event.
+	// obstacle is checked.
 	firstCheck, lastCheck = 10 * time.Second, time.Minute
 	// queueInterval is the shortest time after which a job that waits for the calls of other jobs is
 	// checked. The end of a call wakes the next job, so this matters only for lost messages.
@@ -29,8 +32,8 @@ const (
 	// claimTimeout is how long a job waits for a claim that does not exist.
 	claimTimeout = time.Minute
 	// Defaults of a job. 0 means the default.
-	defaultBackOffLimit  = 6
-	defaultRetryDeadline = 10 * time.Minute
+	defaultBackOffLimit = 6
+	defaultRetrySeconds = 600
 )
 
 // Jobs runs ReclaimSpaceJobs: it finds the volume, the node that uses it and the sidecars, calls
@@ -66,10 +69,6 @@ type sidecars interface {
 // so, and that write fails if the cache is outdated. So no call starts twice.
 func (r *Jobs) Reconcile(ctx context.Context, request reconcile.Request,
 ) (reconcile.Result, error) {
-	if request == (reconcile.Request{}) {
-		r.wakeWaiting(ctx)
-		return reconcile.Result{}, nil
-	}
 	name := request.NamespacedName
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -81,9 +80,11 @@ func (r *Jobs) Reconcile(ctx context.Context, request reconcile.Request,
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	for job.DeletionTimestamp == nil && job.Status.Result == "" && ctx.Err() == nil {
-		result, err := r.advance(ctx, job)
-		if (err != nil || result.RequeueAfter > 0) && ctx.Err() == nil {
-			return result, err
+		if delay := r.untilRetry(job); delay > 0 {
+			return reconcile.Result{RequeueAfter: delay}, nil
+		}
+		if err := r.advance(ctx, job); err != nil && ctx.Err() == nil {
+			return r.meet(ctx, job, err)
 		}
 	}
 	r.limits.forget(name)
@@ -97,85 +98,75 @@ func (r *Jobs) cancel(job client.Object) {
 	}
 }
 
-// advance runs the next call of a job, or completes the job. If the job must wait, it returns for
-// how long.
-func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
-) (reconcile.Result, error) {
+// advance runs the next call of a job, or completes the job. If the job must wait, it returns an
+// *obstacle.
+func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error {
 	name := client.ObjectKeyFromObject(job)
-	if delay := r.untilRetry(job); delay > 0 {
-		return reconcile.Result{RequeueAfter: delay}, nil
-	}
+	busy := waiting(ReasonBusy, "The job waits for other calls of drivers to end")
 	if r.limits.blocked(name) {
-		return r.queue(ctx, job)
+		return busy
 	}
-	volume, problem, err := r.volume(ctx, job)
-	next := plan{}
-	if err == nil && problem == nil {
-		next, problem, err = r.plan(ctx, job, volume)
+	volume, err := r.volume(ctx, job)
+	if err != nil {
+		return err
 	}
-	if err != nil || problem != nil {
-		r.limits.forget(name) // the jobs behind it do not wait for this obstacle
-		return r.meet(ctx, job, problem, err)
+	next, err := r.plan(ctx, job, volume)
+	if err != nil {
+		return err
 	}
 	if next.skipped != "" {
 		r.set(job, ConditionNode, false, ReasonNotInUse, next.skipped)
 	}
 	if next.sidecar == nil {
-		return reconcile.Result{}, r.succeed(ctx, job)
+		return r.succeed(ctx, job)
 	}
-	needed := slot{tenant: tenant{volume.driver, job.Namespace}, node: next.node()}
+	needed := slot{next.sidecar.Driver, job.Namespace, next.node()}
 	if !r.limits.acquire(name, needed) {
-		return r.queue(ctx, job)
+		return busy
 	}
 	defer r.limits.release(needed)
-	return reconcile.Result{}, r.call(ctx, job, next, volume.driver,
-		&wire.ReclaimSpaceRequest{PvName: volume.name})
+	return r.call(ctx, job, next, &wire.ReclaimSpaceRequest{PvName: volume.Name})
 }
 
-// queue writes that a job waits for other jobs, unless its status says so.
-func (r *Jobs) queue(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
+// meet handles an obstacle: the job waits, at most until its deadline. The time in which it waits
+// for other jobs has no limit.
+func (r *Jobs) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, err error,
 ) (reconcile.Result, error) {
-	return reconcile.Result{RequeueAfter: wait.Jitter(queueInterval, jitter)},
-		r.wait(ctx, job, waiting(ReasonBusy, "The job waits for other calls of drivers to end"))
-}
-
-// meet handles an obstacle: the job waits, at most until its deadline.
-func (r *Jobs) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, why *obstacle,
-	err error,
-) (reconcile.Result, error) {
-	if err != nil {
+	why, ok := errors.AsType[*obstacle](err)
+	if ok && why.reason == ReasonBusy {
+		after := wait.Jitter(queueInterval, jitter)
+		return reconcile.Result{RequeueAfter: after}, r.wait(ctx, job, why)
+	}
+	r.limits.forget(client.ObjectKeyFromObject(job)) // the jobs behind it do not wait for the obstacle
+	if !ok {
 		return reconcile.Result{}, err
 	}
 	left := r.left(job, why.reason)
 	if why.final || left <= 0 {
 		return reconcile.Result{}, r.fail(ctx, job, why.reason, why.message)
 	}
-	return reconcile.Result{RequeueAfter: min(r.untilCheck(job), left)}, r.wait(ctx, job, why)
+	// The time between two checks increases, so that many jobs with obstacles send few requests.
+	const part = 4
+	after := min(max(r.elapsed(job)/part, firstCheck), lastCheck, left)
+	return reconcile.Result{RequeueAfter: after}, r.wait(ctx, job, why)
 }
 
-// untilCheck returns the time after which an obstacle is checked without an event. It increases
-// with the time since the start of the job, so that many jobs with obstacles send few requests.
-func (r *Jobs) untilCheck(job *v1alpha1.ReclaimSpaceJob) time.Duration {
+// elapsed returns the time since the start of a job.
+func (r *Jobs) elapsed(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	if job.Status.StartTime == nil {
-		return firstCheck
+		return 0
 	}
-	const part = 4
-	return min(max(r.Clock.Since(job.Status.StartTime.Time)/part, firstCheck), lastCheck)
+	return r.Clock.Since(job.Status.StartTime.Time)
 }
 
 // left returns the time until a job fails if a reason persists.
 func (r *Jobs) left(job *v1alpha1.ReclaimSpaceJob, reason string) time.Duration {
-	deadline := defaultRetryDeadline
-	if seconds := job.Spec.RetryDeadlineSeconds; seconds != nil && *seconds > 0 {
-		deadline = time.Duration(*seconds) * time.Second
-	}
+	seconds := cmp.Or(max(ptr.Deref(job.Spec.RetryDeadlineSeconds, 0), 0), defaultRetrySeconds)
+	deadline := time.Duration(seconds) * time.Second
 	if reason == ReasonClaimNotFound {
 		deadline = min(deadline, claimTimeout)
 	}
-	if job.Status.StartTime == nil {
-		return deadline
-	}
-	return deadline - r.Clock.Since(job.Status.StartTime.Time)
+	return deadline - r.elapsed(job)
 }
 
 // untilRetry returns the time until the next attempt.

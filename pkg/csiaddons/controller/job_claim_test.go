@@ -2,75 +2,48 @@ package controller
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// claimOfTenant returns a claim in a phase, with the volume "pv".
-func claimOfTenant(uid types.UID, phase corev1.PersistentVolumeClaimPhase,
-) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "data", UID: uid},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: phase},
-	}
-}
-
-// volumeFor returns the volume "pv" of the driver "a", which is bound to a claim.
-func volumeFor(claim types.UID) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
-		Spec: corev1.PersistentVolumeSpec{
-			ClaimRef: &corev1.ObjectReference{UID: claim},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: "a"},
-			},
-		},
-		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
-	}
-}
-
-func jobFor(name, claim string) *v1alpha1.ReclaimSpaceJob {
-	job := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name}}
+func jobFor(claim string) *v1alpha1.ReclaimSpaceJob {
+	job := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "job"}}
 	job.Spec.Target.PersistentVolumeClaim = claim
 	return job
 }
 
 // newReconciler returns a reconciler with one call, the driver "a" and some objects.
-func newReconciler(t *testing.T, objects ...client.Object) *Jobs {
+func newReconciler(t *testing.T, objects ...client.Object) (*Jobs, *world) {
 	t.Helper()
-	known, err := NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.ReclaimSpaceJob{}).
-		WithIndex(&storagev1.VolumeAttachment{}, indexVolume, volumeOf).Build()
-	l := newLimited(t, 1, 1)
+	w, l := newWorld(t, objects...), newLimited(t, 1, 1)
 	return &Jobs{
-		Client: kube, Live: kube, Drivers: connection.Drivers{"a": {Namespaces: []string{"drivers"}}},
-		Events: events.NewFakeRecorder(10), Clock: testingclock.NewFakePassiveClock(time.Now()),
-		Options: Options{ReclaimSpaceTimeout: time.Minute}, limits: l.limits,
-		Metrics: l.metrics, Sidecars: fakeSidecars{},
-	}
+		Client: w, Live: w, Drivers: servedDrivers(), Events: w.events,
+		Clock:   testingclock.NewFakePassiveClock(time.Now()),
+		Options: Options{ReclaimSpaceTimeout: time.Minute}, limits: l.limits, Metrics: l.metrics,
+		Sidecars: fakeSidecars{},
+	}, w
+}
+
+// reconcile reconciles a job and reads it again. It returns when the job is checked again.
+func (w *world) reconcile(r *Jobs, job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	w.Helper()
+	result, err := r.Reconcile(w.Context(), reconcile.Request{
+		NamespacedName: client.ObjectKeyFromObject(job),
+	})
+	w.must(err)
+	w.read(job)
+	return result.RequeueAfter
 }
 
 // A tenant can create many such jobs, and the controller checks them again and again.
@@ -80,9 +53,9 @@ func TestJobWithoutABoundClaimReadsNothingFromTheAPIServer(t *testing.T) {
 		ReasonClaimNotFound: nil,
 		ReasonClaimNotBound: {claimOfTenant("1", corev1.ClaimPending)},
 	} {
-		job := jobFor("job", "data")
-		r := newReconciler(t, append(claims, job)...)
-		r.Live = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		job := jobFor("data")
+		r, w := newReconciler(t, append(claims, job)...)
+		r.Live = interceptor.NewClient(w, interceptor.Funcs{
 			Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
 				_ ...client.GetOption,
 			) error {
@@ -90,15 +63,8 @@ func TestJobWithoutABoundClaimReadsNothingFromTheAPIServer(t *testing.T) {
 				return nil
 			},
 		})
-		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
-		for range 2 {
-			if _, err := r.Reconcile(t.Context(), request); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := r.Client.Get(t.Context(), request.NamespacedName, job); err != nil {
-			t.Fatal(err)
-		}
+		w.reconcile(r, job)
+		w.reconcile(r, job)
 		if got := job.Status; got.Reason != reason || got.Result != "" {
 			t.Errorf("the job has the status %+v, want the reason %s", got, reason)
 		}
@@ -119,31 +85,21 @@ func TestJobWaitsForAClaimUntilItsDeadline(t *testing.T) {
 		{nil, 15, 15 * time.Second, 5 * time.Second, ReasonClaimNotFound},
 		{[]client.Object{pending}, 0, 10 * time.Minute, 50 * time.Second, ReasonClaimNotBound},
 	} {
-		j := jobFor("job", "data")
+		j := jobFor("data")
 		j.Spec.RetryDeadlineSeconds = &one.seconds
-		r := newReconciler(t, append(one.claims, j)...)
+		r, w := newReconciler(t, append(one.claims, j)...)
 		start := time.Now().Truncate(time.Second)
 		clock := testingclock.NewFakePassiveClock(start)
 		r.Clock = clock
-		at := func(elapsed time.Duration) (time.Duration, v1alpha1.ReclaimSpaceJobStatus) {
-			clock.SetTime(start.Add(elapsed))
-			key := client.ObjectKeyFromObject(j)
-			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-			if err == nil {
-				err = r.Client.Get(t.Context(), key, j)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return result.RequeueAfter, j.Status
+		w.reconcile(r, j)
+		clock.SetTime(start.Add(one.deadline - one.step))
+		if next := w.reconcile(r, j); next != one.step || j.Status.Result != "" {
+			t.Errorf("%v before the deadline, the job is checked after %v: %+v", one.step, next, j.Status)
 		}
-		at(0)
-		before := one.deadline - one.step
-		if next, got := at(before); next != one.step || got.Result != "" {
-			t.Errorf("%v before the deadline, the job is checked after %v: %+v", one.step, next, got)
-		}
-		if _, got := at(one.deadline); got.Result != v1alpha1.OperationFailed || got.Reason != one.want {
-			t.Errorf("after %v the status is %+v, want the reason %s", one.deadline, got, one.want)
+		clock.SetTime(start.Add(one.deadline))
+		w.reconcile(r, j)
+		if j.Status.Result != v1alpha1.OperationFailed || j.Status.Reason != one.want {
+			t.Errorf("after %v the status is %+v, want the reason %s", one.deadline, j.Status, one.want)
 		}
 	}
 }
@@ -151,76 +107,40 @@ func TestJobWaitsForAClaimUntilItsDeadline(t *testing.T) {
 // The cache may contain a claim that was deleted, and created again with another volume.
 func TestJobWaitsWhileItsClaimInTheCacheIsOutdated(t *testing.T) {
 	t.Parallel()
-	released := volumeFor("1")
-	released.Status.Phase = corev1.VolumeReleased
-	available := volumeFor("1")
-	available.Spec.ClaimRef = nil
 	for name, one := range map[string]struct {
-		volume *corev1.PersistentVolume
-		want   string
+		change func(*corev1.PersistentVolume)
+		bound  bool
 	}{
-		"bound to the claim":                         {volumeFor("1"), ""},
-		"bound to the next claim with the same name": {volumeFor("2"), ReasonClaimNotBound},
-		"released":  {released, ReasonClaimNotBound},
-		"available": {available, ReasonClaimNotBound},
-		"deleted":   {nil, ReasonClaimNotBound},
+		"bound to the claim": {func(*corev1.PersistentVolume) {}, true},
+		"bound to the next claim": {
+			func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "2" }, false,
+		},
+		"released": {
+			func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased }, false,
+		},
+		"available": {func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }, false},
+		"deleted":   {func(v *corev1.PersistentVolume) { v.Name = "other" }, false},
 	} {
-		r := newReconciler(t, claimOfTenant("1", corev1.ClaimBound))
-		live := fake.NewClientBuilder().WithScheme(r.Client.Scheme())
-		if one.volume != nil {
-			live.WithObjects(one.volume)
-		}
-		r.Live = live.Build()
-		found, problem, err := r.volume(t.Context(), jobFor("job", "data"))
-		switch {
-		case err != nil:
-			t.Errorf("%s: %v", name, err)
-		case one.want == "":
-			if problem != nil || found.name != "pv" || found.driver != "a" {
-				t.Errorf("%s: the job has the volume %+v, and the problem %+v", name, found, problem)
-			}
-		case problem == nil || problem.reason != one.want || problem.final:
-			t.Errorf("%s: the job has the problem %+v, want one that can end", name, problem)
+		volume := volumeFor("1")
+		one.change(volume)
+		r, _ := newReconciler(t, claimOfTenant("1", corev1.ClaimBound), volume)
+		found, err := r.volume(t.Context(), jobFor("data"))
+		problem, waits := errors.AsType[*obstacle](err)
+		if one.bound != (err == nil && found.Name == "pv") || one.bound == waits ||
+			waits && (problem.reason != ReasonClaimNotBound || problem.final) {
+			t.Errorf("%s: the job has the volume %+v: %v", name, found, err)
 		}
 	}
 }
 
-func TestJobsAreWokenWhenTheirClaimIsBound(t *testing.T) {
+// An API server answers such names with errors.
+func TestJobWithAnInvalidNameOfAClaimEnds(t *testing.T) {
 	t.Parallel()
-	pending, bound := claimOfTenant("1", corev1.ClaimPending), claimOfTenant("1", corev1.ClaimBound)
-	again, wakes := claimOfTenant("2", corev1.ClaimBound), becameBound()
-	for name, one := range map[string]struct{ got, want bool }{
-		"first list":    {wakes.Create(event.CreateEvent{Object: bound, IsInInitialList: true}), false},
-		"new, bound":    {wakes.Create(event.CreateEvent{Object: bound}), true},
-		"new, pending":  {wakes.Create(event.CreateEvent{Object: pending}), false},
-		"bound now":     {wakes.Update(event.UpdateEvent{ObjectOld: pending, ObjectNew: bound}), true},
-		"still bound":   {wakes.Update(event.UpdateEvent{ObjectOld: bound, ObjectNew: bound}), false},
-		"created again": {wakes.Update(event.UpdateEvent{ObjectOld: bound, ObjectNew: again}), true},
-		"deleted":       {wakes.Delete(event.DeleteEvent{Object: bound}), false},
-	} {
-		if one.got != one.want {
-			t.Errorf("%s: the claim wakes its jobs: %v, want %v", name, one.got, one.want)
+	for _, name := range []string{"", "a/b", "..", strings.Repeat("a", 300)} {
+		_, err := (&Jobs{}).volume(t.Context(), jobFor(name))
+		problem, ok := errors.AsType[*obstacle](err)
+		if !ok || !problem.final || problem.reason != ReasonNoTarget {
+			t.Errorf("the claim %.20q has the problem %v", name, err)
 		}
-	}
-
-	ended := jobFor("ended", "data")
-	ended.Status.Result = v1alpha1.OperationFailed
-	elsewhere := jobFor("elsewhere", "data")
-	elsewhere.Namespace = "other"
-	known, err := NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Jobs{Client: fake.NewClientBuilder().WithScheme(known).
-		WithIndex(&v1alpha1.ReclaimSpaceJob{}, indexClaim, claimOf).
-		WithObjects(jobFor("new", "data"), jobFor("another", "data"), jobFor("third", "database"),
-			ended, elsewhere).Build()}
-	var woken []string
-	for _, request := range r.jobsOf(t.Context(), bound) {
-		woken = append(woken, request.String())
-	}
-	slices.SortFunc(woken, strings.Compare)
-	if diff := cmp.Diff([]string{"tenant/another", "tenant/new"}, woken); diff != "" {
-		t.Errorf("the claim wakes other jobs (-want +got):\n%s", diff)
 	}
 }

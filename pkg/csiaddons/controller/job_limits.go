@@ -8,10 +8,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// checksPerLook is after how many checks a job that waits looks again for the node of its volume,
-// which may have moved: five minutes or more.
-const checksPerLook = 25
-
 // maxPerNode limits the calls of one driver on one node. A node that accepts calls and never
 // answers would otherwise use all calls of the driver.
 const maxPerNode = 2
@@ -27,46 +23,36 @@ type limits struct {
 	wake    func(types.NamespacedName)
 	metrics *connection.Metrics
 
-	mu      sync.Mutex
-	calls   int
-	drivers map[string]int
-	tenants map[tenant]int
-	nodes   map[node]int
+	mu sync.Mutex
+	// calls are the numbers of calls that run: of a driver in a namespace, of a driver on a node, of a
+	// driver, and all.
+	calls   map[slot]int
 	waiting map[types.NamespacedName]waiter
 	// last contains the number of the last call of each namespace, while jobs wait.
-	last map[tenant]uint64
+	last map[slot]uint64
 	// count numbers calls, and jobs that begin to wait.
 	count uint64
 }
 
-// tenant is a namespace that uses a driver.
-type tenant struct{ driver, namespace string }
-
-// node is a node on which a driver has calls.
-type node struct{ driver, name string }
-
 // slot is what a call needs. Its node is "" for a call of the controller service.
-type slot struct {
-	tenant
+type slot struct{ driver, namespace, node string }
 
-	node string
-}
+// tenant and host are the parts of a slot that a namespace and a node have.
+func (s slot) tenant() slot { return slot{driver: s.driver, namespace: s.namespace} }
+func (s slot) host() slot   { return slot{driver: s.driver, node: s.node} }
 
 // waiter is a job that waits.
 type waiter struct {
 	slot
 
 	since uint64
-	// checks counts the checks since the job has looked for its node.
-	checks int
 }
 
 func newLimits(all, perDriver int, wake func(types.NamespacedName), m *connection.Metrics,
 ) *limits {
 	return &limits{
-		all: all, perDriver: perDriver, wake: wake, metrics: m, drivers: map[string]int{},
-		tenants: map[tenant]int{}, nodes: map[node]int{}, last: map[tenant]uint64{},
-		waiting: map[types.NamespacedName]waiter{},
+		all: all, perDriver: perDriver, wake: wake, metrics: m, calls: map[slot]int{},
+		last: map[slot]uint64{}, waiting: map[types.NamespacedName]waiter{},
 	}
 }
 
@@ -80,7 +66,7 @@ func (l *limits) acquire(job types.NamespacedName, s slot) bool {
 		l.count++
 		found.since = l.count
 	}
-	found.slot, found.checks = s, 0
+	found.slot = s
 	l.waiting[job] = found
 	if !l.free(s) {
 		return false
@@ -89,24 +75,19 @@ func (l *limits) acquire(job types.NamespacedName, s slot) bool {
 		return false
 	}
 	l.count++
-	l.last[s.tenant] = l.count
+	l.last[s.tenant()] = l.count
 	l.add(s, 1)
 	l.drop(job)
 	return true
 }
 
-// blocked returns whether a job waits and may still not start its call. It lets the job look again
-// for its node from time to time.
+// blocked returns whether a job waits and may not start its call on any node. The volume of a job
+// that waits for its node may have moved to another one.
 func (l *limits) blocked(job types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found, ok := l.waiting[job]
-	if !ok || l.free(found.slot) {
-		return false
-	}
-	found.checks++
-	l.waiting[job] = found
-	return found.checks < checksPerLook
+	return ok && !l.free(found.tenant())
 }
 
 // release ends a call.
@@ -138,11 +119,8 @@ func (l *limits) wakeNext() {
 // next returns the job that may start its call next.
 func (l *limits) next() (job types.NamespacedName, ok bool) {
 	var best waiter
-	if l.calls >= l.all {
-		return job, false
-	}
 	for name, one := range l.waiting {
-		turn, of := l.last[one.tenant], l.last[best.tenant]
+		turn, of := l.last[one.tenant()], l.last[best.tenant()]
 		earlier := turn < of || turn == of && one.since < best.since
 		if (!ok || earlier) && l.free(one.slot) {
 			job, best, ok = name, one, true
@@ -155,8 +133,8 @@ func (l *limits) next() (job types.NamespacedName, ok bool) {
 // so that long calls of one do not stop the jobs of all others.
 func (l *limits) free(s slot) bool {
 	half := (l.perDriver + 1) / 2
-	return l.calls < l.all && l.drivers[s.driver] < l.perDriver && l.tenants[s.tenant] < half &&
-		(s.node == "" || l.nodes[node{s.driver, s.node}] < min(maxPerNode, half))
+	return l.calls[slot{}] < l.all && l.calls[slot{driver: s.driver}] < l.perDriver &&
+		l.calls[s.tenant()] < half && (s.node == "" || l.calls[s.host()] < min(maxPerNode, half))
 }
 
 // drop removes a job that waits. If there is a free call, it wakes the next job.
@@ -169,19 +147,18 @@ func (l *limits) drop(job types.NamespacedName) {
 }
 
 func (l *limits) add(s slot, calls int) {
-	l.calls += calls
-	count(l.drivers, s.driver, calls)
-	count(l.tenants, s.tenant, calls)
-	count(l.nodes, node{s.driver, s.node}, calls)
-}
-
-func count[K comparable](counts map[K]int, key K, change int) {
-	counts[key] += change
-	if counts[key] == 0 {
-		delete(counts, key)
+	counted := []slot{{}, {driver: s.driver}, s.tenant()}
+	if s.node != "" {
+		counted = append(counted, s.host())
+	}
+	for _, one := range counted {
+		l.calls[one] += calls
+		if l.calls[one] == 0 {
+			delete(l.calls, one)
+		}
 	}
 }
 
 func (l *limits) report(driver string) {
-	l.metrics.Running(driver, l.drivers[driver], len(l.waiting))
+	l.metrics.Running(driver, l.calls[slot{driver: driver}], len(l.waiting))
 }

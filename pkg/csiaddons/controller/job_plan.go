@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// obstacle says why a job cannot call the driver.
+// obstacle is an error that says why a job cannot call the driver.
 type obstacle struct {
 	reason, message string
 	// final means that waiting does not help.
 	final bool
 }
+
+// Error implements error.
+func (o *obstacle) Error() string { return o.message }
 
 func waiting(reason, format string, args ...any) *obstacle {
 	return &obstacle{reason: reason, message: fmt.Sprintf(format, args...)}
@@ -32,8 +36,6 @@ type plan struct {
 	sidecar *connection.Sidecar
 	// skipped is the message about the node that the job does not need, or "".
 	skipped string
-	// unable says where the sidecars of nodes cannot reclaim space; "" if they have done so.
-	unable string
 }
 
 // node returns the node of a call, or "" for a call of the controller service.
@@ -47,27 +49,52 @@ func (p plan) node() string {
 // plan chooses the next call from what the connected sidecars that would serve it declare: on a
 // node that uses the volume, then in the controller service. A driver may have one of the two only.
 // It skips what an earlier call has completed.
-func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v volume,
-) (plan, *obstacle, error) {
-	if len(r.Sidecars.OfDriver(v.driver)) == 0 {
+//
+// A sidecar on a node cannot pretend to be the controller service: the Lease of the driver names
+// its pod. A driver without sidecars on nodes is complete after the call of the controller service,
+// so an obstacle on nodes counts only without this call.
+func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev1.PersistentVolume,
+) (plan, error) {
+	driver := v.Spec.CSI.Driver
+	if len(r.Sidecars.OfDriver(driver)) == 0 {
 		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
-			"driver %s", v.driver), nil
+			"driver %s", driver)
 	}
 	var next plan
-	var absent *obstacle
+	var problem *obstacle
 	if !done(job, ConditionNode) {
 		nodes, err := r.nodes(ctx, v)
 		if err != nil {
-			return plan{}, nil, err
+			return plan{}, err
 		}
-		if next, absent = r.planNode(v.driver, nodes); next.sidecar != nil {
-			return next, nil, nil
-		}
-		if absent != nil && len(r.Sidecars.OfDriver(v.driver, connection.ReclaimOnline)) > 0 {
-			return plan{}, absent, nil
+		next, problem = r.planNode(driver, nodes)
+		switch {
+		case next.sidecar != nil:
+			return next, nil
+		case problem != nil && !problem.final &&
+			len(r.Sidecars.OfDriver(driver, connection.ReclaimOnline)) > 0:
+			return plan{}, problem
 		}
 	}
-	return r.planController(ctx, job, v.driver, next, absent)
+	finished := done(job, ConditionController)
+	offline := r.Sidecars.OfDriver(driver, connection.ControllerService, connection.ReclaimOffline)
+	if !finished && len(offline) > 0 {
+		leader, err := r.Sidecars.Leader(ctx, driver)
+		switch {
+		case err != nil:
+			return plan{}, err
+		case leader == nil:
+			return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to the pod that is "+
+				"the leader of driver %s", driver)
+		case leader.Has(connection.ReclaimOffline):
+			next.step, next.sidecar = v1alpha1.ReclaimSpaceInController, leader
+			return next, nil
+		}
+	}
+	if problem != nil && !finished {
+		return plan{}, problem
+	}
+	return next, nil
 }
 
 // planNode chooses the call on one of the nodes that use a volume. Without a sidecar it returns why
@@ -90,39 +117,8 @@ func (r *Jobs) planNode(driver string, nodes []string) (plan, *obstacle) {
 		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
 			"driver %s on %s, which uses the volume", driver, some(silent))
 	}
-	return plan{unable: "on " + some(nodes)}, nil
-}
-
-// planController chooses the call of the controller service. A sidecar on a node cannot pretend to
-// be one: the Lease of the driver names its pod. A driver without sidecars on nodes is complete
-// after this call, so absent, the obstacle on nodes, counts only without it.
-func (r *Jobs) planController(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, driver string,
-	next plan, absent *obstacle,
-) (plan, *obstacle, error) {
-	finished := done(job, ConditionController)
-	offline := r.Sidecars.OfDriver(driver, connection.ControllerService, connection.ReclaimOffline)
-	if !finished && len(offline) > 0 {
-		leader, err := r.Sidecars.Leader(ctx, driver)
-		switch {
-		case err != nil:
-			return plan{}, nil, err
-		case leader == nil:
-			return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to the pod that is "+
-				"the leader of driver %s", driver), nil
-		case leader.Has(connection.ReclaimOffline):
-			next.step, next.sidecar = v1alpha1.ReclaimSpaceInController, leader
-			return next, nil, nil
-		}
-	}
-	switch {
-	case finished || absent == nil && next.unable == "":
-		return next, nil, nil
-	case absent != nil:
-		return plan{}, absent, nil
-	default:
-		return plan{}, final(ReasonUnsupported, "The driver %s cannot reclaim space %s", driver,
-			next.unable), nil
-	}
+	return plan{}, final(ReasonUnsupported, "The driver %s cannot reclaim space on %s", driver,
+		some(nodes))
 }
 
 // some returns the first names of a list.

@@ -2,14 +2,12 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -99,23 +97,21 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 		},
 		"no sidecar is connected": {nil, "", nil, ReasonNoSidecar},
 	} {
-		r := newReconciler(t, attachment())
+		r, _ := newReconciler(t, attachment())
 		r.Sidecars = fakeSidecars{all: one.sidecars, leader: one.leader}
 		j := &v1alpha1.ReclaimSpaceJob{}
 		for _, condition := range one.done {
 			r.set(j, condition, true, ReasonReclaimed, "")
 		}
-		next, problem, err := r.plan(t.Context(), j, volume{name: "pv", driver: "a"})
+		next, err := r.plan(t.Context(), j, volumeFor("1"))
 		got := complete
-		switch {
-		case problem != nil:
+		if problem, ok := errors.AsType[*obstacle](err); ok {
 			got = problem.reason
-		case next.sidecar != nil:
+		} else if next.sidecar != nil {
 			got = next.sidecar.Pod.Name
 		}
-		if err != nil || got != one.want {
-			t.Errorf("%s: the plan is %+v with the obstacle %+v and the error %v, want %q", name, next,
-				problem, err, one.want)
+		if got != one.want {
+			t.Errorf("%s: the plan is %+v with the error %v, want %q", name, next, err, one.want)
 		}
 	}
 }
@@ -124,67 +120,30 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 // service is called first, if it can reclaim space.
 func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
 	t.Parallel()
+	const success = v1alpha1.ReclaimSpaceSucceeded + " No node uses the volume"
 	node := connected("node", "used", connection.NodeService, connection.ReclaimOnline)
 	other := connected("other", "c", connection.ControllerService, connection.ReclaimOffline)
-	for name, one := range map[string]struct {
+	for _, one := range []struct {
+		done     bool // the call of the controller service
 		sidecars []*connection.Sidecar
-		// controller is the reason of the condition of the controller service, or "" before its call.
-		controller, problem, reason, message string
+		reason   string
 	}{
-		"no controller service": {
-			sidecars: []*connection.Sidecar{node}, reason: ReasonNotInUse,
-			message: "No node uses the volume",
-		},
-		"before the call of the controller service": {
-			sidecars: []*connection.Sidecar{node, other}, problem: ReasonNoSidecar,
-		},
-		"the controller service cannot reclaim": {
-			sidecars: []*connection.Sidecar{node}, controller: ReasonUnimplemented,
-			reason: ReasonNotInUse, message: "No node uses the volume",
-		},
-		"the controller service has reclaimed": {
-			sidecars: []*connection.Sidecar{node}, controller: ReasonReclaimed,
-			reason: ReasonReclaimed, message: "The driver has reclaimed the unused space",
-		},
+		{false, []*connection.Sidecar{node}, ReasonNotInUse},
+		{false, []*connection.Sidecar{node, other}, ReasonNoSidecar},
+		{true, []*connection.Sidecar{node, other}, ReasonNotInUse},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			job, recorder := jobFor("job", "data"), events.NewFakeRecorder(1)
-			unused := volumeFor("1")
-			unused.Name = "unused"
-			claim := claimOfTenant("1", corev1.ClaimBound)
-			claim.Spec.VolumeName = unused.Name
-			r := newReconciler(t, job, claim, unused)
-			r.Events, r.Sidecars = recorder, fakeSidecars{all: one.sidecars}
-			if one.controller != "" {
-				r.set(job, ConditionNode, false, ReasonNotInUse, "No node uses the volume")
-				r.set(job, ConditionController, one.controller == ReasonReclaimed, one.controller, "")
-				if err := r.Client.Status().Update(t.Context(), job); err != nil {
-					t.Fatal(err)
-				}
-			}
-			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
-			if _, err := r.Reconcile(t.Context(), request); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Client.Get(t.Context(), request.NamespacedName, job); err != nil {
-				t.Fatal(err)
-			}
-			got := job.Status
-			if one.problem != "" {
-				if got.Reason != one.problem || got.Result != "" {
-					t.Errorf("the status is %+v", got)
-				}
-				return
-			}
-			const start = "Reclaim Space operation successfully completed. "
-			if got.Result != v1alpha1.OperationSucceeded || got.Reason != one.reason ||
-				got.Message != start+one.message {
-				t.Errorf("the status is %+v", got)
-			}
-			if event, want := <-recorder.Events, "Normal Succeeded "+one.message; event != want {
-				t.Errorf("the event is %q, want %q", event, want)
-			}
-		})
+		job := jobFor("data")
+		r, w := newReconciler(t, job, claimOfTenant("1", corev1.ClaimBound), volumeFor("1"))
+		r.Sidecars = fakeSidecars{all: one.sidecars}
+		if one.done {
+			w.read(job)
+			r.set(job, ConditionController, false, ReasonUnimplemented, "")
+			w.must(w.Status().Update(t.Context(), job))
+		}
+		w.reconcile(r, job)
+		succeeded := job.Status.Result == v1alpha1.OperationSucceeded && job.Status.Message == success
+		if job.Status.Reason != one.reason || succeeded != (one.reason == ReasonNotInUse) {
+			t.Errorf("the status is %+v, want the reason %s", job.Status, one.reason)
+		}
 	}
 }

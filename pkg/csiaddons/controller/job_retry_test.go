@@ -11,60 +11,30 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
-func TestRetryDelayDoublesUpToFiveMinutes(t *testing.T) {
-	t.Parallel()
-	for retry, want := range map[int32]time.Duration{
-		0: 5 * time.Second, 1: 5 * time.Second, 2: 10 * time.Second, 3: 20 * time.Second,
-		7: 5 * time.Minute, 60: 5 * time.Minute,
-	} {
-		if got := retryDelay(retry); got != want {
-			t.Errorf("the delay before retry %d is %v, want %v", retry, got, want)
-		}
-	}
-}
-
 // A clock that jumps neither ends a job early nor delays it for long.
-func TestRetryFollowsAfterAClockJump(t *testing.T) {
+func TestRetryFollowsAfterADelay(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	clock := testingclock.NewFakePassiveClock(now)
-	r := &Jobs{Clock: clock}
-	j := &v1alpha1.ReclaimSpaceJob{}
-	j.Status.Retries = 1
-	j.Status.StartTime = &metav1.Time{Time: now}
-	r.set(j, ConditionRunning, false, ReasonRetrying, "failed")
-	for jump, want := range map[time.Duration]time.Duration{
-		0: 5 * time.Second, 2 * time.Second: 3 * time.Second, -24 * time.Hour: 5 * time.Second,
+	for _, one := range []struct {
+		retries    int32
+		jump, want time.Duration
+	}{
+		{0, 0, 5 * time.Second},
+		{1, 0, 5 * time.Second},
+		{2, 0, 10 * time.Second},
+		{3, 2 * time.Second, 18 * time.Second},
+		{7, 0, 5 * time.Minute},
+		{60, 0, 5 * time.Minute},
+		{1, -24 * time.Hour, 5 * time.Second},
 	} {
-		clock.SetTime(now.Add(jump))
-		if got := r.untilRetry(j); got != want {
-			t.Errorf("after a jump of %v, the next attempt follows in %v, want %v", jump, got, want)
-		}
-		if r.left(j, ReasonRetrying) <= 0 {
-			t.Errorf("after a jump of %v, the deadline is over", jump)
-		}
-	}
-}
-
-func TestDeadlineStartsWithTheFirstTurn(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	clock := testingclock.NewFakePassiveClock(now.Add(11 * time.Minute))
-	r := &Jobs{Clock: clock}
-	j := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{
-		CreationTimestamp: metav1.NewTime(now),
-	}}
-	if r.left(j, ReasonNoSidecar) <= 0 {
-		t.Error("the deadline of a job that waits for its turn is over")
-	}
-	j.Status.StartTime = &metav1.Time{Time: now}
-	if r.left(j, ReasonNoSidecar) > 0 {
-		t.Error("a job has more time than the default")
-	}
-	for seconds, want := range map[int64]bool{0: true, 30: true, 1800: false} {
-		j.Spec.RetryDeadlineSeconds = ptr.To(seconds)
-		if got := r.left(j, ReasonRetrying) <= 0; got != want {
-			t.Errorf("with a deadline of %d s, the time is over: %v, want %v", seconds, got, want)
+		r := &Jobs{Clock: testingclock.NewFakePassiveClock(now)}
+		j := &v1alpha1.ReclaimSpaceJob{}
+		j.Status.Retries, j.Status.StartTime = one.retries, &metav1.Time{Time: now}
+		r.set(j, ConditionRunning, false, ReasonRetrying, "failed")
+		r.Clock = testingclock.NewFakePassiveClock(now.Add(one.jump))
+		if got := r.untilRetry(j); got != one.want || r.left(j, ReasonRetrying) <= 0 {
+			t.Errorf("%v after retry %d, the next follows in %v, want %v", one.jump, one.retries, got,
+				one.want)
 		}
 	}
 }

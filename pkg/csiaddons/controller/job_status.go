@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 // Types of conditions of a job. The controller reads them after a restart, because the
@@ -70,24 +70,26 @@ func (r *Jobs) set(job *v1alpha1.ReclaimSpaceJob, condition string, is bool,
 // wait writes why a job waits. Its deadline does not begin while it waits for its first call
 // because of other jobs.
 func (r *Jobs) wait(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, why *obstacle) error {
-	changed := job.DeepCopy()
-	if changed.Status.StartTime == nil && why.reason != ReasonBusy {
-		now := metav1.NewTime(r.Clock.Now())
-		changed.Status.StartTime = &now
-	}
+	before := job.Status.DeepCopy()
 	if why.reason == ReasonBusy {
-		r.set(changed, ConditionQueued, true, why.reason, why.message)
+		r.set(job, ConditionQueued, true, why.reason, why.message)
 	} else {
-		r.leaveQueue(changed)
+		r.start(job)
 	}
-	changed.Status.Step, changed.Status.Node = v1alpha1.ReclaimSpaceWaiting, ""
-	changed.Status.Reason, changed.Status.Message = why.reason, why.message
-	r.set(changed, ConditionRunning, false, why.reason, why.message)
-	return r.write(ctx, job, changed)
+	job.Status.Step, job.Status.Node = v1alpha1.ReclaimSpaceWaiting, ""
+	job.Status.Reason, job.Status.Message = why.reason, why.message
+	r.set(job, ConditionRunning, false, why.reason, why.message)
+	if equality.Semantic.DeepEqual(before, &job.Status) {
+		return nil
+	}
+	return connection.WriteStatus(ctx, r.Client, job)
 }
 
-// leaveQueue writes that a job does not wait for calls of other jobs any more.
-func (r *Jobs) leaveQueue(job *v1alpha1.ReclaimSpaceJob) {
+// start sets when the deadline of a job starts, and that the job does not wait for other jobs.
+func (r *Jobs) start(job *v1alpha1.ReclaimSpaceJob) {
+	if job.Status.StartTime == nil {
+		job.Status.StartTime = &metav1.Time{Time: r.Clock.Now()}
+	}
 	if meta.IsStatusConditionTrue(job.Status.Conditions, ConditionQueued) {
 		r.set(job, ConditionQueued, false, ReasonDequeued, "The job does not wait for other jobs")
 	}
@@ -123,50 +125,29 @@ func (r *Jobs) fail(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 func (r *Jobs) end(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	condition, reason, message string,
 ) error {
-	changed := job.DeepCopy()
-	kind := corev1.EventTypeNormal
-	r.leaveQueue(changed)
-	changed.Status.Result = v1alpha1.OperationSucceeded
-	changed.Status.Message = v1alpha1.ReclaimSpaceSucceeded + " " + message
+	kind, result, text := corev1.EventTypeNormal, v1alpha1.OperationSucceeded,
+		v1alpha1.ReclaimSpaceSucceeded+" "+message
 	if condition == ConditionFailed {
-		changed.Status.Result, kind = v1alpha1.OperationFailed, corev1.EventTypeWarning
-		changed.Status.Message = message
+		kind, result, text = corev1.EventTypeWarning, v1alpha1.OperationFailed, message
 	}
-	now := metav1.NewTime(r.Clock.Now())
-	if changed.Status.StartTime == nil {
-		changed.Status.StartTime = &now
-	}
-	changed.Status.CompletionTime = &now
-	changed.Status.Step, changed.Status.Reason = "", reason
-	r.set(changed, ConditionRunning, false, ReasonEnded, "The job has ended")
-	r.set(changed, condition, true, reason, message)
-	if err := r.write(ctx, job, changed); err != nil {
-		return err
-	}
-	r.Events.Eventf(job, nil, kind, string(changed.Status.Result), actionReclaim, "%s", message)
-	return nil
+	r.start(job)
+	job.Status.CompletionTime = &metav1.Time{Time: r.Clock.Now()}
+	job.Status.Result, job.Status.Message = result, text
+	job.Status.Step, job.Status.Reason = "", reason
+	r.set(job, ConditionRunning, false, ReasonEnded, "The job has ended")
+	r.set(job, condition, true, reason, message)
+	return r.write(ctx, job, kind, string(result), message)
 }
 
-// write updates the status. It fails if the job has changed since it was read, so a decision that
-// depends on an outdated job has no effect.
-func (r *Jobs) write(ctx context.Context, job, changed *v1alpha1.ReclaimSpaceJob) error {
-	if equality.Semantic.DeepEqual(job.Status, changed.Status) {
-		return nil
+// write writes the status, and records an event about it.
+func (r *Jobs) write(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, kind, reason,
+	message string,
+) error {
+	err := connection.WriteStatus(ctx, r.Client, job)
+	if err == nil {
+		r.Events.Eventf(job, nil, kind, reason, actionReclaim, "%s", message)
 	}
-	return r.update(ctx, job, changed)
-}
-
-// update is write, also without a change.
-func (r *Jobs) update(ctx context.Context, job, changed *v1alpha1.ReclaimSpaceJob) error {
-	wanted := changed.Status.DeepCopy()
-	if err := r.Client.Status().Update(ctx, changed); err != nil {
-		return fmt.Errorf("writing the status of ReclaimSpaceJob %s: %w",
-			client.ObjectKeyFromObject(job), err)
-	}
-	// The response lacks fields that the CustomResourceDefinition does not contain.
-	changed.Status = *wanted
-	changed.DeepCopyInto(job)
-	return nil
+	return err
 }
 
 // retryDelay is the time before a retry; the first retry has the number 1.

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -22,88 +23,79 @@ const indexVolume = "volume"
 // podsPerPage limits the pods in one response of the API server.
 const podsPerPage = 500
 
-// volume is the volume of a job.
-type volume struct {
-	name, driver string
-	claim        types.NamespacedName
-}
-
-// volume returns the volume of a job, or why there is none. It reads the claim from the cache, so
-// that jobs without a bound claim send no requests. The cache may be outdated, so the
-// PersistentVolume, read from the API server, must be bound to the same claim.
+// volume returns the volume of a job. It reads the claim from the cache, so that jobs without a
+// bound claim send no requests. The cache may be outdated, so the PersistentVolume, read from the
+// API server, must be bound to the same claim.
 func (r *Jobs) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
-) (volume, *obstacle, error) {
-	found := volume{claim: types.NamespacedName{
+) (*corev1.PersistentVolume, error) {
+	name := types.NamespacedName{
 		Namespace: job.Namespace, Name: job.Spec.Target.PersistentVolumeClaim,
-	}}
-	if found.claim.Name == "" {
-		return found, final(ReasonNoTarget, "The job names no PersistentVolumeClaim"), nil
 	}
-	if wrong := validation.IsDNS1123Subdomain(found.claim.Name); len(wrong) > 0 {
-		return found, final(ReasonNoTarget, "spec.target.persistentVolumeClaim is not the name of a "+
-			"claim: %s", strings.Join(wrong, "; ")), nil
+	if wrong := validation.IsDNS1123Subdomain(name.Name); len(wrong) > 0 {
+		return nil, final(ReasonNoTarget, "spec.target.persistentVolumeClaim is not the name of a "+
+			"claim: %s", strings.Join(wrong, "; "))
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	err := r.Client.Get(ctx, found.claim, claim)
+	err := r.Client.Get(ctx, name, claim)
 	switch {
 	case apierrors.IsNotFound(err):
-		return found, waiting(ReasonClaimNotFound, "PersistentVolumeClaim %s does not exist",
-			found.claim.Name), nil
+		return nil, waiting(ReasonClaimNotFound, "PersistentVolumeClaim %s does not exist", name.Name)
 	case err != nil:
-		return found, nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", found.claim, err)
-	case !bound(claim):
-		return found, waiting(ReasonClaimNotBound, "PersistentVolumeClaim %s is not bound",
-			found.claim.Name), nil
+		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", name, err)
+	case claim.Status.Phase != corev1.ClaimBound:
+		return nil, waiting(ReasonClaimNotBound, "PersistentVolumeClaim %s is not bound", name.Name)
 	}
-	found.name = claim.Spec.VolumeName
-	persistent := &corev1.PersistentVolume{}
-	err = r.Live.Get(ctx, types.NamespacedName{Name: found.name}, persistent)
-	switch ref := persistent.Spec.ClaimRef; {
-	case apierrors.IsNotFound(err):
-		return found, waiting(ReasonClaimNotBound, "PersistentVolume %s does not exist", found.name), nil
+	volume, err := volumeOf(ctx, r.Live, claim)
+	switch {
 	case err != nil:
-		return found, nil, fmt.Errorf("reading PersistentVolume %s: %w", found.name, err)
-	case ref == nil || ref.UID != claim.UID || persistent.Status.Phase != corev1.VolumeBound:
-		return found, waiting(ReasonClaimNotBound, "PersistentVolume %s is not bound to the claim %s",
-			found.name, found.claim.Name), nil
-	case persistent.Spec.CSI == nil:
-		return found, final(ReasonNoDriver, "PersistentVolume %s belongs to no CSI driver",
-			found.name), nil
+		return nil, err
+	case volume == nil:
+		return nil, waiting(ReasonClaimNotBound, "PersistentVolume %s is not bound to the claim %s",
+			claim.Spec.VolumeName, name.Name)
+	case volume.Spec.CSI == nil:
+		return nil, final(ReasonNoDriver, "PersistentVolume %s belongs to no CSI driver", volume.Name)
+	case len(r.Drivers[volume.Spec.CSI.Driver].Namespaces) == 0:
+		return nil, final(ReasonNoDriver, "The controller does not serve the driver %s: an "+
+			"administrator can allow it with the flag --driver-namespaces", volume.Spec.CSI.Driver)
 	}
-	found.driver = persistent.Spec.CSI.Driver
-	if len(r.Drivers[found.driver].Namespaces) == 0 {
-		return found, final(ReasonNoDriver, "The controller does not serve the driver %s: an "+
-			"administrator can allow it with the flag --driver-namespaces", found.driver), nil
-	}
-	return found, nil, nil
+	return volume, nil
 }
 
-// bound returns whether a claim has a volume.
-func bound(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != ""
+// volumeOf returns the PersistentVolume that is bound to a claim, or nil if there is none.
+func volumeOf(ctx context.Context, live client.Reader, claim *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolume, error) {
+	volume := &corev1.PersistentVolume{}
+	err := live.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, volume)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading PersistentVolume %s: %w", claim.Spec.VolumeName, err)
+	}
+	ref := volume.Spec.ClaimRef
+	if ref == nil || ref.UID != claim.UID || volume.Status.Phase != corev1.VolumeBound {
+		return nil, nil
+	}
+	return volume, nil
 }
 
 // nodes returns the names of the Nodes that use a volume, sorted. A driver that does not attach
 // volumes has no VolumeAttachments, so pods say which Nodes use its volumes.
-func (r *Jobs) nodes(ctx context.Context, v volume) ([]string, error) {
+func (r *Jobs) nodes(ctx context.Context, v *corev1.PersistentVolume) ([]string, error) {
 	driver := &storagev1.CSIDriver{}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: v.driver}, driver)
+	err := r.Client.Get(ctx, types.NamespacedName{Name: v.Spec.CSI.Driver}, driver)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading CSIDriver %s: %w", v.driver, err)
+		return nil, fmt.Errorf("reading CSIDriver %s: %w", v.Spec.CSI.Driver, err)
 	}
-	var found []string
-	if required := driver.Spec.AttachRequired; required != nil && !*required {
-		found, err = r.nodesOfPods(ctx, v.claim)
-	} else {
-		found, err = r.attached(ctx, v.name)
+	find := r.nodesOfPods
+	if ptr.Deref(driver.Spec.AttachRequired, true) {
+		find = r.attached
 	}
+	found, err := find(ctx, v)
 	slices.Sort(found)
 	return slices.Compact(found), err
 }
 
-func (r *Jobs) attached(ctx context.Context, volume string) ([]string, error) {
+func (r *Jobs) attached(ctx context.Context, v *corev1.PersistentVolume) ([]string, error) {
 	var attachments storagev1.VolumeAttachmentList
-	err := r.Client.List(ctx, &attachments, client.MatchingFields{indexVolume: volume})
+	err := r.Client.List(ctx, &attachments, client.MatchingFields{indexVolume: v.Name})
 	if err != nil {
 		return nil, fmt.Errorf("listing VolumeAttachments: %w", err)
 	}
@@ -117,9 +109,9 @@ func (r *Jobs) attached(ctx context.Context, volume string) ([]string, error) {
 	return nodes, nil
 }
 
-func (r *Jobs) nodesOfPods(ctx context.Context, claim types.NamespacedName,
-) ([]string, error) {
+func (r *Jobs) nodesOfPods(ctx context.Context, v *corev1.PersistentVolume) ([]string, error) {
 	var nodes []string
+	claim := v.Spec.ClaimRef
 	page := &client.ListOptions{Namespace: claim.Namespace, Limit: podsPerPage}
 	for {
 		var pods corev1.PodList
@@ -141,22 +133,12 @@ func (r *Jobs) nodesOfPods(ctx context.Context, claim types.NamespacedName,
 // mounts returns whether a pod uses a claim.
 func mounts(pod *corev1.Pod, claim string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			return v.PersistentVolumeClaim.ClaimName == claim
-		case v.Ephemeral != nil:
-			return pod.Name+"-"+v.Name == claim
-		default:
-			return false
-		}
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
+			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
 	})
 }
 
-// volumeOf returns the PersistentVolume of a VolumeAttachment.
-func volumeOf(o client.Object) []string {
-	name := o.(*storagev1.VolumeAttachment).Spec.Source.PersistentVolumeName
-	if name == nil {
-		return nil
-	}
-	return []string{*name}
+// byVolume returns the PersistentVolume of a VolumeAttachment, for the index.
+func byVolume(o client.Object) []string {
+	return []string{ptr.Deref(o.(*storagev1.VolumeAttachment).Spec.Source.PersistentVolumeName, "")}
 }

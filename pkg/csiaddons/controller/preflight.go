@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +13,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -32,8 +34,6 @@ const (
 )
 
 const (
-	// openShiftGroup is an API group that only OpenShift has. Only administrators install groups.
-	openShiftGroup = "config.openshift.io"
 	// storageNamespace is the namespace of OpenShift Data Foundation, which contains a controller of
 	// CSI-Addons. On OpenShift only administrators create namespaces whose names start with
 	// openshift-.
@@ -53,12 +53,20 @@ const (
 type preflight struct {
 	settings *Settings
 	// client reads from the API server, without a cache.
-	client  client.Reader
-	cluster discovery.DiscoveryInterface
+	client client.Client
+	// events records warnings about options. restart ends the controller.
+	events  events.EventRecorder
+	restart context.CancelFunc
 
-	// served and forbidden are the namespaces of drivers that the controller may read, and may not.
-	// A cache of objects in a forbidden namespace would never be complete.
-	served, forbidden []string
+	// served are the namespaces of drivers that the controller may read. A cache of objects in another
+	// namespace would never be complete.
+	served []string
+	// others are the namespaces in which another controller of CSI-Addons counts. All of them belong
+	// to administrators: whoever may create a Deployment there can stop this controller.
+	others []string
+	// running are the options of this process, and data that of the ConfigMap at the last check.
+	running Options
+	data    map[string]string
 }
 
 // await waits until the controller may run. After a minute it returns an error with the cause.
@@ -74,59 +82,67 @@ func (p *preflight) await(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the controller cannot start: %w", cause)
 	}
-	if len(p.forbidden) > 0 {
+	if forbidden := p.forbidden(); len(forbidden) > 0 {
 		log.FromContext(ctx).Info("The controller does not serve drivers in namespaces that it may not "+
-			"read. "+grantRole, "namespaces", p.forbidden)
+			"read. "+grantRole, "namespaces", forbidden)
 	}
-	return nil
+	given, err := readOptions(ctx, p.client, p.settings.Namespace)
+	if err == nil {
+		p.running, _ = p.settings.Options.with(given.Data) // Start reports warnings
+	}
+	return err
 }
 
 const grantRole = "Grant it the ClusterRole csi-addons-driver-role by a RoleBinding in each of " +
 	"them, or remove them from the flag --driver-namespaces"
 
+// forbidden returns the namespaces of drivers that the controller may not read.
+func (p *preflight) forbidden() []string {
+	return slices.DeleteFunc(p.settings.Drivers.Namespaces(), func(namespace string) bool {
+		return slices.Contains(p.served, namespace)
+	})
+}
+
+// check returns why the controller may not run. It extends the namespaces that the controller may
+// read.
 func (p *preflight) check(ctx context.Context) error {
-	if err := p.checkKinds(); err != nil {
+	if err := p.discover(); err != nil {
 		return err
 	}
 	if err := p.checkOthers(ctx); err != nil {
 		return err
 	}
-	p.served, p.forbidden = nil, nil
-	for _, namespace := range p.settings.Drivers.Namespaces() {
-		switch may, err := p.mayRead(ctx, namespace); {
-		case err != nil:
+	for _, namespace := range p.forbidden() {
+		may, err := p.mayRead(ctx, namespace)
+		if err != nil {
 			return err
-		case may:
+		}
+		if may {
 			p.served = append(p.served, namespace)
-		default:
-			p.forbidden = append(p.forbidden, namespace)
 		}
 	}
 	if len(p.served) == 0 {
 		return fmt.Errorf("it may not read CSIAddonsNodes and pods in the namespaces %s. %s",
-			strings.Join(p.forbidden, ", "), grantRole)
+			strings.Join(p.forbidden(), ", "), grantRole)
 	}
 	return nil
 }
 
 // Start checks again until ctx is done. It returns an error if the controller must restart, because
-// another controller runs, or because it may read another namespace.
+// another controller runs, or because it may read another namespace. It ends the controller if its
+// options have changed.
 func (p *preflight) Start(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, recheckInterval, false,
+	err := wait.PollUntilContextCancel(ctx, recheckInterval, true,
 		func(ctx context.Context) (bool, error) {
-			err := p.checkOthers(ctx)
-			if _, other := errors.AsType[*otherControllerError](err); other {
+			served := len(p.served)
+			err := errors.Join(p.check(ctx), p.checkOptions(ctx))
+			switch {
+			case errors.Is(err, errOther):
 				return false, err
-			}
-			for _, namespace := range p.forbidden {
-				may, failed := p.mayRead(ctx, namespace)
-				if may {
-					return false, fmt.Errorf("the controller restarts, because it may read namespace %s now",
-						namespace)
-				}
-				err = errors.Join(err, failed)
-			}
-			if err != nil && ctx.Err() == nil {
+			case len(p.served) > served:
+				return false, fmt.Errorf("the controller restarts, because it may read namespace %s now",
+					p.served[served])
+			case err != nil && ctx.Err() == nil:
 				log.FromContext(ctx).Error(err, "Failed to check whether the controller must restart")
 			}
 			return false, nil
@@ -140,83 +156,79 @@ func (p *preflight) Start(ctx context.Context) error {
 // NeedLeaderElection says that each replica checks, also if it is not the leader.
 func (*preflight) NeedLeaderElection() bool { return false }
 
-// checkKinds returns an error if the API server does not know all kinds.
-func (p *preflight) checkKinds() error {
-	version := v1alpha1.GroupVersion().String()
-	list, err := p.cluster.ServerResourcesForGroupVersion(version)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading the kinds of %s: %w", version, err)
-	}
-	missing := []string{
-		"CSIAddonsNode", "NetworkFence", "NetworkFenceClass", "ReclaimSpaceCronJob", "ReclaimSpaceJob",
-	}
-	if err == nil {
-		missing = slices.DeleteFunc(missing, func(kind string) bool {
-			return slices.ContainsFunc(list.APIResources, func(one metav1.APIResource) bool {
-				return one.Kind == kind
-			})
-		})
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the cluster has no kinds %s of %s: install the CustomResourceDefinitions",
-			strings.Join(missing, ", "), version)
-	}
-	return nil
-}
-
-// otherControllerError says that another controller of CSI-Addons runs.
-type otherControllerError struct{ found string }
-
-// Error implements error.
-func (o *otherControllerError) Error() string {
-	return "another controller of CSI-Addons runs in the cluster: found " + o.found
-}
-
-// checkOthers returns an *otherControllerError if there is one.
-func (p *preflight) checkOthers(ctx context.Context) error {
-	namespaces, err := p.otherNamespaces()
-	if err != nil {
+// checkOptions ends the controller if a changed ConfigMap contains other options. If one is
+// invalid, it records a warning and changes nothing.
+func (p *preflight) checkOptions(ctx context.Context) error {
+	found, err := readOptions(ctx, p.client, p.settings.Namespace)
+	if err != nil || maps.Equal(found.Data, p.data) {
 		return err
 	}
-	for _, namespace := range namespaces {
-		var lease coordinationv1.Lease
-		name := types.NamespacedName{Namespace: namespace, Name: LeaseName}
-		err := p.client.Get(ctx, name, &lease)
-		switch {
-		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("reading Lease %s: %w", name, err)
-		case err == nil && held(&lease):
-			return &otherControllerError{"the Lease " + name.String()}
-		case namespace == p.settings.Namespace: // the Deployment is that of this controller
-			continue
-		}
-		var deployment appsv1.Deployment
-		name.Name = DeploymentName
-		err = p.client.Get(ctx, name, &deployment)
-		switch {
-		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("reading Deployment %s: %w", name, err)
-		case err == nil && ptr.Deref(deployment.Spec.Replicas, 1) > 0:
-			return &otherControllerError{"the Deployment " + name.String()}
-		}
+	p.data = found.Data
+	options, warnings := p.settings.Options.with(found.Data)
+	switch {
+	case len(warnings) > 0:
+		text := strings.Join(warnings, "; ")
+		log.FromContext(ctx).Info("Ignoring options of the ConfigMap", "reason", text)
+		p.events.Eventf(found, nil, corev1.EventTypeWarning, "InvalidOption", "Apply",
+			"Ignored: %.900s", text)
+	case options != p.running:
+		log.FromContext(ctx).Info("Restarting, because the options in the ConfigMap have changed")
+		p.restart()
 	}
 	return nil
 }
 
-// otherNamespaces returns the namespaces in which another controller of CSI-Addons counts. All of
-// them belong to administrators: whoever may create a Deployment there can stop this controller.
-func (p *preflight) otherNamespaces() ([]string, error) {
-	found := append([]string{p.settings.Namespace}, p.settings.OtherNamespaces...)
-	groups, err := p.cluster.ServerGroups()
-	if err != nil {
-		return nil, fmt.Errorf("reading the API groups of the cluster: %w", err)
+// discover returns an error if the API server does not know all kinds. It sets the namespaces of
+// other controllers.
+func (p *preflight) discover() error {
+	if p.others != nil {
+		return nil
 	}
-	if slices.ContainsFunc(groups.Groups, func(group metav1.APIGroup) bool {
-		return group.Name == openShiftGroup
-	}) {
-		found = append(found, storageNamespace)
+	for _, kind := range []string{
+		"CSIAddonsNode", "NetworkFence", "NetworkFenceClass", "ReclaimSpaceCronJob", "ReclaimSpaceJob",
+	} {
+		_, err := p.client.RESTMapper().RESTMapping(schema.GroupKind{Group: v1alpha1.Group, Kind: kind})
+		if err != nil {
+			return fmt.Errorf("the cluster has no kinds of CSI-Addons: install the "+
+				"CustomResourceDefinitions: %w", err)
+		}
 	}
-	return found, nil
+	others := append([]string{p.settings.Namespace}, p.settings.OtherNamespaces...)
+	// Only administrators install kinds.
+	openShift := schema.GroupKind{Group: "config.openshift.io", Kind: "ClusterVersion"}
+	_, err := p.client.RESTMapper().RESTMapping(openShift)
+	switch {
+	case err == nil:
+		others = append(others, storageNamespace)
+	case !meta.IsNoMatchError(err):
+		return fmt.Errorf("reading whether the cluster is an OpenShift: %w", err)
+	}
+	p.others = others
+	return nil
+}
+
+// errOther means that another controller of CSI-Addons runs.
+var errOther = errors.New("another controller of CSI-Addons runs in the cluster")
+
+// checkOthers returns errOther if there is another controller in a namespace that counts.
+func (p *preflight) checkOthers(ctx context.Context) error {
+	for _, namespace := range p.others {
+		lease, deployment := &coordinationv1.Lease{}, &appsv1.Deployment{}
+		err := p.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: LeaseName}, lease)
+		if client.IgnoreNotFound(err) == nil && namespace != p.settings.Namespace {
+			name := types.NamespacedName{Namespace: namespace, Name: DeploymentName}
+			err = p.client.Get(ctx, name, deployment)
+		}
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("looking for another controller in namespace %s: %w", namespace, err)
+		case held(lease):
+			return fmt.Errorf("%w: found the Lease %s/%s", errOther, namespace, LeaseName)
+		case deployment.Name != "" && ptr.Deref(deployment.Spec.Replicas, 1) > 0:
+			return fmt.Errorf("%w: found the Deployment %s/%s", errOther, namespace, DeploymentName)
+		}
+	}
+	return nil
 }
 
 // held returns whether the holder of a Lease counts as running.

@@ -12,10 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	fakediscovery "k8s.io/client-go/discovery/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -30,21 +29,25 @@ import (
 func newPreflight(t *testing.T, list func(namespace string) error, objects ...client.Object,
 ) *preflight {
 	t.Helper()
-	known, err := NewScheme()
+	known, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kinds []metav1.APIResource
-	for _, kind := range []string{
-		"CSIAddonsNode", "NetworkFence", "NetworkFenceClass", "ReclaimSpaceCronJob", "ReclaimSpaceJob",
-	} {
-		kinds = append(kinds, metav1.APIResource{Kind: kind})
+	openShift := schema.GroupVersionKind{
+		Group: "config.openshift.io", Version: "v1", Kind: "ClusterVersion",
+	}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{
+		v1alpha1.GroupVersion(), openShift.GroupVersion(),
+	})
+	mapper.Add(openShift, meta.RESTScopeRoot)
+	for kind := range known.KnownTypes(v1alpha1.GroupVersion()) {
+		mapper.Add(v1alpha1.GroupVersion().WithKind(kind), meta.RESTScopeNamespace)
 	}
 	return &preflight{
 		settings: &Settings{Namespace: "own", Drivers: connection.Drivers{
 			"cinder": {Namespaces: []string{"a"}}, "manila": {Namespaces: []string{"b"}},
 		}},
-		client: fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
+		client: fake.NewClientBuilder().WithScheme(known).WithRESTMapper(mapper).WithObjects(objects...).
 			WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch,
 				_ client.ObjectList, options ...client.ListOption,
 			) error {
@@ -52,12 +55,6 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 				all.ApplyOptions(options)
 				return list(all.Namespace)
 			}}).Build(),
-		cluster: &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{
-			Resources: []*metav1.APIResourceList{
-				{GroupVersion: v1alpha1.GroupVersion().String(), APIResources: kinds},
-				{GroupVersion: openShiftGroup + "/v1"},
-			},
-		}},
 	}
 }
 
@@ -111,39 +108,14 @@ func TestOtherControllerPreventsTheStart(t *testing.T) {
 	}
 }
 
-func TestControllerStartsWhenItMay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		p := newPreflight(t, func(namespace string) error {
-			switch {
-			case time.Since(start) < preflightTimeout/2:
-				return errors.New("connection refused")
-			case namespace == "b":
-				return forbidden()
-			}
-			return nil
-		})
-		if err := p.await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([][]string{{"a"}, {"b"}}, [][]string{p.served, p.forbidden}); diff != "" {
-			t.Errorf("served and forbidden namespaces (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestControllerEndsWithTheCauseAfterAMinute(t *testing.T) {
 	t.Parallel()
-	for want, change := range map[string]func(*preflight){
-		"no kinds CSIAddonsNode, NetworkFence": func(p *preflight) {
-			p.cluster.(*fakediscovery.FakeDiscovery).Resources = nil
-		},
-		"csi-addons-driver-role": func(*preflight) {},
+	allowed := newPreflight(t, func(string) error { return forbidden() })
+	for want, kube := range map[string]client.Client{
+		"the cluster has no kinds": fake.NewFakeClient(), "csi-addons-driver-role": allowed.client,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPreflight(t, func(string) error { return forbidden() })
-			change(p)
+			p := &preflight{settings: allowed.settings, client: kube}
 			start := time.Now()
 			err := p.await(t.Context())
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -174,6 +146,10 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 		if err := p.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		got := [][]string{p.served, p.forbidden()}
+		if diff := cmp.Diff([][]string{{"a"}, {"b"}}, got); diff != "" {
+			t.Errorf("served and forbidden namespaces (-want +got):\n%s", diff)
+		}
 		err := p.Start(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "it may read namespace b") {
 			t.Errorf("the controller ends with %v", err)
@@ -182,11 +158,11 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 			t.Errorf("the controller ends after %v", passed)
 		}
 		other := deployment(storageNamespace, 1)
-		if err := p.client.(client.Client).Create(t.Context(), other); err != nil {
+		if err := p.client.Create(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := errors.AsType[*otherControllerError](p.Start(t.Context())); !ok {
-			t.Error("the controller runs beside another one")
+		if err := p.Start(t.Context()); !errors.Is(err, errOther) {
+			t.Errorf("beside another controller, the controller ends with %v", err)
 		}
 	})
 }

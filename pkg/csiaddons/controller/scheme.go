@@ -1,22 +1,20 @@
 package controller
 
 import (
-	"fmt"
+	"errors"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
-// NewScheme returns a scheme with the kinds of Kubernetes and of CSI-Addons.
-func NewScheme() (*runtime.Scheme, error) {
+// newScheme returns a scheme with the kinds that the controller reads and writes.
+func newScheme() (*runtime.Scheme, error) {
 	known := runtime.NewScheme()
-	if err := scheme.AddToScheme(known); err != nil {
-		return nil, fmt.Errorf("adding the kinds of Kubernetes: %w", err)
-	}
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		return nil, fmt.Errorf("adding the kinds of CSI-Addons: %w", err)
-	}
-	return known, nil
+	return known, errors.Join(appsv1.AddToScheme(known), coordinationv1.AddToScheme(known),
+		corev1.AddToScheme(known), storagev1.AddToScheme(known), v1alpha1.AddToScheme(known))
 }

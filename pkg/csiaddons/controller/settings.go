@@ -13,9 +13,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// ConfigMap is the name of the ConfigMap with options, in the namespace of the controller.
-const ConfigMap = "csi-addons-config"
-
 // Settings are the values of the flags.
 type Settings struct {
 	// Kubeconfig is the path of a kubeconfig; "" means the identity of the pod.
@@ -43,10 +40,8 @@ type Settings struct {
 
 // Flags are the flags of the command.
 type Flags struct {
-	settings                         Settings
-	namespaces, insecure, plain      []string
-	retryDelay, stagger, concurrency int
-	precedence                       string
+	settings                    Settings
+	namespaces, insecure, plain []string
 }
 
 // AddTo registers the flags. Those that the CSI-Addons for Ceph has too have the same names.
@@ -78,28 +73,15 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Namespaces in which the controller of the CSI-Addons for Ceph may run, besides the namespace "+
 			"of this controller and, on OpenShift, openshift-storage. While it runs in one of them, "+
 			"this controller does nothing, so they must belong to administrators.")
-	f.addCalls(set)
-	f.addDrivers(set)
-}
-
-func (f *Flags) addCalls(set *pflag.FlagSet) {
-	const timeout, concurrent, perDriver = 3 * time.Minute, 100, 10
-	set.DurationVar(&f.settings.Options.ReclaimSpaceTimeout, keyTimeout, timeout,
-		"Maximum duration of one call of a driver that reclaims space.")
-	set.IntVar(&f.concurrency, keyConcurrency, concurrent,
-		"Maximum number of calls of all drivers that reclaim space at the same time.")
-	set.IntVar(&f.settings.MaxPerDriver, "max-concurrent-per-driver", perDriver,
+	const timeout, concurrent, perDriver, retryDelay, stagger = 3 * time.Minute, 100, 10, 5, 2
+	set.IntVar(&s.MaxPerDriver, "max-concurrent-per-driver", perDriver,
 		"Maximum number of calls of one driver that reclaim space at the same time.")
-	set.IntVar(&f.retryDelay, keyRetryDelay, defaultRetryDelay,
-		"Seconds before a failed connection to a sidecar is tried again. The delay doubles with each "+
-			"attempt, to at most five minutes.")
-	set.StringVar(&f.precedence, keyPrecedence, string(ClaimFirst),
-		"Whose annotations schedule the reclaiming of space: pvc (the claim, otherwise its namespace, "+
-			"otherwise its StorageClass) or storageclass (only the StorageClass).")
-	set.DurationVar(&f.settings.Options.MinInterval, keyInterval, time.Minute,
-		"Shortest time between two jobs of a ReclaimSpaceCronJob, whatever its schedule.")
-	set.IntVar(&f.stagger, keyStagger, defaultStagger,
-		"Hours over which jobs of the same schedule are spread. 0 starts them at the same time.")
+	s.Options = Options{
+		ReclaimSpaceTimeout: timeout, MaxConcurrent: concurrent, NodeRetryDelay: retryDelay,
+		Precedence: "pvc", MinInterval: time.Minute, StaggerWindow: stagger,
+	}
+	s.Options.addTo(set)
+	f.addDrivers(set)
 }
 
 func (f *Flags) addDrivers(set *pflag.FlagSet) {
@@ -124,40 +106,19 @@ func (f *Flags) Load() (*Settings, error) {
 	s := f.settings
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	for flag, value := range map[string]string{
-		"namespace": s.Namespace, "service-account": s.ServiceAccount,
-		"unverified-service-account": s.UnverifiedAccount,
-	} {
-		if value == "" {
-			fault("flag --%s is missing", flag)
-		}
+	if s.Namespace == "" {
+		fault("flag --namespace is missing")
 	}
 	if s.MaxPerDriver < 1 {
 		fault("flag --max-concurrent-per-driver is %d: it must be positive", s.MaxPerDriver)
-	}
-	if s.RetryPeriod <= 0 || s.RenewDeadline <= s.RetryPeriod || s.LeaseDuration <= s.RenewDeadline {
-		fault("flags --leader-election-*: the lease duration %v must be longer than the renew deadline "+
-			"%v, and that longer than the retry period %v", s.LeaseDuration, s.RenewDeadline, s.RetryPeriod)
-	}
-	for _, namespace := range s.OtherNamespaces {
-		if len(validation.IsDNS1123Label(namespace)) > 0 {
-			fault("flag --other-controller-namespaces: %q is not the name of a namespace", namespace)
-		}
 	}
 	if s.UnverifiedAccount == s.ServiceAccount {
 		fault("flag --unverified-service-account is that of the controller: a sidecar could use its " +
 			"permissions")
 	}
-	drivers, err := f.drivers()
-	if err != nil {
+	var err error
+	if s.Drivers, err = f.drivers(); err != nil {
 		fault("%v", err)
-	}
-	s.Drivers = drivers
-	s.Options.NodeRetryDelay = time.Duration(f.retryDelay) * time.Second
-	s.Options.StaggerWindow = time.Duration(f.stagger) * time.Hour
-	s.Options.MaxConcurrent = f.concurrency
-	if s.Options.Precedence, err = parsePrecedence(f.precedence); err != nil {
-		fault("flag --%s: %v", keyPrecedence, err)
 	}
 	faults = append(faults, s.Options.faults()...)
 	if len(faults) > 0 {

@@ -29,23 +29,11 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Options{
-		ReclaimSpaceTimeout: 3 * time.Minute, MaxConcurrent: 100, NodeRetryDelay: 5 * time.Second,
-		Precedence: ClaimFirst, MinInterval: time.Minute, StaggerWindow: 2 * time.Hour,
+		ReclaimSpaceTimeout: 3 * time.Minute, MaxConcurrent: 100, NodeRetryDelay: 5, Precedence: "pvc",
+		MinInterval: time.Minute, StaggerWindow: 2,
 	}
 	if diff := cmp.Diff(want, s.Options); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
-	}
-	if s.ServiceAccount == s.UnverifiedAccount {
-		t.Error("tokens for sidecars that are not verified belong to the controller")
-	}
-}
-
-// A tenant may be able to create a namespace with any name, so no name is trusted by default.
-func TestNoNamespaceIsTrustedByDefault(t *testing.T) {
-	t.Parallel()
-	_, err := load(t, "--namespace=csi-addons-system")
-	if err == nil || !strings.Contains(err.Error(), "flag --driver-namespaces is missing") {
-		t.Errorf("without namespaces of drivers, the flags are accepted: %v", err)
 	}
 }
 
@@ -63,9 +51,6 @@ func TestDriversHaveNamespacesAndSecurity(t *testing.T) {
 	if diff := cmp.Diff(want, s.Drivers); diff != "" {
 		t.Errorf("drivers (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"one", "two"}, s.Drivers.Namespaces()); diff != "" {
-		t.Errorf("namespaces (-want +got):\n%s", diff)
-	}
 }
 
 func TestOneErrorNamesAllFaults(t *testing.T) {
@@ -76,20 +61,20 @@ func TestOneErrorNamesAllFaults(t *testing.T) {
 		{
 			[]string{
 				"--max-concurrent-per-driver=0", "--max-concurrent-reconciles=0",
-				"--schedule-precedence=x", "--other-controller-namespaces=A",
+				"--schedule-precedence=x",
 				"--driver-namespaces=a", "--reclaim-space-timeout=0s", "--cronjob-stagger-window=-1",
-				"--csi-addons-node-retry-delay=0", "--leader-election-renew-deadline=15s",
+				"--csi-addons-node-retry-delay=0",
 				"--unverified-service-account=csi-addons-controller-manager",
 			},
 			[]string{
 				"--unverified-service-account",
 				"--namespace is missing", "--max-concurrent-per-driver", "max-concurrent-reconciles",
-				"--schedule-precedence", "--other-controller-namespaces", "--driver-namespaces",
+				"schedule-precedence", "--driver-namespaces",
 				"reclaim-space-timeout", "cronjob-stagger-window", "csi-addons-node-retry-delay",
-				"--leader-election-*",
 			},
 		},
-		{[]string{"--driver-namespaces="}, []string{"--driver-namespaces is missing"}},
+		// A tenant may be able to create a namespace with any name, so no name is trusted by default.
+		{nil, []string{"--driver-namespaces is missing"}},
 		{
 			[]string{"--driver-namespaces=a=b", "--insecure-drivers=example.com"},
 			[]string{`"example.com" must be in`},
@@ -105,47 +90,5 @@ func TestOneErrorNamesAllFaults(t *testing.T) {
 				t.Errorf("the error does not contain %q: %v", want, err)
 			}
 		}
-	}
-}
-
-func TestConfigMapReplacesOptionsOfFlags(t *testing.T) {
-	t.Parallel()
-	base := Options{
-		ReclaimSpaceTimeout: time.Minute, MaxConcurrent: 1, NodeRetryDelay: time.Second,
-		Precedence: ClaimFirst,
-	}
-	got, warnings := base.with(map[string]string{
-		"reclaim-space-timeout": "5m", "max-concurrent-reconciles": "7",
-		"csi-addons-node-retry-delay": "9", "schedule-precedence": "sc-only",
-		"cronjob-stagger-window": "3", "max-group-pvcs": "100",
-	})
-	if len(warnings) > 0 {
-		t.Errorf("warnings: %v", warnings)
-	}
-	want := Options{
-		ReclaimSpaceTimeout: 5 * time.Minute, MaxConcurrent: 7, NodeRetryDelay: 9 * time.Second,
-		Precedence: ClassOnly, StaggerWindow: 3 * time.Hour,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("options (-want +got):\n%s", diff)
-	}
-}
-
-func TestConfigMapWarnsOfUnknownKeysAndInvalidValues(t *testing.T) {
-	t.Parallel()
-	base := Options{
-		ReclaimSpaceTimeout: time.Minute, MaxConcurrent: 1, NodeRetryDelay: time.Second,
-		Precedence: ClaimFirst,
-	}
-	got, warnings := base.with(map[string]string{
-		"colour": "blue", "reclaim-space-timeout": "-1s", "max-concurrent-reconciles": "many",
-		"csi-addons-node-retry-delay": "9999999999", "cronjob-stagger-window": "4",
-	})
-	if len(warnings) != 4 {
-		t.Errorf("warnings: %q, want four", warnings)
-	}
-	base.StaggerWindow = 4 * time.Hour
-	if diff := cmp.Diff(base, got); diff != "" {
-		t.Errorf("options (-want +got):\n%s", diff)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,12 +13,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-const (
-	// readTimeout limits one request.
-	readTimeout = 10 * time.Second
-	// maxSize is the maximum size of an object in bytes. The API server accepts more than 1 MiB.
-	maxSize = 256 << 10
-)
+// readTimeout limits one request.
+const readTimeout = 10 * time.Second
 
 // Reader reads the objects that a call names. Its errors are gRPC statuses, and contain no names of
 // Secrets: the controller copies them into objects that users read. The log contains the names.
@@ -44,15 +39,6 @@ func (r Reader) Volume(ctx context.Context, name string) (*Volume, error) {
 
 // VolumeWithoutSecrets returns a PersistentVolume of the driver.
 func (r Reader) VolumeWithoutSecrets(ctx context.Context, name string) (*Volume, error) {
-	object, err := r.own(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return &Volume{object: object}, nil
-}
-
-// own reads a PersistentVolume, which must belong to the driver.
-func (r Reader) own(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, status.Error(codes.InvalidArgument,
 			"the request does not contain the name of a PersistentVolume")
@@ -60,21 +46,20 @@ func (r Reader) own(ctx context.Context, name string) (*corev1.PersistentVolume,
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	object, err := r.Kube.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case err != nil:
-		return nil, status.Errorf(codeOf(err), "reading PersistentVolume %s: %v", name, err)
-	case object.Size() > maxSize:
-		return nil, status.Errorf(codes.FailedPrecondition,
-			"PersistentVolume %s has more than %d bytes", name, maxSize)
-	case object.Spec.CSI == nil:
+	if err != nil {
+		code, _ := classify(err)
+		return nil, status.Errorf(code, "reading PersistentVolume %s: %v", name, err)
+	}
+	switch source := object.Spec.CSI; {
+	case source == nil:
 		return nil, status.Errorf(codes.InvalidArgument,
 			"PersistentVolume %s belongs to no CSI driver", name)
-	case object.Spec.CSI.Driver != r.Driver:
+	case source.Driver != r.Driver:
 		return nil, status.Errorf(codes.InvalidArgument,
-			"PersistentVolume %s belongs to the driver %s, not to the driver %s", name,
-			object.Spec.CSI.Driver, r.Driver)
+			"PersistentVolume %s belongs to the driver %s, not to the driver %s", name, source.Driver,
+			r.Driver)
 	}
-	return object, nil
+	return &Volume{object: object}, nil
 }
 
 // Secrets returns the content of a Secret, or nothing if neither name nor namespace is given.
@@ -92,13 +77,9 @@ func (r Reader) Secrets(ctx context.Context, namespace, name string) (map[string
 	if err != nil {
 		klog.FromContext(ctx).Info("Failed to read the Secret of an operation",
 			"secret", klog.KRef(namespace, name), "reason", err.Error())
-		return nil, status.Errorf(codeOf(err),
-			"reading the Secret of the operation: %s: the log names the Secret",
-			reasonOf(err))
-	}
-	if secret.Size() > maxSize {
-		return nil, status.Errorf(codes.FailedPrecondition,
-			"the Secret of the operation has more than %d bytes", maxSize)
+		code, reason := classify(err)
+		return nil, status.Errorf(code,
+			"reading the Secret of the operation: %s: the log names the Secret", reason)
 	}
 	content := make(map[string]string, len(secret.Data))
 	for key, value := range secret.Data {
@@ -107,26 +88,15 @@ func (r Reader) Secrets(ctx context.Context, namespace, name string) (map[string
 	return content, nil
 }
 
-// reasonOf returns what went wrong without the message of the API server, which names the object.
-func reasonOf(err error) string {
+// classify returns the code for an error of the API server, and the reason without the message,
+// which names the object.
+func classify(err error) (code codes.Code, reason string) {
 	switch {
 	case apierrors.IsNotFound(err):
-		return "not found"
-	case apierrors.IsForbidden(err):
-		return "forbidden"
+		return codes.NotFound, "not found"
+	case apierrors.IsForbidden(err): // the RBAC of the sidecar is incomplete
+		return codes.FailedPrecondition, "forbidden"
 	default:
-		return "the API server did not answer"
-	}
-}
-
-// codeOf returns the code for an error of the API server.
-func codeOf(err error) codes.Code {
-	switch {
-	case apierrors.IsNotFound(err):
-		return codes.NotFound
-	case apierrors.IsForbidden(err):
-		return codes.FailedPrecondition // the RBAC of the sidecar is incomplete
-	default:
-		return codes.Unavailable
+		return codes.Unavailable, "the API server did not answer"
 	}
 }

@@ -62,22 +62,3 @@ func TestErrorsDoNotNameSecrets(t *testing.T) {
 		}
 	}
 }
-
-func TestLargeObjectsAreRefused(t *testing.T) {
-	t.Parallel()
-	large := strings.Repeat("a", 300<<10)
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: hidden},
-		Data:       map[string][]byte{"ca": []byte(large)},
-	}
-	attributes := claimed()
-	attributes.Name = "attributes"
-	attributes.Spec.CSI.VolumeAttributes = map[string]string{"a": large}
-	reader := driver.Reader{Kube: kubefake.NewClientset(claimed(), attributes, secret), Driver: "a"}
-	for _, name := range []string{"data", "attributes"} {
-		_, err := reader.Volume(t.Context(), name)
-		if status.Code(err) != codes.FailedPrecondition || len(err.Error()) > 1<<10 {
-			t.Errorf("%s: the error is %.200v", name, err)
-		}
-	}
-}

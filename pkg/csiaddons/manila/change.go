@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,8 +25,6 @@ const (
 	concurrentShares = 8
 	// deletingStatus is the status of a share that Manila deletes. Nobody can change its access rules.
 	deletingStatus = "deleting"
-	// unlistedStatus is not a status of Manila: it marks a fenced share that Manila does not list.
-	unlistedStatus = "unlisted"
 )
 
 // operation is a fence, or the end of one.
@@ -42,12 +40,10 @@ func (o operation) fences() bool { return o.limit > 0 }
 // change plans the changes of all shares, and performs them. If a share cannot express a fence, no
 // share changes. Any other problem of a share does not keep the others from changing.
 func (c *Controller) change(ctx context.Context, o operation) error {
-	select {
-	case c.busy <- struct{}{}:
-		defer func() { <-c.busy }()
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
+	if err := c.turn.Acquire(ctx, 1); err != nil {
+		return status.FromContextError(err).Err()
 	}
+	defer c.turn.Release(1)
 	cloud, err := c.connect(ctx)
 	if err != nil {
 		return cloudError(ctx, err)
@@ -56,113 +52,78 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 	if err != nil {
 		return err
 	}
-	unlisted := c.unlisted(found)
 	if !o.fences() {
 		found = slices.DeleteFunc(found, func(share openstack.Share) bool {
 			return !isNFS(share) || share.Status == deletingStatus
 		})
 	}
 	w := worker{
-		shares: cloud, interval: c.interval, limit: c.limit, settled: time.Now().Add(c.settle),
-		cluster: c.config.Cluster, fenced: &c.fenced,
+		shares: cloud, cluster: c.config.Cluster, interval: c.interval, limit: c.limit,
+		settled: time.Now().Add(c.settle),
 	}
-	return w.changeAll(ctx, append(found, unlisted...), o)
-}
-
-// unlisted returns the shares that this process has fenced and that are not in a list of all
-// shares. It remembers which of the shares in the list are fenced.
-func (c *Controller) unlisted(found []openstack.Share) (unlisted []openstack.Share) {
-	listed := map[string]bool{}
-	for _, share := range found {
-		listed[share.ID] = true
-		if share.Metadata[fencedKey] == "" {
-			c.fenced.Delete(share.ID)
-		} else {
-			c.fenced.Store(share.ID, true)
-		}
-	}
-	c.fenced.Range(func(id, _ any) bool {
-		if id := id.(string); !listed[id] {
-			unlisted = append(unlisted, openstack.Share{ID: id, Status: unlistedStatus})
-		}
-		return true
-	})
-	return unlisted
+	return w.changeAll(ctx, found, o)
 }
 
 func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operation) error {
-	var mu sync.Mutex
-	var plans []plan
-	var impossible, failed problems
-	changed := 0 // shares whose access rules change
-	each(found, func(share openstack.Share) {
-		p, err := w.plan(ctx, share, o)
+	impossible, failed := map[string]error{}, map[string]error{}
+	plans, errs := each(found, func(share openstack.Share) (plan, error) {
+		return w.plan(ctx, share, o)
+	})
+	for i, err := range errs {
 		switch {
 		case o.fences() && isImpossible(err):
-			impossible.add(share.ID, err)
+			impossible[found[i].ID] = err
 		case err != nil:
-			failed.add(share.ID, err)
-		case p.changes():
-			mu.Lock()
-			defer mu.Unlock()
-			plans = append(plans, p)
-			if p.changesRules() {
-				changed++
-			}
+			failed[found[i].ID] = err
 		}
-	})
-	err := impossible.summary("cannot express the fence, so no share is changed", found)
+	}
+	err := summary("cannot express the fence, so no share is changed", len(found), impossible)
 	if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	each(plans, func(p plan) { failed.add(p.share.ID, w.apply(ctx, p)) })
-	if o.fences() { // it fails only outside a call
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, strconv.Itoa(changed)))
+	changed, errs := each(plans, func(p plan) (bool, error) {
+		return p.changesRules(), w.apply(ctx, p)
+	})
+	count := 0
+	for i, err := range errs {
+		if err != nil {
+			failed[found[i].ID] = err
+		}
+		if changed[i] {
+			count++
+		}
 	}
-	return cloudError(ctx, failed.summary("did not change", found))
+	if o.fences() { // it fails only outside a call
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, strconv.Itoa(count)))
+	}
+	return cloudError(ctx, summary("did not change", len(found), failed))
 }
 
-// each calls work for all items, for some at the same time.
-func each[T any](items []T, work func(T)) {
+// each calls work for all items, for some at the same time, and returns the results in the order of
+// the items.
+func each[T, R any](items []T, work func(T) (R, error)) ([]R, []error) {
+	results, errs := make([]R, len(items)), make([]error, len(items))
 	var group errgroup.Group
 	group.SetLimit(concurrentShares)
-	for _, item := range items {
+	for i, item := range items {
 		group.Go(func() error {
-			work(item)
+			results[i], errs[i] = work(item)
 			return nil
 		})
 	}
 	_ = group.Wait() // no work returns an error
+	return results, errs
 }
 
-// problems counts the shares with an error. It is safe for concurrent use.
-type problems struct {
-	mu    sync.Mutex
-	count int
-	// shareID is the smallest ID of a share with an error, so that the same problems have the same
-	// text, and err is its error.
-	shareID string
-	err     error
-}
-
-// add adds the error of a share, unless it is nil.
-func (p *problems) add(shareID string, err error) {
-	if err == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.count++; p.err == nil || shareID < p.shareID {
-		p.shareID, p.err = shareID, err
-	}
-}
-
-// summary returns an error with the number of shares and the error of one of them, or nil.
-func (p *problems) summary(what string, all []openstack.Share) error {
-	if p.err == nil {
+// summary returns an error with the number of shares that have an error, by their IDs, or nil. It
+// contains the error of the smallest ID, so that the same problems have the same text.
+func summary(what string, all int, errs map[string]error) error {
+	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d shares %s: share %s: %w", p.count, len(all), what, p.shareID, p.err)
+	shareID := slices.Min(slices.Collect(maps.Keys(errs)))
+	return fmt.Errorf("%d of %d shares %s: share %s: %w", len(errs), all, what, shareID,
+		errs[shareID])
 }
 
 // impossibleError means that the access rules or the record of a share cannot express a fence.
@@ -176,54 +137,15 @@ func isImpossible(err error) bool {
 // plan reads the access rules of a share and returns how they change. The plan is empty if the
 // share does not exist any more.
 func (w worker) plan(ctx context.Context, share openstack.Share, o operation) (plan, error) {
-	if share.Status == unlistedStatus {
-		return plan{}, w.confirmEnd(ctx, share.ID)
-	}
-	old, err := readRecord(share)
-	if err != nil {
-		return plan{}, &impossibleError{err}
-	}
-	if share.Status == deletingStatus {
-		return plan{}, w.awaitEnd(ctx, share.ID)
-	}
-	rules, err := w.rules(ctx, share.ID)
+	rules, err := w.settledRules(ctx, share)
 	if err != nil {
 		return plan{}, w.unlessGone(ctx, share.ID, err)
 	}
-	p, err := newPlan(share, rules, o.target(old), o.limit)
+	p, err := w.newPlan(share, rules, o)
 	if err != nil {
 		return plan{}, &impossibleError{err}
 	}
 	return p, nil
-}
-
-// awaitEnd waits until a share that Manila deletes does not exist any more. Until then its clients
-// may have access, and the deletion may fail.
-func (w worker) awaitEnd(ctx context.Context, shareID string) error {
-	exists := true
-	err := w.until(ctx, func(ctx context.Context) (done bool, err error) {
-		_, exists, err = w.Find(ctx, shareID)
-		return !exists, err
-	})
-	if err == nil && exists {
-		err = errors.New("it is being deleted")
-	}
-	return err
-}
-
-// confirmEnd returns an error if a share that Manila does not list has a record. If the share does
-// not exist or has no record, this process forgets it: another process may have ended the fence.
-func (w worker) confirmEnd(ctx context.Context, shareID string) error {
-	share, exists, err := w.Find(ctx, shareID)
-	switch {
-	case err != nil:
-		return err
-	case exists && share.Metadata[fencedKey] != "":
-		return fmt.Errorf("it is fenced, and not in the list of the shares of the cluster: set its "+
-			"metadata %s to the ID of the cluster", markKey)
-	}
-	w.fenced.Delete(shareID)
-	return nil
 }
 
 // unlessGone returns nil if the reason of an error is that a share does not exist any more, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/csi-addons/spec/lib/go/fence"
+	"go4.org/netipx"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -21,7 +22,7 @@ type Node struct {
 	// Name is the name of the Node, and Defaults its addresses, which it uses unless the request
 	// names the storage networks.
 	Name     string
-	Defaults []netip.Addr
+	Defaults []net.IP
 	// Addresses returns the addresses of the network interfaces; net.InterfaceAddrs.
 	Addresses func() ([]net.Addr, error)
 }
@@ -42,14 +43,13 @@ func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClients
 	}
 	client := &fence.ClientDetails{Id: n.Name}
 	for _, address := range addresses {
-		network := netip.PrefixFrom(address, address.BitLen())
-		client.Addresses = append(client.Addresses, &fence.CIDR{Cidr: network.String()})
+		client.Addresses = append(client.Addresses, &fence.CIDR{Cidr: networkOf(address).String()})
 	}
 	return &fence.GetFenceClientsResponse{Clients: []*fence.ClientDetails{client}}, nil
 }
 
 // inside returns the addresses of the node in a list of networks.
-func (n *Node) inside(list string) ([]netip.Addr, error) {
+func (n *Node) inside(list string) ([]net.IP, error) {
 	var networks []netip.Prefix
 	for text := range strings.SplitSeq(list, ",") {
 		network, err := parseNetwork(strings.TrimSpace(text))
@@ -64,16 +64,10 @@ func (n *Node) inside(list string) ([]netip.Addr, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "reading the addresses of the node: %v", err)
 	}
-	var addresses []netip.Addr
+	var addresses []net.IP
 	for _, f := range found {
-		ip, ok := f.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		address, ok := netip.AddrFromSlice(ip.IP)
-		address = address.Unmap()
-		if ok && overlapsAny(netip.PrefixFrom(address, address.BitLen()), networks) {
-			addresses = append(addresses, address)
+		if ip, ok := f.(*net.IPNet); ok && overlapsAny(networkOf(ip.IP), networks) {
+			addresses = append(addresses, ip.IP)
 		}
 	}
 	if len(addresses) == 0 {
@@ -82,4 +76,10 @@ func (n *Node) inside(list string) ([]netip.Addr, error) {
 			v1alpha1.StorageNetworksParameter)
 	}
 	return addresses, nil
+}
+
+// networkOf returns the network of one address.
+func networkOf(ip net.IP) netip.Prefix {
+	address, _ := netipx.FromStdIP(ip) // without an address the network overlaps no other
+	return netip.PrefixFrom(address, address.BitLen())
 }

@@ -1,6 +1,7 @@
 package manila
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -38,35 +40,18 @@ func TestEndOfAFenceWithoutAnyShareFails(t *testing.T) {
 	f.expectRules(share, "rw 0.0.0.0/0")
 }
 
-func TestEndOfAFenceFailsIfAFencedShareIsNotListed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share, deleted := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
-	other := f.share(cluster, "rw 0.0.0.0/0")
-	c := f.controller()
-	f.must(f.fence(c, fenced))
-	f.must(gophershares.Delete(t.Context(), f.manila, deleted).ExtractErr())
-	f.setCluster(share, "green")
-	err := f.unfence(c, fenced)
-	f.refused(err, codes.Unavailable, "share "+share+": it is fenced, and not in the list")
-	f.expectRules(other, "rw 0.0.0.0/0")
-	f.setCluster(share, cluster)
-	f.must(f.unfence(c, fenced))
-	f.expectRules(share, "rw 0.0.0.0/0")
-}
-
-func TestShareWhoseFenceAnotherProcessEndedMayLeaveTheCluster(t *testing.T) {
+func TestFencedShareThatLosesTheIDOfTheClusterIsStillFencedAndRestored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
-	first, second := f.controller(), f.controller()
-	f.must(f.fence(first, fenced))
-	f.must(f.unfence(second, fenced))
-	f.setCluster(share, "green")
-	f.must(f.fence(first, fenced))
-	f.expectAccess(share, "rw", "rw", "rw")
-	f.expectAccess(other, "", "rw", "rw")
-	f.must(f.unfence(first, fenced))
+	f.must(f.fence(f.controller(), fenced))
+	f.must(gophershares.SetMetadata(f.Context(), f.manila, share, gophershares.SetMetadataOpts{
+		Metadata: map[string]string{clusterKey: "green"},
+	}).Err)
+	f.must(f.fence(f.controller(), neighbor))
+	f.expectAccess(share, "", "", "rw")
+	f.must(f.unfence(f.controller(), fenced, neighbor))
+	f.expectRules(share, "rw 0.0.0.0/0")
 	f.expectRules(other, "rw 0.0.0.0/0")
 }
 
@@ -111,8 +96,15 @@ func TestShareThatDoesNotSettleDoesNotKeepOthersFromChanging(t *testing.T) {
 	err := f.fence(c, fenced)
 	f.refused(err, codes.Unavailable, "1 of 2 shares did not change: share "+busy+": earlier changes")
 	f.expectAccess(healthy, "", "rw", "rw")
+	f.cloud.ResetLog()
+	done := make(chan error, 1)
+	go func() { done <- f.fence(f.controller(), fenced) }() // waits for the request
+	_, err = f.cloud.WaitRequest(t.Context(), func(request simulator.Request) bool {
+		return strings.HasPrefix(request.Path, "/share/v2/share-access-rules")
+	})
+	f.must(err)
 	f.must(f.cloud.ClearFaults(stalled))
-	f.must(f.fence(f.controller(), fenced))
+	f.must(<-done)
 	f.expectAccess(busy, "", "rw", "rw")
 }
 
@@ -147,10 +139,11 @@ func TestShareThatIsDeletedMeanwhileIsIgnored(t *testing.T) {
 	c, _ := f.crashAfter(noCrash, func() {
 		if f.access(share, fenced) != "" { // once
 			f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
-			f.eventually(func() bool {
-				_, exists := f.cloud.ShareAccess(share, netip.MustParseAddr(fenced))
-				return !exists
-			})
+			f.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true,
+				func(context.Context) (bool, error) {
+					_, exists := f.cloud.ShareAccess(share, netip.MustParseAddr(fenced))
+					return !exists, nil
+				}))
 		}
 	})
 	f.must(f.fence(c, fenced))

@@ -13,10 +13,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
@@ -67,18 +67,15 @@ type Controller struct {
 	config                  Config
 	connect                 func(context.Context) (shares, error)
 	interval, settle, limit time.Duration
-	// busy contains one element while an operation runs: two would read and write the same records.
-	busy chan struct{}
-	// fenced contains the IDs of the shares that were fenced when this process last listed or changed
-	// them.
-	fenced sync.Map
+	// turn admits one operation: two would read and write the same records.
+	turn *semaphore.Weighted
 }
 
 // NewController returns the controller service. It sends nothing.
 func NewController(config Config, client *openstack.Client) *Controller {
 	return &Controller{
 		config: config, interval: pollInterval, settle: settleTimeout, limit: changeTimeout,
-		busy:    make(chan struct{}, 1),
+		turn:    semaphore.NewWeighted(1),
 		connect: func(ctx context.Context) (shares, error) { return client.Shares(ctx) },
 	}
 }
@@ -196,7 +193,7 @@ func (c *Controller) find(ctx context.Context, cloud shares, o operation,
 }
 
 // list returns the shares with the ID of the cluster, and those that a fence of the cluster has
-// marked.
+// marked and that do not have the ID.
 func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share, error) {
 	if c.config.Cluster == sharedCluster {
 		return nil, status.Errorf(codes.FailedPrecondition, "the cluster ID is %q, which other clusters "+

@@ -1,22 +1,17 @@
 package manila
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/google/go-cmp/cmp"
+	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -50,8 +45,9 @@ func TestFenceRevokesAndUnfenceRestoresExactly(t *testing.T) {
 			f.must(f.fence(f.controller(), fenced+"/32"))
 			f.expectAccess(share, test.access...)
 			f.expectRules(other, "rw 0.0.0.0/0")
-			f.must(f.fence(f.controller(), fenced+"/32")) // a repetition changes nothing
-			f.expectAccess(share, test.access...)
+			f.cloud.ResetLog()
+			f.must(f.fence(f.controller(), fenced+"/32"))
+			f.expectNoChange()
 			f.must(f.unfence(f.controller(), fenced+"/32"))
 			f.expectRules(share, test.rules...)
 			f.must(f.unfence(f.controller(), fenced+"/32"))
@@ -82,41 +78,53 @@ func TestSecondFenceKeepsTheFirst(t *testing.T) {
 	f.expectRules(share, "rw 0.0.0.0/0", "rw 10.0.0.5")
 }
 
-func TestRuleThatIsAddedWhileFencedIsRevokedByTheNextFence(t *testing.T) {
+// The next fence revokes a rule that somebody adds while a client is fenced. Its end restores it.
+func TestRuleThatIsAddedWhileFencedIsRevokedAndRestored(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 10.0.0.0/24")
-	f.must(f.fence(f.controller(), fenced+"/32"))
-	f.allow(share, ipType, "ro 0.0.0.0/0")
-	f.expectAccess(share, "ro", "rw", "ro")
-	f.must(f.fence(f.controller(), fenced+"/32"))
-	f.expectAccess(share, "", "rw", "ro")
-	f.must(f.unfence(f.controller(), fenced+"/32"))
-	f.expectRules(share, "ro 0.0.0.0/0", "rw 10.0.0.0/24")
-}
-
-func TestOtherClientsKeepTheirAccessWhileTheLevelOfARuleChanges(t *testing.T) {
-	t.Parallel()
-	for level, other := range map[string]string{"ro": "rw", "rw": "ro"} {
+	for _, test := range []struct {
+		rule, added string
+		access      []string // of the fenced client, its neighbor and a stranger
+		restored    []string
+	}{
+		{
+			"rw 10.0.0.0/24", "ro 0.0.0.0/0",
+			[]string{"", "rw", "ro"},
+			[]string{"ro 0.0.0.0/0", "rw 10.0.0.0/24"},
+		},
+		{"rw 0.0.0.0/0", "ro 0.0.0.0/0", []string{"", "ro", "ro"}, []string{"ro 0.0.0.0/0"}},
+		{
+			"ro 0.0.0.0/0", "rw 10.0.0.0/24",
+			[]string{"", "rw", "ro"},
+			[]string{"ro 0.0.0.0/0", "rw 10.0.0.0/24"},
+		},
+		{
+			"rw 0.0.0.0/0", "ro 10.0.0.0/24",
+			[]string{"", "ro", "rw"},
+			[]string{"ro 10.0.0.0/24", "rw 0.0.0.0/0"},
+		},
+	} {
 		f := newFixture(t)
-		share := f.share(cluster, level+" 0.0.0.0/0")
+		share := f.share(cluster, test.rule)
 		f.must(f.fence(f.controller(), fenced))
-		f.expectAccess(share, "", level, level)
-		f.allow(share, ipType, other+" 10.0.0.0/24")
+		f.allow(share, ipType, test.added)
 		c, _ := f.crashAfter(noCrash, func() {
-			if f.access(share, neighbor) == "" || f.access(share, stranger) != level {
-				t.Errorf("from %s to %s: another client has no access", level, other)
+			if f.access(share, neighbor) == "" || f.access(share, stranger) == "" {
+				t.Errorf("from %s to %s: another client has no access", test.rule, test.added)
 			}
 		})
 		f.must(f.fence(c, fenced))
-		f.expectAccess(share, "", other, level)
+		f.expectAccess(share, test.access...)
 		f.must(f.unfence(f.controller(), fenced))
-		f.expectRules(share, level+" 0.0.0.0/0", other+" 10.0.0.0/24")
+		f.expectRules(share, test.restored...)
 	}
 }
 
 func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 	t.Parallel()
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprintf("10.1.0.%d", 2*i)
+	}
 	for name, test := range map[string]struct {
 		kind, rule string
 		maximum    int
@@ -125,6 +133,7 @@ func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 		"too many rules":       {ipType, "rw 0.0.0.0/0", 20, []string{fenced + "/32"}},
 		"a rule for a user":    {"user", "rw alice", 64, []string{fenced + "/32"}},
 		"too long IPv6 prefix": {ipType, "rw ::/0", 64, []string{"fd00::1/128"}},
+		"too long record":      {ipType, "rw 10.0.0.0/8", 10_000, many},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,94 +143,44 @@ func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 			f.allow(hard, test.kind, test.rule)
 			c := f.controller()
 			c.config.MaxRules = test.maximum
-			if err := f.fence(c, test.networks...); status.Code(err) != codes.FailedPrecondition ||
-				!strings.Contains(err.Error(), hard) {
-				t.Errorf("the error is %v", err)
-			}
+			f.refused(f.fence(c, test.networks...), codes.FailedPrecondition, hard)
 			f.expectRules(simple, "rw 10.0.0.5", "rw fd00::1")
 			f.expectRules(hard, test.rule)
 		})
 	}
 }
 
-// The addresses need most rules: 16 for the other networks, one for each unused sixteenth of their
-// network, and 12 for each sixteenth with an address.
-func TestTwelveAddressesOfANetworkAreFencedWithTheDefaults(t *testing.T) {
+// The addresses of IPv4 need most rules: 16 for the other networks, one for each unused sixteenth
+// of their network, and 12 for each sixteenth with an address.
+func TestAddressesAreFencedWithTheDefaults(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 0.0.0.0/0")
-	var lost []string
-	for i := range 12 {
-		lost = append(lost, fmt.Sprintf("10.100.%d.85", (i+i/3)<<4|5))
+	twelve := make([]string, 12)
+	for i := range twelve {
+		twelve[i] = fmt.Sprintf("10.100.%d.85", (i+i/3)<<4|5)
 	}
-	f.must(f.fence(f.controller(), lost...))
-	for _, client := range lost {
-		if level := f.access(share, client); level != "" {
-			t.Errorf("%s has the access %q", client, level)
+	for _, test := range []struct {
+		rule, other string
+		lost        []string
+		rules       int
+	}{
+		{"rw 0.0.0.0/0", neighbor, twelve, 16 + 4 + 12*12},
+		{"rw ::/0", "fd00::2", []string{"fd00::1"}, 128},
+	} {
+		f := newFixture(t)
+		share := f.share(cluster, test.rule)
+		f.must(f.fence(f.controller(), test.lost...))
+		for _, client := range test.lost {
+			if level := f.access(share, client); level != "" {
+				t.Errorf("%s has the access %q", client, level)
+			}
 		}
-	}
-	f.expectAccess(share, "rw", "rw", "rw")
-	if rules := len(f.list(share)); rules != 16+4+12*12 {
-		t.Errorf("the share has %d rules", rules)
-	}
-	f.must(f.unfence(f.controller(), lost...))
-	f.expectRules(share, "rw 0.0.0.0/0")
-}
-
-func TestAddressOfIPv6IsFencedWithTheDefaults(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw ::/0")
-	f.must(f.fence(f.controller(), "fd00::1"))
-	if lost, other := f.access(share, "fd00::1"), f.access(share, "fd00::2"); lost+other != "rw" {
-		t.Errorf("the client has the access %q, another one %q", lost, other)
-	}
-	f.must(f.unfence(f.controller(), "fd00::1"))
-	f.expectRules(share, "rw ::/0")
-}
-
-func TestBackendThatRefusesTheRuleNumber65KeepsAllAccess(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 0.0.0.0/0")
-	limit := ""
-	changes := 0
-	c, _ := f.crashAfter(noCrash, func() {
-		if changes++; changes == 65 { // the record and 64 rules
-			limit = f.fault(simulator.Fault{
-				Mode: simulator.Fail, Method: http.MethodPost, PathPrefix: "/share/v2/shares/" + share,
-			})
+		if level, rules := f.access(share, test.other), len(f.list(share)); level != "rw" ||
+			rules != test.rules {
+			t.Errorf("the share has %d rules, and another client the access %q", rules, level)
 		}
-	})
-	lost := []string{fenced, "10.100.5.85", "10.100.21.85", "10.100.37.85", "10.100.53.85"}
-	f.refused(f.fence(c, lost...), codes.Unavailable, "Manila failed to grant access to")
-	for _, client := range lost {
-		if level := f.access(share, client); level != "rw" {
-			t.Errorf("%s has the access %q", client, level)
-		}
+		f.must(f.unfence(f.controller(), test.lost...))
+		f.expectRules(share, test.rule)
 	}
-	f.expectAccess(share, "rw", "rw", "rw")
-	f.must(f.cloud.ClearFaults(limit))
-	f.must(f.unfence(f.controller(), lost...))
-	f.expectRules(share, "rw 0.0.0.0/0")
-}
-
-func TestFenceWhoseRecordIsTooLongChangesNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 10.0.0.0/8")
-	c := f.controller()
-	c.config.MaxRules = 10_000
-	var many []string
-	address := netip.MustParseAddr("10.0.0.1")
-	for range 100 {
-		many = append(many, address.String()+"/32")
-		address = address.Next().Next()
-	}
-	if err := f.fence(c, many...); status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("the error is %v", err)
-	}
-	f.expectRules(share, "rw 10.0.0.0/8")
 }
 
 func TestFencesThatNestEndInAnyOrder(t *testing.T) {
@@ -252,9 +211,7 @@ func TestInvalidNetworksAreRefused(t *testing.T) {
 	for _, networks := range [][]string{nil, {"10.0.0.0/33"}, {"10.0.0.5/32", "node-1"}} {
 		f := &fixture{T: t}
 		for _, err := range []error{f.fence(c, networks...), f.unfence(c, networks...)} {
-			if status.Code(err) != codes.InvalidArgument {
-				t.Errorf("for %v the error is %v", networks, err)
-			}
+			f.refused(err, codes.InvalidArgument, "")
 		}
 	}
 }
@@ -263,31 +220,21 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 10.0.0.5")
-	c, node := f.controller(), Node{
-		Name: "node-1", Defaults: []netip.Addr{netip.MustParseAddr(fenced)},
-	}
-	for _, test := range []struct {
-		parameters map[string]string
-		unknown    string
-	}{
-		{
-			map[string]string{"clusterID": "a", v1alpha1.StorageNetworksParameter: "10.0.0.0/24"},
-			"clusterID",
-		},
-		{map[string]string{"StorageNetworks": "10.0.0.0/24"}, "StorageNetworks"},
-		{map[string]string{"x": "", "y": ""}, "x"},
+	c, node := f.controller(), Node{Name: "node-1"}
+	for unknown, parameters := range map[string]map[string]string{
+		"clusterID":       {"clusterID": "a", v1alpha1.StorageNetworksParameter: "10.0.0.0/24"},
+		"StorageNetworks": {"StorageNetworks": "10.0.0.0/24"},
+		"x":               {"x": "", "y": ""},
 	} {
-		_, err := c.FenceClusterNetwork(t.Context(), &fence.FenceClusterNetworkRequest{
-			Cidrs: cidrs(fenced), Parameters: test.parameters,
-		})
-		f.refused(err, codes.InvalidArgument, `no parameter "`+test.unknown+`", only storageNetworks`)
-		_, err = c.UnfenceClusterNetwork(t.Context(), &fence.UnfenceClusterNetworkRequest{
-			Cidrs: cidrs(fenced), Parameters: test.parameters,
-		})
-		f.refused(err, codes.InvalidArgument, "create it with the same name and without this parameter")
-		_, err = node.GetFenceClients(t.Context(),
-			&fence.GetFenceClientsRequest{Parameters: test.parameters})
-		f.refused(err, codes.InvalidArgument, "no parameter")
+		_, one := c.FenceClusterNetwork(t.Context(),
+			&fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced), Parameters: parameters})
+		_, two := c.UnfenceClusterNetwork(t.Context(),
+			&fence.UnfenceClusterNetworkRequest{Cidrs: cidrs(fenced), Parameters: parameters})
+		_, three := node.GetFenceClients(t.Context(),
+			&fence.GetFenceClientsRequest{Parameters: parameters})
+		for _, err := range []error{one, two, three} {
+			f.refused(err, codes.InvalidArgument, `no parameter "`+unknown+`", only storageNetworks`)
+		}
 	}
 	f.expectRules(share, "rw 10.0.0.5")
 	_, err := c.FenceClusterNetwork(t.Context(), &fence.FenceClusterNetworkRequest{
@@ -306,9 +253,7 @@ func TestForgedRecordIsRefused(t *testing.T) {
 		f := newFixture(t)
 		share := f.share(cluster, "rw 0.0.0.0/0")
 		f.must(f.requests().SetMetadata(t.Context(), share, entry))
-		if err := f.fence(f.controller(), fenced); status.Code(err) != codes.FailedPrecondition {
-			t.Errorf("for %v the error is %v", entry, err)
-		}
+		f.refused(f.fence(f.controller(), fenced), codes.FailedPrecondition, "in its metadata")
 		if rules := f.list(share); len(rules) != 1 {
 			t.Errorf("the access rules are %v", rules)
 		}
@@ -319,11 +264,9 @@ func TestBusyManilaIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 0.0.0.0/0")
-	_, err := f.cloud.SetFault(simulator.Fault{
-		Mode: simulator.Status, Status: http.StatusConflict, Service: simulator.Share,
-		Method: http.MethodPost, Times: 5,
+	f.fault(simulator.Fault{
+		Mode: simulator.Status, Status: http.StatusConflict, Method: http.MethodPost, Times: 5,
 	})
-	f.must(err)
 	f.must(f.fence(f.controller(), fenced))
 	f.expectAccess(share, "", "rw", "rw")
 }
@@ -333,23 +276,18 @@ func TestRuleThatManilaCouldNotApplyIsGrantedAgain(t *testing.T) {
 	f := newFixture(t)
 	share := f.share(cluster, "rw 0.0.0.0/0")
 	fault := func(times int) {
-		_, err := f.cloud.SetFault(simulator.Fault{
-			Mode: simulator.Fail, Service: simulator.Share, Method: http.MethodPost,
-			PathPrefix: "/share/v2/shares/" + share + "/action", Times: times,
+		f.fault(simulator.Fault{
+			Mode: simulator.Fail, Method: http.MethodPost, Times: times,
+			PathPrefix: "/share/v2/shares/" + share + "/action",
 		})
-		f.must(err)
 	}
 	fault(3)
-	if err := f.fence(f.controller(), fenced); status.Code(err) != codes.Unavailable {
-		t.Errorf("the error is %v", err)
-	}
+	f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "Manila failed to grant access to")
 	f.expectAccess(share, "rw", "rw", "rw") // nothing is revoked before all rules are active
 	f.must(f.fence(f.controller(), fenced))
 	f.expectAccess(share, "", "rw", "rw")
 	fault(1)
-	if err := f.unfence(f.controller(), fenced); status.Code(err) != codes.Unavailable {
-		t.Errorf("the error is %v", err)
-	}
+	f.refused(f.unfence(f.controller(), fenced), codes.Unavailable, "Manila failed to grant access to")
 	f.must(f.unfence(f.controller(), fenced))
 	f.expectRules(share, "rw 0.0.0.0/0")
 }
@@ -358,98 +296,65 @@ func TestShareThatCannotChangeDoesNotKeepOthersFromChanging(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	broken, healthy := f.share(cluster, "rw 10.0.0.5"), f.share(cluster, "rw 10.0.0.5")
-	fault, err := f.cloud.SetFault(simulator.Fault{
-		Mode: simulator.Status, Status: http.StatusBadGateway, Service: simulator.Share,
-		Method: http.MethodPost, PathPrefix: "/share/v2/shares/" + broken,
+	fault := f.fault(simulator.Fault{
+		Mode: simulator.Status, Status: http.StatusBadGateway, Method: http.MethodPost,
+		PathPrefix: "/share/v2/shares/" + broken,
 	})
-	f.must(err)
-	err = f.fence(f.controller(), fenced)
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), broken) {
-		t.Errorf("the error is %v", err)
-	}
+	f.refused(f.fence(f.controller(), fenced), codes.Unavailable, broken)
 	f.expectAccess(broken, "rw", "", "")
 	f.expectAccess(healthy, "", "", "")
-	f.must(f.cloud.ClearFaults(fault.ID))
+	f.must(f.cloud.ClearFaults(fault))
 	f.must(f.fence(f.controller(), fenced))
 	f.expectAccess(broken, "", "", "")
-}
-
-func TestRequestsInProgressEndBeforeTheRulesAreRead(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster)
-	stalled, err := f.cloud.SetFault(simulator.Fault{
-		Mode: simulator.Stall, Service: simulator.Share, Method: http.MethodPost,
-	})
-	f.must(err)
-	f.must(f.requests().Grant(t.Context(), share,
-		openstack.AccessRule{Type: ipType, To: "0.0.0.0/0", Level: readWrite}))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	c := f.controller()
-	c.connect = func(context.Context) (shares, error) {
-		return &listing{shares: f.requests(), listed: cancel}, nil
-	}
-	request := &fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced)}
-	_, err = c.FenceClusterNetwork(ctx, request)
-	if status.Code(err) != codes.Canceled || !strings.Contains(err.Error(), share) {
-		t.Errorf("the error is %v", err)
-	}
-	f.must(f.cloud.ClearFaults(stalled.ID))
-	f.must(f.fence(f.controller(), fenced))
-	f.expectAccess(share, "", "rw", "rw")
-}
-
-func TestDeletedShareIsIgnored(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	w := worker{shares: f.requests(), interval: 1, limit: patience, fenced: &sync.Map{}}
-	p := plan{before: record{fenced: networks(t, fenced), revoked: []rule{{to: "0.0.0.0/0"}}}}
-	p.share.ID = "00000000-0000-0000-0000-000000000000"
-	f.must(w.apply(t.Context(), p))
 }
 
 func TestUnreachableCloudIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.must(f.cloud.Close())
-	if err := f.fence(f.controller(), fenced); status.Code(err) != codes.Unavailable {
-		t.Errorf("the error is %v", err)
-	}
+	f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "")
 }
 
 // TestOperationContinuesAfterARestart ends the process after each change of a fence, and of an
-// unfence. It checks after each change that the other clients have access.
+// unfence. It checks after each change that the other clients have access. The shares are those of
+// the cluster, or of PersistentVolumes that somebody deletes after the fence.
 func TestOperationContinuesAfterARestart(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
 	originals := []string{"rw 10.0.0.0/29", "rw 10.0.0.5", "ro 192.168.0.0/16"}
-	for changes, crashed := 0, true; crashed; changes++ {
-		share := f.share(cluster, originals...)
-		uninterrupted := func() {
-			if f.access(share, neighbor) != "rw" || f.access(share, stranger) != "ro" {
-				t.Errorf("after %d changes another client has no access", changes)
+	for _, owner := range []string{cluster, ""} {
+		f := newFixture(t)
+		f.share(cluster) // so that the end of a fence does not list PersistentVolumes
+		for changes, crashed := 0, true; crashed; changes++ {
+			share := f.share(owner, originals...)
+			crash := func(operation func(*Controller, ...string) error) {
+				c, requests := f.crashAfter(changes, func() {
+					if f.access(share, neighbor) != "rw" || f.access(share, stranger) != "ro" {
+						t.Errorf("after %d changes another client has no access", changes)
+					}
+				})
+				err := operation(c, fenced)
+				crashed = crashed || requests.left == 0 && err != nil
+				if !crashed {
+					f.must(err)
+				}
 			}
+			crashed = false
+			f.volumes = []Volume{{Name: "a", ShareID: share}}
+			crash(f.fence)
+			f.must(f.fence(f.controller(), fenced))
+			f.expectAccess(share, "", "rw", "ro")
+			f.volumes = nil
+			crash(f.unfence)
+			f.must(f.unfence(f.controller(), fenced))
+			f.expectRules(share, originals...)
+			// The operations are also the opposite of an operation that did not end.
+			f.volumes = []Volume{{Name: "a", ShareID: share}}
+			crash(f.fence)
+			f.volumes = nil
+			f.must(f.unfence(f.controller(), fenced))
+			f.expectRules(share, originals...)
+			f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
 		}
-		c, requests := f.crashAfter(changes, uninterrupted)
-		err := f.fence(c, fenced)
-		crashed = requests.left == 0 && err != nil
-		if !crashed && err != nil {
-			t.Fatal(err)
-		}
-		f.must(f.fence(f.controller(), fenced))
-		f.expectAccess(share, "", "rw", "ro")
-		c, requests = f.crashAfter(changes, uninterrupted)
-		err = f.unfence(c, fenced)
-		crashed = crashed || (requests.left == 0 && err != nil)
-		f.must(f.unfence(f.controller(), fenced))
-		f.expectRules(share, originals...)
-		// The operations are also the opposite of an operation that did not end.
-		c, _ = f.crashAfter(changes, uninterrupted)
-		_ = f.fence(c, fenced) // crashes
-		f.must(f.unfence(f.controller(), fenced))
-		f.expectRules(share, originals...)
-		f.must(f.requests().SetMetadata(t.Context(), share, map[string]string{clusterKey: "done"}))
 	}
 }
 
@@ -462,7 +367,7 @@ func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
 	}
 	node := Node{
 		Name:      "node-1",
-		Defaults:  []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")},
+		Defaults:  []net.IP{net.ParseIP("10.0.0.5"), net.ParseIP("fd00::5")},
 		Addresses: func() ([]net.Addr, error) { return interfaces, nil },
 	}
 	for parameter, want := range map[string][]string{

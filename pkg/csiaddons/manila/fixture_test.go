@@ -1,7 +1,6 @@
 package manila
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,16 +16,13 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
-	gopheropenstack "github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/config"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -62,25 +58,11 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { _ = cloud.Close() })
 	text := cloud.CloudsYAML(simulator.Clouds{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	f := &fixture{T: t, cloud: cloud}
+	f.must(os.WriteFile(file, text, 0o600))
 	f.client = openstack.NewClient(openstack.Source{CloudsFile: file}, clock.RealClock{})
-	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudName("openstack"),
-		clouds.WithCloudsYAML(bytes.NewReader(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := config.NewProviderClient(t.Context(), auth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.manila, err = gopheropenstack.NewSharedFileSystemV2(provider, endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.manila.Microversion = "2.45"
+	f.manila, err = administrator.Shares(t.Context(), text)
+	f.must(err)
 	return f
 }
 
@@ -98,61 +80,33 @@ func (f *fixture) shareOf(protocol, cluster string, rules ...string) (id string)
 	if cluster != "" {
 		options.Metadata = map[string]string{clusterKey: cluster}
 	}
-	created, err := gophershares.Create(f.Context(), f.manila, options).Extract()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.eventually(func() bool {
-		share, err := gophershares.Get(f.Context(), f.manila, created.ID).Extract()
-		return err == nil && share.Status == "available"
-	})
+	id, err := administrator.CreateShare(f.Context(), f.manila, options)
+	f.must(err)
 	for _, r := range rules {
-		f.allow(created.ID, "ip", r)
+		f.allow(id, ipType, r)
 	}
-	return created.ID
+	return id
 }
 
 // allow adds an access rule, such as "rw 0.0.0.0/0", and waits until it is active.
 func (f *fixture) allow(share, kind, rule string) {
 	f.Helper()
-	err := gophershares.GrantAccess(f.Context(), f.manila, share, gophershares.GrantAccessOpts{
-		AccessType: kind, AccessLevel: rule[:2], AccessTo: rule[3:],
-	}).Err
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.eventually(func() bool {
-		return !slices.ContainsFunc(f.list(share), func(r openstack.AccessRule) bool {
-			return r.State != activeState
-		})
-	})
-}
-
-func (f *fixture) eventually(condition func() bool) {
-	f.Helper()
-	err := wait.PollUntilContextTimeout(f.Context(), time.Millisecond, patience, true,
-		func(context.Context) (bool, error) { return condition(), nil })
-	if err != nil {
-		f.Fatal(err)
-	}
+	_, err := administrator.Allow(f.Context(), f.manila, share, kind, rule)
+	f.must(err)
 }
 
 // requests returns the requests that a controller sends.
 func (f *fixture) requests() *openstack.Shares {
 	f.Helper()
 	requests, err := f.client.Shares(f.Context())
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.must(err)
 	return requests
 }
 
 func (f *fixture) list(share string) []openstack.AccessRule {
 	f.Helper()
 	rules, err := f.requests().Rules(f.Context(), share)
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.must(err)
 	return rules
 }
 
@@ -178,7 +132,7 @@ func (f *fixture) expectRules(share string, want ...string) {
 		f.Errorf("access rules (-want +got):\n%s", diff)
 	}
 	metadata := f.metadata(share)
-	delete(metadata, clusterKey) // no fence changes it: see guarded
+	delete(metadata, clusterKey) // no fence changes it: see observed
 	if len(metadata) > 0 {
 		f.Errorf("the share has the metadata %v", metadata)
 	}
@@ -187,18 +141,8 @@ func (f *fixture) expectRules(share string, want ...string) {
 func (f *fixture) metadata(share string) map[string]string {
 	f.Helper()
 	found, err := gophershares.Get(f.Context(), f.manila, share).Extract()
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.must(err)
 	return found.Metadata
-}
-
-// setCluster moves a share to another cluster. The other metadata stay.
-func (f *fixture) setCluster(share, id string) {
-	f.Helper()
-	f.must(gophershares.SetMetadata(f.Context(), f.manila, share, gophershares.SetMetadataOpts{
-		Metadata: map[string]string{clusterKey: id},
-	}).Err)
 }
 
 // access returns what a client may do with a share.
@@ -229,30 +173,9 @@ func (f *fixture) controller() *Controller {
 	c.interval, c.settle, c.limit = time.Millisecond, patience, patience
 	c.connect = func(ctx context.Context) (shares, error) {
 		requests, err := f.client.Shares(ctx)
-		return guarded{f.T, requests}, err
+		return &observed{shares: requests, t: f.T, left: noCrash, after: func() {}}, err
 	}
 	return c
-}
-
-// guarded are requests that fail the test if they change the ID of the cluster: OpenShift's
-// installer deletes the shares with the ID of a cluster.
-type guarded struct {
-	t *testing.T
-	shares
-}
-
-func (g guarded) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
-	if _, found := entries[clusterKey]; found {
-		g.t.Errorf("a request writes the ID of the cluster to share %s", id)
-	}
-	return g.shares.SetMetadata(ctx, id, entries)
-}
-
-func (g guarded) DeleteMetadata(ctx context.Context, id, key string) error {
-	if key == clusterKey {
-		g.t.Errorf("a request deletes the ID of the cluster from share %s", id)
-	}
-	return g.shares.DeleteMetadata(ctx, id, key)
 }
 
 func cidrs(texts ...string) (found []*fence.CIDR) {
@@ -290,9 +213,13 @@ const noCrash = 1000
 
 var errCrash = errors.New("the process ended")
 
-// crashing are requests that end after a number of changes, as if the process ended.
-type crashing struct {
+// observed are requests that end after a number of changes, as if the process ended. They fail the
+// test if they change the ID of the cluster: OpenShift's installer deletes the shares with the ID
+// of a cluster.
+type observed struct {
 	shares
+
+	t *testing.T
 	// after is called after each change.
 	after func()
 
@@ -301,54 +228,48 @@ type crashing struct {
 }
 
 // crashAfter returns a controller that ends after a number of changes.
-func (f *fixture) crashAfter(changes int, after func()) (*Controller, *crashing) {
+func (f *fixture) crashAfter(changes int, after func()) (*Controller, *observed) {
 	f.Helper()
-	requests := &crashing{shares: guarded{f.T, f.requests()}, left: changes, after: after}
+	requests := &observed{shares: f.requests(), t: f.T, left: changes, after: after}
 	c := f.controller()
 	c.connect = func(context.Context) (shares, error) { return requests, nil }
 	return c, requests
 }
 
-func (c *crashing) change(request func() error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left == 0 {
+func (o *observed) change(request func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.left == 0 {
 		return errCrash
 	}
-	c.left--
+	o.left--
 	if err := request(); err != nil {
 		return fmt.Errorf("changing: %w", err)
 	}
-	c.after()
+	o.after()
 	return nil
 }
 
-func (c *crashing) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
-	return c.change(func() error { return c.shares.Grant(ctx, id, rule) })
+func (o *observed) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
+	return o.change(func() error { return o.shares.Grant(ctx, id, rule) })
 }
 
-func (c *crashing) Revoke(ctx context.Context, id, ruleID string) error {
-	return c.change(func() error { return c.shares.Revoke(ctx, id, ruleID) })
+func (o *observed) Revoke(ctx context.Context, id, ruleID string) error {
+	return o.change(func() error { return o.shares.Revoke(ctx, id, ruleID) })
 }
 
-func (c *crashing) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
-	return c.change(func() error { return c.shares.SetMetadata(ctx, id, entries) })
+func (o *observed) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
+	if _, found := entries[clusterKey]; found {
+		o.t.Errorf("a request writes the ID of the cluster to share %s", id)
+	}
+	return o.change(func() error { return o.shares.SetMetadata(ctx, id, entries) })
 }
 
-func (c *crashing) DeleteMetadata(ctx context.Context, id, key string) error {
-	return c.change(func() error { return c.shares.DeleteMetadata(ctx, id, key) })
-}
-
-// listing are requests that call a function after each list of access rules.
-type listing struct {
-	shares
-
-	listed func()
-}
-
-func (l *listing) Rules(ctx context.Context, id string) ([]openstack.AccessRule, error) {
-	defer l.listed()
-	return l.shares.Rules(ctx, id)
+func (o *observed) DeleteMetadata(ctx context.Context, id, key string) error {
+	if key == clusterKey {
+		o.t.Errorf("a request deletes the ID of the cluster from share %s", id)
+	}
+	return o.change(func() error { return o.shares.DeleteMetadata(ctx, id, key) })
 }
 
 // fault sets a fault of requests about a share.

@@ -17,8 +17,8 @@ type plan struct {
 	share openstack.Share
 	// target are the networks to fence.
 	target []netip.Prefix
-	// before is the record that is written first.
-	before record
+	// before is the record that is written first, as metadata.
+	before map[string]string
 	// failed are the IDs of rules that Manila could not apply, and that are granted again.
 	failed  []string
 	granted []openstack.AccessRule
@@ -29,52 +29,51 @@ type plan struct {
 	replacements []openstack.AccessRule
 	// revoked are the IDs of rules.
 	revoked []string
-	// after is the record that is written last. It is removed if it contains no rules.
-	after record
+	// after is the record that is written last. Without entries it is removed.
+	after map[string]string
 }
 
 // changesRules returns whether the access rules of the share change.
 func (p plan) changesRules() bool { return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 }
 
-// changes returns whether the plan has a step. A share with a record always has one: the record may
-// change.
-func (p plan) changes() bool {
-	return p.changesRules() ||
-		p.share.Metadata[fencedKey]+p.share.Metadata[revokedKey]+p.share.Metadata[markKey] != ""
-}
+// changes returns whether the plan has a step.
+func (p plan) changes() bool { return p.changesRules() || !hasRecord(p.share, p.after) }
 
-// newPlan returns how the access rules of a share change so that exactly the target is fenced. All
-// requests about the rules must be complete. limit is the maximum number of rules of a share while
-// the fence is established; 0 means no limit.
-func newPlan(share openstack.Share, rules []openstack.AccessRule, target []netip.Prefix, limit int,
+// newPlan returns how the access rules of a share change so that exactly the target of an operation
+// is fenced. All requests about the rules must be complete.
+func (w worker) newPlan(share openstack.Share, rules []openstack.AccessRule, o operation,
 ) (plan, error) {
-	p := plan{share: share, target: target}
 	old, err := readRecord(share)
 	if err != nil {
-		return p, err
+		return plan{}, err
 	}
-	current, err := parseRules(rules, limit > 0)
+	target := o.target(old)
+	p := plan{share: share, target: target}
+	current, err := parseRules(rules, o.fences())
 	if err != nil {
 		return p, err
 	}
 	originals, kept := originalRules(current, old.revoked, target)
 	// Until the access is restored, the record says that clients are fenced. It also limits how many
 	// networks there are.
-	p.before = record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
-	if _, err := p.before.metadata(); err != nil && limit > 0 {
+	before := record{fenced: sorted(slices.Concat(old.fenced, target)), revoked: originals}
+	if p.before, err = before.metadata(w.cluster); err != nil {
 		return p, err
 	}
-	p.after = record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
+	after := record{fenced: target, revoked: slices.DeleteFunc(slices.Clone(originals),
 		func(r rule) bool { return !overlapsAny(r.network, target) })}
+	if p.after, err = after.metadata(w.cluster); err != nil {
+		return p, err
+	}
 	wanted, err := wantedRules(originals, kept, target)
 	if err != nil {
 		return p, err
 	}
 	p.compare(current, wanted, old.revoked)
 	more := len(p.granted) - len(p.failed)
-	if limit > 0 && more > 0 && len(rules)+more > limit {
+	if o.fences() && more > 0 && len(rules)+more > o.limit {
 		return p, fmt.Errorf("the fence needs %d more access rules, and the share has %d: the limit is "+
-			"%d (flag --max-access-rules)", more, len(rules), limit)
+			"%d (flag --max-access-rules)", more, len(rules), o.limit)
 	}
 	return p, nil
 }

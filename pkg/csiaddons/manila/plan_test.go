@@ -102,15 +102,3 @@ func TestFenceChangesNoLevelOfABackendThatSortsTexts(t *testing.T) {
 	f.must(f.unfence(f.controller(), fenced))
 	f.expectRules(share, "ro 0.0.0.0/0", "rw 100.64.0.0/10")
 }
-
-func TestRuleThatReplacesARevokedOneIsRestored(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 0.0.0.0/0")
-	f.must(f.fence(f.controller(), fenced))
-	f.allow(share, ipType, "ro 0.0.0.0/0")
-	f.must(f.fence(f.controller(), fenced))
-	f.expectAccess(share, "", "ro", "ro")
-	f.must(f.unfence(f.controller(), fenced))
-	f.expectRules(share, "ro 0.0.0.0/0")
-}

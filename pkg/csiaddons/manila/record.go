@@ -14,7 +14,8 @@ import (
 const (
 	fencedKey  = "csi-addons-fenced-networks"
 	revokedKey = "csi-addons-revoked-rules"
-	// markKey contains the ID of the cluster while a share without clusterKey has a record.
+	// markKey contains the ID of the cluster while a share has a record. So the end of a fence finds
+	// the share without clusterKey, and without its PersistentVolume.
 	markKey    = "csi-addons-fenced-by"
 	addedKey   = "csi-addons-added-by"
 	addedValue = "network-fence"
@@ -28,9 +29,6 @@ type record struct {
 	// revoked are the access rules to restore: those that overlap fenced.
 	revoked []rule
 }
-
-// empty returns whether there is nothing to remember.
-func (r record) empty() bool { return len(r.revoked) == 0 || len(r.fenced) == 0 }
 
 // rule is an access rule of type ip.
 type rule struct {
@@ -74,14 +72,30 @@ func split(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// metadata returns the entries of a record that is not empty.
-func (r record) metadata() (map[string]string, error) {
+// recordKeys returns the keys of a record in the order in which they are removed: rules to restore
+// without a fence do no harm, and by the mark a later operation finds the rest.
+func recordKeys() []string { return []string{fencedKey, revokedKey, markKey} }
+
+// hasRecord returns whether the record in the metadata of a share has exactly these entries.
+func hasRecord(share openstack.Share, entries map[string]string) bool {
+	return !slices.ContainsFunc(recordKeys(), func(key string) bool {
+		return share.Metadata[key] != entries[key]
+	})
+}
+
+// metadata returns the entries of a record of a cluster. There are none if no rule is revoked.
+func (r record) metadata(cluster string) (map[string]string, error) {
+	if len(r.revoked) == 0 || len(r.fenced) == 0 {
+		return nil, nil
+	}
 	rules := make([]string, 0, len(r.revoked))
 	for _, revoked := range r.revoked {
 		rules = append(rules, revoked.level+" "+revoked.to)
 	}
 	slices.Sort(rules)
-	entries := map[string]string{fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ",")}
+	entries := map[string]string{
+		fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ","), markKey: cluster,
+	}
 	for key, value := range entries {
 		if len(value) > openstack.MaxMetadataValue {
 			return nil, fmt.Errorf("the record does not fit into its metadata: %s has %d "+

@@ -33,25 +33,22 @@ func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.
 	for _, share := range listed {
 		known[share.ID] = true
 	}
-	type request struct {
-		volume Volume
-		share  openstack.Share
-		err    error
-	}
-	var requests []*request
+	var needed []Volume
 	for _, volume := range volumes {
 		if volume.ShareName != "" || !known[volume.ShareID] {
 			known[volume.ShareID] = true
-			requests = append(requests, &request{volume: volume})
+			needed = append(needed, volume)
 		}
 	}
-	each(requests, func(r *request) { r.share, r.err = c.shareOf(ctx, cloud, r.volume) })
-	for _, r := range requests {
+	used, errs := each(needed, func(volume Volume) (openstack.Share, error) {
+		return c.shareOf(ctx, cloud, volume)
+	})
+	for i, share := range used {
 		switch {
-		case r.err == nil:
-			found = append(found, r.share)
+		case errs[i] == nil:
+			found = append(found, share)
 		case err == nil:
-			err = r.err
+			err = errs[i]
 		}
 	}
 	return found, err

@@ -22,7 +22,7 @@ func TestSharesOfPersistentVolumesAreFencedAndRestored(t *testing.T) {
 	f.must(f.fence(f.controller(), fenced))
 	for _, share := range []string{own, static, shared} {
 		f.expectAccess(share, "", "rw", "rw")
-		if mark := f.metadata(share)[markKey]; (mark == cluster) != (share != own) {
+		if mark := f.metadata(share)[markKey]; mark != cluster {
 			t.Errorf("the mark of a share is %q", mark)
 		}
 	}
@@ -117,28 +117,4 @@ func TestListOfPersistentVolumesIsNeededOnlyForAFence(t *testing.T) {
 	f.must(f.fence(f.controller(), fenced))
 	f.must(f.unfence(c, fenced))
 	f.expectRules(share, "rw 0.0.0.0/0")
-}
-
-// TestMarkedShareIsRestoredAfterARestart ends the process after each change of a fence, and of its
-// end.
-func TestMarkedShareIsRestoredAfterARestart(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.share(cluster) // so that the end of a fence does not list PersistentVolumes
-	for changes, crashed := 0, true; crashed; changes++ {
-		share := f.share("", "rw 10.0.0.4/31")
-		f.volumes = []Volume{{Name: "a", ShareID: share}}
-		c, requests := f.crashAfter(changes, func() {})
-		err := f.fence(c, fenced)
-		crashed = requests.left == 0 && err != nil
-		if !crashed && err != nil {
-			t.Fatal(err)
-		}
-		f.volumes = nil
-		c, requests = f.crashAfter(changes, func() {})
-		err = f.unfence(c, fenced)
-		crashed = crashed || (requests.left == 0 && err != nil)
-		f.must(f.unfence(f.controller(), fenced))
-		f.expectRules(share, "rw 10.0.0.4/31")
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -29,16 +27,13 @@ import (
 )
 
 const (
-	// maxToken is the maximum size of a token in bytes. Tokens of ServiceAccounts have about 1 KiB.
-	maxToken = 16 << 10
 	// acceptedFor is how long the sidecar remembers an accepted token.
 	acceptedFor = time.Minute
-	// maxAccepted is the number of tokens to remember. There is one controller.
-	maxAccepted = 64
 	// refusedFor is how long the sidecar remembers a refused token, so that its repetition causes no
 	// request. A new permission takes effect after this time.
 	refusedFor = 5 * time.Second
-	maxRefused = 1024
+	// maxChecked is the number of tokens to remember.
+	maxChecked = 1024
 	// reviewTimeout limits the check of one token, with the wait for it.
 	reviewTimeout = 10 * time.Second
 	// reviewsPerSecond and reviewBurst limit the checks of tokens on connections without an accepted
@@ -55,94 +50,90 @@ type access struct {
 	settings *Settings
 	kube     kubernetes.Interface
 	metrics  *Metrics
-	// accepted contains the hashes of tokens, and refused the errors by hash.
-	accepted, refused *cache.LRUExpireCache
+	// checked contains an error for the hash of each refused token, and nil for accepted ones.
+	checked *cache.LRUExpireCache
 	// reviews limits the checks of tokens, and refusals the log lines.
 	reviews, refusals *rate.Limiter
 }
 
 func newAccess(s *Settings, kube kubernetes.Interface, m *Metrics) *access {
 	return &access{
-		settings: s, kube: kube, metrics: m,
-		accepted: cache.NewLRUExpireCache(maxAccepted),
-		refused:  cache.NewLRUExpireCache(maxRefused),
+		settings: s, kube: kube, metrics: m, checked: cache.NewLRUExpireCache(maxChecked),
 		reviews:  rate.NewLimiter(reviewsPerSecond, reviewBurst),
 		refusals: rate.NewLimiter(refusalsPerSecond, refusalBurst),
 	}
 }
 
-// screen is a gRPC interceptor that refuses calls without a token for this sidecar. It causes no
-// request to the API server.
-func (a *access) screen(ctx context.Context, request any, info *grpc.UnaryServerInfo,
-	handler grpc.UnaryHandler,
-) (any, error) {
-	token, err := bearer(ctx)
-	audience := a.settings.Access.Audience
-	if err == nil && audience != "" && !claimsAudience(token, audience) {
-		err = status.Errorf(codes.Unauthenticated, "the token is not for the audience %q", audience)
-	}
-	if err != nil {
-		a.metrics.refused.WithLabelValues().Inc()
-		a.log(ctx, info.FullMethod, err)
-		return nil, err
-	}
-	return handler(ctx, request)
-}
-
-// check is a gRPC interceptor that refuses calls whose token is not valid.
+// check is a gRPC interceptor that refuses calls without a valid token.
 func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,
 ) (any, error) {
-	if err := a.accept(ctx); err != nil {
-		a.log(ctx, info.FullMethod, err)
-		return nil, err
+	err := a.accept(ctx)
+	if err == nil {
+		return handler(ctx, request)
 	}
-	return handler(ctx, request)
-}
-
-// log logs who sends a call that is refused.
-func (a *access) log(ctx context.Context, method string, reason error) {
+	a.metrics.refused.Inc()
 	if a.refusals.Allow() {
-		klog.FromContext(ctx).Info("Refused a call", "caller", callerOf(ctx), "method", method,
-			"reason", status.Convert(reason).Message())
+		klog.FromContext(ctx).Info("Refused a call", "caller", clientOf(ctx).address,
+			"method", info.FullMethod, "reason", status.Convert(err).Message())
 	}
+	return nil, err
 }
 
 // accept returns an error unless the token of the call is valid. It reviews tokens that it does not
 // remember. The next token of a client with an accepted token waits for no other client.
 func (a *access) accept(ctx context.Context) error {
-	token, err := bearer(ctx)
+	token, err := a.token(ctx)
 	if err != nil {
 		return err
 	}
 	caller, hash := clientOf(ctx), sha256.Sum256([]byte(token))
-	if _, ok := a.accepted.Get(hash); ok {
+	if found, ok := a.checked.Get(hash); ok {
+		if refused, ok := found.(error); ok {
+			return refused
+		}
 		caller.accept()
 		return nil
-	}
-	if found, ok := a.refused.Get(hash); ok {
-		return found.(error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	if !caller.accepted.Load() && a.reviews.Wait(ctx) != nil {
 		return status.Error(codes.ResourceExhausted, "too many tokens are checked: try again later")
 	}
-	if err := a.review(ctx, token); err != nil {
-		if status.Code(err) != codes.Unavailable {
-			a.refused.Add(hash, err, refusedFor)
-			caller.accepted.Store(false)
-		}
-		return err
+	err = a.review(ctx, token)
+	switch status.Code(err) {
+	case codes.OK:
+		a.checked.Add(hash, nil, acceptedFor)
+		caller.accept()
+	case codes.Unavailable: // the API server does not answer
+	default:
+		a.checked.Add(hash, err, refusedFor)
+		caller.accepted.Store(false)
 	}
-	a.accepted.Add(hash, true, acceptedFor)
-	caller.accept()
-	return nil
+	return err
+}
+
+// token returns the token in the metadata of a call. It returns an error for a token that does not
+// claim the audience of the sidecar, without a request to the API server.
+func (a *access) token(ctx context.Context) (string, error) {
+	values := metadata.ValueFromIncomingContext(ctx, wire.TokenHeader)
+	if len(values) != 1 {
+		return "", status.Errorf(codes.Unauthenticated,
+			"the call contains %d tokens: it must contain one in the metadata %q", len(values),
+			wire.TokenHeader)
+	}
+	token, ok := strings.CutPrefix(values[0], wire.TokenPrefix)
+	if !ok || token == "" {
+		return "", status.Errorf(codes.Unauthenticated, "the token must follow %q", wire.TokenPrefix)
+	}
+	if audience := a.settings.Access.Audience; audience != "" && !claimsAudience(token, audience) {
+		return "", status.Errorf(codes.Unauthenticated, "the token is not for the audience %q", audience)
+	}
+	return token, nil
 }
 
 // claimsAudience returns whether a token claims to be for an audience. It verifies nothing. The
-// audience contains the UID of the pod, which only users who can read the pod know. So other
-// clients cause no request to the API server.
+// audience contains the UID of the pod, which only users who can read the pod know.
 func claimsAudience(token, audience string) bool {
 	const parts = 3
 	fields := strings.Split(token, ".")
@@ -154,46 +145,9 @@ func claimsAudience(token, audience string) bool {
 		return false
 	}
 	var claims struct {
-		Audience json.RawMessage `json:"aud"`
+		Audience []string `json:"aud"` // Kubernetes always writes a list
 	}
-	var several []string
-	var one string
-	if json.Unmarshal(payload, &claims) != nil {
-		return false
-	}
-	if json.Unmarshal(claims.Audience, &several) == nil {
-		return slices.Contains(several, audience)
-	}
-	return json.Unmarshal(claims.Audience, &one) == nil && one == audience
-}
-
-// callerOf returns the IP address of the caller, or "" if it has none.
-func callerOf(ctx context.Context) string {
-	caller, ok := peer.FromContext(ctx)
-	if !ok {
-		return ""
-	}
-	host, _, err := net.SplitHostPort(caller.Addr.String())
-	if err != nil {
-		return ""
-	}
-	return host
-}
-
-// bearer returns the token in the metadata of a call.
-func bearer(ctx context.Context) (string, error) {
-	values := metadata.ValueFromIncomingContext(ctx, wire.TokenHeader)
-	if len(values) != 1 {
-		return "", status.Errorf(codes.Unauthenticated,
-			"the call contains %d tokens: it must contain one in the metadata %q", len(values),
-			wire.TokenHeader)
-	}
-	token, ok := strings.CutPrefix(values[0], wire.TokenPrefix)
-	if !ok || token == "" || len(token) > maxToken {
-		return "", status.Errorf(codes.Unauthenticated,
-			"the token must follow %q and have at most %d bytes", wire.TokenPrefix, maxToken)
-	}
-	return token, nil
+	return json.Unmarshal(payload, &claims) == nil && slices.Contains(claims.Audience, audience)
 }
 
 // review gets the user of the token from the API server, and checks that this user may call.

@@ -6,14 +6,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/version"
@@ -45,11 +44,8 @@ func NewCommand(ctx context.Context) *cobra.Command {
 
 // start creates the clients and runs the sidecar.
 func start(ctx context.Context, settings *Settings) error {
-	log := klog.FromContext(ctx)
-	log.Info("Starting", "version", version.Get().GitVersion, "commit", version.Get().GitCommit)
-	for _, warning := range settings.Warnings {
-		log.Info("Ignoring a setting", "warning", warning)
-	}
+	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion,
+		"commit", version.Get().GitCommit)
 	config, err := clientcmd.BuildConfigFromFlags("", settings.Kubeconfig)
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig: %w", err)
@@ -71,20 +67,13 @@ func start(ctx context.Context, settings *Settings) error {
 	}
 	defer func() { _ = addons.Close() }()
 	sidecar := &Sidecar{
-		Settings: settings, Driver: addons, Kube: kube, Dynamic: nodes, Clock: clock.RealClock{},
-		Metrics: NewMetrics(),
+		Settings: settings, Driver: addons, Kube: kube, Dynamic: nodes,
+		Metrics: NewMetrics(prometheus.DefaultRegisterer),
 	}
-	if err := sidecar.Metrics.RegisterWith(legacyregistry.Register); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	ctx, end := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	if settings.HTTPEndpoint != "" {
 		group.Go(func() error { return serveMetrics(ctx, settings.HTTPEndpoint) })
 	}
-	group.Go(func() error {
-		defer end()
-		return sidecar.Run(ctx)
-	})
+	group.Go(func() error { return sidecar.Run(ctx) })
 	return group.Wait()
 }

@@ -6,46 +6,33 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
-	"k8s.io/component-base/metrics"
 )
 
 // client is the client of a connection.
 type client struct {
 	credentials.AuthInfo
 
+	address string
 	// accepted is true if the last token that was checked was accepted.
 	accepted atomic.Bool
-	// end closes the connection; nil in tests without a connection.
+	// end closes the connection.
 	end *time.Timer
 }
 
 // clientOf returns the client of the connection of a call.
 func clientOf(ctx context.Context) *client {
-	if caller, ok := peer.FromContext(ctx); ok {
-		if found, ok := caller.AuthInfo.(*client); ok {
-			return found
-		}
-	}
-	return &client{}
+	caller, _ := peer.FromContext(ctx) // gRPC adds it to the context of each call
+	return caller.AuthInfo.(*client)
 }
 
 // accept keeps the connection open, because the client may call.
 func (c *client) accept() {
 	c.accepted.Store(true)
-	if c.end != nil {
-		c.end.Stop()
-	}
-}
-
-// open is a gRPC interceptor that accepts all clients.
-func open(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
-) (any, error) {
-	clientOf(ctx).accept()
-	return handler(ctx, request)
+	c.end.Stop()
 }
 
 // temporary closes connections whose client sends no accepted token. MaxConnectionIdle of gRPC
@@ -61,11 +48,11 @@ func (t temporary) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 		return nil, nil, err // gRPC compares it
 	}
 	end := time.AfterFunc(tokenTimeout, func() { _ = raw.Close() })
-	return secured, &client{AuthInfo: info, end: end}, nil
+	return secured, &client{AuthInfo: info, address: raw.RemoteAddr().String(), end: end}, nil
 }
 
 // connections counts open connections.
-type connections struct{ open *metrics.Gauge }
+type connections struct{ open prometheus.Gauge }
 
 func (connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 

@@ -14,15 +14,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// counting returns the option of a client that counts its connections.
-func counting(connections *atomic.Int32) grpc.DialOption {
-	return grpc.WithContextDialer(func(ctx context.Context, target string) (net.Conn, error) {
-		connections.Add(1)
-		var dialer net.Dialer
-		return dialer.DialContext(ctx, "tcp", target)
-	})
-}
-
 func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
 	t.Parallel()
 	for _, accepted := range []bool{false, true} {
@@ -48,76 +39,42 @@ func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreLimited(t *testing.T) {
+func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
 	t.Parallel()
-	listener, err := listen(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	accepted := make(chan net.Conn, maxConnections+1)
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- connection
+	f := newFixture(t)
+	f.run()
+	var connections atomic.Int32
+	own := f.connectPinned(grpc.WithContextDialer(
+		func(ctx context.Context, target string) (net.Conn, error) {
+			connections.Add(1)
+			var dialer net.Dialer
+			return dialer.DialContext(ctx, "tcp", target)
+		}))
+	call := func(connection grpc.ClientConnInterface) {
+		t.Helper()
+		_, err := identity.NewIdentityClient(connection).GetIdentity(f.with(controllerToken),
+			&identity.GetIdentityRequest{}, grpc.WaitForReady(true))
+		if err != nil {
+			t.Error(err)
 		}
-	}()
-	for range maxConnections + 1 {
+	}
+	call(own)
+	address := own.Target()[len("passthrough:///"):]
+	for range maxConnections {
 		var dialer net.Dialer
-		connection, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+		silent, err := dialer.DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = connection.Close() })
+		t.Cleanup(func() { _ = silent.Close() })
 	}
-	var first net.Conn
-	for range maxConnections {
-		first = <-accepted
+	call(own)
+	began := time.Now()
+	call(f.connectPinned())
+	if took := time.Since(began); took < connectTimeout/2 {
+		t.Errorf("a connection beyond the limit took %v: it did not wait until silent ones end", took)
 	}
-	select {
-	case <-accepted:
-		t.Error("the sidecar accepts another connection")
-	case <-time.After(100 * time.Millisecond): // it would follow immediately
-	}
-	_ = first.Close()
-	<-accepted
-}
-
-func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
-	t.Parallel()
-	for _, flag := range []string{"--enable-auth=true", "--enable-auth=false"} {
-		t.Run(flag, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.run(flag)
-			var connections atomic.Int32
-			own := f.connectPinned(counting(&connections))
-			call := func(connection grpc.ClientConnInterface) {
-				t.Helper()
-				_, err := identity.NewIdentityClient(connection).GetIdentity(f.with(controllerToken),
-					&identity.GetIdentityRequest{}, grpc.WaitForReady(true))
-				if err != nil {
-					t.Error(err)
-				}
-			}
-			call(own)
-			address := own.Target()[len("passthrough:///"):]
-			for range maxConnections {
-				var dialer net.Dialer
-				silent, err := dialer.DialContext(t.Context(), "tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = silent.Close() })
-			}
-			call(own)
-			call(f.connectPinned()) // waits until silent connections end
-			if n := connections.Load(); n != 1 {
-				t.Errorf("the controller had to connect %d times", n)
-			}
-		})
+	if n := connections.Load(); n != 1 {
+		t.Errorf("the controller had to connect %d times", n)
 	}
 }

@@ -10,14 +10,12 @@ import (
 // maxDeadline limits the deadline that a caller sets.
 const maxDeadline = time.Hour
 
-// deadline is a gRPC interceptor that limits the duration of a call: by the deadline of the caller
-// if it sets one, otherwise by the duration.
-type deadline time.Duration
-
-func (d deadline) limit(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+// limit is a gRPC interceptor that limits the duration of a call: by the deadline of the caller if
+// it sets one, otherwise by the timeout.
+func (s *Settings) limit(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler,
 ) (any, error) {
-	allowed := time.Duration(d)
+	allowed := s.Timeout
 	if _, ok := ctx.Deadline(); ok {
 		allowed = max(allowed, maxDeadline)
 	}

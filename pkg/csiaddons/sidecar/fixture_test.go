@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"encoding/base64"
 	"maps"
 	"net"
 	"slices"
@@ -10,11 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,14 +31,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+	"github.com/openstack-csi/csi-operator/test/fakedriver"
 )
 
 // Tokens of the fake API server.
@@ -46,15 +52,9 @@ const (
 	forgedToken = forPod + "forged"
 	// The controller: the audiences of another pod, of no pod, and of the API server.
 	otherPodToken  = "of-other-pod"
-	sharedToken    = "e30.eyJhdWQiOiJjc2lhZGRvbnMub3BlbnNoaWZ0LmlvIn0.a"
+	sharedToken    = "e30.eyJhdWQiOlsiY3NpYWRkb25zLm9wZW5zaGlmdC5pbyJdfQ.a"
 	apiServerToken = "of-api-server"
 )
-
-// tokenFor returns a token for an audience, with a signature.
-func tokenFor(audience, signature string) string {
-	payload := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `"}`))
-	return "e30." + payload + "." + signature
-}
 
 // controllerUser is the user whom reviewAccess allows to call.
 const controllerUser = "system:serviceaccount:csi-addons-system:csi-addons-controller-manager"
@@ -64,10 +64,12 @@ type fixture struct {
 	*testing.T
 
 	kube    *kubefake.Clientset
-	client  kubernetes.Interface // by default kube
 	dynamic *dynamicfake.FakeDynamicClient
-	driver  *fakeDriver
-	metrics *Metrics
+	answers *answers
+	driver  *fakedriver.Driver
+	// registry contains metrics.
+	registry *prometheus.Registry
+	metrics  *Metrics
 	// ended delivers the result of Run.
 	ended chan error
 	stop  context.CancelFunc
@@ -93,15 +95,21 @@ func podFlags(more ...string) []string {
 	}, more...)
 }
 
-// newFixture returns a sidecar that does not run yet. It serves on a free port.
+// newFixture returns a sidecar that does not run yet. It serves on a free port. The cluster also
+// contains a volume and its Secret.
 func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
+	objects = append(objects, persistentVolume(), cloudSecret())
 	f := &fixture{
-		T: t, driver: &fakeDriver{}, metrics: NewMetrics(), kube: kubefake.NewClientset(objects...),
+		T: t, registry: prometheus.NewRegistry(), kube: kubefake.NewClientset(objects...),
+		answers: &answers{services: []identity.Capability_Service_Type{
+			identity.Capability_Service_NODE_SERVICE, identity.Capability_Service_CONTROLLER_SERVICE,
+		}},
 		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{resource(): "CSIAddonsNodeList"}),
 		ended: make(chan error, 1),
 	}
+	f.metrics = NewMetrics(f.registry)
 	f.dynamic.PrependReactor("patch", "csiaddonsnodes", f.apply)
 	f.kube.PrependReactor("create", "tokenreviews", reviewToken)
 	f.kube.PrependReactor("create", "subjectaccessreviews", reviewAccess)
@@ -183,12 +191,14 @@ func (f *fixture) run(args ...string) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if f.client == nil {
-		f.client = f.kube
+	f.driver = fakedriver.Serve(f.T, f.answers.answer)
+	client, err := driver.New(f.driver.Socket)
+	if err != nil {
+		f.Fatal(err)
 	}
+	f.Cleanup(func() { _ = client.Close() })
 	s := &Sidecar{
-		Settings: settings, Driver: startDriver(f.T, f.driver), Kube: f.client, Dynamic: f.dynamic,
-		Clock: clock.RealClock{}, Metrics: f.metrics,
+		Settings: settings, Driver: client, Kube: f.kube, Dynamic: f.dynamic, Metrics: f.metrics,
 	}
 	ctx, cancel := context.WithCancel(f.Context())
 	f.stop = cancel
@@ -264,9 +274,46 @@ func (f *fixture) with(token string) context.Context {
 	return metadata.AppendToOutgoingContext(f.Context(), wire.TokenHeader, wire.TokenPrefix+token)
 }
 
-// reads returns how often an object of a resource was read.
-func (f *fixture) reads(resource string) int {
+// reclaim calls the controller service.
+func (f *fixture) reclaim() error {
+	connection := f.connectPinned()
+	defer connection.Close()
+	_, err := wire.NewReclaimSpaceClient(connection).
+		ControllerReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
+	return err
+}
+
+// reclaimOnNode calls the node service for a volume.
+func (f *fixture) reclaimOnNode(volume string) (*wire.ReclaimSpaceResponse, error) {
+	connection := f.connectPinned()
+	defer connection.Close()
+	return wire.NewReclaimSpaceClient(connection).
+		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: volume})
+}
+
+// awaitTerm waits until the sidecar executes operations of the leader, and returns the error of the
+// driver.
+func (f *fixture) awaitTerm() error {
+	f.Helper()
+	var err error
+	eventually(f.T, "the pod is the leader", func(context.Context) bool {
+		err = f.reclaim()
+		return status.Code(err) != codes.FailedPrecondition
+	})
+	return err
+}
+
+// requests returns how many requests for a resource the sidecar sent.
+func (f *fixture) requests(verb, resource string) int {
 	return len(slices.DeleteFunc(f.kube.Actions(), func(action clienttesting.Action) bool {
-		return !action.Matches("get", resource)
+		return !action.Matches(verb, resource)
 	}))
+}
+
+// checkRequest compares the last request that the driver received.
+func (f *fixture) checkRequest(method string, want proto.Message) {
+	f.Helper()
+	if diff := cmp.Diff(want, f.driver.Last(method), protocmp.Transform()); diff != "" {
+		f.Errorf("request %s of the driver (-want +got):\n%s", method, diff)
+	}
 }

@@ -91,14 +91,11 @@ func (e *election) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.releaseTimeout)
 	defer cancel()
 	record, _, err := e.lock.Get(ctx)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != e.lock.Identity():
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("reading Lease %s: %w", e.lock.Describe(), err)
-	}
-	if record.HolderIdentity != e.lock.Identity() {
-		return nil
 	}
 	record.HolderIdentity, record.LeaseDurationSeconds = "", 1
 	if err := e.lock.Update(ctx, *record); err != nil {

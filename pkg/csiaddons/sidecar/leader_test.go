@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
@@ -32,21 +31,12 @@ func heldBy(pod string) *coordinationv1.Lease {
 	}
 }
 
-// reclaim calls the controller service, and returns the error.
-func (f *fixture) reclaim(ctx context.Context) error {
-	connection := f.connectPinned()
-	defer connection.Close()
-	_, err := wire.NewReclaimSpaceClient(connection).
-		ControllerReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: "data"})
-	return err
-}
-
 func TestPodThatIsNotTheLeaderNamesIt(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, heldBy("pod-b"), persistentVolume(), cloudSecret())
+	f := newFixture(t, heldBy("pod-b"))
 	f.run()
 	eventually(t, "the sidecar names the leader", func(context.Context) bool {
-		err := f.reclaim(f.with(controllerToken))
+		err := f.reclaim()
 		if status.Code(err) != codes.FailedPrecondition {
 			t.Fatalf("the call returns %v", err)
 		}
@@ -54,53 +44,46 @@ func TestPodThatIsNotTheLeaderNamesIt(t *testing.T) {
 	})
 	request := &wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}}
 	client := wire.NewNetworkFenceClient(f.connectPinned())
-	if _, err := client.FenceClusterNetwork(f.with(controllerToken), request); status.Code(err) !=
-		codes.FailedPrecondition {
-		t.Errorf("fencing returns %v", err)
-	}
-	if _, err := client.UnFenceClusterNetwork(f.with(controllerToken), request); status.Code(err) !=
-		codes.FailedPrecondition {
-		t.Errorf("unfencing returns %v", err)
+	_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
+	_, errOfEnd := client.UnFenceClusterNetwork(f.with(controllerToken), request)
+	if status.Code(err) != codes.FailedPrecondition ||
+		status.Code(errOfEnd) != codes.FailedPrecondition {
+		t.Errorf("fencing returns %v, and unfencing %v", err, errOfEnd)
 	}
 	// What belongs to the node needs no leader.
-	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
-		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
-	if err != nil {
+	if _, err := f.reclaimOnNode("data"); err != nil {
 		t.Errorf("an operation of the node returns %v", err)
 	}
 }
 
-func TestNodeOperationsNeedTheNodeService(t *testing.T) {
+func TestOperationsNeedTheirService(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, persistentVolume(), cloudSecret())
-	f.driver.ControllerOnly = true
-	f.run()
-	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
-		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
-	if status.Code(err) != codes.FailedPrecondition || f.driver.node != nil {
-		t.Errorf("the call returns %v; the driver received %v", err, f.driver.node)
+	for service, reclaim := range map[identity.Capability_Service_Type]func(*fixture) error{
+		identity.Capability_Service_NODE_SERVICE: (*fixture).reclaim,
+		identity.Capability_Service_CONTROLLER_SERVICE: func(f *fixture) error {
+			_, err := f.reclaimOnNode("data")
+			return err
+		},
+	} {
+		f := newFixture(t)
+		f.answers.services = []identity.Capability_Service_Type{service}
+		f.run()
+		if err := reclaim(f); status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("with %v, the operation of the other service returns %v", service, err)
+		}
+		// Only pods with the controller service take part in elections.
+		if service == identity.Capability_Service_NODE_SERVICE && f.requests("get", "leases") > 0 {
+			t.Error("the sidecar has read a Lease")
+		}
 	}
 }
 
-func TestDriverWithoutControllerServiceTakesNoPartInElections(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, persistentVolume())
-	f.driver.NodeOnly = true
-	f.run()
-	if err := f.reclaim(f.with(controllerToken)); status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("the call returns %v, want %v", err, codes.FailedPrecondition)
-	}
-	if n := f.reads("leases"); n > 0 {
-		t.Errorf("the sidecar has read a Lease %d times", n)
-	}
-}
-
-// awaitLeader waits until the sidecar is the leader.
-func (f *fixture) awaitLeader() {
+// awaitHolder waits until the Lease names a holder.
+func (f *fixture) awaitHolder(holder string) {
 	f.Helper()
 	eventually(f.T, "the pod holds the Lease", func(ctx context.Context) bool {
 		lease := f.lease(ctx)
-		return lease != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "pod-a"
+		return lease != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == holder
 	})
 }
 
@@ -114,17 +97,6 @@ func (f *fixture) lease(ctx context.Context) *coordinationv1.Lease {
 	return lease
 }
 
-// awaitTerm waits until the sidecar executes operations of the leader. It does so a moment after
-// the Lease names its pod.
-func (f *fixture) awaitTerm() {
-	f.Helper()
-	client := wire.NewNetworkFenceClient(f.connectPinned())
-	eventually(f.T, "the pod is the leader", func(context.Context) bool {
-		_, err := client.FenceClusterNetwork(f.with(controllerToken), &wire.NetworkFenceRequest{})
-		return status.Code(err) == codes.InvalidArgument
-	})
-}
-
 // startOperation starts an operation of the controller service, waits until the driver executes it,
 // and returns a channel with its result.
 func (f *fixture) startOperation() <-chan error {
@@ -132,7 +104,7 @@ func (f *fixture) startOperation() <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			err := f.reclaim(f.with(controllerToken))
+			err := f.reclaim()
 			if status.Code(err) != codes.FailedPrecondition { // the pod is the leader soon
 				ended <- err
 				return
@@ -140,7 +112,7 @@ func (f *fixture) startOperation() <-chan error {
 		}
 	}()
 	select {
-	case <-f.driver.block:
+	case <-f.answers.block:
 	case err := <-ended:
 		f.Fatalf("the operation ended with %v", err)
 	case <-time.After(soon):
@@ -169,8 +141,8 @@ func (f *fixture) loseLease(lost *atomic.Bool, next string) {
 func TestLostLeaseEndsTheSidecarBeforeTheLeaseExpires(t *testing.T) {
 	t.Parallel()
 	const lease = 60 * time.Second
-	f := newFixture(t, persistentVolume(), cloudSecret())
-	f.driver.block = make(chan struct{})
+	f := newFixture(t)
+	f.answers.block = make(chan struct{})
 	var lost atomic.Bool
 	f.loseLease(&lost, "")
 	f.run("--leader-election-lease-duration="+lease.String(), "--leader-election-renew-deadline=2s",
@@ -199,15 +171,15 @@ func TestLostLeaseEndsTheSidecarBeforeTheLeaseExpires(t *testing.T) {
 // After a pause of the process another pod may hold the Lease.
 func TestLeaderRefusesCallsWhenAnotherPodHoldsTheLease(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, persistentVolume(), cloudSecret())
+	f := newFixture(t)
 	var lost atomic.Bool
 	f.loseLease(&lost, "pod-b")
 	f.run("--leader-election-lease-duration=3600s", "--leader-election-renew-deadline=3000s",
 		"--leader-election-retry-period=200ms")
-	f.awaitTerm()
+	_ = f.awaitTerm()
 	lost.Store(true)
 	eventually(t, "the sidecar names the next leader", func(context.Context) bool {
-		err := f.reclaim(f.with(controllerToken))
+		err := f.reclaim()
 		return status.Code(err) == codes.FailedPrecondition &&
 			strings.Contains(err.Error(), `call the pod "pod-b"`)
 	})
@@ -217,32 +189,18 @@ func TestLeaderRefusesCallsWhenAnotherPodHoldsTheLease(t *testing.T) {
 // another pod may get it first.
 func TestLeaseOfAnEarlierProcessDoesNotMakeThePodTheLeader(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, heldBy("pod-a"), persistentVolume(), cloudSecret())
+	f := newFixture(t, heldBy("pod-a"))
 	var lost atomic.Bool
 	lost.Store(true)
 	f.loseLease(&lost, "")
 	f.run()
 	eventually(t, "the sidecar has read the Lease", func(context.Context) bool {
-		return f.reads("leases") > 0
+		return f.requests("get", "leases") > 0
 	})
 	for range 10 {
-		if err := f.reclaim(f.with(controllerToken)); status.Code(err) != codes.FailedPrecondition {
+		if err := f.reclaim(); status.Code(err) != codes.FailedPrecondition {
 			t.Fatalf("the call returns %v", err)
 		}
-	}
-}
-
-func TestEndReleasesTheLease(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.run()
-	f.awaitLeader()
-	f.stop()
-	if err := <-f.ended; err != nil {
-		t.Errorf("the sidecar ended with %v", err)
-	}
-	if lease := f.lease(t.Context()); ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
-		t.Errorf("the Lease is %v", lease)
 	}
 }
 
@@ -251,68 +209,33 @@ func TestLeaseNamesThePodWithHyphensForDots(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run("--pod=plugin.0")
-	eventually(t, "the pod holds the Lease", func(ctx context.Context) bool {
-		lease := f.lease(ctx)
-		return lease != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "plugin-0"
-	})
+	f.awaitHolder("plugin-0")
+	f.stop()
+	if err := <-f.ended; err != nil {
+		t.Errorf("the sidecar ended with %v", err)
+	}
+	if lease := f.lease(t.Context()); ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+		t.Errorf("after the end of the sidecar the Lease is %v", lease)
+	}
 }
 
-// slowVolumes is a client that waits before it reads a PersistentVolume, even if it is cancelled.
-type slowVolumes struct {
-	kubernetes.Interface
-
-	reading, answer chan struct{}
-}
-
-func (s slowVolumes) CoreV1() corev1.CoreV1Interface {
-	return slowCore{s.Interface.CoreV1(), s}
-}
-
-type slowCore struct {
-	corev1.CoreV1Interface
-
-	slow slowVolumes
-}
-
-func (s slowCore) PersistentVolumes() corev1.PersistentVolumeInterface {
-	close(s.slow.reading)
-	<-s.slow.answer
-	return s.CoreV1Interface.PersistentVolumes()
-}
-
-// A handler may ignore that its call is cancelled. Here it waits for an API server that hangs.
 func TestLeaseIsReleasedAfterTheLastOperation(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, persistentVolume(), cloudSecret())
-	slow := slowVolumes{f.kube, make(chan struct{}), make(chan struct{})}
-	f.client = slow
-	released := make(chan struct{})
-	f.kube.PrependReactor("update", "leases",
-		func(action clienttesting.Action) (bool, runtime.Object, error) {
-			lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-			if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
-				close(released)
-			}
-			return false, nil, nil
-		})
+	f := newFixture(t)
+	f.answers.block = make(chan struct{})
 	f.run()
-	f.awaitTerm()
-	ended := make(chan error, 1)
-	go func() { ended <- f.reclaim(f.with(controllerToken)) }()
-	<-slow.reading
+	operation := f.startOperation()
 	f.stop()
-	if err := <-ended; status.Code(err) != codes.Unavailable { // after stopTimeout
+	select {
+	case err := <-f.ended:
+		t.Errorf("the sidecar ends before the operation: %v", err)
+	case <-time.After(stopTimeout / 2):
+	}
+	if lease := f.lease(t.Context()); ptr.Deref(lease.Spec.HolderIdentity, "") != "pod-a" {
+		t.Errorf("the sidecar released the Lease before the operation ended: %v", lease)
+	}
+	if err := <-operation; status.Code(err) != codes.Unavailable { // after stopTimeout
 		t.Errorf("the call returns %v when the sidecar stops", err)
 	}
-	select {
-	case <-released:
-		t.Error("the sidecar releases the Lease before the operation ends")
-	case <-time.After(time.Second): // it would follow immediately
-	}
-	close(slow.answer)
-	select {
-	case <-released:
-	case <-time.After(soon):
-		t.Error("the sidecar does not release the Lease")
-	}
+	f.awaitHolder("")
 }

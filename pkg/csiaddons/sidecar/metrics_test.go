@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/component-base/metrics"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/test/openstack/port"
@@ -17,49 +17,38 @@ import (
 
 func TestMetricsCountOperationsAndConnections(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, persistentVolume(), cloudSecret())
-	registry := metrics.NewKubeRegistry()
-	if err := f.metrics.RegisterWith(registry.Register); err != nil {
-		t.Fatal(err)
-	}
+	f := newFixture(t)
 	f.run()
-	f.awaitLeader()
+	f.awaitHolder("pod-a")
 	connection := f.connectPinned()
 	client := wire.NewReclaimSpaceClient(connection)
-	for token, name := range map[string]string{controllerToken: "data", "of-nobody": "data"} {
-		_, err := client.NodeReclaimSpace(f.with(token), &wire.ReclaimSpaceRequest{PvName: name})
-		if (err == nil) != (token == controllerToken) {
+	for token, accepted := range map[string]bool{controllerToken: true, "of-nobody": false} {
+		_, err := client.NodeReclaimSpace(f.with(token), &wire.ReclaimSpaceRequest{PvName: "data"})
+		if (err == nil) != accepted {
 			t.Errorf("with the token %q the call returns %v", token, err)
 		}
 	}
-	want := map[string]float64{
-		"announced": 1, "connections": 1, "leader": 1,
-		"operations_total OK NodeReclaimSpace":        1,
-		"operation_duration_seconds NodeReclaimSpace": 1,
-		"refused_calls_total":                         1,
-		"announcement_writes_total success":           1,
-	}
-	await := func(want map[string]float64) {
-		t.Helper()
-		var diff string
-		defer func() { t.Log(diff) }()
+	for _, open := range []float64{1, 0} {
+		want := map[string]float64{
+			"announced": 1, "connections": open, "leader": 1,
+			"operations_total OK NodeReclaimSpace":        1,
+			"operation_duration_seconds NodeReclaimSpace": 1,
+			"refused_calls_total":                         1,
+			"announcement_writes_total success":           1,
+		}
 		eventually(t, "the metrics are correct", func(context.Context) bool {
-			got := values(t, registry)
+			got := values(t, f.registry)
 			// The announcer may write again when the watch starts.
 			got["announcement_writes_total success"] = min(1, got["announcement_writes_total success"])
-			diff = cmp.Diff(want, got)
-			return diff == ""
+			return cmp.Equal(want, got)
 		})
+		connection.Close()
 	}
-	await(want)
-	connection.Close()
-	want["connections"] = 0
-	await(want)
 }
 
 // values returns the values of counters and gauges, and the counts of histograms, by the name
 // without the prefix and the values of the labels.
-func values(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
+func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
@@ -91,12 +80,12 @@ func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- serveMetrics(ctx, address) }()
 	for path, want := range map[string]string{"/metrics": "go_goroutines", "/healthz": "ok"} {
-		eventually(t, path+" answers", func(ctx context.Context) bool {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path,
-				http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path,
+			http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, path+" answers", func(context.Context) bool {
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
 				return false

@@ -1,10 +1,8 @@
 package sidecar
 
 import (
-	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	csi "github.com/container-storage-interface/spec/lib/go/csi"
@@ -50,10 +48,9 @@ func cloudSecret() *corev1.Secret {
 
 func TestNodeReclaimsSpaceOfTheStagedVolume(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, persistentVolume(), cloudSecret())
+	f := newFixture(t)
 	f.run("--stagingpath=/staging")
-	answer, err := wire.NewReclaimSpaceClient(f.connectPinned()).
-		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
+	answer, err := f.reclaimOnNode("data")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +61,7 @@ func TestNodeReclaimsSpaceOfTheStagedVolume(t *testing.T) {
 	// The name of the folder is the SHA-256 of volume-1.
 	path := "/staging/" + driverName +
 		"/d134c5a3656b7cd8339ec605c01ab63fed6fcaca8cb3067abde8a02c5bfacdc0/globalmount"
-	wantRequest := &reclaimspace.NodeReclaimSpaceRequest{
+	f.checkRequest("NodeReclaimSpace", &reclaimspace.NodeReclaimSpaceRequest{
 		VolumeId: "volume-1", VolumePath: path, StagingTargetPath: path,
 		VolumeCapability: &csi.VolumeCapability{
 			AccessMode: &csi.VolumeCapability_AccessMode{
@@ -75,29 +72,24 @@ func TestNodeReclaimsSpaceOfTheStagedVolume(t *testing.T) {
 			}},
 		},
 		Secrets: map[string]string{"user": "hidden"},
-	}
-	if diff := cmp.Diff(wantRequest, f.driver.node, protocmp.Transform()); diff != "" {
-		t.Errorf("request of the driver (-want +got):\n%s", diff)
-	}
+	})
 }
 
 func TestBlockVolumesHaveAnotherStagingPath(t *testing.T) {
 	t.Parallel()
 	volume := persistentVolume()
-	volume.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+	volume.Name, volume.Spec.VolumeMode = "block", ptr.To(corev1.PersistentVolumeBlock)
 	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{
 		corev1.ReadWriteOnce, corev1.ReadWriteMany,
 	}
 	volume.Spec.CSI.NodeStageSecretRef = nil
 	f := newFixture(t, volume)
 	f.run("--stagingpath=/staging")
-	_, err := wire.NewReclaimSpaceClient(f.connectPinned()).
-		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
-	if err != nil {
+	if _, err := f.reclaimOnNode("block"); err != nil {
 		t.Fatal(err)
 	}
-	path := "/staging/volumeDevices/staging/data"
-	want := &reclaimspace.NodeReclaimSpaceRequest{
+	const path = "/staging/volumeDevices/staging/block"
+	f.checkRequest("NodeReclaimSpace", &reclaimspace.NodeReclaimSpaceRequest{
 		VolumeId: "volume-1", VolumePath: path, StagingTargetPath: path,
 		VolumeCapability: &csi.VolumeCapability{
 			AccessMode: &csi.VolumeCapability_AccessMode{
@@ -105,42 +97,30 @@ func TestBlockVolumesHaveAnotherStagingPath(t *testing.T) {
 			},
 			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 		},
-	}
-	if diff := cmp.Diff(want, f.driver.node, protocmp.Transform()); diff != "" {
-		t.Errorf("request of the driver (-want +got):\n%s", diff)
-	}
+	})
 }
 
 func TestErrorsOfTheDriverReachTheController(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, persistentVolume(), cloudSecret())
+	f := newFixture(t)
 	f.run()
-	var err error
-	eventually(t, "the pod is the leader", func(context.Context) bool {
-		err = f.reclaim(f.with(controllerToken))
-		return status.Code(err) != codes.FailedPrecondition
-	})
+	err := f.awaitTerm()
 	if status.Code(err) != codes.Unimplemented ||
 		status.Convert(err).Message() != "the cloud cannot discard" {
 		t.Errorf("the call returns %v", err)
 	}
-	want := &reclaimspace.ControllerReclaimSpaceRequest{
+	f.checkRequest("ControllerReclaimSpace", &reclaimspace.ControllerReclaimSpaceRequest{
 		VolumeId: "volume-1", Parameters: map[string]string{"zone": "a"},
 		Secrets: map[string]string{"user": "hidden"},
-	}
-	if diff := cmp.Diff(want, f.driver.controller, protocmp.Transform()); diff != "" {
-		t.Errorf("request of the driver (-want +got):\n%s", diff)
-	}
+	})
 }
 
 func TestOnlyVolumesOfTheDriverReachIt(t *testing.T) {
 	t.Parallel()
-	foreign := persistentVolume()
+	foreign, local, noSecret := persistentVolume(), persistentVolume(), persistentVolume()
 	foreign.Name, foreign.Spec.CSI.Driver = "foreign", "other"
-	local := persistentVolume()
 	local.Name, local.Spec.CSI = "local", nil
-	noSecret := persistentVolume()
-	noSecret.Name = "no-secret"
+	noSecret.Name, noSecret.Spec.CSI.NodeStageSecretRef.Name = "no-secret", "none"
 	f := newFixture(t, foreign, local, noSecret)
 	f.kube.PrependReactor("get", "persistentvolumes",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -150,55 +130,46 @@ func TestOnlyVolumesOfTheDriverReachIt(t *testing.T) {
 			return false, nil, nil
 		})
 	f.run()
-	client := wire.NewReclaimSpaceClient(f.connectPinned())
 	for name, want := range map[string]codes.Code{
 		"foreign": codes.InvalidArgument, "local": codes.InvalidArgument, "": codes.InvalidArgument,
 		"../x": codes.InvalidArgument, "nothing": codes.NotFound, "unreadable": codes.Unavailable,
 		"no-secret": codes.NotFound,
 	} {
-		_, err := client.NodeReclaimSpace(f.with(controllerToken),
-			&wire.ReclaimSpaceRequest{PvName: name})
-		if status.Code(err) != want {
+		if _, err := f.reclaimOnNode(name); status.Code(err) != want {
 			t.Errorf("for volume %q the call returns %v, want %v", name, err, want)
 		}
 	}
-	if f.driver.node != nil {
-		t.Errorf("the driver received %v", f.driver.node)
+	if got := f.driver.Last("NodeReclaimSpace"); got != nil {
+		t.Errorf("the driver received %v", got)
 	}
 }
 
 func TestFencePassesClientsAndSecretOn(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, cloudSecret())
+	f := newFixture(t)
 	f.run()
+	_ = f.awaitTerm()
 	client := wire.NewNetworkFenceClient(f.connectPinned())
 	request := &wire.NetworkFenceRequest{
 		Parameters: map[string]string{"zone": "a"}, SecretName: "cloud", SecretNamespace: "csi",
 		Cidrs: []string{"10.0.0.1/32", "fd00::/64"},
 	}
 	var trailer metadata.MD
-	eventually(t, "the pod is the leader", func(context.Context) bool {
-		_, err := client.FenceClusterNetwork(f.with(controllerToken), request, grpc.Trailer(&trailer))
-		return err == nil
-	})
-	if got := trailer.Get(wire.ChangedSharesTrailer); !slices.Equal(got, []string{"3"}) {
-		t.Errorf("the driver has changed %q shares, want 3", got)
+	_, err := client.FenceClusterNetwork(f.with(controllerToken), request, grpc.Trailer(&trailer))
+	if got := trailer.Get(wire.ChangedSharesTrailer); err != nil || !slices.Equal(got, []string{"3"}) {
+		t.Errorf("the driver has changed %q shares, want 3: %v", got, err)
 	}
 	if _, err := client.UnFenceClusterNetwork(f.with(controllerToken), request); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	cidrs := []*fence.CIDR{{Cidr: "10.0.0.1/32"}, {Cidr: "fd00::/64"}}
 	secrets := map[string]string{"user": "hidden"}
-	if diff := cmp.Diff(&fence.FenceClusterNetworkRequest{
+	f.checkRequest("FenceClusterNetwork", &fence.FenceClusterNetworkRequest{
 		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: cidrs,
-	}, f.driver.fenced, protocmp.Transform()); diff != "" {
-		t.Errorf("fence (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(&fence.UnfenceClusterNetworkRequest{
+	})
+	f.checkRequest("UnfenceClusterNetwork", &fence.UnfenceClusterNetworkRequest{
 		Parameters: request.GetParameters(), Secrets: secrets, Cidrs: cidrs,
-	}, f.driver.unfenced, protocmp.Transform()); diff != "" {
-		t.Errorf("unfence (-want +got):\n%s", diff)
-	}
+	})
 }
 
 // A NetworkFenceClass need not name a Secret.
@@ -217,33 +188,25 @@ func TestFenceClientsNeedNoSecretAndNoLeader(t *testing.T) {
 	if diff := cmp.Diff(want, answer, protocmp.Transform()); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
-	if n := f.reads("secrets"); n > 0 {
+	if n := f.requests("get", "secrets"); n > 0 {
 		t.Errorf("the sidecar has read %d Secrets", n)
 	}
 }
 
-func TestInvalidFencesDoNotReachTheDriver(t *testing.T) {
+func TestFencesWithInvalidSecretsDoNotReachTheDriver(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, cloudSecret())
+	f := newFixture(t)
 	f.run()
-	f.awaitTerm()
+	_ = f.awaitTerm()
 	client := wire.NewNetworkFenceClient(f.connectPinned())
-	many := strings.Split(strings.Repeat("10.0.0.1/32 ", maxCIDRs+1), " ")
-	one := []string{"10.0.0.1/32"}
 	for name, request := range map[string]*wire.NetworkFenceRequest{
-		"address without length": {Cidrs: []string{"10.0.0.1"}},
-		"no CIDR":                {Cidrs: []string{"all"}},
-		"too many":               {Cidrs: many[:maxCIDRs+1]},
-		"name alone":             {Cidrs: one, SecretName: "cloud"},
-		"namespace alone":        {Cidrs: one, SecretNamespace: "csi"},
-		"path":                   {Cidrs: one, SecretName: "../cloud", SecretNamespace: "csi"},
+		"name alone":      {SecretName: "cloud"},
+		"namespace alone": {SecretNamespace: "csi"},
+		"path":            {SecretName: "../cloud", SecretNamespace: "csi"},
 	} {
 		_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
-		if status.Code(err) != codes.InvalidArgument {
+		if status.Code(err) != codes.InvalidArgument || f.driver.Last("FenceClusterNetwork") != nil {
 			t.Errorf("%s: the call returns %v", name, err)
 		}
-	}
-	if f.driver.fenced != nil {
-		t.Errorf("the driver received %v", f.driver.fenced)
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
-	"strconv"
+	"slices"
 	"syscall"
 	"time"
 
@@ -33,8 +32,8 @@ import (
 const (
 	maxConnections = 16        // a controller needs one
 	maxCalls       = 16        // at the same time, on one connection
-	maxRequest     = 128 << 10 // bytes; a request with maxCIDRs fits
-	maxHeader      = 32 << 10  // bytes; a token has at most maxToken
+	maxRequest     = 128 << 10 // bytes; a request with 1,024 CIDRs fits
+	maxHeader      = 32 << 10  // bytes; tokens of ServiceAccounts have about 1 KiB
 	// maxAhead is how many bytes of a call a client can send before the sidecar reads them. Without
 	// it, gRPC raises this limit up to 16 MiB.
 	maxAhead = 64 << 10
@@ -53,58 +52,47 @@ const (
 // 30 s after the signal by default.
 const stopTimeout = 10 * time.Second
 
-// serving is the certificate of the server, with its key.
-type serving struct {
-	config *tls.Config
-	pin    string
-}
-
-// newServing creates a certificate. Its key exists only in this process. Clients check the pin, and
-// not the names and times in the certificate.
-func newServing(limits TLS) (*serving, error) {
+// newTLS adds a new certificate to a configuration, and returns its pin. The key exists only in
+// this process. Clients check the pin, and not the names and times in the certificate.
+func newTLS(flags *tls.Config) (*tls.Config, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("creating the key of the server: %w", err)
+		return nil, "", fmt.Errorf("creating the key of the server: %w", err)
 	}
 	const years = 10
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: "csi-addons-sidecar"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().AddDate(years, 0, 0),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject:   pkix.Name{CommonName: "csi-addons-sidecar"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().AddDate(years, 0, 0),
+		KeyUsage:  x509.KeyUsageDigitalSignature,
 	}
-	encoded, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	encoded, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, fmt.Errorf("creating the certificate of the server: %w", err)
+		return nil, "", fmt.Errorf("creating the certificate of the server: %w", err)
 	}
 	certificate, err := x509.ParseCertificate(encoded)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate of the server: %w", err)
+		return nil, "", fmt.Errorf("reading the certificate of the server: %w", err)
 	}
-	return &serving{
-		config: &tls.Config{
-			MinVersion: max(limits.MinVersion, tls.VersionTLS12), CipherSuites: limits.CipherSuites,
-			CurvePreferences: limits.Curves,
-			Certificates:     []tls.Certificate{{Certificate: [][]byte{encoded}, PrivateKey: key}},
-		},
-		pin: wire.Pin(certificate),
-	}, nil
+	config := flags.Clone()
+	config.Certificates = []tls.Certificate{{Certificate: [][]byte{encoded}, PrivateKey: key}}
+	return config, wire.Pin(certificate), nil
 }
 
-// newServer returns a server with the services that a controller calls. A service that the driver
-// does not have answers UNIMPLEMENTED.
-func (s *Sidecar) newServer(described driver.Description, own *serving, lead *election,
-) *grpc.Server {
-	transport, limit := insecure.NewCredentials(), deadline(s.Settings.Timeout).limit
-	checks := []grpc.UnaryServerInterceptor{s.Metrics.observe, limit, open, lead.check}
+// newServer returns a server with the services that a controller calls, and the pin of its
+// certificate; "" means that it serves without TLS. A service that the driver does not have answers
+// UNIMPLEMENTED.
+func (s *Sidecar) newServer(described driver.Description, lead *election,
+) (*grpc.Server, string, error) {
+	transport, pin := insecure.NewCredentials(), ""
+	checks := []grpc.UnaryServerInterceptor{s.Metrics.observe, s.Settings.limit, lead.check}
 	if s.Settings.Access.Enabled {
-		access := newAccess(s.Settings, s.Kube, s.Metrics)
-		transport = credentials.NewTLS(own.config)
-		checks = []grpc.UnaryServerInterceptor{
-			access.screen, s.Metrics.observe, limit, access.check, lead.check,
+		config, pinned, err := newTLS(s.Settings.TLS)
+		if err != nil {
+			return nil, "", err
 		}
+		transport, pin = temporary{credentials.NewTLS(config)}, pinned
+		checks = slices.Insert(checks, 0, newAccess(s.Settings, s.Kube, s.Metrics).check)
 	}
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxRequest), grpc.MaxHeaderListSize(maxHeader),
@@ -116,7 +104,7 @@ func (s *Sidecar) newServer(described driver.Description, own *serving, lead *el
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
 		grpc.StatsHandler(connections{s.Metrics.connections}),
-		grpc.Creds(temporary{transport}), grpc.ChainUnaryInterceptor(checks...),
+		grpc.Creds(transport), grpc.ChainUnaryInterceptor(checks...),
 	)
 	read := driver.Reader{Kube: s.Kube, Driver: described.Name}
 	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
@@ -124,31 +112,21 @@ func (s *Sidecar) newServer(described driver.Description, own *serving, lead *el
 		driver: s.Driver, reader: read, stagingPath: s.Settings.StagingPath,
 	})
 	wire.RegisterNetworkFenceServer(server, &networkFence{driver: s.Driver, reader: read})
-	return server
+	return server, pin, nil
 }
 
 // listen listens on a port of all addresses. If another process of the host network uses the port,
 // it listens on a free port. The number of connections is limited.
 func listen(ctx context.Context, port uint16) (net.Listener, error) {
 	var config net.ListenConfig
-	address := net.JoinHostPort("", strconv.FormatUint(uint64(port), 10))
-	listener, err := config.Listen(ctx, "tcp", address)
+	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		listener, err = config.Listen(ctx, "tcp", net.JoinHostPort("", "0"))
+		listener, err = config.Listen(ctx, "tcp", ":0")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", port, err)
 	}
 	return netutil.LimitListener(listener, maxConnections), nil
-}
-
-// endpoint returns the address to publish.
-func endpoint(s *Settings, listener net.Listener) string {
-	port := listener.Addr().(*net.TCPAddr).AddrPort().Port()
-	if s.IP != "" {
-		return net.JoinHostPort(s.IP, strconv.FormatUint(uint64(port), 10))
-	}
-	return wire.Endpoint{Pod: s.Pod.Name, Namespace: s.Pod.Namespace, Port: port}.String()
 }
 
 // stopGracefully finishes calls in flight, and cancels them after stopTimeout. No call is in flight

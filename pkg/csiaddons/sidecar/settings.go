@@ -2,9 +2,7 @@ package sidecar
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -31,17 +30,13 @@ type Settings struct {
 	Timeout time.Duration
 	// Port is the port to serve on. If another process uses it, the sidecar uses a free port.
 	Port uint16
-	// IP replaces the name of the pod in the published address, unless it is "".
-	IP string
 	// HTTPEndpoint is the address that serves metrics by HTTP; "" means none.
 	HTTPEndpoint string
 	Pod          Pod
 	// Election contains the durations of leader election, and the namespace of the Lease.
 	Election Election
 	Access   Access
-	TLS      TLS
-	// Warnings are about flags without effect.
-	Warnings []string
+	TLS      *tls.Config
 }
 
 // Pod is the pod in which the sidecar runs.
@@ -67,17 +62,10 @@ type Access struct {
 	ServiceAccounts []string
 }
 
-// TLS limits TLS connections. Zero values are the defaults of Go.
-type TLS struct {
-	MinVersion   uint16
-	CipherSuites []uint16
-	Curves       []tls.CurveID
-}
-
 // Flags are the flags of the command.
 type Flags struct {
 	settings     Settings
-	ignored      *pflag.FlagSet
+	set          *pflag.FlagSet
 	minVersion   string
 	cipherSuites []string
 	curves       []string
@@ -105,38 +93,38 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Folder in which kubelet stages volumes.")
 	set.Uint16Var(&s.Port, "controller-port", wire.DefaultPort, "Port that serves the controller. "+
 		"If another process uses it, the sidecar uses a free port and publishes that.")
-	set.StringVar(&s.IP, "controller-ip", "", "IP address to publish instead of the name of the pod. "+
-		"Controllers accept the name of a pod only.")
 	set.DurationVar(&s.Timeout, "timeout", defaultTimeout, "Maximum duration of a call whose caller "+
 		"sets no deadline. A deadline of the caller is limited to the longer of 1h and this value.")
 	set.StringVar(&s.HTTPEndpoint, "http-endpoint", "", "Address that serves /metrics and /healthz "+
 		"by HTTP, such as localhost:8080. Without a value the sidecar serves neither.")
 	f.addElection(set)
 	f.addSecurity(set)
-	f.ignored = ignoredFlags()
-	set.AddFlagSet(f.ignored)
+	addIgnored(set)
+	f.set = set
 }
 
-// ignoredFlags returns the flags of the CSI-Addons for Ceph that have no effect here: those for the
-// condition of volumes, and those of its libraries klog, zap and automaxprocs.
-func ignoredFlags() *pflag.FlagSet {
-	set := pflag.NewFlagSet("ignored", pflag.ContinueOnError)
-	for _, name := range []string{
+// addIgnored registers the flags of the CSI-Addons for Ceph that have no effect here: those for the
+// condition of volumes, the IP address, and those of its libraries klog, zap and automaxprocs.
+func addIgnored(set *pflag.FlagSet) {
+	switches := []string{
 		"enable-volume-condition", "automaxprocs", "zap-devel", "logtostderr", "alsologtostderr",
 		"add_dir_header", "legacy_stderr_threshold_behavior", "one_output", "skip_headers",
 		"skip_log_headers",
-	} {
+	}
+	values := []string{
+		"controller-ip", "volume-condition-interval", "volume-condition-recorders", "zap-encoder",
+		"zap-log-level", "zap-stacktrace-level", "zap-time-encoding", "log_dir", "log_file",
+		"log_file_max_size", "log_backtrace_at", "stderrthreshold", "alsologtostderrthreshold",
+	}
+	for _, name := range switches {
 		set.Bool(name, false, "")
 	}
-	for _, name := range []string{
-		"volume-condition-interval", "volume-condition-recorders", "zap-encoder", "zap-log-level",
-		"zap-stacktrace-level", "zap-time-encoding", "log_dir", "log_file", "log_file_max_size",
-		"log_backtrace_at", "stderrthreshold", "alsologtostderrthreshold",
-	} {
+	for _, name := range values {
 		set.String(name, "", "")
 	}
-	set.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
-	return set
+	for _, name := range slices.Concat(switches, values) {
+		_ = set.MarkDeprecated(name, "it has no effect") // fails only without the flag
+	}
 }
 
 func (f *Flags) addElection(set *pflag.FlagSet) {
@@ -173,23 +161,15 @@ func (f *Flags) addSecurity(set *pflag.FlagSet) {
 // Load checks the flags. The error names every fault in one line.
 func (f *Flags) Load() (*Settings, error) {
 	s := f.settings
-	var faults []string
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	for _, required := range []struct{ flag, value string }{
-		{"node-id", s.Pod.Node},
-		{"pod", s.Pod.Name},
-		{"namespace", s.Pod.Namespace},
-		{"pod-uid", s.Pod.UID},
-	} {
-		if required.value == "" {
-			fault("flag --%s is missing", required.flag)
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	for _, name := range []string{"node-id", "pod", "namespace", "pod-uid"} {
+		if f.set.Lookup(name).Value.String() == "" {
+			fault("flag --%s is missing", name)
 		}
 	}
 	if s.Access.Audience == wire.Audience(ownUID) {
 		s.Access.Audience = wire.Audience(types.UID(s.Pod.UID))
-	}
-	if s.IP != "" && net.ParseIP(s.IP) == nil {
-		fault("flag --controller-ip is %q: it must be an IP address", s.IP)
 	}
 	if s.Timeout <= 0 {
 		fault("flag --timeout is %v: it must be positive", s.Timeout)
@@ -197,26 +177,25 @@ func (f *Flags) Load() (*Settings, error) {
 	if s.Election.Namespace == "" {
 		s.Election.Namespace = s.Pod.Namespace
 	}
-	if err := s.Election.validate(); err != nil {
-		fault("%v", err)
-	}
 	for _, account := range s.Access.ServiceAccounts {
 		namespace, name, _ := strings.Cut(account, "/")
 		if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			fault("flag --allowed-service-accounts: %q is not namespace/name", account)
 		}
 	}
-	var err error
-	if s.TLS, err = f.tls(); err != nil {
-		fault("%v", err)
+	version, err := cliflag.TLSVersion(f.minVersion)
+	if err != nil {
+		fault("flag --tls-min-version: %w", err)
 	}
-	f.ignored.VisitAll(func(flag *pflag.Flag) {
-		if flag.Changed {
-			s.Warnings = append(s.Warnings, "flag --"+flag.Name+" has no effect")
-		}
-	})
-	if len(faults) > 0 {
-		return nil, errors.New("settings: " + strings.Join(faults, "; "))
+	s.TLS = &tls.Config{MinVersion: max(version, tls.VersionTLS12)}
+	if s.TLS.CipherSuites, err = cliflag.TLSCipherSuites(f.cipherSuites); err != nil {
+		fault("flag --tls-cipher-suites: %w", err)
+	}
+	if s.TLS.CurvePreferences, err = curves(f.curves); err != nil {
+		fault("flag --tls-curve-preferences: %w", err)
+	}
+	if err := utilerrors.NewAggregate(append(faults, s.Election.validate())); err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
 	}
 	return &s, nil
 }
@@ -232,22 +211,6 @@ func (e Election) validate() error {
 		"least the renew deadline (%v) and the retry period (%v) together, and the deadline longer "+
 		"than %v times the retry period",
 		e.LeaseDuration, e.RenewDeadline, e.RetryPeriod, leaderelection.JitterFactor)
-}
-
-func (f *Flags) tls() (TLS, error) {
-	version, err := cliflag.TLSVersion(f.minVersion)
-	if err != nil {
-		return TLS{}, fmt.Errorf("flag --tls-min-version: %w", err)
-	}
-	suites, err := cliflag.TLSCipherSuites(f.cipherSuites)
-	if err != nil {
-		return TLS{}, fmt.Errorf("flag --tls-cipher-suites: %w", err)
-	}
-	preferred, err := curves(f.curves)
-	if err != nil {
-		return TLS{}, fmt.Errorf("flag --tls-curve-preferences: %w", err)
-	}
-	return TLS{MinVersion: version, CipherSuites: suites, Curves: preferred}, nil
 }
 
 // curves returns curves by their names or numbers.

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"net"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
@@ -26,12 +24,12 @@ type Sidecar struct {
 	Kube     kubernetes.Interface
 	// Dynamic writes the CSIAddonsNode.
 	Dynamic dynamic.Interface
-	Clock   clock.Clock
 	Metrics *Metrics
 }
 
 // Run waits for the driver, and serves until ctx is done or an error occurs. It finishes calls in
-// flight and then releases the Lease of the driver. After an error the process must end.
+// flight and then releases the Lease of the driver. After an error the process must end: if the pod
+// loses the Lease, Run returns at once, and the end of the process ends what still runs.
 func (s *Sidecar) Run(ctx context.Context) error {
 	if err := s.Driver.WaitReady(ctx); err != nil {
 		return endOf(ctx, err)
@@ -44,7 +42,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own, err := newServing(s.Settings.TLS)
+	server, pin, err := s.newServer(described, lead)
 	if err != nil {
 		return err
 	}
@@ -54,45 +52,27 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Serving the controller", "driver", described.Name,
 		"address", listener.Addr().String(), "insecure", !s.Settings.Access.Enabled)
-	pin := own.pin
-	if !s.Settings.Access.Enabled {
-		pin = ""
-	}
-	server := s.newServer(described, own, lead)
-	return runAs(ctx, lead, server, func(ctx context.Context) error {
-		return serve(ctx, server, listener)
-	}, newAnnouncer(s, described.Name, endpoint(s.Settings, listener), pin).run)
-}
-
-// runAs runs work until ctx is done, and ends leader election last. If the pod loses the Lease, it
-// returns at once: the end of the process ends what still runs.
-func runAs(ctx context.Context, lead *election, server *grpc.Server,
-	work ...func(context.Context) error,
-) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	go newAnnouncer(s, described.Name, listener.Addr().(*net.TCPAddr), pin).run(ctx)
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	elected, ended := make(chan error, 1), make(chan error, 1)
 	go func() { elected <- lead.run(leaseCtx) }()
-	group, groupCtx := errgroup.WithContext(ctx)
-	for _, run := range work {
-		group.Go(func() error { return run(groupCtx) })
-	}
-	go func() { ended <- group.Wait() }()
+	go func() { ended <- serve(ctx, server, listener) }()
 	select {
 	case err := <-elected:
 		go server.Stop() // cancels operations, and waits for handlers that ignore it
 		return err
 	case err := <-ended:
 		release()
-		return errors.Join(endOf(ctx, err), <-elected)
+		return errors.Join(err, <-elected)
 	}
 }
 
 // endOf returns nil for an error that the end of ctx has caused.
 func endOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == nil) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return err

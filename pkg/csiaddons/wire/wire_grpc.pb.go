@@ -181,9 +181,9 @@ const (
 //
 // NetworkFence controls the access of clients to the storage.
 type NetworkFenceClient interface {
-	// FenceClusterNetwork takes the access away from clients.
+	// FenceClusterNetwork revokes the access of clients.
 	FenceClusterNetwork(ctx context.Context, in *NetworkFenceRequest, opts ...grpc.CallOption) (*NetworkFenceResponse, error)
-	// UnFenceClusterNetwork gives the access back.
+	// UnFenceClusterNetwork restores the access of clients.
 	UnFenceClusterNetwork(ctx context.Context, in *NetworkFenceRequest, opts ...grpc.CallOption) (*NetworkFenceResponse, error)
 	// GetFenceClients returns the clients of the node of the sidecar.
 	GetFenceClients(ctx context.Context, in *FenceClientsRequest, opts ...grpc.CallOption) (*FenceClientsResponse, error)
@@ -233,9 +233,9 @@ func (c *networkFenceClient) GetFenceClients(ctx context.Context, in *FenceClien
 //
 // NetworkFence controls the access of clients to the storage.
 type NetworkFenceServer interface {
-	// FenceClusterNetwork takes the access away from clients.
+	// FenceClusterNetwork revokes the access of clients.
 	FenceClusterNetwork(context.Context, *NetworkFenceRequest) (*NetworkFenceResponse, error)
-	// UnFenceClusterNetwork gives the access back.
+	// UnFenceClusterNetwork restores the access of clients.
 	UnFenceClusterNetwork(context.Context, *NetworkFenceRequest) (*NetworkFenceResponse, error)
 	// GetFenceClients returns the clients of the node of the sidecar.
 	GetFenceClients(context.Context, *FenceClientsRequest) (*FenceClientsResponse, error)

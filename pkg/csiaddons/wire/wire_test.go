@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
@@ -47,6 +48,31 @@ func TestEndpointOfAnotherFormIsAnError(t *testing.T) {
 		if got, err := wire.ParseEndpoint(text); err == nil {
 			t.Errorf("endpoint %q is accepted as %+v", text, got)
 		}
+	}
+}
+
+func TestNamesOfObjectsDiffer(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", validation.DNS1123SubdomainMaxLength)
+	names := map[string][2]string{}
+	for _, pair := range [][2]string{
+		{"pod", "cinder"},
+		{"pod", "manila"},
+		{"pod-2", "cinder"},
+		{"pod.a", "b"},
+		{"pod", "a.b"},
+		{long, "cinder"},
+		{long, "manila"},
+		{long[1:] + "b", "cinder"},
+	} {
+		name := wire.ObjectName(pair[0], pair[1])
+		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+			t.Errorf("%q is no name of an object: %v", name, errs)
+		}
+		if other, ok := names[name]; ok {
+			t.Errorf("%s and %s have the same name %s", pair, other, name)
+		}
+		names[name] = pair
 	}
 }
 

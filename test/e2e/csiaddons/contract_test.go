@@ -133,7 +133,7 @@ func (x *test) mustSucceed(job *v1alpha1.ReclaimSpaceJob, message string) {
 }
 
 // Each row reads what one test of kubernetes-csi-addons reads after each change of the state, and
-// also asks the cloud. Rows 10 to 14 name the driver, and rows 15 to 19 the class.
+// also reads the access in the cloud. Rows 10 to 14 name the driver, and rows 15 to 19 the class.
 func TestNetworkFenceContract(t *testing.T) {
 	x := use(t)
 	s := x.shareToFence("contract")

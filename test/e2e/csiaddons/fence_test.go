@@ -30,7 +30,7 @@ const (
 )
 
 // Fencing does not end a mount that exists: the server of the share refuses its requests. The
-// stand-in of NFS asks for access only when it mounts, so the test asks the simulator, too.
+// stand-in of NFS checks the access only when it mounts, so the test also reads it in the cloud.
 func TestFencedNodeLosesItsAccessUntilItIsUnfenced(t *testing.T) {
 	x := use(t)
 	lost, other := "devcluster-node-1", "devcluster-node-2"

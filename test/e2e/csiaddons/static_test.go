@@ -4,7 +4,6 @@ package csiaddons
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
+	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 )
 
 // The PersistentVolume contains the ID of the access rule that the fence replaces, and nothing in
@@ -65,27 +65,18 @@ func TestShareOfAStaticPersistentVolumeIsFencedAndMountedAgain(t *testing.T) {
 func (x *test) staticClaim(name string) corev1.PersistentVolumeClaimSpec {
 	x.T.Helper()
 	ctx, manila := x.T.Context(), x.manila()
-	share, err := shares.Create(ctx, manila,
-		shares.CreateOpts{ShareProto: "NFS", Size: 1, Name: name}).Extract()
+	share, err := administrator.CreateShare(ctx, manila,
+		shares.CreateOpts{ShareProto: "NFS", Size: 1, Name: name})
 	x.Must(err)
 	x.CleanUp(func(ctx context.Context) error {
-		return shares.Delete(ctx, manila, share.ID).ExtractErr()
+		return shares.Delete(ctx, manila, share).ExtractErr()
 	})
-	x.Eventually("share "+name+" is available", func() error {
-		found, err := shares.Get(ctx, manila, share.ID).Extract()
-		if err == nil && found.Status != "available" {
-			err = fmt.Errorf("it is %s", found.Status)
-		}
-		return err
-	})
-	rule, err := shares.GrantAccess(ctx, manila, share.ID, shares.GrantAccessOpts{
-		AccessType: "ip", AccessLevel: "rw", AccessTo: "0.0.0.0/0",
-	}).Extract()
+	rule, err := administrator.Allow(ctx, manila, share, "ip", "rw 0.0.0.0/0")
 	x.Must(err)
 	claim := pods.ClaimSpec(pods.Class{Mode: corev1.ReadWriteMany})
 	claim.VolumeName = name
 	x.staticVolume(name, claim, map[string]string{
-		"shareID": share.ID, "shareAccessID": rule.ID,
+		"shareID": share, "shareAccessID": rule,
 	})
 	return claim
 }

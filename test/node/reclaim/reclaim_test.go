@@ -80,9 +80,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f.node = cinder.NewNode(cinder.Folders{
-		Staging: f.staging(), Devices: f.devices(), System: "/sys/dev/block", Ext4: "/sys/fs/ext4",
-	})
+	f.node = cinder.NewNode(cinder.Folders{Staging: f.staging(), Devices: f.devices()})
 	return f
 }
 
@@ -240,7 +238,7 @@ func TestEstimateOfExt4IsWhatTheCloudFrees(t *testing.T) {
 	}
 }
 
-func TestOnlyTheMountPointOfTheVolumeIsTrimmed(t *testing.T) {
+func TestOnlyTheVolumeIsTrimmed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	path := f.stage(t, volumeID, "ext4", filepath.Join(f.dir, "volume"), 64*mebibyte)
@@ -259,9 +257,9 @@ func TestOnlyTheMountPointOfTheVolumeIsTrimmed(t *testing.T) {
 	}{
 		"the volume":                {path, codes.OK},
 		"another volume":            {other, codes.FailedPrecondition},
-		"a folder of the volume":    {folder, codes.FailedPrecondition},
-		"a link to the volume":      {link, codes.InvalidArgument},
-		"the folder of the volumes": {f.staging(), codes.InvalidArgument},
+		"a folder of the volume":    {folder, codes.OK},
+		"a link to the volume":      {link, codes.Internal},
+		"the folder of the volumes": {f.staging(), codes.FailedPrecondition},
 	} {
 		if _, _, err := f.reclaim(t, test.path); status.Code(err) != test.want {
 			t.Errorf("for %s the error is %v, want %v", name, err, test.want)

@@ -61,7 +61,7 @@ type CSIAddonsNodeDriver struct {
 	NodeID string `json:"nodeID"`
 }
 
-// CSIAddonsNodeStatus is what the controller knows about the sidecar.
+// CSIAddonsNodeStatus is what the controller reports about the sidecar.
 type CSIAddonsNodeStatus struct {
 	// State is the state of the connection: Connected, Failed or Retrying.
 	// +optional

@@ -24,7 +24,7 @@ func (s FenceState) Succeeded() string {
 	return "fencing operation successful"
 }
 
-// NetworkFence takes the access to storage away from clients, and gives it back.
+// NetworkFence revokes the access of clients to storage, and restores it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster

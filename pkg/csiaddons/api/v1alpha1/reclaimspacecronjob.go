@@ -98,7 +98,7 @@ type ReclaimSpaceJobTemplateSpec struct {
 	Spec ReclaimSpaceJobSpec `json:"spec"`
 }
 
-// ReclaimSpaceCronJobStatus is what the controller knows about the jobs.
+// ReclaimSpaceCronJobStatus is what the controller reports about the jobs.
 type ReclaimSpaceCronJobStatus struct {
 	// Active is the job that runs.
 	// +optional

@@ -23,7 +23,7 @@ type ReclaimSpaceStep string
 
 // The steps of a ReclaimSpaceJob, in their order.
 const (
-	// ReclaimSpaceWaiting means that the job waits for its turn, a sidecar or the next attempt.
+	// ReclaimSpaceWaiting means that the job waits for other jobs, a sidecar or the next attempt.
 	ReclaimSpaceWaiting ReclaimSpaceStep = "Waiting"
 	// ReclaimSpaceOnNode means that the driver reclaims space on the node that uses the volume.
 	ReclaimSpaceOnNode ReclaimSpaceStep = "Node"
@@ -67,8 +67,8 @@ type ReclaimSpaceJobSpec struct {
 	// +kubebuilder:validation:Maximum=60
 	BackOffLimit *int32 `json:"backOffLimit,omitempty"`
 
-	// RetryDeadlineSeconds is the time in seconds, after the first turn of the job, in which failed
-	// calls are repeated.
+	// RetryDeadlineSeconds is the time in seconds, after the start of the job, in which failed calls
+	// are repeated.
 	//
 	// +optional
 	// +kubebuilder:default=600

@@ -31,32 +31,16 @@ func capabilitiesOf(response *identity.GetCapabilitiesResponse) []string {
 
 // capabilityOf returns the name of a capability, or "" if the specification does not contain it.
 func capabilityOf(capability *identity.Capability) string {
-	var prefix string
-	var names map[int32]string
-	var number int32
-	switch kind := capability.GetType().(type) {
-	case *identity.Capability_Service_:
-		prefix, names = "service", identity.Capability_Service_Type_name
-		number = int32(kind.Service.GetType())
-	case *identity.Capability_ReclaimSpace_:
-		prefix, names = "reclaim_space", identity.Capability_ReclaimSpace_Type_name
-		number = int32(kind.ReclaimSpace.GetType())
-	case *identity.Capability_NetworkFence_:
-		prefix, names = "network_fence", identity.Capability_NetworkFence_Type_name
-		number = int32(kind.NetworkFence.GetType())
-	case *identity.Capability_VolumeReplication_:
-		prefix, names = "volume_replication", identity.Capability_VolumeReplication_Type_name
-		number = int32(kind.VolumeReplication.GetType())
-	case *identity.Capability_VolumeGroup_:
-		prefix, names = "volume_group", identity.Capability_VolumeGroup_Type_name
-		number = int32(kind.VolumeGroup.GetType())
-	case *identity.Capability_EncryptionKeyRotation_:
-		prefix, names = "encryption_key_rotation", identity.Capability_EncryptionKeyRotation_Type_name
-		number = int32(kind.EncryptionKeyRotation.GetType())
-	}
-	name, known := names[number]
-	if !known {
+	message := capability.ProtoReflect()
+	kind := message.WhichOneof(message.Descriptor().Oneofs().ByName("type"))
+	if kind == nil {
 		return ""
 	}
-	return prefix + "." + name
+	chosen := message.Get(kind).Message()
+	number := chosen.Descriptor().Fields().ByName("type")
+	value := number.Enum().Values().ByNumber(chosen.Get(number).Enum())
+	if value == nil {
+		return ""
+	}
+	return string(kind.Name()) + "." + string(value.Name())
 }

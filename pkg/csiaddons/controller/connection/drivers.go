@@ -1,8 +1,9 @@
 package connection
 
 import (
-	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Security says how the controller connects to the sidecars of a driver.
@@ -36,11 +37,9 @@ func (d Drivers) Allows(driver, namespace string) bool {
 
 // Namespaces returns the namespaces of all drivers, sorted.
 func (d Drivers) Namespaces() []string {
-	all := map[string]bool{}
+	all := sets.New[string]()
 	for _, driver := range d {
-		for _, namespace := range driver.Namespaces {
-			all[namespace] = true
-		}
+		all.Insert(driver.Namespaces...)
 	}
-	return slices.Sorted(maps.Keys(all))
+	return sets.List(all)
 }

@@ -27,33 +27,33 @@ const (
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	gauge := func(name, help string) prometheus.GaugeOpts {
-		return prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, []string{labelDriver})
 	}
-	counter := func(name, help string) prometheus.CounterOpts {
-		return prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(
+			prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help},
+			append([]string{labelDriver}, labels...))
 	}
 	const first, factor, buckets = 0.1, 3, 10 // 0.1 s to about half an hour
 	m := &Metrics{
-		operations: prometheus.NewCounterVec(counter("operations_total",
-			"Calls of drivers that ended, by operation and gRPC code."),
-			[]string{labelDriver, labelKind, "code"}),
+		operations: counter("operations_total",
+			"Calls of drivers that ended, by operation and gRPC code.", labelKind, "code"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "operation_duration_seconds",
 			Help:    "Duration of calls of drivers.",
 			Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
 		}, []string{labelDriver, labelKind}),
-		reclaimed: prometheus.NewCounterVec(counter("reclaimed_bytes_total",
-			"Bytes that drivers report as reclaimed."), []string{labelDriver}),
-		running: prometheus.NewGaugeVec(gauge("operations_running",
-			"Calls of drivers that reclaim space now."), []string{labelDriver}),
-		waiting: prometheus.NewGauge(gauge("operations_waiting",
-			"Operations that wait because too many calls run.")),
-		repaired: prometheus.NewCounterVec(counter("fence_repaired_shares_total",
+		reclaimed: counter("reclaimed_bytes_total", "Bytes that drivers report as reclaimed."),
+		running:   gauge("operations_running", "Calls of drivers that reclaim space now."),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "operations_waiting",
+			Help: "Operations that wait because too many calls run.",
+		}),
+		connections: gauge("sidecars_connected", "Sidecars to which the controller is connected."),
+		repaired: counter("fence_repaired_shares_total",
 			"Shares to which fenced clients had access again, until a check has revoked it."),
-			[]string{labelDriver}),
-		connections: prometheus.NewGaugeVec(gauge("sidecars_connected",
-			"Sidecars to which the controller is connected."), []string{labelDriver}),
 	}
 	for _, collector := range []prometheus.Collector{
 		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections, m.repaired,

@@ -2,16 +2,16 @@ package connection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -27,27 +27,26 @@ const (
 	firstTimeout, retryTimeout = 15 * time.Second, 5 * time.Second
 
 	maxRetryDelay = 5 * time.Minute
-	// keptInterval is the time after which the CSIAddonsNode of a lost Node is checked.
-	keptInterval = time.Minute
+	// problemInterval is the time after which a CSIAddonsNode with a problem is checked again.
+	problemInterval = time.Minute
 )
 
 // Reasons in the status of a CSIAddonsNode, and of its events.
 const (
-	ReasonConnected    = "Connected"
-	ReasonUnreachable  = "Unreachable"
-	ReasonPodNotReady  = "PodNotReady"
-	ReasonNotAllowed   = "DriverNotAllowed"
-	ReasonBadEndpoint  = "InvalidEndpoint"
-	ReasonNotOwned     = "NotOwnedByPod"
-	ReasonNoPin        = "NoCertificatePin"
-	ReasonWrongNode    = "WrongNode"
-	ReasonWrongName    = "WrongName"
-	ReasonDuplicate    = "DuplicateOfPod"
-	ReasonPodGone      = "PodGone"
-	actionConnect      = "Connect"
-	actionDelete       = "Delete"
-	messageConnected   = "The sidecar answers"
-	retriesBeforeLimit = 16 // doublings, so that the delay does not overflow
+	ReasonConnected   = "Connected"
+	ReasonUnreachable = "Unreachable"
+	ReasonPodNotReady = "PodNotReady"
+	ReasonNotAllowed  = "DriverNotAllowed"
+	ReasonBadEndpoint = "InvalidEndpoint"
+	ReasonNotOwned    = "NotOwnedByPod"
+	ReasonNoPin       = "NoCertificatePin"
+	ReasonWrongNode   = "WrongNode"
+	ReasonWrongName   = "WrongName"
+	ReasonDuplicate   = "DuplicateOfPod"
+	ReasonPodGone     = "PodGone"
+	actionConnect     = "Connect"
+	actionDelete      = "Delete"
+	messageConnected  = "The sidecar answers"
 )
 
 // Reconciler maintains the connection to the sidecar of each CSIAddonsNode and the status of that,
@@ -62,8 +61,8 @@ type Reconciler struct {
 	RetryDelay time.Duration
 	Events     events.EventRecorder
 
-	// failed contains the number of failed attempts since the last success, by name.
-	failed sync.Map
+	// retries counts the failed attempts since the last success.
+	retries workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
 // Reconcile connects to a sidecar, or removes its CSIAddonsNode.
@@ -79,35 +78,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 		r.close(name)
 		return reconcile.Result{}, Release(ctx, r.Client, node, v1alpha1.CSIAddonsNodeFinalizer)
 	}
-	target, problem, err := r.target(ctx, node)
-	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case problem == nil:
+	target, err := r.target(ctx, node)
+	if err == nil {
 		return r.connect(ctx, node, target)
 	}
+	wrong, ok := errors.AsType[*problem](err)
+	if !ok {
+		return reconcile.Result{}, err
+	}
 	r.close(name)
-	if problem.gone {
+	status := *node.Status.DeepCopy()
+	status.State, status.Reason = v1alpha1.CSIAddonsNodeFailed, wrong.reason
+	status.Message = wrong.message
+	switch wrong.reason {
+	case ReasonPodNotReady:
+		status.State = v1alpha1.CSIAddonsNodeRetrying
+	case ReasonPodGone:
 		kept, err := r.keeps(ctx, node)
-		switch {
-		case err != nil:
-			return reconcile.Result{}, err
-		case !kept:
-			return reconcile.Result{}, r.remove(ctx, node, problem)
+		if err == nil && !kept {
+			err = r.remove(ctx, node, wrong)
 		}
-		problem.again = keptInterval
+		if err != nil || !kept {
+			return reconcile.Result{}, err
+		}
 	}
-	status := v1alpha1.CSIAddonsNodeStatus{
-		State: problem.state(), Reason: problem.reason, Message: problem.message,
-		Capabilities:             node.Status.Capabilities,
-		NetworkFenceClientStatus: node.Status.NetworkFenceClientStatus,
-	}
-	return reconcile.Result{RequeueAfter: problem.again}, r.write(ctx, node, status)
+	return reconcile.Result{RequeueAfter: problemInterval}, r.write(ctx, node, status)
 }
 
 // close closes the connection to a sidecar.
 func (r *Reconciler) close(name types.NamespacedName) {
-	r.failed.Delete(name)
+	r.retries.Forget(name)
 	r.Pool.Close(name)
 }
 
@@ -115,62 +115,46 @@ func (r *Reconciler) close(name types.NamespacedName) {
 // gets less time, and waits for those without an attempt.
 func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, target Target,
 ) (reconcile.Result, error) {
-	name, timeout, failed := client.ObjectKeyFromObject(node), firstTimeout, 0
-	if found, ok := r.failed.Load(name); ok {
-		timeout, failed = retryTimeout, found.(int)
+	name, timeout := client.ObjectKeyFromObject(node), firstTimeout
+	if r.retries.NumRequeues(name) > 0 {
+		timeout = retryTimeout
 	}
 	attempt, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	capabilities, err := r.Pool.Connect(attempt, name, target)
+	sidecar, err := r.Pool.Connect(attempt, name, target)
 	status := *node.Status.DeepCopy()
 	switch {
 	case ctx.Err() != nil:
 		return reconcile.Result{}, nil // the controller ends
 	case err == nil:
-		r.failed.Delete(name)
+		r.retries.Forget(name)
 		status.State, status.Reason = v1alpha1.CSIAddonsNodeConnected, ReasonConnected
-		status.Message, status.Capabilities = messageConnected, capabilities
+		status.Message, status.Capabilities = messageConnected, sidecar.Capabilities
 		return reconcile.Result{}, r.write(ctx, node, status)
 	}
-	failed++
-	r.failed.Store(name, failed)
 	log.FromContext(ctx).V(1).Info("Failed to connect to the sidecar", "reason", err.Error())
 	status.State, status.Reason = v1alpha1.CSIAddonsNodeRetrying, ReasonUnreachable
 	status.Message = Describe(err)
 	return reconcile.Result{
-		RequeueAfter: r.delay(failed), Priority: ptr.To(handler.LowPriority - 1),
+		RequeueAfter: r.retries.When(name), Priority: ptr.To(handler.LowPriority - 1),
 	}, r.write(ctx, node, status)
-}
-
-// delay returns the time until the next attempt. It doubles with each failed attempt.
-func (r *Reconciler) delay(failed int) time.Duration {
-	doublings := min(max(failed-1, 0), retriesBeforeLimit)
-	return min(r.RetryDelay<<doublings, maxRetryDelay)
 }
 
 // write updates the status, and records an event if the state changes.
 func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 	status v1alpha1.CSIAddonsNodeStatus,
 ) error {
-	if equality.Semantic.DeepEqual(node.Status, status) {
-		return nil
-	}
-	was := node.Status.State
 	changed := node.DeepCopy()
 	changed.Status = status
-	err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(node))
-	if err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status of CSIAddonsNode %s: %w",
-			client.ObjectKeyFromObject(node), err))
-	}
-	if was != status.State {
+	written, err := MergeStatus(ctx, r.Client, node, changed)
+	if written && node.Status.State != status.State {
 		kind := corev1.EventTypeWarning
 		if status.State == v1alpha1.CSIAddonsNodeConnected {
 			kind = corev1.EventTypeNormal
 		}
 		r.Events.Eventf(node, nil, kind, status.Reason, actionConnect, "%s", status.Message)
 	}
-	return nil
+	return err
 }
 
 // keeps returns whether the CSIAddonsNode of a missing pod stays, because it contains the addresses

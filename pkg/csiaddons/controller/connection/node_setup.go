@@ -4,6 +4,8 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -29,14 +31,10 @@ const (
 
 // SetUp adds the reconciler to a manager.
 func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager, lost Names) error {
+	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](
+		r.RetryDelay, maxRetryDelay)
 	for name, index := range map[string]client.IndexerFunc{
-		indexPod: podOf,
-		indexNode: func(o client.Object) []string {
-			return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.NodeID}
-		},
-		IndexDriver: func(o client.Object) []string {
-			return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.Name}
-		},
+		indexPod: podOf, indexNode: nodeOf, IndexDriver: driverOf,
 	} {
 		err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.CSIAddonsNode{}, name, index)
 		if err != nil {
@@ -46,8 +44,7 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager, lost Names) e
 	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{}, predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool {
-				return e.ObjectNew.GetDeletionTimestamp() != nil ||
-					len(e.ObjectNew.GetOwnerReferences()) != len(e.ObjectOld.GetOwnerReferences())
+				return len(e.ObjectNew.GetOwnerReferences()) != len(e.ObjectOld.GetOwnerReferences())
 			},
 		})
 	onlyDeleted := predicate.Funcs{
@@ -75,4 +72,14 @@ func podOf(o client.Object) []string {
 		return nil
 	}
 	return []string{endpoint.Namespace + "/" + endpoint.Pod}
+}
+
+// nodeOf returns the node of a CSIAddonsNode.
+func nodeOf(o client.Object) []string {
+	return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.NodeID}
+}
+
+// driverOf returns the name of the driver of a CSIAddonsNode.
+func driverOf(o client.Object) []string {
+	return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.Name}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,145 +19,114 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// duplicateInterval is the time after which a CSIAddonsNode is checked that had an earlier one.
-const duplicateInterval = time.Minute
+// problem is an error that says why the controller does not connect to a sidecar. Usually an event
+// of the CSIAddonsNode, its pod or its Node ends it.
+type problem struct{ reason, message string }
 
-// problem says why the controller does not connect to a sidecar. An event of the CSIAddonsNode, its
-// pod or its Node ends it.
-type problem struct {
-	reason, message string
-	// gone means that the sidecar does not exist any more.
-	gone bool
-	// temporary means that the pod is about to change.
-	temporary bool
-	// again is the time after which the problem is checked without an event; 0 means never.
-	again time.Duration
-}
-
-func (p *problem) state() v1alpha1.CSIAddonsNodeState {
-	if p.temporary {
-		return v1alpha1.CSIAddonsNodeRetrying
-	}
-	return v1alpha1.CSIAddonsNodeFailed
-}
+// Error implements error.
+func (p *problem) Error() string { return p.message }
 
 // problemf returns a problem with a message of limited length: it may contain texts of the object.
-func problemf(reason, format string, args ...any) *problem {
+func problemf(reason, format string, args ...any) error {
 	return &problem{reason: reason, message: Describe(fmt.Errorf(format, args...))}
 }
 
-// target returns where to connect. The content of a CSIAddonsNode comes from whoever may create one
-// in its namespace, so it must match the settings and the pod that owns the object.
-func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode,
-) (Target, *problem, error) {
+// target returns where to connect, or a problem. The content of a CSIAddonsNode comes from whoever
+// may create one in its namespace, so it must match the settings and the pod that owns the object.
+func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode) (Target, error) {
 	target := Target{Driver: node.Spec.Driver.Name, Node: node.Spec.Driver.NodeID}
 	if !r.Drivers.Allows(target.Driver, node.Namespace) {
 		return target, problemf(ReasonNotAllowed, "The controller does not serve pods of driver %s in "+
 			"namespace %s: an administrator can allow it with the flag --driver-namespaces",
-			target.Driver, node.Namespace), nil
+			target.Driver, node.Namespace)
 	}
 	endpoint, err := wire.ParseEndpoint(node.Spec.Driver.EndPoint)
 	if err != nil {
-		return target, problemf(ReasonBadEndpoint, "%v", err), nil
+		return target, problemf(ReasonBadEndpoint, "%v", err)
 	}
 	if endpoint.Namespace != node.Namespace {
 		return target, problemf(ReasonBadEndpoint, "The endpoint names a pod in namespace %s instead of "+
-			"%s", endpoint.Namespace, node.Namespace), nil
+			"%s", endpoint.Namespace, node.Namespace)
 	}
-	pod, wrong, err := r.pod(ctx, types.NamespacedName{
-		Namespace: endpoint.Namespace, Name: endpoint.Pod,
-	})
-	if err != nil || wrong != nil {
-		return target, wrong, err
+	target.Pod = types.NamespacedName{Namespace: endpoint.Namespace, Name: endpoint.Pod}
+	pod, err := r.pod(ctx, target.Pod)
+	if err != nil {
+		return target, err
 	}
-	target.Pod, target.PodUID = client.ObjectKeyFromObject(pod), pod.UID
-	target.Security = r.Drivers[target.Driver].Security
-	target.Pin = node.Annotations[v1alpha1.CertificatePinAnnotation]
-	switch {
+	target.PodUID, target.Security = pod.UID, r.Drivers[target.Driver].Security
+	if target.Security == Pinned {
+		target.Pin = node.Annotations[v1alpha1.CertificatePinAnnotation]
+	}
+	switch name := wire.ObjectName(pod.Name, target.Driver); {
 	case !owns(pod, node.OwnerReferences, target.Security):
 		return target, problemf(ReasonNotOwned, "Pod %s with the UID %s does not own the CSIAddonsNode",
-			pod.Name, pod.UID), nil
-	case target.Security == Pinned && !strings.HasPrefix(target.Pin, "sha256:"):
-		return target, problemf(ReasonNoPin, "The sidecar publishes no key in the annotation %s: if it "+
-			"is a sidecar of the CSI-Addons for Ceph, an administrator can allow it with the flag "+
-			"--insecure-drivers", v1alpha1.CertificatePinAnnotation), nil
-	case target.Security == Pinned && node.Name != wire.ObjectName(pod.Name, target.Driver):
-		return target, problemf(ReasonWrongName, "The CSIAddonsNode of driver %s in pod %s has the name "+
-			"%s: the controller uses no other", target.Driver, pod.Name,
-			wire.ObjectName(pod.Name, target.Driver)), nil
+			pod.Name, pod.UID)
 	case target.Security != Pinned:
-		target.Pin = ""
-		if duplicate, err := r.duplicate(ctx, node); err != nil || duplicate != nil {
-			return target, duplicate, err
-		}
+		err = r.unique(ctx, node, target.Pod)
+	case !strings.HasPrefix(target.Pin, "sha256:"):
+		err = problemf(ReasonNoPin, "The sidecar publishes no key in the annotation %s: if it "+
+			"is a sidecar of the CSI-Addons for Ceph, an administrator can allow it with the flag "+
+			"--insecure-drivers", v1alpha1.CertificatePinAnnotation)
+	case node.Name != name:
+		err = problemf(ReasonWrongName, "The CSIAddonsNode of driver %s in pod %s has the name "+
+			"%s: the controller uses no other", target.Driver, pod.Name, name)
 	case pod.Spec.NodeName != "" && target.Node != pod.Spec.NodeName:
-		return target, problemf(ReasonWrongNode, "Pod %s runs on Node %s, and the CSIAddonsNode names "+
+		err = problemf(ReasonWrongNode, "Pod %s runs on Node %s, and the CSIAddonsNode names "+
 			"another: the flag --node-id of the sidecar must be the name of the Node", pod.Name,
-			pod.Spec.NodeName), nil
+			pod.Spec.NodeName)
 	}
-	if pod.Status.PodIP == "" {
-		waiting := problemf(ReasonPodNotReady, "Pod %s has no IP address yet", pod.Name)
-		waiting.temporary = true
-		return target, waiting, nil
+	if err == nil && pod.Status.PodIP == "" {
+		err = problemf(ReasonPodNotReady, "Pod %s has no IP address yet", pod.Name)
 	}
 	target.Address = net.JoinHostPort(pod.Status.PodIP,
 		strconv.FormatUint(uint64(endpoint.Port), 10))
-	return target, nil, nil
+	return target, err
 }
 
-// duplicate returns a problem if there is an earlier CSIAddonsNode for the same pod and driver. The
+// unique returns a problem if there is an earlier CSIAddonsNode for the same pod and driver. The
 // names that sidecars of the CSI-Addons for Ceph choose do not say so.
-func (r *Reconciler) duplicate(ctx context.Context, node *v1alpha1.CSIAddonsNode,
-) (*problem, error) {
+func (r *Reconciler) unique(ctx context.Context, node *v1alpha1.CSIAddonsNode,
+	pod types.NamespacedName,
+) error {
 	var all v1alpha1.CSIAddonsNodeList
-	for _, pod := range podOf(node) {
-		err := r.Client.List(ctx, &all, client.MatchingFields{indexPod: pod},
-			client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return nil, fmt.Errorf("listing CSIAddonsNodes: %w", err)
-		}
+	err := r.Client.List(ctx, &all, client.InNamespace(node.Namespace),
+		client.MatchingFields{indexPod: pod.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing CSIAddonsNodes: %w", err)
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
 		earlier := cmp.Or(other.CreationTimestamp.Compare(node.CreationTimestamp.Time),
 			cmp.Compare(other.Name, node.Name)) < 0
-		if earlier && other.Namespace == node.Namespace &&
-			other.Spec.Driver.Name == node.Spec.Driver.Name && other.DeletionTimestamp == nil {
-			found := problemf(ReasonDuplicate, "CSIAddonsNode %s is for the same pod and driver",
+		if earlier && other.Spec.Driver.Name == node.Spec.Driver.Name &&
+			other.DeletionTimestamp == nil {
+			return problemf(ReasonDuplicate, "CSIAddonsNode %s is for the same pod and driver",
 				other.Name)
-			found.again = duplicateInterval
-			return found, nil
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // pod returns the pod of a sidecar. The sidecar is gone with its pod or the Node of its pod.
-func (r *Reconciler) pod(ctx context.Context, name types.NamespacedName,
-) (*corev1.Pod, *problem, error) {
-	gone := func(format string, args ...any) *problem {
-		return &problem{reason: ReasonPodGone, message: fmt.Sprintf(format, args...), gone: true}
-	}
+func (r *Reconciler) pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	exists, err := r.exists(ctx, name, pod)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case !exists:
-		return nil, gone("Pod %s does not exist any more", name.Name), nil
+		return nil, problemf(ReasonPodGone, "Pod %s does not exist any more", name.Name)
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		return nil, gone("Pod %s has ended", name.Name), nil
+		return nil, problemf(ReasonPodGone, "Pod %s has ended", name.Name)
 	case pod.Spec.NodeName == "":
-		return pod, nil, nil
+		return pod, nil
 	}
 	exists, err = r.exists(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{})
-	if err != nil {
-		return nil, nil, err
+	if err == nil && !exists {
+		err = problemf(ReasonPodGone, "Node %s of pod %s does not exist any more", pod.Spec.NodeName,
+			name.Name)
 	}
-	if !exists {
-		return nil, gone("Node %s of pod %s does not exist any more", pod.Spec.NodeName, name.Name), nil
-	}
-	return pod, nil, nil
+	return pod, err
 }
 
 // exists reads an object. The cache may not contain a new object yet, so the API server decides

@@ -38,9 +38,8 @@ type Pool struct {
 	// lost receives the CSIAddonsNode of each connection that is lost.
 	lost func(types.NamespacedName)
 
-	mu     sync.Mutex
-	closed bool
-	links  map[types.NamespacedName]*link
+	mu    sync.Mutex
+	links map[types.NamespacedName]*link
 }
 
 // link is the connection to the sidecar of a CSIAddonsNode.
@@ -62,29 +61,26 @@ func NewPool(tokens *Tokens, m *Metrics, leases client.Reader, lost func(types.N
 }
 
 // Connect connects to the sidecar of a CSIAddonsNode, unless it is connected already, and returns
-// the capabilities of the driver. If the target has changed, it closes the previous connection. It
-// does not keep a connection that fails, so nothing connects again without a call of Connect.
+// the sidecar. If the target has changed, it closes the previous connection. It does not keep a
+// connection that fails, so nothing connects again without a call of Connect.
 func (p *Pool) Connect(ctx context.Context, name types.NamespacedName, target Target,
-) ([]string, error) {
+) (*Sidecar, error) {
 	to, err := p.prepare(ctx, name, target)
 	if err != nil {
 		return nil, err
 	}
-	capabilities, err := describe(ctx, to.connection, target.Driver)
-	err = cmp.Or(err, ctx.Err())
+	sidecar, err := describe(ctx, to.connection, target)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.links[name] != to:
 		return nil, cmp.Or(err, errors.New("the connection was closed"))
-	case err == nil:
-		p.up(to, newSidecar(target, to.connection, capabilities))
-	case to.connection.GetState() == connectivity.Ready:
-		p.up(to, nil) // other calls may run over the connection
+	case err == nil || to.connection.GetState() == connectivity.Ready:
+		p.up(to, sidecar) // after an error, other calls may still run over the connection
 	default:
 		p.remove(name)
 	}
-	return capabilities, err
+	return sidecar, err
 }
 
 func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Target,
@@ -100,9 +96,9 @@ func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Ta
 	if err := p.full(target.Driver); err != nil {
 		return nil, err
 	}
-	connection, err := dial(target, p.tokens)
+	connection, err := grpc.NewClient("passthrough:///"+target.Address, options(target, p.tokens)...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connecting to %s: %w", target.Address, err)
 	}
 	added := &link{Target: target, connection: connection}
 	p.links[name] = added
@@ -120,7 +116,9 @@ func (p *Pool) watch(ctx context.Context, name types.NamespacedName, l *link) {
 		}
 		state = l.connection.GetState()
 		if was == connectivity.Ready && state != connectivity.Shutdown {
-			p.down(l)
+			p.mu.Lock()
+			p.up(l, nil)
+			p.mu.Unlock()
 			p.lost(name)
 		}
 	}
@@ -135,8 +133,6 @@ func (p *Pool) full(driver string) error {
 		}
 	}
 	switch {
-	case p.closed:
-		return errors.New("the controller ends")
 	case ofDriver >= maxPerDriver:
 		return fmt.Errorf("there are %d connections for driver %s already", maxPerDriver, driver)
 	case len(p.links) >= maxConnections:
@@ -156,12 +152,6 @@ func (p *Pool) up(l *link, sidecar *Sidecar) {
 	l.sidecar = sidecar
 }
 
-func (p *Pool) down(l *link) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.up(l, nil)
-}
-
 // remove closes a connection. Calls in flight end with CANCELED.
 func (p *Pool) remove(name types.NamespacedName) {
 	found := p.links[name]
@@ -171,9 +161,6 @@ func (p *Pool) remove(name types.NamespacedName) {
 	delete(p.links, name)
 	p.up(found, nil)
 	_ = found.connection.Close() // fails only if it is closed already
-	if found.Security == Pinned {
-		p.tokens.Forget(found.audience())
-	}
 }
 
 // Close closes the connection for a CSIAddonsNode.
@@ -183,11 +170,10 @@ func (p *Pool) Close(name types.NamespacedName) {
 	p.remove(name)
 }
 
-// CloseAll closes all connections. Connect fails afterwards.
+// CloseAll closes all connections.
 func (p *Pool) CloseAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
 	for name := range p.links {
 		p.remove(name)
 	}
@@ -236,21 +222,17 @@ func (p *Pool) OnNode(driver, node string, capabilities ...string) *Sidecar {
 // with the controller service of the driver may write it.
 func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string,
 ) (*Sidecar, error) {
-	holders := map[string]string{} // by namespace
+	var name types.NamespacedName
+	var lease *coordinationv1.Lease
 	for _, one := range p.OfDriver(driver, append(capabilities, ControllerService)...) {
-		namespace := one.Pod.Namespace
-		holder, known := holders[namespace]
-		if !known {
-			lease, name := &coordinationv1.Lease{}, types.NamespacedName{
-				Namespace: namespace, Name: wire.LeaseName(driver),
-			}
+		if one.Pod.Namespace != name.Namespace {
+			name = types.NamespacedName{Namespace: one.Pod.Namespace, Name: wire.LeaseName(driver)}
+			lease = &coordinationv1.Lease{}
 			if err := p.leases.Get(ctx, name, lease); err != nil && !apierrors.IsNotFound(err) {
 				return nil, fmt.Errorf("reading Lease %s: %w", name, err)
 			}
-			holder = ptr.Deref(lease.Spec.HolderIdentity, "")
-			holders[namespace] = holder
 		}
-		if holder == wire.LeaseHolder(one.Pod.Name) {
+		if ptr.Deref(lease.Spec.HolderIdentity, "") == wire.LeaseHolder(one.Pod.Name) {
 			return one, nil
 		}
 	}

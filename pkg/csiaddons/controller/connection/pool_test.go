@@ -3,102 +3,42 @@ package connection
 import (
 	"context"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const soon = 30 * time.Second
-
-// single is the listener of a server for one connection.
-type single struct {
-	net.Listener
-
-	accepted chan net.Conn
-	closed   chan struct{}
-	close    func()
-}
-
-func (s *single) Accept() (net.Conn, error) {
-	select {
-	case connection := <-s.accepted:
-		return connection, nil
-	case <-s.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s *single) Close() error {
-	s.close()
-	return nil
-}
-
-// fixture is a pool, and a sidecar that can close its connections.
+// fixture is a pool, and a sidecar that can end and start again at the same address.
 type fixture struct {
 	identity.UnimplementedIdentityServer
 	*testing.T
 
-	listener net.Listener
+	address  string
 	registry *prometheus.Registry
 	pool     *Pool
 	name     types.NamespacedName
 	lost     chan types.NamespacedName
-	// servers delivers the server of each connection that has been described.
-	servers chan *grpc.Server
-
-	mu   sync.Mutex
-	last *grpc.Server
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := &fixture{
-		T: t, listener: listener, registry: prometheus.NewRegistry(),
+		T: t, address: "127.0.0.1:0", registry: prometheus.NewRegistry(),
 		name: types.NamespacedName{Namespace: "csi", Name: "a"},
-		lost: make(chan types.NamespacedName, 1), servers: make(chan *grpc.Server, 1),
+		lost: make(chan types.NamespacedName, 1),
 	}
 	m, err := NewMetrics(f.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.pool = NewPool(nil, m, nil, func(name types.NamespacedName) { f.lost <- name })
-	go f.serve()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		f.pool.CloseAll()
-	})
+	t.Cleanup(f.pool.CloseAll)
 	return f
-}
-
-// serve serves each connection by a server of its own, so that it can end gracefully.
-func (f *fixture) serve() {
-	for {
-		connection, err := f.listener.Accept()
-		if err != nil {
-			return
-		}
-		one := &single{
-			Listener: f.listener, accepted: make(chan net.Conn, 1), closed: make(chan struct{}),
-		}
-		one.close = sync.OnceFunc(func() { close(one.closed) })
-		one.accepted <- connection
-		server := grpc.NewServer()
-		identity.RegisterIdentityServer(server, f)
-		f.mu.Lock()
-		f.last = server
-		f.mu.Unlock()
-		go func() { _ = server.Serve(one) }() // ends with the test
-	}
 }
 
 func (*fixture) GetIdentity(context.Context, *identity.GetIdentityRequest,
@@ -106,36 +46,46 @@ func (*fixture) GetIdentity(context.Context, *identity.GetIdentityRequest,
 	return &identity.GetIdentityResponse{Name: "cinder"}, nil
 }
 
-func (f *fixture) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
+// GetCapabilities also returns what the specification does not contain.
+func (*fixture) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
 ) (*identity.GetCapabilitiesResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.servers <- f.last
-	return &identity.GetCapabilitiesResponse{}, nil
+	service := func(number identity.Capability_Service_Type) *identity.Capability {
+		return &identity.Capability{Type: &identity.Capability_Service_{
+			Service: &identity.Capability_Service{Type: number},
+		}}
+	}
+	return &identity.GetCapabilitiesResponse{Capabilities: []*identity.Capability{
+		new(identity.Capability), service(99), service(identity.Capability_Service_NODE_SERVICE),
+		{Type: &identity.Capability_ReclaimSpace_{ReclaimSpace: &identity.Capability_ReclaimSpace{
+			Type: identity.Capability_ReclaimSpace_ONLINE,
+		}}},
+		service(identity.Capability_Service_NODE_SERVICE),
+	}}, nil
 }
 
-// connect connects the pool to the sidecar, and returns the server of the connection.
+// connect starts the sidecar, and connects the pool to it.
 func (f *fixture) connect() *grpc.Server {
 	f.Helper()
-	target := Target{
-		Driver: "cinder", Address: f.listener.Addr().String(), Security: Plaintext,
-	}
-	if _, err := f.pool.Connect(f.Context(), f.name, target); err != nil {
+	var config net.ListenConfig
+	listener, err := config.Listen(f.Context(), "tcp", f.address)
+	if err != nil {
 		f.Fatal(err)
 	}
-	return receive(f.T, f.servers)
-}
-
-// receive returns the next message of a channel.
-func receive[E any](t *testing.T, from <-chan E) E {
-	t.Helper()
-	var got E
-	select {
-	case got = <-from:
-	case <-time.After(soon):
-		t.Fatalf("nothing happens for %v", soon)
+	f.address = listener.Addr().String()
+	server := grpc.NewServer()
+	identity.RegisterIdentityServer(server, f)
+	go func() { _ = server.Serve(listener) }() // ends with the test
+	f.Cleanup(server.Stop)
+	target := Target{Driver: "cinder", Address: f.address, Security: Plaintext}
+	got, err := f.pool.Connect(f.Context(), f.name, target)
+	if err != nil {
+		f.Fatal(err)
 	}
-	return got
+	if diff := cmp.Diff([]string{ReclaimOnline, NodeService}, got.Capabilities); diff != "" {
+		f.Errorf("capabilities (-want +got):\n%s", diff)
+	}
+	f.check(true)
+	return server
 }
 
 // check compares the state of the connection.
@@ -162,21 +112,19 @@ func TestConnectionThatTheSidecarClosesIsLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 3 {
-		server := f.connect()
-		f.check(true)
-		go server.GracefulStop()
-		if lost := receive(t, f.lost); lost != f.name {
-			t.Errorf("%s is lost", lost)
+		go f.connect().GracefulStop()
+		select {
+		case lost := <-f.lost:
+			if lost != f.name {
+				t.Errorf("%s is lost", lost)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the connection is not lost")
 		}
 		f.check(false)
 	}
-}
-
-func TestClosedConnectionIsNotLost(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
 	server := f.connect()
 	f.pool.Close(f.name)
 	server.GracefulStop() // waits for the end of the connection
-	f.check(false)
+	f.check(false)        // the pool has closed it, so it is not lost
 }

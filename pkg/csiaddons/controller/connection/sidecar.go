@@ -11,11 +11,9 @@ import (
 	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -49,14 +47,6 @@ type Target struct {
 	Pin string
 }
 
-// audience returns the audience of tokens for the sidecar.
-func (t Target) audience() string {
-	if t.Security == Pinned {
-		return wire.Audience(t.PodUID)
-	}
-	return ""
-}
-
 // Sidecar is a connected sidecar. It never changes.
 type Sidecar struct {
 	Target
@@ -67,28 +57,11 @@ type Sidecar struct {
 	NetworkFence wire.NetworkFenceClient
 }
 
-func newSidecar(target Target, connection *grpc.ClientConn, capabilities []string) *Sidecar {
-	return &Sidecar{
-		Target: target, Capabilities: capabilities,
-		ReclaimSpace: wire.NewReclaimSpaceClient(connection),
-		NetworkFence: wire.NewNetworkFenceClient(connection),
-	}
-}
-
 // Has returns whether the driver has all capabilities.
 func (s *Sidecar) Has(capabilities ...string) bool {
 	return !slices.ContainsFunc(capabilities, func(one string) bool {
 		return !slices.Contains(s.Capabilities, one)
 	})
-}
-
-// dial prepares a connection. It does not connect.
-func dial(target Target, tokens *Tokens) (*grpc.ClientConn, error) {
-	connection, err := grpc.NewClient("passthrough:///"+target.Address, options(target, tokens)...)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", target.Address, err)
-	}
-	return connection, nil
 }
 
 // dialHost connects to a host. A host that does not answer occupies the caller for a short time.
@@ -113,8 +86,7 @@ func options(target Target, tokens *Tokens) []grpc.DialOption {
 	}
 	all := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport), grpc.WithKeepaliveParams(alive),
-		grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
-		grpc.WithContextDialer(dialHost), grpc.WithSharedWriteBuffer(true),
+		grpc.WithIdleTimeout(0), grpc.WithContextDialer(dialHost), grpc.WithSharedWriteBuffer(true),
 		grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithNoProxy(), grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)),
@@ -122,41 +94,33 @@ func options(target Target, tokens *Tokens) []grpc.DialOption {
 			MinConnectTimeout: connectTimeout, Backoff: backoff.DefaultConfig,
 		}),
 	}
-	if target.Security == Plaintext {
-		return all
+	if target.Security != Plaintext {
+		own := &token{tokens: tokens, target: target}
+		all = append(all, grpc.WithPerRPCCredentials(own),
+			grpc.WithUnaryInterceptor(own.forgetRefused()))
 	}
-	return append(all,
-		grpc.WithPerRPCCredentials(bearer{tokens: tokens, audience: target.audience()}),
-		grpc.WithUnaryInterceptor(forgetRefused(tokens, target.audience())))
+	return all
 }
 
-// forgetRefused drops a token that the sidecar refuses, so that the next call sends a new one.
-func forgetRefused(tokens *Tokens, audience string) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn,
-		invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
-	) error {
-		err := invoke(ctx, method, request, reply, cc, opts...)
-		if status.Code(err) == codes.Unauthenticated {
-			tokens.Forget(audience)
-		}
-		return err
-	}
-}
-
-// describe asks a sidecar for the capabilities of its driver. It returns an error if the sidecar
+// describe asks for the capabilities of the driver of a sidecar. It returns an error if the sidecar
 // serves another driver.
-func describe(ctx context.Context, connection *grpc.ClientConn, driver string) ([]string, error) {
+func describe(ctx context.Context, connection *grpc.ClientConn, target Target) (*Sidecar, error) {
 	client := identity.NewIdentityClient(connection)
 	who, err := client.GetIdentity(ctx, &identity.GetIdentityRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the name of the driver: %w", err)
 	}
-	if who.GetName() != driver {
-		return nil, fmt.Errorf("the sidecar serves the driver %.63q instead of %s", who.GetName(), driver)
+	if who.GetName() != target.Driver {
+		return nil, fmt.Errorf("the sidecar serves the driver %.63q instead of %s", who.GetName(),
+			target.Driver)
 	}
 	answer, err := client.GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the capabilities of the driver: %w", err)
 	}
-	return capabilitiesOf(answer), nil
+	return &Sidecar{
+		Target: target, Capabilities: capabilitiesOf(answer),
+		ReclaimSpace: wire.NewReclaimSpaceClient(connection),
+		NetworkFence: wire.NewNetworkFenceClient(connection),
+	}, nil
 }

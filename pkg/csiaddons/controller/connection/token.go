@@ -6,13 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -26,8 +25,7 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Tokens requests tokens of the ServiceAccount of the controller, and keeps each until shortly
-// before its end. It is safe for concurrent use.
+// Tokens requests tokens of the ServiceAccounts of the controller.
 type Tokens struct {
 	// Client creates tokens in the namespace of the controller.
 	Client  corev1client.ServiceAccountInterface
@@ -36,99 +34,70 @@ type Tokens struct {
 	// these tokens are sent to sidecars that are not verified.
 	Unverified string
 	// Pod is the pod of the controller; tokens of Account end with it. It may be nil.
-	Pod   *authenticationv1.BoundObjectReference
-	Clock clock.PassiveClock
-
-	requests singleflight.Group
-	mu       sync.Mutex
-	kept     map[string]kept
+	Pod *authenticationv1.BoundObjectReference
 }
 
-type kept struct {
-	token string
-	renew time.Time
-}
-
-// Get returns a valid token for an audience; "" means the API server.
-func (t *Tokens) Get(ctx context.Context, audience string) (string, error) {
-	if token := t.find(audience); token != "" {
-		return token, nil
-	}
-	result := t.requests.DoChan(audience, func() (any, error) {
-		if token := t.find(audience); token != "" {
-			return token, nil
-		}
-		return t.request(context.WithoutCancel(ctx), audience)
-	})
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case r := <-result:
-		if r.Err != nil {
-			return "", r.Err
-		}
-		return r.Val.(string), nil
-	}
-}
-
-func (t *Tokens) find(audience string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if found := t.kept[audience]; t.Clock.Now().Before(found.renew) {
-		return found.token
-	}
-	return ""
-}
-
-// Forget drops the token for an audience.
-func (t *Tokens) Forget(audience string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.kept, audience)
-}
-
-func (t *Tokens) request(ctx context.Context, audience string) (string, error) {
+// request returns a new token for a sidecar. Only a sidecar that is verified gets one of Account,
+// which neither the API server nor another pod accepts.
+func (t *Tokens) request(ctx context.Context, target Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	account := t.Unverified
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: ptr.To[int64](lifetime),
 	}}
-	if audience != "" {
+	if target.Security == Pinned {
 		account = t.Account
-		request.Spec.Audiences, request.Spec.BoundObjectRef = []string{audience}, t.Pod
+		request.Spec.Audiences = []string{wire.Audience(target.PodUID)}
+		request.Spec.BoundObjectRef = t.Pod
 	}
 	issued, err := t.Client.CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", account, err)
 	}
-	// The API server may give a longer lifetime. The clock of this process decides.
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept = map[string]kept{}
-	}
-	t.kept[audience] = kept{
-		token: issued.Status.Token, renew: t.Clock.Now().Add(lifetime*time.Second - renewBefore),
-	}
 	return issued.Status.Token, nil
 }
 
-// bearer adds the token for one sidecar to each call of a connection. gRPC sends it only after the
-// TLS handshake, which verifies the key of the sidecar.
-type bearer struct {
-	tokens   *Tokens
-	audience string
+// token is the token for the calls of one connection. It is kept until shortly before its end. gRPC
+// sends it only after the TLS handshake, which verifies the key of the sidecar.
+type token struct {
+	tokens *Tokens
+	target Target
+
+	mu    sync.Mutex
+	text  string
+	renew time.Time
 }
 
-// GetRequestMetadata returns the header with the token.
-func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
-	token, err := b.tokens.Get(ctx, b.audience)
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
+// GetRequestMetadata returns the header with the token. Calls at the same time share a request.
+func (t *token) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !time.Now().Before(t.renew) {
+		text, err := t.tokens.request(ctx, t.target)
+		if err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+		// The API server may give a longer lifetime. The clock of this process decides.
+		t.text, t.renew = text, time.Now().Add(lifetime*time.Second-renewBefore)
 	}
-	return map[string]string{wire.TokenHeader: wire.TokenPrefix + token}, nil
+	return map[string]string{wire.TokenHeader: wire.TokenPrefix + t.text}, nil
 }
 
 // RequireTransportSecurity says that a token is never sent without TLS.
-func (bearer) RequireTransportSecurity() bool { return true }
+func (*token) RequireTransportSecurity() bool { return true }
+
+// forgetRefused drops the token if the sidecar refuses it, so that the next call sends a new one.
+func (t *token) forgetRefused() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
+		err := invoke(ctx, method, request, reply, cc, options...)
+		if status.Code(err) == codes.Unauthenticated {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.renew = time.Time{}
+		}
+		return err
+	}
+}

@@ -2,132 +2,101 @@ package connection
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// issued are the token requests that the fake API server has answered.
-type issued struct {
-	mu       sync.Mutex
-	specs    []authenticationv1.TokenRequestSpec
-	accounts []string
-}
-
-func newTokens(t *testing.T) (*Tokens, *issued, *testingclock.FakePassiveClock) {
-	t.Helper()
-	kube, requests := fake.NewClientset(), &issued{}
+// newToken returns the token of a connection. It is the number of requests so far.
+func newToken(target Target) (*token, *fake.Clientset) {
+	kube, issued := fake.NewClientset(), 0
 	kube.PrependReactor("create", "serviceaccounts",
-		func(action clienttesting.Action) (bool, runtime.Object, error) {
-			created := action.(clienttesting.CreateAction)
-			request := created.GetObject().(*authenticationv1.TokenRequest).DeepCopy()
-			requests.mu.Lock()
-			defer requests.mu.Unlock()
-			requests.specs = append(requests.specs, request.Spec)
-			requests.accounts = append(requests.accounts,
-				action.(clienttesting.CreateActionImpl).Name)
-			request.Status.Token = string(rune('a' + len(requests.specs) - 1))
-			return true, request, nil
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			issued++
+			return true, &authenticationv1.TokenRequest{
+				Status: authenticationv1.TokenRequestStatus{Token: strconv.Itoa(issued)},
+			}, nil
 		})
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	return &Tokens{
-		Client: kube.CoreV1().ServiceAccounts("system"), Account: "controller", Clock: clock,
+	return &token{target: target, tokens: &Tokens{
+		Client: kube.CoreV1().ServiceAccounts("system"), Account: "controller",
 		Unverified: "unverified",
 		Pod:        &authenticationv1.BoundObjectReference{Kind: "Pod", Name: "p", UID: "1"},
-	}, requests, clock
+	}}, kube
 }
 
-func (i *issued) count() int {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return len(i.specs)
+// expectHeader compares the header of a call.
+func expectHeader(t *testing.T, own *token, want string) {
+	t.Helper()
+	got, err := own.GetRequestMetadata(t.Context())
+	if err != nil || got[wire.TokenHeader] != wire.TokenPrefix+want {
+		t.Errorf("the header is %v, want token %s: %v", got, want, err)
+	}
 }
 
-func TestTokensAreForOneAudienceAndShortLived(t *testing.T) {
+// A sidecar that is not verified can use its token at the API server. Others cannot.
+func TestTokensAreForOnePodAndShortLived(t *testing.T) {
 	t.Parallel()
-	tokens, requests, _ := newTokens(t)
-	var got []string
-	for _, audience := range []string{"one", "two", "one"} {
-		token, err := tokens.Get(t.Context(), audience)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, token)
-	}
-	if diff := cmp.Diff([]string{"a", "b", "a"}, got); diff != "" {
-		t.Errorf("tokens (-want +got):\n%s", diff)
-	}
-	first := requests.specs[0]
-	if *first.ExpirationSeconds != 600 || first.BoundObjectRef.Name != "p" ||
-		len(first.Audiences) != 1 || first.Audiences[0] != "one" {
-		t.Errorf("the token is requested with %+v", first)
-	}
-}
-
-// A sidecar that is not verified can use its token at the API server.
-func TestTokenForTheAPIServerBelongsToAnotherAccount(t *testing.T) {
-	t.Parallel()
-	tokens, requests, _ := newTokens(t)
-	for _, audience := range []string{"", "one"} {
-		if _, err := tokens.Get(t.Context(), audience); err != nil {
-			t.Fatal(err)
+	for security, want := range map[Security]struct {
+		account string
+		spec    authenticationv1.TokenRequestSpec
+	}{
+		Pinned: {"controller", authenticationv1.TokenRequestSpec{
+			Audiences:      []string{"csiaddons.openshift.io/uid"},
+			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", Name: "p", UID: "1"},
+		}},
+		Unverified: {"unverified", authenticationv1.TokenRequestSpec{}},
+	} {
+		own, kube := newToken(Target{PodUID: "uid", Security: security})
+		expectHeader(t, own, "1")
+		created := kube.Actions()[0].(clienttesting.CreateActionImpl)
+		want.spec.ExpirationSeconds = new(int64(600))
+		got := created.Object.(*authenticationv1.TokenRequest).Spec
+		if diff := cmp.Diff(want.spec, got); diff != "" || created.Name != want.account {
+			t.Errorf("the token is one of %s, and requested with (-want +got):\n%s", created.Name, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"unverified", "controller"}, requests.accounts); diff != "" {
-		t.Errorf("ServiceAccounts of the tokens (-want +got):\n%s", diff)
-	}
-	if ref := requests.specs[0].BoundObjectRef; ref != nil {
-		t.Errorf("the token is bound to %v, which another ServiceAccount uses", ref)
-	}
 }
 
-func TestTokensAreRenewedEarly(t *testing.T) {
+func TestTokensAreRenewedEarlyAndAfterARefusal(t *testing.T) {
 	t.Parallel()
-	tokens, requests, clock := newTokens(t)
-	for i, after := range []time.Duration{0, 7 * time.Minute, 2 * time.Minute} {
-		clock.SetTime(clock.Now().Add(after))
-		if _, err := tokens.Get(t.Context(), "one"); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		own, _ := newToken(Target{})
+		var callers sync.WaitGroup
+		for range 20 {
+			callers.Go(func() { expectHeader(t, own, "1") })
 		}
-		if got, want := requests.count(), []int{1, 1, 2}[i]; got != want {
-			t.Errorf("after %v there are %d requests, want %d", after, got, want)
-		}
-	}
-	tokens.Forget("one")
-	if _, err := tokens.Get(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
-	if got := requests.count(); got != 3 {
-		t.Errorf("there are %d requests after a sidecar has refused a token, want 3", got)
-	}
-}
-
-func TestCallersShareARequest(t *testing.T) {
-	t.Parallel()
-	tokens, requests, _ := newTokens(t)
-	var callers sync.WaitGroup
-	for range 20 {
-		callers.Go(func() {
-			if _, err := tokens.Get(t.Context(), "one"); err != nil {
-				t.Error(err)
+		callers.Wait()
+		<-time.After(7 * time.Minute)
+		expectHeader(t, own, "1")
+		<-time.After(2 * time.Minute)
+		expectHeader(t, own, "2")
+		for _, one := range []struct {
+			answer error
+			token  string
+		}{{nil, "2"}, {errors.New("lost"), "2"}, {status.Error(codes.Unauthenticated, ""), "3"}} {
+			err := own.forgetRefused()(t.Context(), "", nil, nil, nil, func(context.Context, string, any,
+				any, *grpc.ClientConn, ...grpc.CallOption,
+			) error {
+				return one.answer
+			})
+			if !errors.Is(err, one.answer) {
+				t.Errorf("the call returns %v, want %v", err, one.answer)
 			}
-		})
-	}
-	callers.Wait()
-	if got := requests.count(); got != 1 {
-		t.Errorf("20 callers cause %d requests, want one", got)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	tokens.Forget("one")
-	if _, err := tokens.Get(ctx, "one"); err != nil && ctx.Err() == nil {
-		t.Errorf("a cancelled caller gets %v", err)
-	}
+			expectHeader(t, own, one.token)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -41,8 +42,6 @@ const (
 // is the only writer of both.
 type Clients struct {
 	Client client.Client
-	// Live reads from the API server, without a cache.
-	Live   client.Reader
 	Pool   *connection.Pool
 	Events events.EventRecorder
 }
@@ -64,54 +63,84 @@ func (c *Clients) Reconcile(ctx context.Context, this reconcile.Request,
 		return reconcile.Result{}, nil
 	}
 	classes, err := c.classes(ctx, sidecar.Driver)
-	if err == nil {
-		err = c.annotate(ctx, node, classes)
-	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: clientsInterval}, c.refresh(ctx, sidecar, node, classes)
 }
 
-// refresh writes the clients for each class, and sends an event for each reason of a failure.
+// refresh writes the clients for each class, and sends an event for each failure. If a sidecar does
+// not answer, the previous clients stay. They are dropped if the answer is not valid.
 func (c *Clients) refresh(ctx context.Context, sidecar *connection.Sidecar,
 	node *v1alpha1.CSIAddonsNode, classes []v1alpha1.NetworkFenceClass,
 ) error {
-	found, failed := c.readAll(ctx, sidecar, node, classes)
-	byReason := map[string]error{}
-	for _, err := range failed {
-		reason := reasonUnknownClients
-		if wrong, ok := errors.AsType[*invalid](err); ok {
-			reason = wrong.reason
+	var found []v1alpha1.NetworkFenceClientStatus
+	var failed []error
+	for i := range classes {
+		clients, err := c.read(ctx, sidecar, &classes[i])
+		wrong, isWrong := errors.AsType[*invalid](err)
+		if err != nil {
+			failed = append(failed, err)
+			reason := reasonUnknownClients
+			if isWrong {
+				reason = wrong.reason
+			}
+			c.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, "GetFenceClients", "%s",
+				connection.Describe(err))
 		}
-		byReason[reason] = errors.Join(byReason[reason], err)
+		if clients != nil {
+			found = append(found, v1alpha1.NetworkFenceClientStatus{
+				NetworkFenceClassName: classes[i].Name, ClientDetails: clients,
+			})
+			continue
+		}
+		for _, previous := range node.Status.NetworkFenceClientStatus {
+			if !isWrong && previous.NetworkFenceClassName == classes[i].Name {
+				found = append(found, previous)
+			}
+		}
 	}
-	for reason, err := range byReason {
-		c.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, "GetFenceClients", "%s",
-			connection.Describe(err))
-	}
-	if len(found) > 0 && sidecar.Security == connection.Pinned {
-		failed = append(failed, c.own(ctx, node))
-	}
-	return errors.Join(append(failed, c.write(ctx, node, found))...)
+	owned := len(found) > 0 && sidecar.Security == connection.Pinned
+	return errors.Join(append(failed, c.mark(ctx, node, classes, owned), c.write(ctx, node, found))...)
 }
 
-// own makes the Node an owner of its CSIAddonsNode, beside the pod. So Kubernetes keeps the
-// addresses of a lost Node whose pod was deleted.
-func (c *Clients) own(ctx context.Context, sidecar *v1alpha1.CSIAddonsNode) error {
-	node := &corev1.Node{}
-	err := c.Client.Get(ctx, client.ObjectKey{Name: sidecar.Spec.Driver.NodeID}, node)
-	if err != nil {
-		return fmt.Errorf("reading Node %s: %w", sidecar.Spec.Driver.NodeID, err)
-	}
+// mark writes the names of the classes, as the controller of the CSI-Addons for Ceph does: a JSON
+// array, and no annotation without a class. If owned is set, it makes the Node an owner of its
+// CSIAddonsNode, beside the pod. So Kubernetes keeps the addresses of a lost Node whose pod was
+// deleted.
+func (c *Clients) mark(ctx context.Context, sidecar *v1alpha1.CSIAddonsNode,
+	classes []v1alpha1.NetworkFenceClass, owned bool,
+) error {
 	changed := sidecar.DeepCopy()
-	err = controllerutil.SetOwnerReference(node, changed, c.Client.Scheme())
-	if err != nil || len(changed.OwnerReferences) == len(sidecar.OwnerReferences) {
-		return err
+	delete(changed.Annotations, v1alpha1.NetworkFenceClassNamesAnnotation)
+	if len(classes) > 0 {
+		var names []string
+		for _, class := range classes {
+			names = append(names, class.Name)
+		}
+		text, err := json.Marshal(names)
+		if err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1alpha1.NetworkFenceClassNamesAnnotation,
+			string(text))
+	}
+	if owned {
+		node := &corev1.Node{}
+		err := c.Client.Get(ctx, client.ObjectKey{Name: sidecar.Spec.Driver.NodeID}, node)
+		if err == nil {
+			err = controllerutil.SetOwnerReference(node, changed, c.Client.Scheme())
+		}
+		if err != nil {
+			return fmt.Errorf("adding Node %s as an owner: %w", sidecar.Spec.Driver.NodeID, err)
+		}
+	}
+	if equality.Semantic.DeepEqual(changed.ObjectMeta, sidecar.ObjectMeta) {
+		return nil
 	}
 	patch := client.MergeFromWithOptions(sidecar, client.MergeFromWithOptimisticLock{})
 	if err := c.Client.Patch(ctx, changed, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("adding an owner of CSIAddonsNode %s: %w",
+		return client.IgnoreNotFound(fmt.Errorf("marking CSIAddonsNode %s: %w",
 			client.ObjectKeyFromObject(sidecar), err))
 	}
 	changed.DeepCopyInto(sidecar)
@@ -134,89 +163,11 @@ func (c *Clients) classes(ctx context.Context, driver string,
 	return found, nil
 }
 
-// readAll returns the clients for each class, and the failures. If a sidecar does not answer, it
-// keeps the previous clients. It drops them if the answer is not valid.
-func (c *Clients) readAll(ctx context.Context, sidecar *connection.Sidecar,
-	node *v1alpha1.CSIAddonsNode, classes []v1alpha1.NetworkFenceClass,
-) (found []v1alpha1.NetworkFenceClientStatus, failed []error) {
-	if len(classes) == 0 {
-		return nil, nil
-	}
-	owner, err := c.owner(ctx, sidecar)
-	if err != nil {
-		return node.Status.NetworkFenceClientStatus, []error{err}
-	}
-	for i := range classes {
-		clients, err := read(ctx, sidecar, &classes[i], owner)
-		if err == nil {
-			clients, err = c.unshared(ctx, sidecar, clients)
-		}
-		if err != nil {
-			failed = append(failed, err)
-		}
-		if clients != nil {
-			found = append(found, v1alpha1.NetworkFenceClientStatus{
-				NetworkFenceClassName: classes[i].Name, ClientDetails: clients,
-			})
-			continue
-		}
-		if _, wrong := errors.AsType[*invalid](err); wrong {
-			continue
-		}
-		for _, previous := range node.Status.NetworkFenceClientStatus {
-			if previous.NetworkFenceClassName == classes[i].Name {
-				found = append(found, previous)
-			}
-		}
-	}
-	return found, failed
-}
-
-// annotate writes the names of the classes, as the controller of the CSI-Addons for Ceph does: a
-// JSON array, and no annotation without a class.
-func (c *Clients) annotate(ctx context.Context, node *v1alpha1.CSIAddonsNode,
-	classes []v1alpha1.NetworkFenceClass,
-) error {
-	var wanted string
-	if len(classes) > 0 {
-		names := make([]string, 0, len(classes))
-		for _, class := range classes {
-			names = append(names, class.Name)
-		}
-		text, err := json.Marshal(names)
-		if err != nil {
-			return err
-		}
-		wanted = string(text)
-	}
-	if node.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation] == wanted {
-		return nil
-	}
-	changed := node.DeepCopy()
-	if changed.Annotations == nil {
-		changed.Annotations = map[string]string{}
-	}
-	changed.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation] = wanted
-	if wanted == "" {
-		delete(changed.Annotations, v1alpha1.NetworkFenceClassNamesAnnotation)
-	}
-	if err := c.Client.Patch(ctx, changed, client.MergeFrom(node)); err != nil {
-		return fmt.Errorf("annotating CSIAddonsNode %s: %w", client.ObjectKeyFromObject(node), err)
-	}
-	return nil
-}
-
 func (c *Clients) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 	found []v1alpha1.NetworkFenceClientStatus,
 ) error {
-	if equality.Semantic.DeepEqual(node.Status.NetworkFenceClientStatus, found) {
-		return nil
-	}
 	changed := node.DeepCopy()
 	changed.Status.NetworkFenceClientStatus = found
-	if err := c.Client.Status().Patch(ctx, changed, client.MergeFrom(node)); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status of CSIAddonsNode %s: %w",
-			client.ObjectKeyFromObject(node), err))
-	}
-	return nil
+	_, err := connection.MergeStatus(ctx, c.Client, node, changed)
+	return err
 }

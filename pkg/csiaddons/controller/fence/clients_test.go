@@ -1,109 +1,156 @@
 package fence
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// answer is a sidecar that returns CIDRs or an error.
+// answer is a sidecar that returns a client or an error.
 type answer struct {
 	wire.NetworkFenceClient
 
-	cidrs   []string
-	failure error
+	id, cidrs string
+	failure   error
 }
 
 func (a answer) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...grpc.CallOption,
 ) (*wire.FenceClientsResponse, error) {
 	return &wire.FenceClientsResponse{
-		Clients: []*wire.ClientDetails{{Id: "worker-1", Cidrs: a.cidrs}},
+		Clients: []*wire.ClientDetails{{Id: a.id, Cidrs: strings.Fields(a.cidrs)}},
 	}, a.failure
 }
 
-func TestEventNamesWhyClientsAreMissing(t *testing.T) {
+// The cluster has the Nodes worker-1 and worker-2, which share the address 10.0.0.9.
+func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 	t.Parallel()
-	const first, second = "10.0.0.1/32", "10.0.0.2/32"
-	lost := answer{failure: status.Error(codes.Unavailable, "lost")}
+	const previous, networks = "10.0.0.1/32", "172.16.0.0/16, fd01::/64"
 	for name, test := range map[string]struct {
-		node     string
-		answer   answer
-		networks string
-		reason   string
-		status   []string // nil means no status for the class
+		cidrs, networks, reason, status string // an empty status means none for the class
+		// These are worker-1, no failure and verified, unless they are set.
+		id, node string
+		failure  codes.Code
+		security connection.Security
 	}{
-		"no failure": {"worker-1", answer{cidrs: []string{second}}, "", "", []string{second}},
-		"sidecar":    {"worker-1", lost, "", reasonUnknownClients, []string{first}},
-		"Node": {
-			"worker-0", answer{cidrs: []string{second}}, "", reasonUnknownClients, []string{first},
+		"own":          {cidrs: "10.0.0.2/32 fd00::2/128", status: "10.0.0.2/32 fd00::2/128"},
+		"IPv4 in IPv6": {cidrs: "::ffff:10.0.0.2/128", status: "10.0.0.2/32"},
+		"storage": {
+			cidrs: "172.16.3.4/32 fd01::4/128", networks: networks, status: "172.16.3.4/32 fd01::4/128",
 		},
-		"foreign address": {
-			"worker-1", answer{cidrs: []string{second, "10.0.0.9/32"}}, "", reasonBadClients, nil,
+		"no storage": {cidrs: "10.0.0.2/32 172.16.3.4/32", reason: reasonBadClients},
+		"foreign": {
+			cidrs: "10.0.0.2/32 10.0.0.6/32", networks: networks, reason: reasonBadClients,
 		},
-		"shared address": {
-			"worker-1",
-			answer{cidrs: []string{"10.0.0.3/32", second}},
-			"", reasonBadClients,
-			[]string{second},
+		"address":         {cidrs: "10.0.0.2", reason: reasonBadClients},
+		"network":         {cidrs: "10.0.0.0/24", reason: reasonBadClients},
+		"all addresses":   {cidrs: "0.0.0.0/0", networks: networks, reason: reasonBadClients},
+		"storage network": {cidrs: "172.16.0.0/24", networks: networks, reason: reasonBadClients},
+		"too many":        {cidrs: strings.Repeat("10.0.0.2/32 ", 65), reason: reasonBadClients},
+		"foreign ID":      {cidrs: "10.0.0.2/32", id: "worker-2", reason: reasonBadClients},
+		"ID of a cluster of Ceph": {
+			cidrs: "10.0.0.2/32", id: "a815fe8e", security: connection.Unverified, status: "10.0.0.2/32",
 		},
-		"class": {"worker-1", answer{cidrs: []string{second}}, "x", ReasonInvalidClass, nil},
+		"of both Nodes": {
+			cidrs: "10.0.0.9/32 10.0.0.2/32", reason: reasonBadClients, status: "10.0.0.2/32",
+		},
+		"reported for the other Node": {
+			cidrs: "172.16.0.2/32 10.0.0.2/32", networks: networks, reason: reasonBadClients,
+			status: "10.0.0.2/32",
+		},
+		"class":   {cidrs: "10.0.0.2/32", networks: "172.16.0.0/33", reason: ReasonInvalidClass},
+		"sidecar": {failure: codes.Unavailable, reason: reasonUnknownClients, status: previous},
+		"Node":    {node: "worker-0", reason: reasonUnknownClients, status: previous},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := sidecarWith("worker-1", first)
-			node.Status.NetworkFenceClientStatus[0].NetworkFenceClassName = "shares"
-			cluster := newClusterWith(t, node, nodeWith("worker-2", "10.0.0.3"),
-				nodeWith("worker-1", "10.0.0.1", "10.0.0.2", "10.0.0.3"))
-			recorder := events.NewFakeRecorder(10)
-			c := &Clients{Client: cluster, Live: cluster, Events: recorder}
-			sidecar := &connection.Sidecar{
-				Target: connection.Target{Node: test.node}, NetworkFence: test.answer,
+			node := sidecarWith("worker-1", previous)
+			known := runtime.NewScheme()
+			if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
+				t.Fatal(err)
 			}
-			err := c.refresh(t.Context(), sidecar, node, []v1alpha1.NetworkFenceClass{{
-				ObjectMeta: metav1.ObjectMeta{Name: "shares"},
-				Spec: v1alpha1.NetworkFenceClassSpec{Parameters: map[string]string{
-					v1alpha1.StorageNetworksParameter: test.networks,
-				}},
-			}})
+			cluster := fake.NewClientBuilder().WithScheme(known).
+				WithObjects(node, sidecarWith("worker-2", "172.16.0.2/32"),
+					nodeWith("worker-1", "10.0.0.1", "10.0.0.2", "10.0.0.9", "fd00::2"),
+					nodeWith("worker-2", "worker-2.example.com", "::ffff:10.0.0.9")).
+				WithStatusSubresource(node).WithIndex(&corev1.Node{}, indexAddress, byAddress).
+				WithIndex(node, indexClient, byClient).Build()
+			sidecar := &connection.Sidecar{
+				Target: connection.Target{
+					Node: cmp.Or(test.node, "worker-1"), Security: test.security,
+				},
+				NetworkFence: answer{
+					id: cmp.Or(test.id, "worker-1"), cidrs: test.cidrs,
+					failure: status.Error(test.failure, "lost"),
+				},
+			}
+			class := v1alpha1.NetworkFenceClass{ObjectMeta: metav1.ObjectMeta{Name: "shares"}}
+			class.Spec.Parameters = map[string]string{v1alpha1.StorageNetworksParameter: test.networks}
+			recorder := events.NewFakeRecorder(10)
+			c := &Clients{Client: cluster, Events: recorder}
+			err := c.refresh(t.Context(), sidecar, node, []v1alpha1.NetworkFenceClass{class})
 			close(recorder.Events)
 			event := strings.TrimPrefix(<-recorder.Events, "Warning ")
-			reason, _, _ := strings.Cut(event, " ")
-			if reason != test.reason || (err == nil) != (test.reason == "") {
-				t.Errorf("the event is %q, want the reason %q: %v", event, test.reason, err)
+			if !strings.HasPrefix(event, test.reason) || (err == nil) != (event == "") ||
+				len(recorder.Events) > 0 {
+				t.Errorf("the event is %q, and %d more, want the reason %q: %v", event,
+					len(recorder.Events), test.reason, err)
 			}
-			if more, ok := <-recorder.Events; ok {
-				t.Errorf("there is a second event: %s", more)
+			found := &v1alpha1.CSIAddonsNode{}
+			if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(node), found); err != nil {
+				t.Fatal(err)
 			}
-			expectStatus(t, cluster, node, test.status)
+			if got := strings.Join(byClient(found), " "); got != test.status {
+				t.Errorf("the status contains the clients %q, want %q", got, test.status)
+			}
 			// The addresses stay with the Node if somebody deletes the pod.
-			if owned := len(node.OwnerReferences) == 1; owned != (test.status != nil) {
-				t.Errorf("the CSIAddonsNode has the owners %+v", node.OwnerReferences)
+			if owned := len(found.OwnerReferences) == 1; owned !=
+				(test.status != "" && test.security == connection.Pinned) {
+				t.Errorf("the CSIAddonsNode has the owners %+v", found.OwnerReferences)
+			}
+			if got := found.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation]; got != `["shares"]` {
+				t.Errorf("the annotation with the classes is %q", got)
 			}
 		})
 	}
 }
 
-// expectStatus compares the CIDRs of the clients in the status of a CSIAddonsNode.
-func expectStatus(t *testing.T, cluster client.Client, node *v1alpha1.CSIAddonsNode, want []string,
-) {
-	t.Helper()
-	found := &v1alpha1.CSIAddonsNode{}
-	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(node), found); err != nil {
-		t.Fatal(err)
+func nodeWith(name string, addresses ...string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, address := range addresses {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{
+			Type: corev1.NodeInternalIP, Address: address,
+		})
 	}
-	if diff := cmp.Diff(want, byClient(found)); diff != "" {
-		t.Errorf("CIDRs of clients (-want +got):\n%s", diff)
+	return node
+}
+
+// sidecarWith returns the CSIAddonsNode of a node, with clients in its status.
+func sidecarWith(node string, cidrs ...string) *v1alpha1.CSIAddonsNode {
+	return &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: node},
+		Spec:       v1alpha1.CSIAddonsNodeSpec{Driver: v1alpha1.CSIAddonsNodeDriver{NodeID: node}},
+		Status: v1alpha1.CSIAddonsNodeStatus{
+			NetworkFenceClientStatus: []v1alpha1.NetworkFenceClientStatus{{
+				NetworkFenceClassName: "shares",
+				ClientDetails:         []v1alpha1.ClientDetail{{ID: node, Cidrs: cidrs}},
+			}},
+		},
 	}
 }

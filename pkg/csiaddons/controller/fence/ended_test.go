@@ -12,14 +12,12 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 const (
@@ -27,61 +25,33 @@ const (
 	lost   = "10.0.0.6/32"
 )
 
-// leaderless is a driver without a leader.
-type leaderless struct{}
-
-func (leaderless) Leader(context.Context, string, ...string) (*connection.Sidecar, error) {
-	return nil, nil
-}
-
-// restart replaces the reconciler, as a new process does.
-func (f *fixture) restart() {
-	f.Reconciler = &Reconciler{
-		Client: f.Client, Live: f.Live, Sidecars: f.storage, Drivers: f.Drivers, Metrics: f.Metrics,
-		Events: events.NewFakeRecorder(100), Clock: f.Clock,
-	}
-}
-
-// quiet expects that nothing happens while a NetworkFence waits, even if the driver has no leader.
-func (f *fixture) quiet(name, message string, writes *int) {
+// quiet expects that nothing happens while NetworkFence a waits, even if the driver has no leader.
+func (f *fixture) quiet() {
 	f.Helper()
-	recorder := events.NewFakeRecorder(100)
-	f.Events, f.Sidecars = recorder, leaderless{}
-	before := *writes
-	f.expect(name, ReasonFencedByAnother, message)
-	if *writes != before || len(recorder.Events) > 0 {
-		f.Errorf("while NetworkFence %s waits, it causes %d writes and %d events", name,
-			*writes-before, len(recorder.Events))
+	recorder, before := events.NewFakeRecorder(100), f.writes
+	f.Events, f.storage.leaderless = recorder, true
+	if _, result := f.reconcile("a"); result.RequeueAfter != waitInterval || f.writes != before ||
+		len(recorder.Events) > 0 {
+		f.Errorf("while NetworkFence a waits, it causes %d writes and %d events, and the result %v",
+			f.writes-before, len(recorder.Events), result)
 	}
-	f.Sidecars = f.storage
-}
-
-// counting counts the writes of a status, after it has changed what is written.
-func counting(writes *int, change func(*v1alpha1.NetworkFence)) interceptor.Funcs {
-	return interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client,
-		resource string, object client.Object, options ...client.SubResourceUpdateOption,
-	) error {
-		*writes++
-		change(object.(*v1alpha1.NetworkFence))
-		return c.SubResource(resource).Update(ctx, object, options...)
-	}}
+	f.storage.leaderless = false
 }
 
 func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 	t.Parallel()
-	writes := 0
-	f := newFixture(t, counting(&writes, func(*v1alpha1.NetworkFence) {}),
+	f := newFixture(t,
 		networkFence("a", v1alpha1.Unfenced, shared, lost), networkFence("b", v1alpha1.Fenced, shared))
 	f.expect("a", ReasonFencedByAnother, "1 of 2 CIDRs", "unfence "+lost)
-	f.quiet("a", "such as b", &writes)
+	f.quiet()
 
 	later := networkFence("later", v1alpha1.Fenced, lost)
 	f.must(f.client.Create(t.Context(), later))
 	f.expect("later", ReasonFenced, "", "fence "+lost)
-	f.quiet("a", "1 of 2 CIDRs", &writes)
+	f.quiet()
 	f.must(f.client.Delete(t.Context(), later))
 	f.restart()
-	f.quiet("a", "1 of 2 CIDRs", &writes)
+	f.quiet()
 
 	// A call that fails does not make the controller forget.
 	f.must(f.client.Delete(t.Context(), networkFence("b", v1alpha1.Fenced)))
@@ -98,18 +68,14 @@ func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 
 func TestWaitingNetworkFenceIsQuietWithTheSchemaOfAnotherProgram(t *testing.T) {
 	t.Parallel()
-	writes := 0
 	f := newFixture(t,
-		counting(&writes, func(written *v1alpha1.NetworkFence) { written.Status.Reason = "" }),
 		networkFence("a", v1alpha1.Unfenced, shared, lost), networkFence("b", v1alpha1.Fenced, shared))
-	f.reconcile("a")
-	before := writes
-	recorder := events.NewFakeRecorder(100)
-	f.Events = recorder
-	f.reconcile("a")
-	if writes != before || len(recorder.Events) > 0 {
-		t.Errorf("there are %d more writes and %d more events", writes-before, len(recorder.Events))
+	f.writing = func(written *v1alpha1.NetworkFence) error {
+		written.Status.Reason = ""
+		return nil
 	}
+	f.reconcile("a")
+	f.quiet()
 	if diff := cmp.Diff([]string{"unfence " + lost}, f.storage.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -117,14 +83,12 @@ func TestWaitingNetworkFenceIsQuietWithTheSchemaOfAnotherProgram(t *testing.T) {
 
 func TestNewSpecUnfencesAllAgain(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, interceptor.Funcs{},
+	f := newFixture(t,
 		networkFence("a", v1alpha1.Unfenced, shared, lost), networkFence("b", v1alpha1.Fenced, shared))
 	f.expect("a", ReasonFencedByAnother, "", "unfence "+lost)
-	changed := &v1alpha1.NetworkFence{}
-	f.must(f.client.Get(t.Context(), types.NamespacedName{Name: "a"}, changed))
-	changed.Generation++
-	changed.Spec.Cidrs = []string{lost, "10.0.0.7/32", shared}
-	f.must(f.client.Update(t.Context(), changed))
+	f.change("a", func(spec *v1alpha1.NetworkFenceSpec) {
+		spec.Cidrs = []string{lost, "10.0.0.7/32", shared}
+	})
 	f.expect("a", ReasonFencedByAnother, "1 of 3 CIDRs", "unfence "+lost+",10.0.0.7/32")
 	f.expect("a", ReasonFencedByAnother, "")
 }
@@ -157,7 +121,7 @@ func TestAllCIDRsAreRemembered(t *testing.T) {
 
 func TestOldCacheCausesNoCall(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, interceptor.Funcs{}, networkFence("a", v1alpha1.Unfenced, lost))
+	f := newFixture(t, networkFence("a", v1alpha1.Unfenced, lost))
 	f.Client = interceptor.NewClient(f.client.(client.WithWatch), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, found client.Object,
 			_ ...client.GetOption,
@@ -185,28 +149,13 @@ func TestNewClassEndsARefusal(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	f := newFixture(t, interceptor.Funcs{}, ofClass, class(start.Add(-time.Hour)))
-	f.storage.result = func() error { return status.Error(codes.InvalidArgument, "unknown parameter") }
-	refuse := func() {
-		t.Helper()
-		for range maxRefusals - 1 {
-			f.expect("a", ReasonRetrying, "", "fence "+lost)
-		}
-		f.expect("a", ReasonRefused, "unknown parameter", "fence "+lost)
-	}
-	refuse()
-	f.expect("a", ReasonRefused, "")
+	f := newFixture(t, ofClass, class(start.Add(-time.Hour)))
+	f.storage.result = func() error { return status.Error(codes.InvalidArgument, "not now") }
+	f.refuse("a", "fence "+lost)
 	f.must(f.client.Delete(t.Context(), class(start)))
 	f.expect("a", ReasonRefused, "")
 	f.must(f.client.Create(t.Context(), class(start.Add(time.Minute))))
-	refuse() // as often as the first time
+	f.expect("a", ReasonRetrying, "not now", "fence "+lost) // as after the first refusal
 	f.storage.result = nil
 	f.expect("a", ReasonFenced, "", "fence "+lost)
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
 }

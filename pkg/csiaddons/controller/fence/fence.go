@@ -30,9 +30,9 @@ const (
 	// turnInterval is the time after which a NetworkFence tries again if another one of its driver has
 	// a call, or if it has changed.
 	turnInterval = time.Second
-	// waitInterval is the time after which a NetworkFence that waits for the end of another one looks
-	// for it again. Usually the event of that end comes first.
-	waitInterval = time.Minute
+	// waitInterval is the time after which a NetworkFence that waits for the end of another one is
+	// compared again.
+	waitInterval = 15 * time.Second
 )
 
 // Reconciler runs NetworkFences. A driver has one call at a time, so that each call depends on the
@@ -52,20 +52,19 @@ type Reconciler struct {
 	// lost receives NetworkFences whose verification has failed.
 	lost connection.Names
 
-	mu sync.Mutex
 	// calling contains the drivers that have a call.
-	calling map[string]bool
+	calling sync.Map
 	// refusals are consecutive refusals of drivers, by the name of the NetworkFence.
-	refusals map[string]refusals
+	refusals sync.Map
 }
 
-// Errors after which a NetworkFence is reconciled again soon, without a change of its status.
+// Errors after which another attempt follows soon, without a change of a status.
 var (
 	// errChanged means that a NetworkFence is not what the cache contains.
 	errChanged = errors.New("the NetworkFence has changed")
-	// errUnfinished means that the driver needs more than one call. A driver of many shares continues
-	// where the previous call has ended.
-	errUnfinished = errors.New("the call has taken longer than " + callTimeout.String())
+	// errBusy means that the driver has a call, or needs more than one. A driver of many shares
+	// continues where the previous call has ended.
+	errBusy = errors.New("the driver needs more time")
 )
 
 // Reconcile fences or unfences the clients of the current spec, unless the condition says that this
@@ -92,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	if err != nil {
 		return reconcile.Result{}, r.finish(ctx, f, outcome{}, err)
 	}
-	if !r.acquire(driver) {
+	if _, busy := r.calling.LoadOrStore(driver, true); busy {
 		if outdated(f) {
 			waits := pending(f, ReasonWaiting, "The driver has a call for another NetworkFence")
 			if err := r.write(ctx, f, waits); err != nil {
@@ -101,37 +100,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 		}
 		return reconcile.Result{RequeueAfter: turnInterval}, nil
 	}
-	defer r.free(driver)
+	defer r.calling.Delete(driver)
 	done, err := r.call(ctx, f, driver, call)
-	if errors.Is(err, errChanged) || errors.Is(err, errUnfinished) {
+	if errors.Is(err, errChanged) || errors.Is(err, errBusy) {
 		return reconcile.Result{RequeueAfter: turnInterval}, nil
 	}
 	result := reconcile.Result{}
 	if done.reason == ReasonFencedByAnother {
-		// The other one may have ended during the call, before the status said that this one waits.
 		result.RequeueAfter = waitInterval
 	}
 	return result, r.finish(ctx, f, done, err)
-}
-
-// acquire returns whether a driver had no call, and then reserves it.
-func (r *Reconciler) acquire(driver string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.calling[driver] {
-		return false
-	}
-	if r.calling == nil {
-		r.calling = map[string]bool{}
-	}
-	r.calling[driver] = true
-	return true
-}
-
-func (r *Reconciler) free(driver string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.calling, driver)
 }
 
 // settled returns whether the current spec needs no call: it is done, or only a change corrects it.
@@ -201,7 +179,7 @@ func (r *Reconciler) call(ctx context.Context, f *v1alpha1.NetworkFence, driver 
 	return done, r.send(ctx, sidecar, f.Spec.FenceState, request)
 }
 
-// send calls a driver. It returns errUnfinished if the call takes too long.
+// send calls a driver. It returns errBusy if the call takes too long.
 func (r *Reconciler) send(ctx context.Context, to *connection.Sidecar, state v1alpha1.FenceState,
 	request *wire.NetworkFenceRequest, options ...grpc.CallOption,
 ) error {
@@ -215,7 +193,7 @@ func (r *Reconciler) send(ctx context.Context, to *connection.Sidecar, state v1a
 	r.Metrics.Ended(to.Driver, operation, status.Code(err).String(), r.Clock.Since(began))
 	deadline, _ := limited.Deadline() // of the sidecar too, which may end the call a little earlier
 	if status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < time.Second {
-		return errUnfinished
+		return errBusy
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -120,26 +121,18 @@ func compare(f *v1alpha1.NetworkFence, others []v1alpha1.NetworkFence) overlap {
 				found.without = other.Name
 			}
 		}
-		found.add(text, keeper, slices.Contains(earlier, text))
+		switch {
+		case slices.Contains(earlier, text):
+			found.ended = append(found.ended, text)
+			found.without = cmp.Or(keeper, found.without) // it is later than the end
+		case keeper == "":
+			found.unfenced = append(found.unfenced, text) // as it was fenced
+		default:
+			found.kept++
+			found.keeper = keeper
+		}
 	}
 	return found
-}
-
-// add adds a CIDR, another NetworkFence that fences it, and whether an earlier call has ended the
-// fence.
-func (o *overlap) add(cidr, keeper string, ended bool) {
-	switch {
-	case ended:
-		o.ended = append(o.ended, cidr)
-		if keeper != "" { // it is later than the end
-			o.without = keeper
-		}
-	case keeper == "":
-		o.unfenced = append(o.unfenced, cidr) // as it was fenced
-	default:
-		o.kept++
-		o.keeper = keeper
-	}
 }
 
 // parse returns the networks of CIDRs, also of those with bits after the prefix.
@@ -166,12 +159,15 @@ func masked(cidrs []string) []string {
 
 // outcome returns the outcome of a call without an error.
 func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
-	fences := f.Spec.FenceState != v1alpha1.Unfenced
 	done := outcome{result: v1alpha1.OperationSucceeded}
 	switch {
-	case fences:
+	case f.Spec.FenceState != v1alpha1.Unfenced:
 		done.fenced, done.reason = metav1.ConditionTrue, ReasonFenced
 		done.message = "The clients have no access"
+		if o.opposite != "" {
+			done.message += fmt.Sprintf(". NetworkFence %s unfences some of them: a fence takes precedence",
+				o.opposite)
+		}
 	case o.kept > 0:
 		// This NetworkFence has ended its fence, so it succeeds.
 		done.fenced, done.reason = metav1.ConditionUnknown, ReasonFencedByAnother
@@ -182,13 +178,9 @@ func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
 	default:
 		done.fenced, done.reason = metav1.ConditionFalse, ReasonUnfenced
 		done.message = "The clients have access again"
-	}
-	switch {
-	case fences && o.opposite != "":
-		done.message += fmt.Sprintf(". NetworkFence %s unfences some of them: a fence takes precedence",
-			o.opposite)
-	case !fences && o.kept == 0 && o.without != "":
-		done.message += fmt.Sprintf(", except those that NetworkFence %s fences", o.without)
+		if o.without != "" {
+			done.message += fmt.Sprintf(", except those that NetworkFence %s fences", o.without)
+		}
 	}
 	return done
 }

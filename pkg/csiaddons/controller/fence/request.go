@@ -31,9 +31,8 @@ func invalidf(reason, format string, args ...any) error {
 // request returns the driver of a NetworkFence, and what to send to it.
 func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence,
 ) (string, *wire.NetworkFenceRequest, error) {
-	driver, found := f.Spec.Driver, &wire.NetworkFenceRequest{
-		Parameters: maps.Clone(f.Spec.Parameters),
-	}
+	driver, found := f.Spec.Driver, &wire.NetworkFenceRequest{Parameters: map[string]string{}}
+	maps.Copy(found.Parameters, f.Spec.Parameters)
 	if secret := f.Spec.Secret; secret != nil {
 		found.SecretName, found.SecretNamespace = secret.Name, secret.Namespace
 	}
@@ -50,9 +49,6 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 			return "", nil, err
 		}
 		driver = class.Spec.Provisioner
-		if found.Parameters == nil {
-			found.Parameters = map[string]string{}
-		}
 		maps.Copy(found.Parameters, clients.GetParameters()) // the class wins
 		found.SecretName, found.SecretNamespace = clients.GetSecretName(), clients.GetSecretNamespace()
 	}

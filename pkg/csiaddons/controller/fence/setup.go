@@ -2,14 +2,14 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,6 +22,9 @@ const (
 	workers    = 10
 	firstRetry = 5 * time.Second
 	maxRetry   = 5 * time.Minute
+
+	// indexClass indexes NetworkFences by their class.
+	indexClass = "class"
 )
 
 // options returns the options of both controllers. A failed attempt is repeated until it succeeds.
@@ -34,52 +37,27 @@ func options() controller.Options {
 }
 
 // SetUp adds the reconciler to a manager.
-func (r *Reconciler) SetUp(m manager.Manager) error {
-	ofClass := r.requests(func(class client.Object, f *v1alpha1.NetworkFence) bool {
-		return f.Spec.NetworkFenceClassName == class.GetName()
-	})
+func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	r.lost = make(connection.Names)
-	if err := m.Add(r); err != nil {
+	err := errors.Join(m.Add(r),
+		m.GetFieldIndexer().IndexField(ctx, &v1alpha1.NetworkFence{}, indexClass, byClass))
+	if err != nil {
 		return err
 	}
-	waiting := r.requests(func(changed client.Object, f *v1alpha1.NetworkFence) bool {
-		return f.Name != changed.GetName() && waits(f)
-	})
+	ofClass := connection.Belonging(r.Client, &v1alpha1.NetworkFenceList{},
+		func(class client.Object) client.ListOption {
+			return client.MatchingFields{indexClass: class.GetName()}
+		})
 	return builder.ControllerManagedBy(m).Named("networkfence").
 		For(&v1alpha1.NetworkFence{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.NetworkFence{}, waiting,
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
 		WatchesRawSource(r.lost.Source()).
 		WithOptions(options()).Complete(r)
 }
 
-// waits returns whether a NetworkFence waits for the end of another one. The
-// CustomResourceDefinition of another program has conditions, but may lack the field status.reason.
-func waits(f *v1alpha1.NetworkFence) bool {
-	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
-	return found != nil && found.Reason == ReasonFencedByAnother
-}
-
-// requests returns a handler that reconciles the NetworkFences which a function selects for an
-// object.
-func (r *Reconciler) requests(selects func(client.Object, *v1alpha1.NetworkFence) bool,
-) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(
-		func(ctx context.Context, object client.Object) []reconcile.Request {
-			var fences v1alpha1.NetworkFenceList
-			if err := r.Client.List(ctx, &fences); err != nil {
-				return nil // the cache has stopped
-			}
-			var requests []reconcile.Request
-			for i := range fences.Items {
-				if f := &fences.Items[i]; selects(object, f) {
-					requests = append(requests,
-						reconcile.Request{NamespacedName: client.ObjectKeyFromObject(f)})
-				}
-			}
-			return requests
-		})
+// byClass returns the class of a NetworkFence, for the index.
+func byClass(o client.Object) []string {
+	return []string{o.(*v1alpha1.NetworkFence).Spec.NetworkFenceClassName}
 }
 
 // ReleaseClasses adds a reconciler to a manager that removes the finalizer of the controller of the
@@ -106,7 +84,10 @@ func (r releaser) Reconcile(ctx context.Context, class *v1alpha1.NetworkFenceCla
 
 // SetUp adds the reconciler to a manager.
 func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
-	if err := addIndexes(ctx, m.GetFieldIndexer()); err != nil {
+	indexer := m.GetFieldIndexer()
+	err := errors.Join(indexer.IndexField(ctx, &corev1.Node{}, indexAddress, byAddress),
+		indexer.IndexField(ctx, &v1alpha1.CSIAddonsNode{}, indexClient, byClient))
+	if err != nil {
 		return err
 	}
 	ofDriver := connection.Belonging(c.Client, &v1alpha1.CSIAddonsNodeList{},

@@ -20,18 +20,6 @@ const (
 	indexClient  = "client"
 )
 
-func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1.Node{}, indexAddress, byAddress)
-	if err != nil {
-		return fmt.Errorf("indexing Nodes: %w", err)
-	}
-	err = indexer.IndexField(ctx, &v1alpha1.CSIAddonsNode{}, indexClient, byClient)
-	if err != nil {
-		return fmt.Errorf("indexing CSIAddonsNodes: %w", err)
-	}
-	return nil
-}
-
 // addressesOf returns the IP addresses of a Node.
 func addressesOf(node *corev1.Node) []netip.Addr {
 	var found []netip.Addr
@@ -73,11 +61,11 @@ func byClient(o client.Object) []string {
 func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
 	clients []v1alpha1.ClientDetail,
 ) ([]v1alpha1.ClientDetail, error) {
-	found, removed := make([]v1alpha1.ClientDetail, 0, len(clients)), 0
+	removed := 0
 	var sharedCIDR, sharedWith string
-	for _, one := range clients {
+	for i := range clients {
 		own := []string{}
-		for _, cidr := range one.Cidrs {
+		for _, cidr := range clients[i].Cidrs {
 			other, err := c.otherNode(ctx, sidecar.Node, cidr)
 			switch {
 			case err != nil:
@@ -89,14 +77,14 @@ func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
 				sharedCIDR, sharedWith = cidr, other
 			}
 		}
-		found = append(found, v1alpha1.ClientDetail{ID: one.ID, Cidrs: own})
+		clients[i].Cidrs = own
 	}
 	if removed == 0 {
-		return found, nil
+		return clients, nil
 	}
-	return found, invalidf(reasonBadClients, "pod %s returns %d addresses of other nodes for Node %s"+
-		", such as %s, and Node %s has this address too: find out which node uses it before you fence it",
-		sidecar.Pod, removed, sidecar.Node, sharedCIDR, sharedWith)
+	return clients, invalidf(reasonBadClients, "pod %s returns %d addresses of other nodes for Node "+
+		"%s, such as %s, and Node %s has this address too: find out which node uses it before you fence "+
+		"it", sidecar.Pod, removed, sidecar.Node, sharedCIDR, sharedWith)
 }
 
 // otherNode returns the name of another Node that has the address of a CIDR, or for which a sidecar

@@ -3,7 +3,6 @@ package fence
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -54,29 +53,21 @@ type refusals struct {
 
 // refused counts a refusal, and returns whether there are too many.
 func (r *Reconciler) refused(f *v1alpha1.NetworkFence) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.refusals == nil {
-		r.refusals = map[string]refusals{}
-	}
-	found := r.refusals[f.Name]
+	stored, _ := r.refusals.Load(f.Name)
+	found, _ := stored.(refusals)
 	if found.uid != f.UID || found.generation != f.Generation {
 		found = refusals{uid: f.UID, generation: f.Generation}
 	}
 	if found.count++; found.count >= maxRefusals {
-		delete(r.refusals, f.Name) // a new NetworkFenceClass starts again
+		r.forget(f.Name) // a new NetworkFenceClass starts again
 		return true
 	}
-	r.refusals[f.Name] = found
+	r.refusals.Store(f.Name, found)
 	return false
 }
 
 // forget resets the refusals of a NetworkFence.
-func (r *Reconciler) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.refusals, name)
-}
+func (r *Reconciler) forget(name string) { r.refusals.Delete(name) }
 
 // finish writes the result of an attempt. It returns an error if there will be another attempt.
 func (r *Reconciler) finish(ctx context.Context, f *v1alpha1.NetworkFence, done outcome,
@@ -161,8 +152,7 @@ func (r *Reconciler) start(ctx context.Context, f *v1alpha1.NetworkFence, text s
 
 // write writes the status unless it has not changed.
 func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
-	changed := r.status(f, o)
-	if same(changed.Status, f.Status) {
+	if same(r.status(f, o).Status, f.Status) {
 		return nil
 	}
 	return r.update(ctx, f, o)
@@ -195,14 +185,12 @@ func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.Netwo
 // update updates the status, and records an event if it changes.
 func (r *Reconciler) update(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
 	changed := r.status(f, o)
-	wanted := changed.Status.DeepCopy()
-	if err := r.Client.Status().Update(ctx, changed); err != nil {
-		return fmt.Errorf("writing the status of NetworkFence %s: %w", f.Name, err)
+	unchanged := same(changed.Status, f.Status)
+	if err := connection.WriteStatus(ctx, r.Client, changed); err != nil {
+		return err
 	}
-	changed.Status = *wanted // the response may lack fields
-	old := f.Status
 	changed.DeepCopyInto(f)
-	if same(f.Status, old) {
+	if unchanged {
 		return nil
 	}
 	kind := corev1.EventTypeNormal

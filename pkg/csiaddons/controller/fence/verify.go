@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -28,53 +28,43 @@ const (
 	ReasonRepaired = "FenceRepaired"
 )
 
-// Start verifies fences until ctx is done: somebody may have given clients access again, which the
-// controller does not see.
+// Start verifies the fences of each driver until ctx is done: somebody may have given clients
+// access again, which the controller does not see.
 func (r *Reconciler) Start(ctx context.Context) error {
+	var drivers sync.WaitGroup
+	for driver := range r.Drivers {
+		drivers.Go(func() { r.verifyAlways(ctx, driver) })
+	}
+	drivers.Wait()
+	return nil
+}
+
+func (r *Reconciler) verifyAlways(ctx context.Context, driver string) {
 	for {
 		after := verifyInterval
-		if err := r.verify(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Failed to verify NetworkFences")
+		err := r.verify(ctx, driver)
+		switch {
+		case errors.Is(err, errBusy): // changes of objects come first, also between two calls
+			after = turnInterval
+		case err != nil && ctx.Err() == nil:
+			log.FromContext(ctx).Error(err, "Failed to verify NetworkFences", "driver", driver)
 			after = leaderInterval
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(after):
 		}
 	}
 }
 
-// verify verifies the fences of each driver.
-func (r *Reconciler) verify(ctx context.Context) error {
-	var failed []error
-	for driver := range r.Drivers {
-		// Changes of objects come first, also between two calls.
-		err := wait.PollUntilContextTimeout(ctx, turnInterval, verifyInterval, true,
-			func(ctx context.Context) (bool, error) {
-				err := r.verifyDriver(ctx, driver)
-				if errors.Is(err, errBusy) || errors.Is(err, errUnfinished) {
-					return false, nil
-				}
-				return true, err
-			})
-		if err != nil {
-			failed = append(failed, fmt.Errorf("driver %s: %w", driver, err))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// errBusy means that a driver has a call for a NetworkFence.
-var errBusy = errors.New("the driver has a call for a NetworkFence")
-
-// verifyDriver fences the clients of all NetworkFences of a driver again, in one call for each
-// class.
-func (r *Reconciler) verifyDriver(ctx context.Context, driver string) error {
-	if !r.acquire(driver) {
+// verify fences the clients of all NetworkFences of a driver again, in one call for each class and
+// maxCIDRs clients.
+func (r *Reconciler) verify(ctx context.Context, driver string) error {
+	if _, busy := r.calling.LoadOrStore(driver, true); busy {
 		return errBusy
 	}
-	defer r.free(driver)
+	defer r.calling.Delete(driver)
 	groups, err := r.groups(ctx, driver)
 	if err != nil || len(groups) == 0 {
 		return err
@@ -84,21 +74,24 @@ func (r *Reconciler) verifyDriver(ctx context.Context, driver string) error {
 		return err
 	}
 	for _, one := range groups {
-		var trailer metadata.MD
-		err := r.send(ctx, leader, v1alpha1.Fenced, one.request, grpc.Trailer(&trailer))
-		switch changed := trailer.Get(wire.ChangedSharesTrailer); {
-		case ctx.Err() != nil || errors.Is(err, errUnfinished):
-			return err
-		case err != nil:
-			r.lose(ctx, one.fences, err)
-		case len(changed) > 0:
-			r.repaired(driver, one.fences, changed[0])
+		cidrs := slices.Compact(slices.Sorted(slices.Values(one.request.GetCidrs())))
+		for one.request.Cidrs = range slices.Chunk(cidrs, maxCIDRs) {
+			var trailer metadata.MD
+			err := r.send(ctx, leader, v1alpha1.Fenced, one.request, grpc.Trailer(&trailer))
+			switch changed := trailer.Get(wire.ChangedSharesTrailer); {
+			case ctx.Err() != nil || errors.Is(err, errBusy):
+				return err
+			case err != nil:
+				r.lose(ctx, one.fences, err)
+			case len(changed) > 0:
+				r.repaired(driver, one.fences, changed[0])
+			}
 		}
 	}
 	return nil
 }
 
-// group are NetworkFences that one call fences.
+// group are NetworkFences of one class.
 type group struct {
 	fences  []*v1alpha1.NetworkFence
 	request *wire.NetworkFenceRequest
@@ -122,19 +115,12 @@ func (r *Reconciler) groups(ctx context.Context, driver string) (map[string]*gro
 			continue
 		}
 		key := fmt.Sprint(call.GetParameters(), call.GetSecretNamespace(), "/", call.GetSecretName())
-		if found := groups[key]; found != nil && len(found.request.GetCidrs())+len(call.GetCidrs()) <=
-			maxCIDRs {
-			found.fences = append(found.fences, f)
-			found.request.Cidrs = append(found.request.Cidrs, call.GetCidrs()...)
-			continue
-		} else if found != nil {
-			key += f.Name // one call has a limit of CIDRs
+		if groups[key] == nil {
+			groups[key] = &group{request: call}
+		} else {
+			groups[key].request.Cidrs = append(groups[key].request.Cidrs, call.GetCidrs()...)
 		}
-		groups[key] = &group{fences: []*v1alpha1.NetworkFence{f}, request: call}
-	}
-	for _, one := range groups {
-		slices.Sort(one.request.Cidrs)
-		one.request.Cidrs = slices.Compact(one.request.GetCidrs())
+		groups[key].fences = append(groups[key].fences, f)
 	}
 	return groups, nil
 }

@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,17 +13,15 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 // newFenced returns two NetworkFences that are done, and one that ends a fence.
-func newFenced(t *testing.T, funcs interceptor.Funcs) *fixture {
+func newFenced(t *testing.T) *fixture {
 	t.Helper()
-	f := newFixture(t, funcs,
+	f := newFixture(t,
 		networkFence("a", v1alpha1.Fenced, "10.0.0.5/32", "10.0.0.6/32"),
 		networkFence("b", v1alpha1.Fenced, "10.0.0.6/32", "10.0.0.7/32"),
 		networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
@@ -39,32 +38,28 @@ func newFenced(t *testing.T, funcs interceptor.Funcs) *fixture {
 func TestFencesAreVerifiedTogetherEveryTenMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		writes := 0
-		f := newFenced(t, counting(&writes, func(*v1alpha1.NetworkFence) {}))
-		before := writes
+		f := newFenced(t)
+		before := f.writes
 		ctx, cancel := context.WithTimeout(t.Context(), 2*verifyInterval+time.Minute)
 		defer cancel()
-		if err := f.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.Start(ctx))
 		const all = "fence 10.0.0.5/32,10.0.0.6/32,10.0.0.7/32"
 		if diff := cmp.Diff([]string{all, all, all}, f.storage.calls); diff != "" {
 			t.Errorf("calls at the start and in 21 minutes (-want +got):\n%s", diff)
 		}
 		recorder := f.Events.(*events.FakeRecorder)
-		if writes != before || len(recorder.Events) > 0 {
-			t.Errorf("fences that hold cause %d writes and %d events", writes-before, len(recorder.Events))
+		if f.writes != before || len(recorder.Events) > 0 {
+			t.Errorf("fences that hold cause %d writes and %d events", f.writes-before,
+				len(recorder.Events))
 		}
 	})
 }
 
 func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 	t.Parallel()
-	f := newFenced(t, interceptor.Funcs{})
+	f := newFenced(t)
 	f.storage.changed = "3"
-	if err := f.verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	f.must(f.verify(t.Context(), driverName))
 	recorder := f.Events.(*events.FakeRecorder)
 	for range 2 {
 		if got := <-recorder.Events; !strings.Contains(got, "Warning FenceRepaired") ||
@@ -73,20 +68,16 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 		}
 	}
 	f.storage.changed = "-1; many"
-	if err := f.verify(t.Context()); err != nil || len(recorder.Events) > 0 {
+	if err := f.verify(t.Context(), driverName); err != nil || len(recorder.Events) > 0 {
 		t.Errorf("the text of a driver becomes an event: %v", err)
 	}
 
 	f.storage.result = func() error { return status.Error(codes.FailedPrecondition, "no rule left") }
-	if err := f.verify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	f.must(f.verify(t.Context(), driverName))
 	for range 2 {
-		name := (<-f.lost).Object.Name
+		name := (<-f.lost).Object
 		var got v1alpha1.NetworkFence
-		if err := f.client.Get(t.Context(), client.ObjectKey{Name: name}, &got); err != nil {
-			t.Fatal(err)
-		}
+		f.must(f.client.Get(t.Context(), name, &got))
 		fenced := got.Status.Conditions[0]
 		if fenced.Status != metav1.ConditionUnknown ||
 			!strings.Contains(fenced.Message, "no rule left") ||
@@ -102,31 +93,49 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 func TestVerificationWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFenced(t, interceptor.Funcs{})
-		f.acquire(driverName)
-		go func() {
-			<-time.After(time.Minute / 2)
-			f.free(driverName)
-		}()
-		start := time.Now()
-		if err := f.verify(t.Context()); err != nil {
-			t.Fatal(err)
+		f := newFenced(t)
+		f.calling.Store(driverName, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		go f.verifyAlways(ctx, driverName)
+		<-time.After(time.Minute / 2)
+		before := len(f.storage.calls)
+		f.calling.Delete(driverName)
+		<-time.After(2 * turnInterval)
+		if after := len(f.storage.calls); before != 0 || after != 1 {
+			t.Errorf("there are %d calls while the driver is busy, and %d afterwards", before, after)
 		}
-		if waited := time.Since(start); waited < time.Minute/2 || len(f.storage.calls) != 1 {
-			t.Errorf("the verification has waited %v, with the calls %v", waited, f.storage.calls)
-		}
-		f.Sidecars = leaderless{}
-		if err := f.verify(t.Context()); err == nil || len(f.lost) > 0 {
+		cancel()
+		f.storage.leaderless = true
+		if err := f.verify(t.Context(), driverName); err == nil || len(f.lost) > 0 {
 			t.Errorf("without a leader the verification returns %v, and loses %d fences", err, len(f.lost))
 		}
 	})
+}
+
+// A sidecar accepts a limited number of CIDRs in a call.
+func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
+	t.Parallel()
+	var many []string
+	for i := range maxCIDRs {
+		many = append(many, fmt.Sprintf("fd00::%x/128", i))
+	}
+	f := newFixture(t, networkFence("a", v1alpha1.Fenced, many...),
+		networkFence("b", v1alpha1.Fenced, many[0], lost))
+	f.reconcile("a")
+	f.reconcile("b")
+	f.storage.calls = nil
+	f.must(f.verify(t.Context(), driverName))
+	if got := f.storage.calls; len(got) != 2 || strings.Count(got[0], "/") != maxCIDRs ||
+		strings.Count(got[1], "/") != 1 {
+		t.Errorf("the calls are %q", got)
+	}
 }
 
 // A driver of many shares needs several calls. The next one continues at once.
 func TestCallThatTakesTooLongIsContinued(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, interceptor.Funcs{}, networkFence("a", v1alpha1.Fenced, "10.0.0.5/32"))
+		f := newFixture(t, networkFence("a", v1alpha1.Fenced, "10.0.0.5/32"))
 		left := 4
 		f.storage.result = func() error {
 			if left--; left >= 0 {
@@ -135,7 +144,6 @@ func TestCallThatTakesTooLongIsContinued(t *testing.T) {
 			}
 			return nil
 		}
-		start := time.Now()
 		for range 4 {
 			if got, result := f.reconcile("a"); result.RequeueAfter != turnInterval ||
 				got.Reason != ReasonStarted {
@@ -144,7 +152,7 @@ func TestCallThatTakesTooLongIsContinued(t *testing.T) {
 			}
 		}
 		if got, _ := f.reconcile("a"); got.Result != v1alpha1.OperationSucceeded {
-			t.Errorf("after five calls and %v the status is %+v", time.Since(start), got)
+			t.Errorf("after five calls the status is %+v", got)
 		}
 	})
 }

@@ -1,0 +1,36 @@
+package connection
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// WriteStatus writes the status of an object. It fails if the object has changed since it was read,
+// so a decision that depends on an outdated object has no effect. Afterwards, the object lacks the
+// fields that its CustomResourceDefinition does not contain.
+func WriteStatus(ctx context.Context, kube client.Client, object client.Object) error {
+	return statusError(object, kube.Status().Update(ctx, object))
+}
+
+// MergeStatus writes what has changed in the status of an object since it was read as before, also
+// if somebody else has changed the object. It returns whether there was something to write. It
+// ignores that the object does not exist any more.
+func MergeStatus(ctx context.Context, kube client.Client, before, changed client.Object,
+) (bool, error) {
+	if equality.Semantic.DeepEqual(before, changed) {
+		return false, nil
+	}
+	err := kube.Status().Patch(ctx, changed, client.MergeFrom(before))
+	return err == nil, client.IgnoreNotFound(statusError(changed, err))
+}
+
+func statusError(object client.Object, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("writing the status of %T %s: %w", object, client.ObjectKeyFromObject(object),
+		err)
+}
