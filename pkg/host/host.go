@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	// Registers the metrics of client-go.
@@ -72,6 +73,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 	tuneGarbageCollector()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go wait.UntilWithContext(ctx, func(context.Context) { debug.FreeOSMemory() }, memoryInterval)
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
@@ -91,11 +93,15 @@ func Run(ctx context.Context, o Options, work Work) error {
 // tuneGarbageCollector collects garbage more often than the default, because the heap would keep
 // the size it had while the caches were filled. GOGC in the environment has precedence.
 func tuneGarbageCollector() {
-	const percent, runtimeDefault = 20, 100
+	const percent, runtimeDefault = 10, 100
 	if chosen := debug.SetGCPercent(percent); chosen != runtimeDefault {
 		debug.SetGCPercent(chosen)
 	}
 }
+
+// memoryInterval is how often the process returns free memory to the operating system. The runtime
+// keeps some of it for a heap as large as the largest one, which is that of the start.
+const memoryInterval = time.Minute
 
 const fileInterval = 5 * time.Second
 
@@ -121,7 +127,7 @@ func (o Options) watchFiles(ctx context.Context, end func()) error {
 	return nil
 }
 
-// recorder returns a recorder of events about the operator's Deployment. The events are about the
+// recorder returns a recorder of events about the operator's Deployment. The events refer to the
 // namespace if the Deployment is in another cluster or not found.
 func (o Options) recorder(ctx context.Context, kube kubernetes.Interface) events.Recorder {
 	namespace := o.EventNamespace

@@ -99,7 +99,7 @@ func TestEventsAreInTheServedClusterAndTheLeaseInTheOwn(t *testing.T) {
 	}
 }
 
-// Without a pod, the events are about the namespace.
+// Without a pod, the events refer to the namespace.
 func TestStandaloneEventsAreAboutTheDeployment(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
