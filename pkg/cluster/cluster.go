@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -25,6 +26,7 @@ import (
 type Clients struct {
 	Kube          kubernetes.Interface
 	Dynamic       dynamic.Interface
+	Metadata      metadata.Interface
 	APIExtensions apiextensions.Interface
 	// Named has the informers of objects whose name is known.
 	ObjectInformers *ObjectInformers
@@ -148,6 +150,10 @@ func newClients(config *rest.Config, driver string, namespaces ...string) (*Clie
 	if err != nil {
 		return nil, err
 	}
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	extensions, err := apiextensions.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -158,7 +164,8 @@ func newClients(config *rest.Config, driver string, namespaces ...string) (*Clie
 			informers.WithTransform(guest.DropUnused(driver)))
 	}
 	return &Clients{
-		Kube: kube, Dynamic: dyn, APIExtensions: extensions, ObjectInformers: NewObjectInformers(kube),
+		Kube: kube, Dynamic: dyn, Metadata: meta, APIExtensions: extensions,
+		ObjectInformers: NewObjectInformers(kube),
 		// Not a fake: library-go's name for a set of existing factories.
 		Informers: v1helpers.NewFakeKubeInformersForNamespaces(factories),
 	}, nil

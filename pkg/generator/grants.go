@@ -227,6 +227,10 @@ func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named
 	g := in(needed, namespace)
 	g.name(permission{resource.Group, resource.Resource, named}, object.GetName())
 	g.all[permission{resource.Group, resource.Resource, all}] = true
+	if asset.Role == bundle.SnapshotClass {
+		// The operator reports VolumeSnapshots that no snapshot controller has processed.
+		in(needed, "").all[permission{resource.Group, "volumesnapshots", "list"}] = true
+	}
 	if asset.Role == bundle.SnapshotClass || asset.Role == bundle.ServiceMonitor {
 		in(needed, "").name(watchCRD(), resource.GroupResource().String())
 	}

@@ -18,7 +18,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -206,6 +209,33 @@ func TestErrorsKeepTheirStatus(t *testing.T) {
 		if got := response.Header.Get("Retry-After"); got != "30" {
 			t.Errorf("the server can delay the next request by %s s", got)
 		}
+	}
+}
+
+// Accept asks for JSON only, so the API server sends whole objects.
+func TestMetadataIsReadFromWholeObjects(t *testing.T) {
+	t.Parallel()
+	_, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"VolumeSnapshotList",`+
+			`"apiVersion":"snapshot.storage.k8s.io/v1",`+
+			`"items":[{"metadata":{"name":"a","finalizers":["b"]},"spec":{"source":{}}}]}`)
+	})
+	config := &rest.Config{Host: url}
+	config.Wrap(guest.LimitResponses())
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource := schema.GroupVersionResource{
+		Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshots",
+	}
+	list, err := client.Resource(resource).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Name != "a" || len(list.Items[0].Finalizers) != 1 {
+		t.Errorf("got %+v", list.Items)
 	}
 }
 

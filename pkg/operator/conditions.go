@@ -14,6 +14,8 @@ import (
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
@@ -103,22 +105,27 @@ func onlyConflicts(message string) bool {
 // complete sets the reason and a stable message.
 func complete(c *applyopv1.OperatorConditionApplyConfiguration) {
 	reason, message := "AsExpected", "As expected"
-	if isProblem(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, "")) {
+	switch diagnosis.SeverityOf(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, "")) {
+	case diagnosis.Problem, diagnosis.Warning:
 		reason, message = "Error", "Unknown error; see the operator log"
+	case diagnosis.Progress:
 	}
 	c.WithReason(cmp.Or(ptr.Deref(c.Reason, ""), reason)).
 		WithMessage(cmp.Or(stableMessage(ptr.Deref(c.Message, "")), message))
 }
 
-// isProblem reports whether a condition reports a problem. Progressing=True does not.
-func isProblem(conditionType string, status opv1.ConditionStatus) bool {
-	switch {
-	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeDegraded):
-		return status != opv1.ConditionFalse
-	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeProgressing):
-		return status == opv1.ConditionUnknown
+// applyOptional writes a condition that not each cluster has. nil removes it.
+func (d *driver) applyOptional(
+	ctx context.Context, manager, conditionType string, c *cluster.Condition,
+) error {
+	if c != nil {
+		return cluster.ApplyConditions(ctx, d.operator, manager, c)
 	}
-	return status != opv1.ConditionTrue
+	_, status, _, err := d.operator.GetOperatorState()
+	if err != nil || v1helpers.FindOperatorCondition(status.Conditions, conditionType) == nil {
+		return err
+	}
+	return cluster.ApplyConditions(ctx, d.operator, manager)
 }
 
 // The parts of a message that differ between two occurrences of an error.

@@ -49,6 +49,8 @@ func entries() []entry {
 		{"LoggingSyncer", always, perOperator, (*driver).logLevel},
 		// Writes: nothing.
 		{"ManagementState", always, perOperator, (*driver).managementState},
+		// Writes: nothing: condition Ready, which summarizes the other conditions.
+		{"*ReadyController", always, perOperator, (*driver).readyController},
 		// Writes: spec.observedConfig of the ClusterCSIDriver.
 		{"*CSIConfigObserverController", always, perOperator, (*driver).configObserver},
 		// Writes: ConfigMap with the trusted CA bundle, on the control plane side.
@@ -71,6 +73,8 @@ func entries() []entry {
 		{"*CSIAddonsController", driverNeeded, perDriver, (*driver).csiAddonsResources},
 		// Writes: VolumeSnapshotClass, while its CRD exists.
 		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass},
+		// Writes: nothing: condition <service>SnapshotsServed, while the CRD of VolumeSnapshots exists.
+		{"*SnapshotsServed", driverNeeded, perDriver, (*driver).snapshotsServed},
 		// Writes: ServiceMonitor, while its CRD exists.
 		{"*ServiceMonitorController", driverNeeded, perDriver, (*driver).serviceMonitor},
 		// Writes: StorageClasses among the assets.

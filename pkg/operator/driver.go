@@ -38,10 +38,21 @@ type driver struct {
 	// assets.
 	trustedCA *trustedCA
 	key       *hook.Key
+	// workloads is the number of workloads of all drivers of the operator. Only the leading driver
+	// sets it.
+	workloads int
 	// initialSyncs is done when all static objects have been applied once.
 	initialSyncs *initialSyncs
 	// needed is closed when the driver is needed. Only the channel of the leading driver is used.
 	needed chan struct{}
+}
+
+// service returns the name that starts the types of conditions for administrators.
+func (d *driver) service() string {
+	if probe := d.components.Probe; probe != nil {
+		return probe.Service
+	}
+	return d.ConditionPrefix
 }
 
 // loadBundles validates the drivers and loads their bundles, in the same order.

@@ -125,7 +125,8 @@ func built(t *testing.T, drivers []*driver) map[phase][]factory.Controller {
 func TestEachControllerStartsInItsPhase(t *testing.T) {
 	t.Parallel()
 	fromTheStart := []string{
-		"LoggingSyncer", "manila.csi.openstack.org-ManagementState", "ConfigObserver",
+		"LoggingSyncer", "manila.csi.openstack.org-ManagementState",
+		"OpenStackManilaDriverReadyController", "ConfigObserver",
 		"OpenStackManilaDriverTrustedCAController-StaticResources",
 		"OpenStackManilaDriverStaleConditions-RemoveStaleConditions",
 		"OpenStackManilaDriverLegacyController",
@@ -138,14 +139,14 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 		flavour.Standalone: {
 			"OpenStackManilaDriverHashKeyController",
 			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
-			"OpenStackManilaDriverVolumeSnapshotClassController",
+			"OpenStackManilaDriverVolumeSnapshotClassController", "OpenStackManilaDriverSnapshotsServed",
 			"OpenStackManilaDriverServiceMonitorController-StaticResources",
 		},
 		flavour.HyperShift: {
 			"OpenStackManilaDriverHashKeyController",
 			"OpenStackManilaDriverGuestStaticResourcesController-StaticResources",
 			"OpenStackManilaDriverControlPlaneStaticResourcesController-StaticResources",
-			"OpenStackManilaDriverVolumeSnapshotClassController",
+			"OpenStackManilaDriverVolumeSnapshotClassController", "OpenStackManilaDriverSnapshotsServed",
 		},
 	}
 	for f, needed := range tests {

@@ -155,6 +155,8 @@ func setUp(drivers []*driver) error {
 		cloud.TrustedCAs, informers = ca.pem, []factory.Informer{ca.Informer}
 	}
 	for _, d := range drivers {
+		leader.workloads += len(d.bundle.Select(bundle.ControllerWorkload, flavour.ControlPlane)) +
+			len(d.bundle.Select(bundle.NodeWorkload, flavour.Guest))
 		if leader.trustedCA != nil {
 			d.trustedCAName = leader.trustedCA.name
 		}

@@ -45,6 +45,7 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
+			{1, "pkg/diagnosis"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
 			{1, "pkg/bundle"},

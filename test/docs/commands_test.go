@@ -7,6 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
 // The label decides whether Prometheus of OpenShift scrapes the sidecars of Manila.
@@ -33,6 +39,32 @@ func TestPagesOfDriversReferToTheGuestCluster(t *testing.T) {
 			strings.Contains(text, "-n NS logs") {
 			t.Errorf("%s does not refer to the table in docs/hypershift.md", page)
 		}
+	}
+}
+
+// No test has OLM. A test of the guide runs the command for operators without OLM.
+func TestSubscriptionSetsTheVariablesOfTheCommandWithoutOLM(t *testing.T) {
+	t.Parallel()
+	commands, err := guide.Commands(filepath.Join(root, "docs/csi-addons/install.md"),
+		"Add the sidecars")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var subscription struct {
+		Spec struct {
+			Config struct{ Env []corev1.EnvVar }
+		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(commands[1]), &subscription); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, variable := range subscription.Spec.Config.Env {
+		got = append(got, variable.Name+"="+variable.Value)
+	}
+	want := regexp.MustCompile(`CSI_ADDONS_\w+=\S+`).FindAllString(commands[0], -1)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != 2 {
+		t.Errorf("variables (-without OLM +with OLM):\n%s", diff)
 	}
 }
 

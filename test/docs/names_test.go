@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"go/build"
 	"os"
 	"path"
@@ -21,19 +22,32 @@ func TestEachPromiseHasATestOfMakeTest(t *testing.T) {
 		compiled[folder] = withTag[folder]
 	}
 	for _, row := range table(t, "docs/testing.md", "## Promises and their tests") {
-		name := regexp.MustCompile("`(?:([^`.]+)\\.)?(Test\\w+)`")
-		named := name.FindAllStringSubmatch(row[1], -1)
-		if len(named) == 0 {
-			t.Errorf("no test proves: %s", row[0])
-		}
-		for _, n := range named {
-			folder := n[1]
-			if folder == "" {
-				folder = "test/integration"
-			}
-			if !slices.Contains(compiled[folder], n[2]) {
-				t.Errorf("make test does not run %s in %s, which proves: %s", n[2], folder, row[0])
-			}
+		mustProve(t, row[0], row[1], "test/integration", compiled)
+	}
+}
+
+// The table names tests of test/csiaddons without their folder.
+func TestEachMixOfSystemsHasATestOfMakeTestAll(t *testing.T) {
+	t.Parallel()
+	all := tests(t, "integration", "long")
+	heading := "## CSI-Addons with parts of the CSI-Addons for Ceph"
+	for _, row := range table(t, "docs/testing.md", heading) {
+		mustProve(t, row[1], row[2], "test/csiaddons", all)
+	}
+}
+
+// mustProve checks that a cell names tests, and that the tests of a build contain them. Names
+// without a folder are those of a default folder.
+func mustProve(t *testing.T, promise, cell, folder string, compiled map[string][]string) {
+	t.Helper()
+	name := regexp.MustCompile("`(?:([^`.]+)\\.)?(Test\\w+)`")
+	named := name.FindAllStringSubmatch(cell, -1)
+	if len(named) == 0 {
+		t.Errorf("no test proves: %s", promise)
+	}
+	for _, n := range named {
+		if in := cmp.Or(n[1], folder); !slices.Contains(compiled[in], n[2]) {
+			t.Errorf("no such test runs: %s in %s, which proves: %s", n[2], in, promise)
 		}
 	}
 }

@@ -125,11 +125,16 @@ func (e *env) followsNewShareTypes() {
 	})
 	since := e.mark()
 	e.must(e.cloud.RemoveShareType("silver"))
+	gone := func() error {
+		return e.hasCondition("ManilaShareTypesServed", opv1.ConditionFalse, "PartlyServed",
+			`share type "silver" is gone`)
+	}
+	e.eventually(soon, gone)
 	e.awaitPolls(3)
 	e.must(e.hasClasses(defaultClass, goldClass, silverClass))
 	e.restartOperator() // the new process does not know the type
 	e.awaitPolls(2)
-	e.must(e.hasClasses(defaultClass, goldClass, silverClass))
+	e.must(errors.Join(e.hasClasses(defaultClass, goldClass, silverClass), gone()))
 	e.expectNone("the operator wrote StorageClasses",
 		e.requests(since, ofResource("storageclasses"), request.isWrite))
 }

@@ -108,6 +108,16 @@ func (e *env) reportsOnlyRollouts() {
 	e.awaitAvailable()
 }
 
+// conditions stops the watch and returns the conditions of all versions one after the other.
+func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
+	s.t.Helper()
+	conditions := slices.Concat(w.end(s)...)
+	if len(conditions) == 0 {
+		s.t.Fatal("the watch recorded no condition")
+	}
+	return conditions
+}
+
 // drain deletes the driver's pods of a node and makes the node unschedulable until the test ends.
 func (e *env) drain(node string) {
 	e.t.Helper()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +19,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
 // TestStartsDriversIfManilaIsFound checks all versions of the conditions from the first on: each
-// has reason and message, and none reports a problem. By default, the operator probes the cloud
-// once and then each minute.
+// has reason and message, none reports a problem, and Ready waits for all workloads. By default,
+// the operator probes the cloud once and then each minute.
 func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	t.Parallel()
 	_, help := runOperator(t, installed, nil, "start", "--help")
@@ -36,6 +39,9 @@ func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default", "csi-manila-gold") })
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 	e.eventually(soon, func() error { return e.hasEvent("ManilaFound") })
+	for _, name := range []string{ready, "ManilaShareTypesServed", "ManilaSnapshotsServed"} {
+		e.eventually(soon, func() error { return e.hasCondition(name, opv1.ConditionTrue, "AsExpected") })
+	}
 	e.awaitNoWrites()
 	probes := e.cloud.Counters().Calls[shareTypesCall]
 	took := time.Since(p.started.began)
@@ -44,7 +50,15 @@ func TestStartsDriversIfManilaIsFound(t *testing.T) {
 			probes, took)
 	}
 	seen := map[string]bool{}
-	for _, c := range watch.conditions(e.scope) {
+	versions := watch.end(e.scope)
+	for _, conditions := range versions {
+		version := readiness.Of(conditions)
+		workloads := len(version.WithSuffix(opv1.OperatorStatusTypeAvailable))
+		if version[ready].Status == opv1.ConditionTrue && workloads < len(e.subject.Workloads) {
+			t.Errorf("%s was True with the state of %d workloads", ready, workloads)
+		}
+	}
+	for _, c := range slices.Concat(versions...) {
 		seen[c.Type] = true
 		if c.Reason == "" || c.Message == "" || c.LastTransitionTime.IsZero() {
 			t.Errorf("%s=%s had reason %q, message %q, transition %v", c.Type, c.Status, c.Reason, c.Message,

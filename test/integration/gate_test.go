@@ -14,6 +14,7 @@ import (
 const (
 	disabled  = "ManilaControllerDisabled"
 	reachable = "ManilaCloudReachable"
+	ready     = "Ready"
 )
 
 // manilaProblem is a reason why a reachable cloud does not offer Manila.

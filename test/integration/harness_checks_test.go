@@ -82,7 +82,7 @@ func (e *env) checkConditions(ctx context.Context) {
 	if err != nil {
 		e.t.Error(err)
 	}
-	operators := regexp.MustCompile("^(Manila|Cinder|OpenStack|ConfigObservation)")
+	operators := regexp.MustCompile("^(Manila|Cinder|OpenStack|ConfigObservation|Ready)")
 	for _, c := range driver.Status.Conditions {
 		name := regexp.MustCompile("(Available|Degraded|Progressing)$").ReplaceAllString(c.Type, "")
 		shared := strings.ReplaceAll(name, "Cinder", "Manila")

@@ -256,16 +256,6 @@ func (w *conditionWatch) end(s *scope) [][]opv1.OperatorCondition {
 	return w.versions
 }
 
-// conditions stops the watch and returns all conditions of all versions.
-func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
-	s.t.Helper()
-	seen := slices.Concat(w.end(s)...)
-	if len(seen) == 0 {
-		s.t.Fatal("the watch recorded no condition")
-	}
-	return seen
-}
-
 // volumeSources describes the keys of a volume: kind, name, "optional", key and file.
 func volumeSources(pod corev1.PodSpec, volume string) []string {
 	var sources []string

@@ -21,6 +21,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/kubeletvolumes"
@@ -35,7 +36,7 @@ const repository = "../.."
 
 // TestKubernetesGuideInstallsOperators runs the commands of docs/kubernetes.md on a control plane
 // that serves nothing of OpenShift, from a git repository and without Go. The operators become
-// available, the API server refuses none of their requests, they read no configuration of
+// ready, the API server refuses none of their requests, they read no configuration of
 // OpenShift, and they create no Warning events. Commands that need pods that run are left out;
 // those of Manila run in test/e2e.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
@@ -229,10 +230,10 @@ func (k *plainKubernetes) startOperator(driver string) {
 	})
 }
 
-// awaitAvailable waits until all workloads are rolled out and no condition reports a failure.
+// awaitAvailable waits until the driver is ready and its pods run.
 func (k *plainKubernetes) awaitAvailable() {
 	k.t.Helper()
-	k.eventually(func() error { return errors.Join(k.unavailable(), k.podsRun()) })
+	k.eventually(func() error { return errors.Join(k.notReady(), k.podsRun()) })
 }
 
 // eventually waits until check returns nil.
@@ -249,26 +250,16 @@ func (k *plainKubernetes) eventually(check func() error) {
 	}
 }
 
-// unavailable returns what is missing in the conditions.
-func (k *plainKubernetes) unavailable() error {
+// notReady returns what prevents the driver from being ready.
+func (k *plainKubernetes) notReady() error {
 	driver, err := k.cluster.openst.OperatorV1().ClusterCSIDrivers().
 		Get(k.ctx(), k.operator.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	available := 0
-	for _, c := range driver.Status.Conditions {
-		isTrue := c.Status == opv1.ConditionTrue
-		switch {
-		case strings.HasSuffix(c.Type, opv1.OperatorStatusTypeAvailable) && isTrue:
-			available++
-		case strings.HasSuffix(c.Type, opv1.OperatorStatusTypeDegraded) && isTrue,
-			strings.HasSuffix(c.Type, "Disabled"):
-			return fmt.Errorf("%s is %s: %s", c.Type, c.Status, c.Message)
-		}
-	}
-	if want := len(k.operator.Workloads); available < want {
-		return fmt.Errorf("%d of %d workloads are available", available, want)
+	now := diagnosis.Ready(diagnosis.Driver(driver, len(k.operator.Workloads)))
+	if now.Status != opv1.ConditionTrue || now.Reason != diagnosis.ReasonAsExpected {
+		return fmt.Errorf("%s is %s, reason %s: %s", now.Type, now.Status, now.Reason, now.Message)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ type topology struct {
 func (c *configSync) topology(user userConfig) (topology, error) {
 	enabled, given, err := user.override()
 	if given || err != nil {
-		return topology{enabled: enabled, determined: given, cause: user.topology.place}, err
+		return topology{enabled: enabled, determined: given, cause: user.topology.source}, err
 	}
 	zones := c.zones.current()
 	t := topology{
@@ -151,7 +151,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 		t.err = cloudprobe.ErrPending
 	case zones.err != nil:
 		t.err = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
-			zones.err, user.topology.place)
+			zones.err, user.topology.source)
 		t.graceExceeded = c.clock.Since(zones.failingSince) > c.grace
 	}
 	if !t.determined {

@@ -105,5 +105,5 @@ func fits(data map[string]string, ca, config text) error {
 	}
 	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s has %d bytes, %s has %d bytes. "+
 		"Shorten them; the driver keeps its present configuration",
-		configMap, config.place, len(config.value), ca.place, len(ca.value))
+		configMap, config.source, len(config.value), ca.source, len(ca.value))
 }

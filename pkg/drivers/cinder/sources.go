@@ -122,8 +122,8 @@ func (s *sources) access() (cloud string, ca text, err error) {
 			err, wrong)
 	}
 	ca = text{
-		value: string(credentials.Data[caKey]),
-		place: "key " + caKey + " of " + secret, fix: wrong,
+		value:  string(credentials.Data[caKey]),
+		source: "key " + caKey + " of " + secret, fix: wrong,
 	}
 	return parsed.Name, ca, nil
 }

@@ -170,9 +170,9 @@ func TestMessagesNameConfigMapAndKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := [2]string{test.config, test.topology}
-			got := [2]string{user.config.place, user.topology.place}
+			got := [2]string{user.config.source, user.topology.source}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("places (-want +got):\n%s", diff)
+				t.Errorf("sources (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -202,21 +202,21 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 		"truefalse": {wrong: true},
 	} {
 		topology, given, err := userConfig{
-			topology: text{value: value, place: "key k of ConfigMap n/m"},
+			topology: text{value: value, source: "key k of ConfigMap n/m"},
 		}.override()
 		if topology != want.topology || given != want.given || (err != nil) != want.wrong {
 			t.Errorf("%q: got %v, %v, %v, want %+v", value, topology, given, err, want)
 		}
 		if err != nil && (!strings.HasPrefix(err.Error(), "key k of ConfigMap n/m ") ||
 			strings.Contains(err.Error(), value) && value != "2") {
-			t.Errorf("%q: the error is to name the place and not the value: %v", value, err)
+			t.Errorf("%q: the error is to name the source and not the value: %v", value, err)
 		}
 	}
 }
 
 func TestCloudConfUsesEntryAndCAOfSecret(t *testing.T) {
 	t.Parallel()
-	const place = "key clouds.yaml of Secret " +
+	const source = "key clouds.yaml of Secret " +
 		"openshift-cluster-csi-drivers/openstack-cloud-credentials "
 	for name, test := range map[string]struct {
 		secret    map[string]string
@@ -233,19 +233,19 @@ func TestCloudConfUsesEntryAndCAOfSecret(t *testing.T) {
 		"missing key": {
 			keys{"other": password},
 			"", "",
-			strings.TrimPrefix(place, "key clouds.yaml of ") + "has no key clouds.yaml; its keys are other",
+			strings.TrimPrefix(source, "key clouds.yaml of ") + "has no key clouds.yaml; its keys are other",
 		},
-		"empty":   {keys{cloudsKey: ""}, "", "", place + "is empty"},
-		"no YAML": {keys{cloudsKey: "clouds:\n\t" + password}, "", "", place + "is not valid YAML"},
+		"empty":   {keys{cloudsKey: ""}, "", "", source + "is empty"},
+		"no YAML": {keys{cloudsKey: "clouds:\n\t" + password}, "", "", source + "is not valid YAML"},
 		"other YAML": {
 			keys{cloudsKey: "clouds: [" + password + "]"},
 			"", "",
-			place + "does not have the format of clouds.yaml (line 1)",
+			source + "does not have the format of clouds.yaml (line 1)",
 		},
 		"lacks its password": {
 			keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), "password", "passwort")},
 			"", "",
-			place + "is incomplete: clouds.openstack.auth lacks password",
+			source + "is incomplete: clouds.openstack.auth lacks password",
 		},
 	} {
 		for _, f := range flavour.All() {

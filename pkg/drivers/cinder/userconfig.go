@@ -16,7 +16,7 @@ import (
 // text is a part of the configuration, with the name of its source and the advice if it is invalid,
 // for messages.
 type text struct {
-	value, place, fix string
+	value, source, fix string
 	// binary is true if the source contains something that is not text.
 	binary bool
 }
@@ -50,28 +50,28 @@ func (t text) readCA() (string, error) {
 
 // unusable returns the error about a text. The text of err continues the name of the source.
 func (t text) unusable(err error) error {
-	return fmt.Errorf("%s %w: %s; the driver keeps its present configuration", t.place, err, t.fix)
+	return fmt.Errorf("%s %w: %s; the driver keeps its present configuration", t.source, err, t.fix)
 }
 
 // contents is the data of a ConfigMap, empty if the ConfigMap does not exist.
 type contents struct {
-	place  string
+	source string
 	exists bool
 	data   map[string]string
 	binary map[string][]byte
 }
 
-func contentsOf(place string, configMap *corev1.ConfigMap) contents {
+func contentsOf(source string, configMap *corev1.ConfigMap) contents {
 	if configMap == nil {
-		return contents{place: place}
+		return contents{source: source}
 	}
-	return contents{place, true, configMap.Data, configMap.BinaryData}
+	return contents{source, true, configMap.Data, configMap.BinaryData}
 }
 
 func (c contents) text(key string) text {
 	_, binary := c.binary[key]
-	place := fmt.Sprintf("key %s of %s", key, c.place)
-	return text{value: c.data[key], place: place, fix: "correct it", binary: binary}
+	source := fmt.Sprintf("key %s of %s", key, c.source)
+	return text{value: c.data[key], source: source, fix: "correct it", binary: binary}
 }
 
 // userConfig is the configuration of the administrator.
@@ -101,7 +101,7 @@ func (u userConfig) override() (topology, given bool, err error) {
 		return topology, true, nil
 	}
 	return false, false, fmt.Errorf("%s is neither true nor false: set it to true or "+
-		"false, or remove it so that the availability zones determine the topology", u.topology.place)
+		"false, or remove it so that the availability zones determine the topology", u.topology.source)
 }
 
 // ignoredIn lists what has no effect in the ConfigMap for this driver, and what this ConfigMap
@@ -115,17 +115,17 @@ func ignoredIn(own, installed contents) []string {
 		if key != userConfigKey && key != userTopologyKey {
 			found = append(found, fmt.Sprintf(
 				"%s is ignored: only keys %s and %s are read. Rename or remove it",
-				own.text(key).place, userConfigKey, userTopologyKey))
+				own.text(key).source, userConfigKey, userTopologyKey))
 		}
 	}
 	hidden := installed.text(userTopologyKey)
 	if own.exists && own.text(userTopologyKey).value == "" && hidden.value != "" {
 		found = append(found, fmt.Sprintf("%s is ignored because %s exists. Move the key there",
-			hidden.place, own.place))
+			hidden.source, own.source))
 	}
 	config := own.text(userConfigKey)
 	for _, remark := range remarks([]byte(config.value)) {
-		found = append(found, fmt.Sprintf("%s, line %d: %s", config.place, remark.Line, remark.Problem))
+		found = append(found, fmt.Sprintf("%s, line %d: %s", config.source, remark.Line, remark.Problem))
 	}
 	return found
 }

@@ -79,8 +79,10 @@ const (
 	// maxClasses is the number of StorageClasses of the driver at which the operator creates no more.
 	// It deletes none of removed share types.
 	maxClasses = 1000
-	// maxTold is the maximum number of share types in a message.
+	// maxTold is the maximum number of share types in an event or an error.
 	maxTold = 5
+	// maxListed is the maximum number of share types in the condition.
+	maxListed = 10
 )
 
 // unusable returns why a share type gets no StorageClass. room is the number of classes that may be
@@ -108,10 +110,10 @@ func countOurs(existing map[string]*storagev1.StorageClass) int {
 	return count
 }
 
-// joined joins the first parts of a message.
-func joined(parts []string, separator string) string {
-	if more := len(parts) - maxTold; more > 0 {
-		parts = append(parts[:maxTold:maxTold], fmt.Sprintf("and %d more", more))
+// joined joins at most limit parts of a message.
+func joined(parts []string, limit int, separator string) string {
+	if more := len(parts) - limit; more > 0 {
+		parts = append(parts[:limit:limit], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, separator)
 }

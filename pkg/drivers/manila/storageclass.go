@@ -43,7 +43,15 @@ type storageClassController struct {
 
 	mu    sync.Mutex
 	types []string
+	// listed is true if a probe has listed the share types.
+	listed bool
 }
+
+const (
+	servedType = "ManilaShareTypesServed"
+	// servedManager is the field manager of the condition. It must never change.
+	servedManager = "Manila-ShareTypes"
+)
 
 func newStorageClassController(s plugin.Dependencies) *storageClassController {
 	guest := s.Cluster.Side(flavour.Guest)
@@ -72,16 +80,16 @@ func hasOurProvisioner(obj any) bool {
 	return !ok || class.Provisioner == string(Name)
 }
 
-// setShareTypes receives the results of the cloud probe. It triggers the controller if the share
-// types changed. A probe that did not reach Manila changes nothing.
+// setShareTypes receives the results of the cloud probe. It triggers the controller at the first
+// list of share types, and if they changed. A probe that did not reach Manila changes nothing.
 func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]string]) {
 	if result.Err != nil || result.Reason == reasonNoManila {
 		return
 	}
 	types := slices.Compact(slices.Sorted(slices.Values(result.Found)))
 	c.mu.Lock()
-	changed := !slices.Equal(types, c.types)
-	c.types = types
+	changed := !c.listed || !slices.Equal(types, c.types)
+	c.types, c.listed = types, true
 	c.mu.Unlock()
 	if changed {
 		c.wake()
@@ -102,9 +110,9 @@ func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext
 	case opv1.ManagedStorageClass:
 		return c.reconcile(ctx, existing)
 	case opv1.RemovedStorageClass:
-		return c.remove(ctx, existing)
+		err = c.remove(ctx, existing)
 	}
-	return nil
+	return errors.Join(err, c.report(ctx, nil)) // the administrator wants no StorageClasses
 }
 
 // reconcile reconciles the StorageClass of each share type; failures are independent.
@@ -112,7 +120,7 @@ func (c *storageClassController) reconcile(
 	ctx context.Context, existing map[string]*storagev1.StorageClass,
 ) error {
 	c.mu.Lock()
-	names := classNames(c.types, existing)
+	names, listed := classNames(c.types, existing), c.listed
 	c.mu.Unlock()
 	room := maxClasses - countOurs(existing)
 	var failed, taken, ignored []string
@@ -141,16 +149,50 @@ func (c *storageClassController) reconcile(
 	}
 	c.warn("StorageClassNameTaken", taken)
 	c.warn("ShareTypeIgnored", ignored)
-	if len(failed) > 0 {
-		return errors.New(joined(failed, "\n"))
+	var err error
+	if listed {
+		gone := c.gone(existing, names)
+		c.warn("ShareTypeGone", gone)
+		err = c.report(ctx, slices.Concat(gone, taken, ignored))
 	}
-	return nil
+	if len(failed) > 0 {
+		err = errors.Join(errors.New(joined(failed, maxTold, "\n")), err)
+	}
+	return err
+}
+
+// gone returns a fault for each class that an operator created for a share type that Manila does
+// not list.
+func (c *storageClassController) gone(
+	existing map[string]*storagev1.StorageClass, names map[string]string,
+) []string {
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(existing)) {
+		shareType := existing[name].Parameters[typeParameter]
+		if _, offered := names[shareType]; !offered && c.createdByOperator(existing[name]) {
+			faults = append(faults, fmt.Sprintf("share type %q is gone, so Manila creates no shares for "+
+				"StorageClass %s. Ask the administrator of the cloud for the share type, or delete the "+
+				"StorageClass", shareType, name))
+		}
+	}
+	return faults
+}
+
+// report writes the condition about share types without a class, and classes without a share type.
+func (c *storageClassController) report(ctx context.Context, faults []string) error {
+	served := cluster.NewCondition(servedType, opv1.ConditionTrue, "AsExpected",
+		"No share type is gone or without a StorageClass")
+	if len(faults) > 0 {
+		served.WithStatus(opv1.ConditionFalse).WithReason("PartlyServed").
+			WithMessage(joined(faults, maxListed, "; "))
+	}
+	return cluster.ApplyConditions(ctx, c.cluster.Operator, servedManager, served)
 }
 
 // warn records an event about a problem that only an administrator can fix. It is not an error,
 // because the driver and the other share types are not affected.
 func (c *storageClassController) warn(reason string, faults []string) {
-	message := joined(faults, "; ")
+	message := joined(faults, maxTold, "; ")
 	if message != "" && message != c.warned[reason] {
 		c.events.Warning(reason, message)
 	}

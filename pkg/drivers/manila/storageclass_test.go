@@ -2,6 +2,7 @@ package manila
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -168,6 +170,73 @@ func TestClassesOutliveTheirTypes(t *testing.T) {
 	for _, types := range [][]string{{"default"}, nil, {}} {
 		b.list(types)
 		b.writes(t)
+	}
+}
+
+// condition returns the condition about share types, or nil.
+func (b classBench) condition(t *testing.T) *opv1.OperatorCondition {
+	t.Helper()
+	return v1helpers.FindOperatorCondition(b.fake.State.SortedConditions(t), "ManilaShareTypesServed")
+}
+
+func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
+	t.Parallel()
+	foreign := wanted("csi-manila-taken", "taken")
+	foreign.Provisioner = "other.example.com"
+	second := foreign.DeepCopy()
+	second.Name = hashedName("taken")
+	own := wanted("mine", "a type that the administrator knows by its ID")
+	b := newClassBench(t, wanted("csi-manila-default", "default"), wanted("csi-manila-gold", "gold"),
+		foreign, second, own)
+	b.writes(t)
+	if c := b.condition(t); c != nil {
+		t.Fatalf("condition %+v before the first list of share types", c)
+	}
+	b.list([]string{"default", "taken", "bell\a"})
+	b.writes(t)
+	want := &opv1.OperatorCondition{
+		Type: "ManilaShareTypesServed", Status: opv1.ConditionFalse, Reason: "PartlyServed",
+		Message: `share type "gold" is gone, so Manila creates no shares for StorageClass ` +
+			"csi-manila-gold. Ask the administrator of the cloud for the share type, or delete the " +
+			"StorageClass; " +
+			`share type "taken" gets no StorageClass: another StorageClass has the name ` +
+			hashedName("taken") + ". Delete that StorageClass, or create one for the share type yourself; " +
+			`share type "bell\a" gets no StorageClass: its name contains unprintable characters. ` +
+			"Ask the administrator of the cloud to rename it",
+	}
+	if diff := cmp.Diff(want, b.condition(t)); diff != "" {
+		t.Errorf("condition (-want +got):\n%s", diff)
+	}
+	b.writes(t)
+	reasons := []string{"StorageClassNameTaken", "ShareTypeIgnored", "ShareTypeGone"}
+	if diff := cmp.Diff(reasons, b.warnings(t)); diff != "" {
+		t.Errorf("warnings of two syncs (-want +got):\n%s", diff)
+	}
+	b.list([]string{"default", "gold"})
+	b.writes(t)
+	if c := b.condition(t); c.Status != opv1.ConditionTrue || c.Reason != "AsExpected" {
+		t.Errorf("condition %+v although each share type has a class", c)
+	}
+}
+
+func TestConditionNamesAtMostTenShareTypes(t *testing.T) {
+	t.Parallel()
+	var classes []runtime.Object
+	for i := range 12 {
+		name := fmt.Sprintf("type-%d", i)
+		classes = append(classes, wanted("csi-manila-"+name, name))
+	}
+	b := newClassBench(t, classes...)
+	b.list(nil) // Manila offers no share type any more
+	b.writes(t)
+	message := b.condition(t).Message
+	if strings.Count(message, " is gone") != 10 || !strings.HasSuffix(message, "; and 2 more") {
+		t.Errorf("the message is\n%s", message)
+	}
+	b.state(t, opv1.UnmanagedStorageClass)
+	b.writes(t)
+	if c := b.condition(t); c.Status != opv1.ConditionTrue {
+		t.Errorf("condition %+v of classes that the operator does not maintain", c)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package readiness decides from the conditions of a ClusterCSIDriver whether its driver is ready.
-// The devcluster and the integration tests call it.
+// Package readiness compares the conditions of a ClusterCSIDriver, and combines them like
+// cluster-storage-operator. The integration tests call it.
 package readiness
 
 import (

@@ -5,6 +5,8 @@ package view
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,9 +18,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
-	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
 // Source reads the state of the drivers of an environment.
@@ -95,13 +97,7 @@ func (s *Source) read(
 		return State{}, err
 	}
 	var now State
-	conditions := readiness.Of(driver.Status.Conditions)
-	for _, c := range conditions.WithSuffix("") {
-		now.Lines = append(now.Lines, conditionLine(c))
-	}
-	if err := conditions.Available(len(o.Workloads)); err != nil {
-		now.Missing = append(now.Missing, err.Error())
-	}
+	now.addConditions(driver, len(o.Workloads))
 	workloads, err := s.workloads(ctx, o)
 	if err != nil {
 		return State{}, err
@@ -113,6 +109,25 @@ func (s *Source) read(
 	}
 	now.addClasses(o, classes.Items, shareTypes)
 	return now, nil
+}
+
+// addConditions adds the conditions of a driver, and what prevents it from being ready. A driver
+// that the cloud does not offer is ready, but the devcluster waits until it is deployed.
+func (s *State) addConditions(driver *opv1.ClusterCSIDriver, workloads int) {
+	byType := func(a, b opv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) }
+	for _, c := range slices.SortedFunc(slices.Values(driver.Status.Conditions), byType) {
+		s.Lines = append(s.Lines, conditionLine(c))
+	}
+	findings := diagnosis.Driver(driver, workloads)
+	for _, f := range findings {
+		if f.Severity != diagnosis.Warning {
+			s.Missing = append(s.Missing, fmt.Sprintf("%s, reason %s: %s", f.Type, f.Reason, f.Message))
+		}
+	}
+	ready := diagnosis.Ready(findings)
+	if ready.Status == opv1.ConditionUnknown || ready.Reason == diagnosis.ReasonDriverDisabled {
+		s.Missing = append(s.Missing, ready.Message)
+	}
 }
 
 // workloads returns a line for each workload that exists.

@@ -52,13 +52,17 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 					Conditions: []opv1.OperatorCondition{
 						{Type: "NodeAvailable", Status: "True", Reason: "AsExpected", Message: "fine"},
 						{Type: "ControllerAvailable", Status: "False", Reason: "Waiting", Message: "soon"},
+						{Type: "CloudReachable", Status: "False", Reason: "Down", Message: "HTTP 503"},
+						{Type: "SnapshotsServed", Status: "False", Reason: "None", Message: "no controller"},
 					},
 				}},
 			},
 			&opv1.ClusterCSIDriver{
 				ObjectMeta: metav1.ObjectMeta{Name: "b.example"},
 				Status: opv1.ClusterCSIDriverStatus{OperatorStatus: opv1.OperatorStatus{
-					Conditions: []opv1.OperatorCondition{{Type: "ControllerAvailable", Status: "True"}},
+					Conditions: []opv1.OperatorCondition{
+						{Type: "ControllerDisabled", Status: "True", Reason: "NoB", Message: "not offered"},
+					},
 				}},
 			},
 		),
@@ -88,17 +92,21 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 	}
 	want := State{
 		Lines: []string{
+			"a: condition CloudReachable=False Down: HTTP 503",
 			"a: condition ControllerAvailable=False Waiting: soon",
 			"a: condition NodeAvailable=True",
+			"a: condition SnapshotsServed=False None: no controller",
 			"a: Deployment a-controller 2/2 rolling out",
 			"a: DaemonSet a-node 1/3",
 			`a: StorageClass a-gold for share type "gold"`,
-			"b: condition ControllerAvailable=True",
+			"b: condition ControllerDisabled=True NoB: not offered",
 			"b: StorageClass b",
 		},
 		Missing: []string{
-			"a: ControllerAvailable=False, reason Waiting: soon",
+			"a: ControllerAvailable, reason Waiting: soon",
+			"a: CloudReachable, reason Down: HTTP 503",
 			`a: no StorageClass for share type "Fast"`,
+			"b: ControllerDisabled: not offered",
 			"b: no StorageClass c",
 		},
 	}

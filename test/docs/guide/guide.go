@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Commands returns the commands in a section of a page: each is a block of indented lines.
+// Commands returns the commands in a section of a page: each is a block of indented lines. A block
+// after "The output is similar to this" is no command.
 func Commands(page, heading string) ([]string, error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -19,13 +20,16 @@ func Commands(page, heading string) ([]string, error) {
 	_, section, _ := strings.Cut(string(text), "\n## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var commands []string
-	inside := false
+	inside, output := false, false
 	for line := range strings.Lines(section) {
 		line, indented := strings.CutPrefix(line, "    ")
 		switch {
-		case indented && inside:
+		case !indented && strings.TrimSpace(line) != "":
+			output = strings.Contains(line, "output is similar to")
+		case !indented || output:
+		case inside:
 			commands[len(commands)-1] += line
-		case indented:
+		default:
 			commands = append(commands, line)
 		}
 		inside = indented
@@ -38,10 +42,17 @@ func Commands(page, heading string) ([]string, error) {
 
 // Run runs a command with more environment variables. The error contains its output.
 func Run(ctx context.Context, command string, env ...string) error {
+	_, err := Output(ctx, command, env...)
+	return err
+}
+
+// Output is Run, and returns the output.
+func Output(ctx context.Context, command string, env ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-euc", command)
 	cmd.Env = append(os.Environ(), env...)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", command, err, output)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", command, err, output)
 	}
-	return nil
+	return string(output), err
 }

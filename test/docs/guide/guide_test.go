@@ -14,7 +14,8 @@ func TestCommandsAreTheBlocksOfASection(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	text := "# Page\n\n    first page\n\n## One\n\nText:\n\n" +
 		"    cat <<EOF\n      indented\n    EOF\n    b\n" +
-		"\n    c\n\n## Two\n\n    d\n"
+		"\nThe output is similar to this:\n\n    output\n\n    more\n" +
+		"\nText:\n\n    c\n\n## Two\n\n    d\n"
 	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +33,11 @@ func TestCommandsAreTheBlocksOfASection(t *testing.T) {
 
 func TestRunReportsTheOutputOfAFailure(t *testing.T) {
 	t.Parallel()
-	if err := Run(t.Context(), "test \"$WORD\" = yes", "WORD=yes"); err != nil {
-		t.Error(err)
+	output, err := Output(t.Context(), "echo \"$WORD\"", "WORD=yes")
+	if err != nil || output != "yes\n" {
+		t.Errorf("output %q, error %v", output, err)
 	}
-	err := Run(t.Context(), "echo printed\nfalse\necho later")
+	err = Run(t.Context(), "echo printed\nfalse\necho later")
 	if err == nil || !strings.HasSuffix(err.Error(), "exit status 1\nprinted\n") {
 		t.Errorf("error %v", err)
 	}

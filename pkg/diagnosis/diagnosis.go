@@ -1,0 +1,148 @@
+// Package diagnosis decides from objects what is wrong with a driver: what is a problem, and what
+// is only a warning. It sends no requests. pkg/operator calls it for the condition Ready, and the
+// devcluster for what it prints, so that both say the same.
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// Severity says how important a finding is. The zero value means that there is nothing to report.
+type Severity string
+
+const (
+	// Problem means that the driver does not work as it should, or soon will not.
+	Problem Severity = "Problem"
+	// Progress means that a workload is rolled out. A driver that is rolled out is not ready.
+	Progress Severity = "Progress"
+	// Warning means that the driver works, but does not do everything that an administrator may
+	// expect.
+	Warning Severity = "Warning"
+)
+
+// Finding is something that an administrator should know about a driver.
+type Finding struct {
+	Severity Severity
+	// Type is the type of the condition that reports the finding.
+	Type            string
+	Reason, Message string
+	// Since is when the condition got its status. It is zero if no condition reports the finding.
+	Since time.Time
+	// Runbook is the anchor of the finding in docs/runbooks.md, "" if there is none.
+	Runbook string
+}
+
+// rule is the judgement of conditions whose type has a suffix.
+type rule struct {
+	suffix string
+	// expected is the status without a finding. "" means that each status is a finding.
+	expected opv1.ConditionStatus
+	severity Severity
+	// runbook is the name of an alert in small letters.
+	runbook string
+}
+
+const (
+	suffixDisabled  = "Disabled"
+	managementState = "ManagementStateDegraded"
+)
+
+// rules returns the rules, the worst finding first. The first rule whose suffix matches counts.
+// While the operator does not reconcile, other conditions may be out of date. The cloud and the
+// credentials are often the cause of what other conditions report.
+func rules() []rule {
+	const yes, no = opv1.ConditionTrue, opv1.ConditionFalse
+	return []rule{
+		{managementState, no, Problem, "openstackcsidegraded"},
+		{opv1.OperatorStatusTypeAvailable, yes, Problem, "openstackcsiunavailable"},
+		{"CloudReachable", yes, Problem, "openstackcsicloudunreachable"},
+		{"CredentialsAccepted", yes, Problem, "openstackcsicredentialsnotaccepted"},
+		{opv1.OperatorStatusTypeDegraded, no, Problem, "openstackcsidegraded"},
+		{opv1.OperatorStatusTypeProgressing, no, Progress, "openstackcsirolloutstuck"},
+		{suffixDisabled, "", Warning, ""},
+		{"CredentialsExpireSoon", no, Warning, "openstackcsicredentialsexpire"},
+		{"CSIAddonsActive", yes, Warning, "openstackcsiaddonsinactive"},
+		{"ShareTypesServed", yes, Warning, "openstackcsinotserved"},
+		{"SnapshotsServed", yes, Warning, "openstackcsinotserved"},
+		{"UserConfigValid", yes, Warning, "openstackcsinotserved"},
+		{"", yes, Warning, ""},
+	}
+}
+
+// judge returns the rule for a type and its rank.
+func judge(conditionType string) (rule, int) {
+	all := rules()
+	rank := slices.IndexFunc(all, func(r rule) bool {
+		return strings.HasSuffix(conditionType, r.suffix)
+	})
+	return all[rank], rank // the last rule matches every type
+}
+
+// SeverityOf returns what a condition reports. The status Unknown of a rollout is a problem.
+func SeverityOf(conditionType string, status opv1.ConditionStatus) Severity {
+	r, _ := judge(conditionType)
+	switch {
+	case status == r.expected:
+		return ""
+	case r.severity == Progress && status != opv1.ConditionTrue:
+		return Problem
+	}
+	return r.severity
+}
+
+// Driver returns what the conditions of a ClusterCSIDriver report, the worst first. Each of the
+// workloads should have a condition that ends in Available. If there are fewer, the operator is
+// still creating the workloads, unless the driver is disabled.
+func Driver(driver *opv1.ClusterCSIDriver, workloads int) []Finding {
+	if driver.Spec.ManagementState == opv1.Unmanaged {
+		return []Finding{{
+			Severity: Warning, Type: managementState, Reason: string(opv1.Unmanaged),
+			Message: "The operator does not maintain the driver, and other conditions may be out of date. " +
+				"Set spec.managementState to Managed to resume",
+		}}
+	}
+	var findings []Finding
+	available, disabled := 0, false
+	for _, c := range driver.Status.Conditions {
+		if c.Type == ConditionReady {
+			continue
+		}
+		disabled = disabled || strings.HasSuffix(c.Type, suffixDisabled)
+		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeAvailable) {
+			available++
+		}
+		if severity := SeverityOf(c.Type, c.Status); severity != "" {
+			r, _ := judge(c.Type)
+			findings = append(findings, Finding{
+				Severity: severity, Type: c.Type, Reason: c.Reason, Message: c.Message,
+				Since: c.LastTransitionTime.Time, Runbook: r.runbook,
+			})
+		}
+	}
+	if available < workloads && !disabled {
+		findings = append(findings, Finding{
+			Severity: Progress, Type: opv1.OperatorStatusTypeAvailable, Reason: "Deploying",
+			Message: fmt.Sprintf("The operator has reported the state of %d of %d workloads",
+				available, workloads),
+			Runbook: "openstackcsirolloutstuck",
+		})
+	}
+	slices.SortStableFunc(findings, compare)
+	return findings
+}
+
+// compare orders findings: the worst first, and the same findings always in the same order.
+func compare(a, b Finding) int {
+	severities := []Severity{Problem, Progress, Warning}
+	_, rankA := judge(a.Type)
+	_, rankB := judge(b.Type)
+	return cmp.Or(
+		cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+		cmp.Compare(rankA, rankB), cmp.Compare(a.Type, b.Type))
+}

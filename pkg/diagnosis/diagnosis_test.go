@@ -1,0 +1,131 @@
+package diagnosis_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+var update = flag.Bool("update", false, "write the findings to testdata/*.txt")
+
+// Each file in testdata contains a ClusterCSIDriver of a driver with three workloads.
+func TestFindingsOfDriversAreThoseOfTheGoldenFiles(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found %d files, error %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var driver opv1.ClusterCSIDriver
+			if err := yaml.UnmarshalStrict(text, &driver); err != nil {
+				t.Fatal(err)
+			}
+			got := printed(diagnosis.Driver(&driver, 3))
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func printed(findings []diagnosis.Finding) string {
+	var out strings.Builder
+	ready := diagnosis.Ready(findings)
+	fmt.Fprintf(&out, "%s=%s %s: %s\n", ready.Type, ready.Status, ready.Reason, ready.Message)
+	for _, f := range findings {
+		since := "-"
+		if !f.Since.IsZero() {
+			since = f.Since.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(&out, "%s %s %s since %s #%s: %s\n",
+			f.Severity, f.Type, f.Reason, since, f.Runbook, f.Message)
+	}
+	return out.String()
+}
+
+// The severities are those of True, False and Unknown.
+func TestSeverityDependsOnTheSuffix(t *testing.T) {
+	t.Parallel()
+	const none = ""
+	const problem, progress, warning = diagnosis.Problem, diagnosis.Progress, diagnosis.Warning
+	for conditionType, want := range map[string][3]diagnosis.Severity{
+		"OpenStackManilaDriverNodeServiceControllerAvailable":   {none, problem, problem},
+		"OpenStackManilaDriverNodeServiceControllerProgressing": {progress, none, problem},
+		"OpenStackManilaDriverNodeServiceControllerDegraded":    {problem, none, problem},
+		"ManagementStateDegraded":                               {problem, none, problem},
+		"ManilaCloudReachable":                                  {none, problem, problem},
+		"CinderCredentialsAccepted":                             {none, problem, problem},
+		"CinderCredentialsExpireSoon":                           {warning, none, warning},
+		"ManilaControllerDisabled":                              {warning, warning, warning},
+		"CinderUserConfigValid":                                 {none, warning, warning},
+		"ManilaShareTypesServed":                                {none, warning, warning},
+		"CinderSnapshotsServed":                                 {none, warning, warning},
+		"CinderCSIAddonsActive":                                 {none, warning, warning},
+		"Upgradeable":                                           {none, warning, warning},
+	} {
+		statuses := []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown}
+		for i, status := range statuses {
+			if got := diagnosis.SeverityOf(conditionType, status); got != want[i] {
+				t.Errorf("%s=%s has severity %q, want %q", conditionType, status, got, want[i])
+			}
+		}
+	}
+}
+
+// A driver is ready if and only if no condition reports a problem or a rollout, in any order.
+func TestReadyIsTrueExactlyWithoutAProblem(t *testing.T) {
+	t.Parallel()
+	types := []string{
+		"ADegraded", "AProgressing", "BAvailable", "CloudReachable", "CredentialsAccepted",
+		"CredentialsExpireSoon", "SnapshotsServed", "ControllerDisabled", "Ready",
+	}
+	statuses := []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown}
+	check := func(choices [9]uint8) bool {
+		var driver, reversed opv1.ClusterCSIDriver
+		serious := false
+		for i, choice := range choices {
+			status := statuses[int(choice)%len(statuses)]
+			severity := diagnosis.SeverityOf(types[i], status)
+			serious = serious || types[i] != "Ready" &&
+				(severity == diagnosis.Problem || severity == diagnosis.Progress)
+			c := opv1.OperatorCondition{Type: types[i], Status: status, Reason: "Why", Message: "m"}
+			driver.Status.Conditions = append(driver.Status.Conditions, c)
+			reversed.Status.Conditions = append([]opv1.OperatorCondition{c}, reversed.Status.Conditions...)
+		}
+		findings := diagnosis.Driver(&driver, 1)
+		return cmp.Equal(findings, diagnosis.Driver(&reversed, 1)) &&
+			serious == (diagnosis.Ready(findings).Status == opv1.ConditionFalse) &&
+			serious != (diagnosis.Ready(findings).Status == opv1.ConditionTrue)
+	}
+	if err := quick.Check(check, &quick.Config{MaxCount: 10_000}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,152 @@
+package operator
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/status"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+// newReady returns a driver with conditions, and the function that writes its condition Ready.
+func newReady(t *testing.T, conditions ...opv1.OperatorCondition) (*clustertest.Operator, func()) {
+	t.Helper()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	client := newFakeClient(t)
+	client.SetConditions(t, conditions...)
+	d.operator = newConditionWriter(client)
+	controller, err := d.readyController("ReadyController")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, func() {
+		t.Helper()
+		if err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// available returns the conditions of the workloads of plugins.
+func available(of opv1.ConditionStatus) []opv1.OperatorCondition {
+	var all []opv1.OperatorCondition
+	for _, name := range []string{
+		"NFSDriverNodeService", "OpenStackManilaDriverControllerService",
+		"OpenStackManilaDriverNodeService",
+	} {
+		all = append(all, condition(name+"ControllerAvailable", of, "Deploying", "no pod is available"))
+	}
+	return all
+}
+
+// mustBeReady compares the condition Ready.
+func mustBeReady(
+	t *testing.T, client *clustertest.Operator, want opv1.ConditionStatus, reason, message string,
+) {
+	t.Helper()
+	for _, got := range client.SortedConditions(t) {
+		if got.Type != "Ready" {
+			continue
+		}
+		if diff := cmp.Diff(condition("Ready", want, reason, message), got); diff != "" {
+			t.Errorf("condition (-want +got):\n%s", diff)
+		}
+		return
+	}
+	t.Error("there is no condition Ready")
+}
+
+func TestReadyWaitsForAllWorkloadsOfTheOperator(t *testing.T) {
+	t.Parallel()
+	client, sync := newReady(t, available(opv1.ConditionTrue)[1:]...)
+	sync()
+	mustBeReady(t, client, opv1.ConditionFalse, "Deploying",
+		"Available: The operator has reported the state of 2 of 3 workloads")
+	client.SetConditions(t, available(opv1.ConditionTrue)...)
+	sync()
+	mustBeReady(t, client, opv1.ConditionTrue, "AsExpected", "The driver is ready")
+	writes := client.Writes()
+	sync()
+	if again := client.Writes(); again != writes {
+		t.Errorf("%d writes of the same condition", again-writes)
+	}
+}
+
+func TestReadyReportsTheWorstProblemInOneLine(t *testing.T) {
+	t.Parallel()
+	client, sync := newReady(t, append(available(opv1.ConditionTrue),
+		condition("ADegraded", opv1.ConditionTrue, "SyncError", "b.yaml: no\na.yaml: no"),
+		condition("BProgressing", opv1.ConditionTrue, "Deploying", "wait"))...)
+	sync()
+	mustBeReady(t, client, opv1.ConditionFalse, "SyncError",
+		"ADegraded: b.yaml: no; a.yaml: no; and 1 more")
+}
+
+func TestReadyIsUnknownWhileUnmanaged(t *testing.T) {
+	t.Parallel()
+	client, sync := newReady(t, available(opv1.ConditionFalse)...)
+	setSpec(t, client, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
+	sync()
+	mustBeReady(t, client, opv1.ConditionUnknown, "Unmanaged",
+		"The operator does not maintain the driver, and other conditions may be out of date. "+
+			"Set spec.managementState to Managed to resume")
+}
+
+// undecodable is a client of a ClusterCSIDriver whose spec cannot be decoded.
+type undecodable struct{ *clustertest.Operator }
+
+func (undecodable) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+	return nil, nil, "", errors.New("field spec.logLevel is not a string")
+}
+
+func TestReadyReportsASpecThatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	client := newFakeClient(t)
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	d.operator = undecodable{client}
+	controller, err := d.readyController("ReadyController")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
+		t.Fatal(err)
+	}
+	mustBeReady(t, client, opv1.ConditionFalse, "SyncError", "field spec.logLevel is not a string")
+}
+
+// cluster-storage-operator (CSO) combines conditions with this function of library-go, and reports
+// a driver as disabled if a type ends in Disabled.
+func TestClusterStorageOperatorIgnoresConditionsForAdministrators(t *testing.T) {
+	t.Parallel()
+	combined := func(conditions []opv1.OperatorCondition) map[string]opv1.OperatorCondition {
+		all := map[string]opv1.OperatorCondition{}
+		for suffix, expected := range map[string]opv1.ConditionStatus{
+			"Available": opv1.ConditionTrue, "Upgradeable": opv1.ConditionTrue,
+			"Progressing": opv1.ConditionFalse, "Degraded": opv1.ConditionFalse,
+			"Disabled": opv1.ConditionFalse,
+		} {
+			all[suffix] = status.UnionCondition(suffix, expected, nil, conditions...)
+		}
+		return all
+	}
+	want := combined(available(opv1.ConditionTrue))
+	for _, conditionType := range []string{
+		"Ready", "ManilaShareTypesServed", "ManilaSnapshotsServed", "CinderSnapshotsServed",
+		"ManilaCSIAddonsActive", "CinderCSIAddonsActive",
+	} {
+		for _, of := range []opv1.ConditionStatus{
+			opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown,
+		} {
+			got := combined(append(available(opv1.ConditionTrue), condition(conditionType, of, "Why", "m")))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s=%s changes what CSO reports (-want +got):\n%s", conditionType, of, diff)
+			}
+		}
+	}
+}

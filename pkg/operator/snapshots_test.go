@@ -1,0 +1,139 @@
+package operator
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+// snapshotsFixture is the controller of the condition about snapshots.
+type snapshotsFixture struct {
+	*testing.T
+
+	driver     *driver
+	client     *clustertest.Operator
+	snapshots  *metadatafake.FakeMetadataClient
+	controller factory.Controller
+}
+
+func newSnapshotsFixture(t *testing.T) *snapshotsFixture {
+	t.Helper()
+	f := &snapshotsFixture{
+		T: t, driver: assembled(t, flavour.Standalone, plugins()...)[0], client: newFakeClient(t),
+	}
+	f.driver.operator = newConditionWriter(f.client)
+	f.snapshots = f.driver.cluster.Side(flavour.Guest).Metadata.(*metadatafake.FakeMetadataClient)
+	var err error
+	f.controller, err = f.driver.snapshotsServed("Snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// add creates a VolumeSnapshot of an age.
+func (f *snapshotsFixture) add(name string, age time.Duration, finalizers ...string) {
+	f.Helper()
+	version := schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
+	snapshot := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, Finalizers: finalizers,
+		CreationTimestamp: metav1.NewTime(f.driver.clock.Now().Add(-age)),
+	}}
+	snapshot.SetGroupVersionKind(version.WithKind("VolumeSnapshot"))
+	err := f.snapshots.Tracker().
+		Create(version.WithResource("volumesnapshots"), snapshot, snapshot.Namespace)
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// fail makes lists fail.
+func (f *snapshotsFixture) fail(err error) {
+	f.snapshots.PrependReactor("list", "volumesnapshots",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+}
+
+// condition syncs once, and returns the condition or nil.
+func (f *snapshotsFixture) condition() *opv1.OperatorCondition {
+	f.Helper()
+	err := f.controller.Sync(f.Context(), factory.NewSyncContext("test", f.driver.events))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return v1helpers.FindOperatorCondition(f.client.SortedConditions(f.T),
+		"OpenStackManilaSnapshotsServed")
+}
+
+func TestSnapshotsThatNoControllerProcessesAreReported(t *testing.T) {
+	t.Parallel()
+	f := newSnapshotsFixture(t)
+	f.add("young", time.Minute)
+	f.add("bound", time.Hour, "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection")
+	if c := f.condition(); c == nil || c.Status != opv1.ConditionTrue || c.Reason != "AsExpected" {
+		t.Errorf("condition %+v, want True", c)
+	}
+	f.add("a", 10*time.Minute)
+	f.add("oldest", time.Hour)
+	want := condition("OpenStackManilaSnapshotsServed", opv1.ConditionFalse, "NoSnapshotController",
+		"No snapshot controller has processed VolumeSnapshot shop/oldest for more than 5m0s. Install a "+
+			"snapshot controller, or check the logs of the one in the cluster")
+	if diff := cmp.Diff(&want, f.condition()); diff != "" {
+		t.Errorf("condition (-want +got):\n%s", diff)
+	}
+}
+
+func TestConditionOfSnapshotsStaysWhileTheyCannotBeListed(t *testing.T) {
+	t.Parallel()
+	f := newSnapshotsFixture(t)
+	f.add("a", time.Hour)
+	before := f.condition()
+	f.fail(errors.New("etcdserver: request timed out"))
+	if diff := cmp.Diff(before, f.condition()); diff != "" {
+		t.Errorf("condition (-want +got):\n%s", diff)
+	}
+}
+
+func TestConditionOfSnapshotsDisappearsWithTheirCRD(t *testing.T) {
+	t.Parallel()
+	f := newSnapshotsFixture(t)
+	f.add("a", time.Hour)
+	if c := f.condition(); c == nil {
+		t.Fatal("there is no condition")
+	}
+	f.fail(apierrors.NewNotFound(schema.GroupResource{Resource: "volumesnapshots"}, ""))
+	for range 2 {
+		if c := f.condition(); c != nil {
+			t.Errorf("condition %+v without the CRD", c)
+		}
+	}
+	if writes := f.client.Writes(); writes != 2 {
+		t.Errorf("%d writes, want one of the condition and one that removes it", writes)
+	}
+}
+
+func TestDriverWithoutSnapshotClassListsNoSnapshots(t *testing.T) {
+	t.Parallel()
+	companion := assembled(t, flavour.Standalone, plugins()...)[1]
+	if controller, err := companion.snapshotsServed("x"); controller != nil || err != nil {
+		t.Errorf("got controller %v, error %v", controller, err)
+	}
+	if !strings.HasPrefix(companion.ConditionPrefix, "NFS") {
+		t.Errorf("the companion is %s", companion.ConditionPrefix)
+	}
+}
