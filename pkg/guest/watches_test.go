@@ -140,13 +140,17 @@ func TestWatchesOfADayAreListedOnceMore(t *testing.T) {
 		defer transport.CloseIdleConnections()
 		config := &rest.Config{Host: "http://localhost", Transport: transport, QPS: -1}
 		config.Wrap(guest.LimitResponses())
-		logger := funcr.New(func(_, args string) { t.Error(args) }, funcr.Options{})
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		logger := funcr.New(func(_, args string) {
+			if ctx.Err() == nil { // the end of the test interrupts requests
+				t.Error(args)
+			}
+		}, funcr.Options{})
 		var running sync.WaitGroup
 		for namespace := range want {
 			informer := newInformer(t, config, namespace)
-			running.Go(func() { informer.RunWithContext(ctx) })
+			running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, logger)) })
 		}
 		<-time.After(24 * time.Hour)
 		cancel()
