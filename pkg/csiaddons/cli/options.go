@@ -33,7 +33,7 @@ func (o *options) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.stagingPath, "stagingpath", "/var/lib/kubelet/plugins/kubernetes.io/csi/",
 		"Folder in which kubelet stages volumes.")
 	set.StringVar(&o.driverName, "drivername", "",
-		"Name of the driver of the volume. By default the driver at the endpoint is asked.")
+		"Name of the driver of the volume. The default is the driver at the endpoint.")
 	set.StringVar(&o.secret, "secret", "", "Secret for the driver, as namespace/name. By default, "+
 		"for a PersistentVolume, the Secret with which kubelet stages it.")
 	set.StringSliceVar(&o.cidrs, "cidrs", nil, "CIDRs of the clients to fence.")

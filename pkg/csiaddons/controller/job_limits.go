@@ -120,8 +120,8 @@ func (l *limits) wakeNext() {
 func (l *limits) next() (job types.NamespacedName, ok bool) {
 	var best waiter
 	for name, one := range l.waiting {
-		turn, of := l.last[one.tenant()], l.last[best.tenant()]
-		earlier := turn < of || turn == of && one.since < best.since
+		last, bestLast := l.last[one.tenant()], l.last[best.tenant()]
+		earlier := last < bestLast || last == bestLast && one.since < best.since
 		if (!ok || earlier) && l.free(one.slot) {
 			job, best, ok = name, one, true
 		}

@@ -40,10 +40,10 @@ func (o operation) fences() bool { return o.limit > 0 }
 // change plans the changes of all shares, and performs them. If a share cannot express a fence, no
 // share changes. Any other problem of a share does not keep the others from changing.
 func (c *Controller) change(ctx context.Context, o operation) error {
-	if err := c.turn.Acquire(ctx, 1); err != nil {
+	if err := c.slot.Acquire(ctx, 1); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	defer c.turn.Release(1)
+	defer c.slot.Release(1)
 	cloud, err := c.connect(ctx)
 	if err != nil {
 		return cloudError(ctx, err)

@@ -67,15 +67,15 @@ type Controller struct {
 	config                  Config
 	connect                 func(context.Context) (shares, error)
 	interval, settle, limit time.Duration
-	// turn admits one operation: two would read and write the same records.
-	turn *semaphore.Weighted
+	// slot admits one operation: two would read and write the same records.
+	slot *semaphore.Weighted
 }
 
 // NewController returns the controller service. It sends nothing.
 func NewController(config Config, client *openstack.Client) *Controller {
 	return &Controller{
 		config: config, interval: pollInterval, settle: settleTimeout, limit: changeTimeout,
-		turn:    semaphore.NewWeighted(1),
+		slot:    semaphore.NewWeighted(1),
 		connect: func(ctx context.Context) (shares, error) { return client.Shares(ctx) },
 	}
 }

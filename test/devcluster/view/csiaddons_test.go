@@ -53,7 +53,7 @@ func TestCSIAddonsIsReadyWhenAllSidecarsAreConnected(t *testing.T) {
 		csiAddons: clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(
 			sidecar("controller", "a.example", v1alpha1.CSIAddonsNodeConnected),
 			sidecar("node", "a.example", v1alpha1.CSIAddonsNodeRetrying),
-			sidecar("stranger", "c.example", v1alpha1.CSIAddonsNodeConnected),
+			sidecar("other", "c.example", v1alpha1.CSIAddonsNodeConnected),
 		).Build(),
 	}
 	var got State

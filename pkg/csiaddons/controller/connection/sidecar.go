@@ -102,7 +102,7 @@ func options(target Target, tokens *Tokens) []grpc.DialOption {
 	return all
 }
 
-// describe asks for the capabilities of the driver of a sidecar. It returns an error if the sidecar
+// describe reads the capabilities of the driver of a sidecar. It returns an error if the sidecar
 // serves another driver.
 func describe(ctx context.Context, connection *grpc.ClientConn, target Target) (*Sidecar, error) {
 	client := identity.NewIdentityClient(connection)

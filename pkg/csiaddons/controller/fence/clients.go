@@ -25,7 +25,7 @@ const (
 	// clientsInterval is the time after which the clients of a node are read again.
 	clientsInterval = time.Hour
 	clientsTimeout  = time.Minute
-	// connectInterval is the time after which a connection to the sidecar is looked for.
+	// connectInterval is how often the controller checks for a connection to the sidecar.
 	connectInterval = time.Minute
 )
 

@@ -45,7 +45,7 @@ func networks(node *corev1.Node, class *v1alpha1.NetworkFenceClass) ([]netip.Pre
 	return found, nil
 }
 
-// read asks a sidecar for the clients of its node. The error is an *invalid if the answer is not
+// read gets from a sidecar the clients of its node. The error is an *invalid if the answer is not
 // about this node. Then the clients may contain the part that is valid.
 func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 	class *v1alpha1.NetworkFenceClass,
