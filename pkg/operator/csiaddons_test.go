@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -233,12 +235,18 @@ func (f *addonsFixture) reports(object string) error {
 
 func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	t.Parallel()
+	const name = "openstack-cinder-csi-driver-csi-addons"
+	granted := []string{
+		"Role " + name, "RoleBinding " + name + "-controller", "RoleBinding " + name + "-node",
+		"port csi-addons-m",
+	}
 	f := newAddonsFixture(t)
 	f.start()
 	f.eventually(func() error { return f.rolledOut(false) })
 	f.installCRD()
 	f.eventually(func() error { return f.rolledOut(false, true) })
 	f.eventually(f.hasPolicies(1))
+	f.eventually(func() error { return f.hasGrants(granted...) })
 	f.removeCRD()
 	f.eventually(f.isInstalled(false))
 	f.mustRepairPolicies()
@@ -253,6 +261,7 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 		f.clock.Step(removalDelay)
 		return f.hasPolicies(0)()
 	})
+	f.eventually(func() error { return f.hasGrants() })
 	f.eventually(func() error { return f.rolledOut(false, true, false) })
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		templates := f.templates(resource)
@@ -270,6 +279,33 @@ func (f *addonsFixture) isInstalled(want bool) func() error {
 		}
 		return nil
 	}
+}
+
+// hasGrants compares the Roles, RoleBindings and ports of Services that are for CSI-Addons.
+func (f *addonsFixture) hasGrants(want ...string) error {
+	roles, errRoles := f.kube.RbacV1().Roles("").List(f.Context(), metav1.ListOptions{})
+	bindings, errBindings := f.kube.RbacV1().RoleBindings("").List(f.Context(), metav1.ListOptions{})
+	services, errServices := f.kube.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
+	if err := errors.Join(errRoles, errBindings, errServices); err != nil {
+		return err
+	}
+	var got []string
+	for _, role := range roles.Items {
+		got = append(got, "Role "+role.Name)
+	}
+	for _, binding := range bindings.Items {
+		got = append(got, "RoleBinding "+binding.Name)
+	}
+	for _, service := range services.Items {
+		for _, port := range service.Spec.Ports {
+			got = append(got, "port "+port.Name)
+		}
+	}
+	got = slices.DeleteFunc(got, func(name string) bool { return !strings.Contains(name, "addons") })
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		return fmt.Errorf("permissions and ports of CSI-Addons (-want +got):\n%s", diff)
+	}
+	return nil
 }
 
 // mustRepairPolicies deletes the NetworkPolicies, and waits until the operator has created them.

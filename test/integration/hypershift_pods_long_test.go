@@ -213,6 +213,14 @@ func (e *hostedEnv) reportsVersionAfterRollout() {
 	e.must(e.hasVersions("", ""))
 	e.setOperatorVersion(`"4.99.8"`)
 	e.within(prompt, func() error { return e.hasVersions("4.99.8", "4.99.8") })
+	e.awaitNoWrites()
+	for _, name := range e.subject.Workloads[1:] { // only the controller's Deployment has versions
+		node, err := e.daemonSet(name)
+		e.must(err)
+		if version, found := node.Annotations[desiredVersion]; found {
+			e.t.Errorf("DaemonSet %s has version %s", name, version)
+		}
+	}
 	e.patchControlPlane(`{"nodeSelector":{"no-such":"node"}}`)
 	e.eventually(soon, e.isRollingOut)
 	e.setOperatorVersion(`"4.99.9"`)
