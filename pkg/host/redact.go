@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/openshift/library-go/pkg/operator/events"
 )
@@ -35,6 +36,17 @@ func truncate(text string, limit int) string {
 		"... (truncated)"
 }
 
+// cleaned returns the message of an event without credentials and control characters. Lines remain:
+// library-go writes differences.
+func cleaned(message string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '?'
+		}
+		return r
+	}, redact(truncate(message, maxEvent)))
+}
+
 // recorder is shared by all controllers, because each recorder of library-go has queues of a
 // thousand events. It removes credentials from messages.
 type recorder struct {
@@ -50,7 +62,7 @@ func (r recorder) WithContext(ctx context.Context) events.Recorder {
 }
 
 func (r recorder) Event(reason, message string) {
-	r.Recorder.Event(reason, redact(truncate(message, maxEvent)))
+	r.Recorder.Event(reason, cleaned(message))
 }
 
 func (r recorder) Eventf(reason, format string, args ...any) {
@@ -58,7 +70,7 @@ func (r recorder) Eventf(reason, format string, args ...any) {
 }
 
 func (r recorder) Warning(reason, message string) {
-	r.Recorder.Warning(reason, redact(truncate(message, maxEvent)))
+	r.Recorder.Warning(reason, cleaned(message))
 }
 
 func (r recorder) Warningf(reason, format string, args ...any) {

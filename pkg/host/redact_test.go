@@ -71,6 +71,15 @@ func TestEventsAreShort(t *testing.T) {
 	}
 }
 
+func TestEventsContainNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	memory := events.NewInMemoryRecorder("test", clock.RealClock{})
+	recorder{memory}.Warning("A", "a\x1b[2Jb\n\tc\u009b")
+	if got := memory.Events()[0].Message; got != "a?[2Jb\n\tc?" {
+		t.Errorf("the event says %q", got)
+	}
+}
+
 func TestTruncatedTextContainsNoPassword(t *testing.T) {
 	t.Parallel()
 	text := "see http://u:secret@proxy/, the proxy"

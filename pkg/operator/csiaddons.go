@@ -73,15 +73,19 @@ func (c *csiAddons) active() bool {
 // HasSynced returns whether the cache of the CRD is complete.
 func (c *csiAddons) HasSynced() bool { return c.watch.HasSynced() }
 
-// AddEventHandler adds a handler of the events of the CRD. It repeats each event after
+// AddEventHandler adds a handler of the events of the CRD. It repeats the last event after
 // removalDelay, when CSI-Addons may not be active any more.
 func (c *csiAddons) AddEventHandler(
 	h cache.ResourceEventHandler,
 ) (cache.ResourceEventHandlerRegistration, error) {
-	twice := func(handle func()) {
+	var repeat clock.Timer
+	twice := func(handle func()) { // an informer calls a handler once at a time
 		c.active() // stores the time
 		handle()
-		c.clock.AfterFunc(removalDelay, handle)
+		if repeat != nil {
+			repeat.Stop()
+		}
+		repeat = c.clock.AfterFunc(removalDelay, handle)
 	}
 	return c.watch.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { h.OnAdd(obj, false) },

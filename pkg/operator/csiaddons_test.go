@@ -324,6 +324,46 @@ func (f *addonsFixture) mustRepairPolicies() {
 	f.eventually(f.hasPolicies(1))
 }
 
+// handlers is an informer that keeps its handlers.
+type handlers struct {
+	factory.Informer
+
+	added []cache.ResourceEventHandler
+}
+
+func (h *handlers) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	h.added = append(h.added, handler)
+	return nil, nil
+}
+
+// A guest cluster sends as many events as it wants.
+func TestOnlyTheLastEventOfTheCRDIsRepeated(t *testing.T) {
+	t.Parallel()
+	f, watch := newAddonsFixture(t), &handlers{}
+	c := &csiAddons{
+		crd: watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD), watch: watch, clock: f.clock,
+	}
+	var handled []any
+	_, err := c.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, object any) { handled = append(handled, object) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		watch.added[0].OnUpdate(nil, i)
+	}
+	if n := f.clock.Waiters(); n != 1 {
+		t.Errorf("%d timers run, want one", n)
+	}
+	f.clock.Step(removalDelay)
+	if diff := cmp.Diff([]any{0, 1, 2, 2}, handled); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 func TestSettingsAddArgumentsOfTheSidecar(t *testing.T) {
 	t.Parallel()
 	for tokens, want := range map[bool]int{false: 0, true: 1} {

@@ -50,6 +50,7 @@ func (e *env) reportsSeveralErrors() {
 		e.t.Errorf("the message is not %d sorted lines:\n%s", len(all), first)
 	}
 
+	e.eventually(soon, func() error { return e.hasCondition(ready, opv1.ConditionFalse, "SyncError") })
 	since := e.mark()
 	attempts := func() []request {
 		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"),
