@@ -342,9 +342,8 @@ func (h *handlers) AddEventHandler(
 func TestOnlyTheLastEventOfTheCRDIsRepeated(t *testing.T) {
 	t.Parallel()
 	f, watch := newAddonsFixture(t), &handlers{}
-	c := &csiAddons{
-		crd: watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD), watch: watch, clock: f.clock,
-	}
+	crd := watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD)
+	c := &csiAddons{crd: crd, watch: watch, clock: f.clock}
 	var handled []any
 	_, err := c.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) { handled = append(handled, object) },
