@@ -1,13 +1,18 @@
 package assets_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/yaml"
 
@@ -46,6 +51,110 @@ func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The manifest grants what some release does not grant to the operators, and nothing else. No
+// release with the manifest lacks anything. An operator need not bind ClusterRoles of OpenShift,
+// because it has their rules (see the test before).
+func TestManifestForOpenShiftGrantsWhatClusterStorageOperatorDoesNot(t *testing.T) {
+	t.Parallel()
+	operators, err := fixtures.Operators([]string{"manila", "cinder"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range operators {
+		needed, err := o.Roles(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := manifestFor(t, o)
+		missing := sets.New[string]()
+		for _, release := range fixtures.Releases() {
+			written, err := o.RolesOfOpenShift(false, release)
+			if err != nil {
+				t.Fatal(err)
+			}
+			missing = missing.Union(uncovered(rulesOfRoles(t, written), rulesOfRoles(t, needed)))
+			all := rulesOfRoles(t, slices.Concat(written, given))
+			if rest := uncovered(all, rulesOfRoles(t, needed)); len(rest) > 0 {
+				t.Errorf("%s on %s lacks %v", o.Name, release, sets.List(rest))
+			}
+		}
+		granted := uncovered(roles{}, rulesOfRoles(t, given))
+		if diff := cmp.Diff(sets.List(missing), sets.List(granted)); diff != "" {
+			t.Errorf("permissions of %s (-missing +manifest):\n%s", o.Name, diff)
+		}
+	}
+}
+
+// uncovered returns the permissions of roles that others do not contain, except for `bind`.
+func uncovered(held, needed roles) sets.Set[string] {
+	lacks := sets.New[string]()
+	for key, rules := range needed {
+		_, missing := validation.Covers(held.in(key.namespace), rules)
+		for _, rule := range missing {
+			if !slices.Contains(rule.Verbs, "bind") {
+				lacks.Insert(fmt.Sprintf("%s %s.%s %s in %q", strings.Join(rule.Verbs, ""),
+					strings.Join(rule.Resources, ""), strings.Join(rule.APIGroups, ""),
+					strings.Join(rule.ResourceNames, ""), key.namespace))
+			}
+		}
+	}
+	return lacks
+}
+
+// manifestFor returns the Roles of assets/csi-addons/openshift that are bound to an operator.
+func manifestFor(t *testing.T, o fixtures.Operator) []*unstructured.Unstructured {
+	t.Helper()
+	var all, bound []*unstructured.Unstructured
+	names := sets.New[roleKey]()
+	for _, text := range kustomized(t, "csi-addons/openshift") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object)
+		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
+		convert := runtime.DefaultUnstructuredConverter.FromUnstructured
+		if err := convert(object.Object, &binding); err != nil {
+			t.Fatal(err)
+		}
+		account := rbacv1.Subject{Kind: "ServiceAccount", Name: o.Name, Namespace: o.Namespace}
+		if slices.Contains(binding.Subjects, account) {
+			names.Insert(roleKey{binding.Namespace, binding.RoleRef.Name})
+		}
+	}
+	for _, object := range all {
+		if strings.HasSuffix(object.GetKind(), "Role") &&
+			names.Has(roleKey{object.GetNamespace(), object.GetName()}) {
+			bound = append(bound, object)
+		}
+	}
+	return bound
+}
+
+// kustomized returns the objects that the files of a kustomization contain.
+func kustomized(t *testing.T, folder string) []string {
+	t.Helper()
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &kustomization)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []string
+	for _, name := range kustomization.Resources {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, strings.Split(string(text), "\n---\n")...)
+	}
+	return objects
 }
 
 // The operators are administrators in a guest cluster. They must not write RBAC objects in the

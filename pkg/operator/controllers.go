@@ -70,7 +70,9 @@ func entries() []entry {
 		// Writes: static objects in the management cluster (HyperShift).
 		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources},
 		// Writes: RBAC and the NetworkPolicy of the sidecar of CSI-Addons, while its CRD exists.
-		{"*CSIAddonsController", driverNeeded, perDriver, (*driver).csiAddonsResources},
+		{csiAddonsController, driverNeeded, perDriver, (*driver).csiAddonsResources},
+		// Writes: nothing: condition <service>CSIAddonsActive, if CSI-Addons is configured.
+		{"*CSIAddonsActive", driverNeeded, perDriver, (*driver).csiAddonsActive},
 		// Writes: VolumeSnapshotClass, while its CRD exists.
 		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass},
 		// Writes: nothing: condition <service>SnapshotsServed, while the CRD of VolumeSnapshots exists.

@@ -30,8 +30,10 @@ type csiAddons struct {
 	bundle *bundle.Bundle
 	crd    crdInformer
 	// watch is the informer of the CRD. Without permission to watch it, CSI-Addons is not active.
-	watch factory.Informer
-	clock clock.WithDelayedExecution
+	watch *optionalInformer
+	// objects are the informers of the objects that exist only while CSI-Addons is active.
+	objects []*optionalInformer
+	clock   clock.WithDelayedExecution
 
 	mu sync.Mutex
 	// lingers is true while CSI-Addons is active, and gone is when the CRD was deleted meanwhile.
@@ -68,6 +70,17 @@ func (c *csiAddons) active() bool {
 		c.lingers = c.clock.Since(c.gone) < removalDelay
 	}
 	return c.lingers
+}
+
+// forbidden returns which objects the operator may not watch.
+func (c *csiAddons) forbidden() []string {
+	var objects []string
+	for _, informer := range append([]*optionalInformer{c.watch}, c.objects...) {
+		if informer.forbidden() {
+			objects = append(objects, "list, watch "+informer.object)
+		}
+	}
+	return objects
 }
 
 // HasSynced returns whether the cache of the CRD is complete.
@@ -134,12 +147,7 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	if d.csiAddons == nil {
 		return nil, nil
 	}
-	var assets []bundle.Asset
-	for _, asset := range d.csiAddons.bundle.Assets() {
-		if _, replaces := d.bundle.Find(asset.Name); !replaces {
-			assets = append(assets, asset)
-		}
-	}
+	assets := d.csiAddonsAssets()
 	f := factory.New().
 		WithInformers(append(d.csiAddons.informers(), d.operator.Informer())...).
 		ResyncEvery(staticResync)
@@ -157,6 +165,14 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 		ToController(static.Name(), d.events), nil
 }
 
+// csiAddonsAssets returns the assets of the objects that exist only while CSI-Addons is active.
+func (d *driver) csiAddonsAssets() []bundle.Asset {
+	return slices.DeleteFunc(d.csiAddons.bundle.Assets(), func(asset bundle.Asset) bool {
+		_, replaces := d.bundle.Find(asset.Name)
+		return replaces
+	})
+}
+
 // watchOptional triggers the controller when an object among the assets changes. It returns a
 // function that reports whether objects exist although CSI-Addons is not active.
 func (d *driver) watchOptional(f *factory.Factory, assets []bundle.Asset) (func() bool, error) {
@@ -171,6 +187,7 @@ func (d *driver) watchOptional(f *factory.Factory, assets []bundle.Asset) (func(
 		if err != nil {
 			return nil, err
 		}
+		d.csiAddons.objects = append(d.csiAddons.objects, watch)
 		f.WithFilteredEventsInformers(nameFilter(object.Name), watch)
 		exist = append(exist, func() bool { return cached(informer, object.Namespace, object.Name) })
 	}

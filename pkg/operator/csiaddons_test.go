@@ -33,6 +33,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -243,8 +244,10 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	f := newAddonsFixture(t)
 	f.start()
 	f.eventually(func() error { return f.rolledOut(false) })
+	f.eventually(f.isActive(opv1.ConditionFalse, "NoCustomResourceDefinition"))
 	f.installCRD()
 	f.eventually(func() error { return f.rolledOut(false, true) })
+	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 	f.eventually(f.hasPolicies(1))
 	f.eventually(func() error { return f.hasGrants(granted...) })
 	f.removeCRD()
@@ -385,16 +388,31 @@ func TestSettingsAddArgumentsOfTheSidecar(t *testing.T) {
 	}
 }
 
+// isActive returns a check of the condition about CSI-Addons.
+func (f *addonsFixture) isActive(want opv1.ConditionStatus, reason string) func() error {
+	return func() error {
+		conditions := f.cluster.State.Conditions(f.T)
+		c := v1helpers.FindOperatorCondition(conditions, "OpenStackCinderCSIAddonsActive")
+		if c == nil || c.Status != want || c.Reason != reason {
+			return fmt.Errorf("the condition is %+v, want %s %s", c, want, reason)
+		}
+		return nil
+	}
+}
+
 func TestDriverRunsWithoutPermissionToWatchTheCRD(t *testing.T) {
 	t.Parallel()
 	f := newAddonsFixture(t)
 	grant := f.forbid(&f.extensions.Fake, "customresourcedefinitions")
+	permit(&f.kube.Fake, everything())
 	f.installCRD()
 	f.start()
 	f.eventually(func() error { return f.rolledOut(false) })
+	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
 	f.eventually(func() error { return f.reports("CustomResourceDefinition " + bundle.CSIAddonsCRD) })
 	grant()
 	f.eventually(func() error { return f.rolledOut(false, true) })
+	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 }
 
 func TestDriverRunsWithoutPermissionsForObjectsOfCSIAddons(t *testing.T) {

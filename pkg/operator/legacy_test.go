@@ -313,7 +313,7 @@ func (r *legacyRun) deploy(t *testing.T) {
 
 func TestDriverWithoutEarlierReleasesNeedsNoLegacyController(t *testing.T) {
 	t.Parallel()
-	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	d := assembled(t, flavour.Standalone, plugins()...)[1] // has no assets for CSI-Addons
 	d.Name = "new.csi.openstack.org"
 	for name, build := range map[string]func(string) (factory.Controller, error){
 		"conditions": d.staleConditions, "RBAC objects": d.legacyController,

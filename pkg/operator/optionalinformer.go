@@ -52,6 +52,9 @@ func newOptionalInformer(
 // HasSynced returns true if the cache is complete, or if the operator may not fill it.
 func (i *optionalInformer) HasSynced() bool { return i.Informer.HasSynced() || i.refused.Load() }
 
+// forbidden returns true while the operator may not fill the cache.
+func (i *optionalInformer) forbidden() bool { return i.refused.Load() && !i.Informer.HasSynced() }
+
 // handle is called when a request of the informer fails.
 func (i *optionalInformer) handle(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)

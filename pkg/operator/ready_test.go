@@ -138,7 +138,10 @@ func TestClusterStorageOperatorIgnoresConditionsForAdministrators(t *testing.T) 
 	want := combined(available(opv1.ConditionTrue))
 	for _, conditionType := range []string{
 		"Ready", "ManilaShareTypesServed", "ManilaSnapshotsServed", "CinderSnapshotsServed",
-		"ManilaCSIAddonsActive", "CinderCSIAddonsActive",
+		"ManilaCSIAddonsActive", "CinderCSIAddonsActive", "ManilaUserConfigValid",
+		"CinderUserConfigValid", "ManilaCloudReachable", "CinderCloudReachable",
+		"ManilaCredentialsAccepted", "CinderCredentialsAccepted", "ManilaCredentialsExpireSoon",
+		"CinderCredentialsExpireSoon",
 	} {
 		for _, of := range []opv1.ConditionStatus{
 			opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown,

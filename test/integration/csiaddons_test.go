@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
 )
 
 // The containers of CSI-Addons, and the CRD that makes the operator add them.
@@ -190,11 +192,20 @@ func (e *env) followsAddonsCRD() {
 	e.must(e.rolledOut(before, 0, false))
 	e.must(e.nodesHaveAddonsPermissions(false))
 	e.must(e.controllersHaveAddons(false))
+	active := ofSubject(e.subject, "Manila", "Cinder") + "CSIAddonsActive"
+	e.must(e.hasCondition(active, opv1.ConditionFalse, "NoCustomResourceDefinition", addonsCRD))
 
 	e.installAddonsCRD()
 	e.eventually(soon, func() error { return e.rolledOut(before, 1, true) })
 	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(true) })
 	e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
+	where := "pods of the driver"
+	if e.isHosted() {
+		where = "NetworkFence is not available in a guest cluster"
+	}
+	e.eventually(soon, func() error {
+		return e.hasCondition(active, opv1.ConditionTrue, "AsExpected", where)
+	})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.must(e.rolledOut(before, 1, true))

@@ -119,4 +119,5 @@ func (e *env) mustRunWithoutAddons() {
 	e.awaitNoWrites()
 	e.must(e.rolledOut(e.workloads(), 0, false))
 	e.must(e.nodesHaveAddonsPermissions(false))
+	e.must(e.hasNoCondition("ManilaCSIAddonsActive"))
 }

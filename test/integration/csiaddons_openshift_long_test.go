@@ -1,0 +1,69 @@
+//go:build integration && long
+
+package integration
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	opv1 "github.com/openshift/api/operator/v1"
+)
+
+// TestCSIAddonsStartWithPermissionsOfOpenShift runs operators with CSI-Addons and the Roles of
+// cluster-storage-operator, once for each set of permissions that a supported release grants. The
+// condition names what these lack, until the command in its message grants it.
+func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects() {
+		releases, err := s.DistinctReleases(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, release := range releases {
+			t.Run(s.Program+"/"+release, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, options{
+					Subject: s, Env: addonsImages(), Idle: true,
+					Before: func(e *env) { e.useRolesOfOpenShift(release); e.installAddonsCRD() },
+				})
+				e.startsAddonsWithPermissions(release)
+			})
+		}
+	}
+}
+
+func (e *env) startsAddonsWithPermissions(release string) {
+	condition := ofSubject(e.subject, "Manila", "Cinder") + "CSIAddonsActive"
+	granted := time.Now().Add(cleanUp)
+	e.allowed = func(r request) bool {
+		refused := []string{
+			"networkpolicies", "clusterroles", "roles", "clusterrolebindings", "rolebindings",
+		}
+		return r.Time.Before(granted) && slices.Contains(refused, r.Resource)
+	}
+	texts := []string{
+		"create subjectaccessreviews.authorization.k8s.io;",
+		"list, watch, create, patch, delete csiaddonsnodes.csiaddons.openshift.io in namespace " +
+			e.subject.OperandNamespace, "`oc apply -k assets/csi-addons/openshift`",
+	}
+	if !e.subject.isManila() || release == "4.20" {
+		texts = append(texts, "create networkpolicies.networking.k8s.io in namespace")
+	}
+	p := e.startOperator()
+	e.eventually(installed, func() error {
+		return e.hasCondition(condition, opv1.ConditionFalse, "Forbidden", texts...)
+	})
+
+	e.kubectl("apply", "-k", filepath.Join("..", "..", "assets", "csi-addons", "openshift"))
+	e.eventually(time.Minute+installed, func() error {
+		return e.hasCondition(condition, opv1.ConditionTrue, "AsExpected")
+	})
+	granted = time.Now()
+	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(true) })
+	e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
+	e.must(e.notDegraded())
+	e.mustStillRun(p)
+}
