@@ -133,7 +133,7 @@ func (f *flags) places() (places, error) {
 	return p, nil
 }
 
-func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, error) {
+func (f *flags) clusterOptions(p places) (cluster.Options, error) {
 	operators, err := fixtures.Operators(f.drivers)
 	if err != nil {
 		return cluster.Options{}, err
@@ -143,7 +143,6 @@ func (f *flags) clusterOptions(p places, progress io.Writer) (cluster.Options, e
 	}
 	o := cluster.Options{
 		Dir: p.dir, Binaries: p.binaries, TLS: f.tls, Operators: operators, CSIAddons: f.csiAddons,
-		Progress: progress,
 	}
 	if o.Nodes, err = f.nodeOptions(p); err != nil {
 		return cluster.Options{}, err

@@ -5,13 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/klog/v2"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/view"
 )
 
 func newRun(f *flags) *cobra.Command {
@@ -21,7 +28,7 @@ func newRun(f *flags) *cobra.Command {
 		Short: "Run a cluster and the operators until interrupted, and show what happens",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := r.run(cmd.Context(), cmd.OutOrStdout())
+			err := r.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 			if cmd.Context().Err() != nil && !r.exitWhenReady {
 				return nil
 			}
@@ -45,15 +52,17 @@ type runFlags struct {
 	timeout       time.Duration
 }
 
-func (f runFlags) run(ctx context.Context, out io.Writer) error {
+func (f runFlags) run(ctx context.Context, in io.Reader, terminal io.Writer) error {
 	p, err := f.places()
 	if err != nil {
 		return err
 	}
-	options, err := f.clusterOptions(p, out)
+	options, err := f.clusterOptions(p)
 	if err != nil {
 		return err
 	}
+	out := f.screen(p, options.Operators, in, terminal)
+	options.Progress = out
 	if options.Nodes.Count > 0 && f.noOperators {
 		return errors.New("--no-operators needs simulated nodes: operators are pods on real nodes")
 	}
@@ -85,6 +94,42 @@ func (f runFlags) run(ctx context.Context, out io.Writer) error {
 	err = newSession(f, p, c, out).run(ctx)
 	fmt.Fprintln(out, "stopping everything")
 	return err
+}
+
+// screen returns a view if a user can see it, and lines otherwise.
+func (f runFlags) screen(
+	p places, operators []fixtures.Operator, in io.Reader, out io.Writer,
+) screen {
+	if f.exitWhenReady || !isTerminal(in) || !isTerminal(out) {
+		return view.NewDisplay(out)
+	}
+	about := view.About{
+		Flavour: f.flavour, Operators: operators, Dir: paths.Dir(relative(string(p.dir))),
+		Command: os.Args[0],
+	}
+	if f.dir != "" {
+		about.Command += " --dir=" + string(about.Dir)
+	}
+	klog.SetLogger(logr.Discard()) // client-go would write onto the view that a watch has ended
+	return view.NewLive(about, in, out)
+}
+
+// relative returns a path below the working directory as a relative one.
+func relative(path string) string {
+	directory, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	short, err := filepath.Rel(directory, path)
+	if err != nil || !filepath.IsLocal(short) {
+		return path
+	}
+	return short
+}
+
+func isTerminal(stream any) bool {
+	file, isFile := stream.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
 // showAccess prints the kubeconfig of each cluster.

@@ -24,13 +24,14 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/devcluster/terminal"
 )
 
 // devcluster is a `devcluster run` in this process.
 type devcluster struct {
 	t         *testing.T
 	dir       paths.Dir
-	output    string // a file
+	output    string // a file; empty with a terminal
 	interrupt context.CancelFunc
 	ended     chan struct{}
 	err       error // set when it has ended
@@ -40,30 +41,40 @@ type devcluster struct {
 // processes are left.
 func run(t *testing.T, arguments ...string) *devcluster {
 	t.Helper()
-	log.SetLogger(logr.Discard())
-	d := &devcluster{
-		t: t, dir: paths.Dir(t.TempDir()), output: filepath.Join(t.TempDir(), "output"),
-		ended: make(chan struct{}),
+	file := filepath.Join(t.TempDir(), "output")
+	output, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	output, err := os.Create(d.output)
-	d.must(err)
+	d := runOn(t, output, arguments...)
+	d.output = file
+	return d
+}
+
+// runOn uses a file or a terminal for input and output.
+func runOn(t *testing.T, output *os.File, arguments ...string) *devcluster {
+	t.Helper()
+	log.SetLogger(logr.Discard())
+	d := &devcluster{t: t, dir: paths.Dir(t.TempDir()), ended: make(chan struct{})}
 	bin, err := filepath.Abs("../../../bin")
 	d.must(err)
 	folders := []string{
 		"--dir=" + string(d.dir), "--binaries=" + os.Getenv("K8S_BIN_DIR"), "--bin=" + bin,
 	}
 	root := newRoot(nil, slices.Concat([]string{"run"}, folders, arguments))
+	root.SetIn(output)
 	root.SetOut(output)
 	var ctx context.Context
 	ctx, d.interrupt = context.WithCancel(context.Background())
 	go func() {
-		d.err = errors.Join(root.ExecuteContext(ctx), output.Close())
+		d.err = root.ExecuteContext(ctx)
 		close(d.ended)
 	}()
 	t.Cleanup(func() {
 		d.interrupt()
 		<-d.ended
-		if t.Failed() {
+		_ = output.Close() // a terminal may be closed already
+		if t.Failed() && d.output != "" {
 			t.Logf("run ended with error %v and printed\n%s", d.err, d.read(d.output))
 		}
 		if left := process.KillLeftovers(string(d.dir), os.Getenv("K8S_BIN_DIR"), bin); left > 0 {
@@ -162,6 +173,29 @@ func TestRunExitsWhenReady(t *testing.T) {
 		"cinder: condition OpenStackCinderDriverNodeServiceControllerAvailable=True",
 		"ready after",
 	)
+}
+
+// The view follows the operators. Its last frame disappears when the user quits.
+func TestRunShowsAViewOnATerminal(t *testing.T) {
+	t.Parallel()
+	x := terminal.Open(t)
+	d := runOn(t, x.Program, "--flavour=hypershift", "--guests=2")
+	x.MustShow("\nREADY")
+	for _, want := range []string{
+		"export KUBECONFIG=", "[guest-1 ready]", "guest-2 ready", "controller", "csi-manila-fast",
+	} {
+		x.MustShow(want)
+	}
+	x.Press("e")
+	x.MustShow("devcluster ready after")
+	x.Press("l")
+	x.MustShow("LOG ")
+	x.Press("c")
+	x.MustShow("ok ManilaCloudReachable=True")
+	x.Press("q")
+	x.MustShow("stopping everything")
+	<-d.ended
+	d.must(d.err)
 }
 
 func TestRunPrintsWhatIsMissing(t *testing.T) {

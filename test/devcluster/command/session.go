@@ -27,20 +27,24 @@ type session struct {
 
 	bin     string
 	cluster *cluster.Cluster
-	display *view.Display
+	screen  screen
 	start   time.Time
 	sources []*view.Source // in the order of the cluster's environments
 	isReady bool
 }
 
-func newSession(f runFlags, p places, c *cluster.Cluster, out io.Writer) *session {
-	return &session{
-		runFlags: f, bin: p.bin, cluster: c, display: view.NewDisplay(out), start: time.Now(),
-	}
+// screen shows what happens to the user. It is a *view.Display or a *view.Live.
+type screen interface {
+	io.Writer
+	Show(clusters []view.Cluster)
 }
 
-// run returns when ctx ends, when an operator or the cluster fails, or when the drivers are ready
-// and exitWhenReady is set.
+func newSession(f runFlags, p places, c *cluster.Cluster, s screen) *session {
+	return &session{runFlags: f, bin: p.bin, cluster: c, screen: s, start: time.Now()}
+}
+
+// run returns when ctx ends, when the user quits the view, when an operator or the cluster fails,
+// or when the drivers are ready and exitWhenReady is set.
 func (s *session) run(ctx context.Context) error {
 	for _, e := range s.cluster.Environments() {
 		source, err := view.NewSource(e)
@@ -53,14 +57,21 @@ func (s *session) run(ctx context.Context) error {
 	defer cancel()
 	runners := s.runners()
 	ended := make(chan error, len(runners)+1)
+	quit := make(chan error, 1)
 	var operators sync.WaitGroup
+	if live, isLive := s.screen.(*view.Live); isLive {
+		operators.Go(func() {
+			quit <- live.Run(ctx)
+			cancel() // it ends a request that waits for an API server
+		})
+	}
 	for _, r := range runners {
-		fmt.Fprintf(s.display, "starting %s, which logs to %s\n",
+		fmt.Fprintf(s.screen, "starting %s, which logs to %s\n",
 			r.Name(), r.Dir.OperatorLog(r.Operator.Program))
 		operators.Go(func() { ended <- r.Run(ctx) })
 	}
 	go func() { ended <- s.cluster.Wait(ctx) }()
-	err := s.watch(ctx, ended)
+	err := s.watch(ctx, ended, quit)
 	// The operators stop before the cluster, so that they do not log errors about it.
 	cancel()
 	operators.Wait()
@@ -74,7 +85,7 @@ func (s *session) runners() []operator.Runner {
 			if !s.noOperators && !s.cluster.RunsOperators() {
 				runners = append(runners, operator.Runner{
 					Operator: o, Guest: e.Guest, Bin: s.bin, Dir: e.Dir, Env: e.OperatorEnv(o),
-					Progress: s.display,
+					Progress: s.screen,
 				})
 			}
 		}
@@ -83,7 +94,7 @@ func (s *session) runners() []operator.Runner {
 }
 
 // watch polls the drivers.
-func (s *session) watch(ctx context.Context, ended <-chan error) error {
+func (s *session) watch(ctx context.Context, ended, quit <-chan error) error {
 	timeout := time.After(s.timeout)
 	tick := time.NewTicker(pollInterval * time.Duration(len(s.sources)))
 	defer tick.Stop()
@@ -94,7 +105,12 @@ func (s *session) watch(ctx context.Context, ended <-chan error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.New("stopped before the drivers were ready")
+			select {
+			case err := <-quit:
+				return err
+			default:
+				return errors.New("stopped before the drivers were ready")
+			}
 		case err := <-ended:
 			if err != nil {
 				return err
@@ -108,42 +124,42 @@ func (s *session) watch(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// show prints what has changed, and returns what is missing until all drivers are ready.
+// show shows what has changed, and returns what is missing until all drivers are ready.
 func (s *session) show(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	lines, missing, err := s.poll(ctx)
-	if err != nil {
-		return []string{err.Error()} // the API server may be stopped
-	}
-	s.display.Show(lines)
+	clusters := s.poll(ctx)
+	s.screen.Show(clusters)
+	missing := view.Missing(clusters)
 	if len(missing) == 0 && !s.isReady {
 		s.isReady = true
-		fmt.Fprintf(s.display, "ready after %.1fs\n", time.Since(s.start).Seconds())
+		fmt.Fprintf(s.screen, "ready after %.1fs\n", time.Since(s.start).Seconds())
 	}
 	return missing
 }
 
-// poll returns a line for each object, or with several guest clusters one line for each of them.
-func (s *session) poll(ctx context.Context) (lines, missing []string, err error) {
+// poll reads each cluster. An API server may be stopped.
+func (s *session) poll(ctx context.Context) []view.Cluster {
 	shareTypes := s.shareTypes()
-	for i, source := range s.sources {
-		now, err := source.Read(ctx, shareTypes)
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(s.sources) == 1 {
-			return now.Lines, now.Missing, nil
-		}
-		line := "cluster " + s.cluster.Environments()[i].Guest
-		if len(now.Missing) == 0 {
-			lines = append(lines, line+" is ready")
-			continue
-		}
-		line += " waits: " + strings.Join(strings.Fields(now.Missing[0]), " ") // in one line
-		lines, missing = append(lines, line), append(missing, line)
+	var clusters []view.Cluster
+	for i, e := range s.cluster.Environments() {
+		c := view.Cluster{Guest: e.Guest}
+		c.Err = s.read(ctx, s.sources[i], shareTypes, &c)
+		clusters = append(clusters, c)
 	}
-	return lines, missing, nil
+	return clusters
+}
+
+func (s *session) read(
+	ctx context.Context, from *view.Source, shareTypes []string, c *view.Cluster,
+) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	if c.State, err = from.Read(ctx, shareTypes); err != nil {
+		return err
+	}
+	if _, isLive := s.screen.(*view.Live); isLive {
+		c.Events, err = from.Events(ctx)
+	}
+	return err
 }
 
 // shareTypes returns the share types that the user of the credentials sees.

@@ -43,7 +43,7 @@ func (s *State) addCSIAddons(ctx context.Context, from *Source) error {
 	} else if !apierrors.IsNotFound(err) {
 		return err
 	}
-	s.Lines = append(s.Lines, fmt.Sprintf("Deployment %s %d/1", csiAddonsDeployment, ready))
+	s.Addons = append(s.Addons, fmt.Sprintf("Deployment %s %d/1", csiAddonsDeployment, ready))
 	if ready == 0 {
 		s.Missing = append(s.Missing, "no pod of Deployment "+csiAddonsDeployment+" is ready")
 	}
@@ -71,7 +71,7 @@ func (s *State) addSidecars(
 		if node.Spec.Driver.Name != driver {
 			continue
 		}
-		s.Lines = append(s.Lines, fmt.Sprintf("CSIAddonsNode %s %s", node.Name, node.Status.State))
+		s.Addons = append(s.Addons, fmt.Sprintf("CSIAddonsNode %s %s", node.Name, node.Status.State))
 		endpoint, err := wire.ParseEndpoint(node.Spec.Driver.EndPoint)
 		if err == nil && node.Status.State == v1alpha1.CSIAddonsNodeConnected {
 			connected[endpoint.Pod] = true

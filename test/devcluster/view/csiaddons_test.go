@@ -61,7 +61,7 @@ func TestCSIAddonsIsReadyWhenAllSidecarsAreConnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := State{
-		Lines: []string{
+		Addons: []string{
 			"Deployment csi-addons-controller-manager 0/1",
 			"CSIAddonsNode of-controller Connected",
 			"CSIAddonsNode of-node Retrying",

@@ -1,24 +1,22 @@
-// Package view reports what operators do in a cluster: conditions, workloads and StorageClasses,
-// and what is missing until all drivers are ready. Package command calls it.
+// Package view shows what operators do in a cluster: conditions, workloads and StorageClasses, and
+// what is missing until all drivers are ready. A Display prints lines, a Live is a view on a
+// terminal. Package command calls it.
 package view
 
 import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
 
-	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
@@ -32,14 +30,6 @@ type Source struct {
 	cluster, control kubernetes.Interface
 	// csiAddons is nil without CSI-Addons.
 	csiAddons client.Reader
-}
-
-// State describes one or more drivers.
-type State struct {
-	// Lines contains a line for each object, which starts with the kind and name of the object.
-	Lines []string
-	// Missing lists what must change until the drivers are ready.
-	Missing []string
 }
 
 // NewSource returns a Source of the drivers of an environment.
@@ -61,23 +51,12 @@ func NewSource(e *cluster.Environment) (*Source, error) {
 	return s, nil
 }
 
-// Read reads the state of all drivers. If there are several, each line starts with a driver.
+// Read reads the state of all drivers.
 func (s *Source) Read(ctx context.Context, shareTypes []string) (State, error) {
 	var all State
 	for _, o := range s.operators {
-		state, err := s.read(ctx, o, shareTypes)
-		if err != nil {
+		if err := all.addDriver(ctx, s, o, shareTypes); err != nil {
 			return State{}, fmt.Errorf("reading the state of %s: %w", o.Driver, err)
-		}
-		title := ""
-		if len(s.operators) > 1 {
-			title = o.Driver + ": "
-		}
-		for _, line := range state.Lines {
-			all.Lines = append(all.Lines, title+line)
-		}
-		for _, text := range state.Missing {
-			all.Missing = append(all.Missing, title+text)
 		}
 	}
 	if s.csiAddons != nil {
@@ -88,58 +67,36 @@ func (s *Source) Read(ctx context.Context, shareTypes []string) (State, error) {
 	return all, nil
 }
 
-func (s *Source) read(
-	ctx context.Context, o fixtures.Operator, shareTypes []string,
-) (State, error) {
-	driver, err := s.drivers.OperatorV1().ClusterCSIDrivers().
+func (s *State) addDriver(
+	ctx context.Context, from *Source, o fixtures.Operator, shareTypes []string,
+) error {
+	driver, err := from.drivers.OperatorV1().ClusterCSIDrivers().
 		Get(ctx, o.ClusterCSIDriver, metav1.GetOptions{})
 	if err != nil {
-		return State{}, err
+		return err
 	}
-	var now State
-	now.addConditions(driver, len(o.Workloads))
-	workloads, err := s.workloads(ctx, o)
+	now := newDriver(o, driver)
+	if now.Workloads, err = from.workloads(ctx, o); err != nil {
+		return err
+	}
+	classes, err := from.cluster.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return State{}, err
+		return err
 	}
-	now.Lines = append(now.Lines, workloads...)
-	classes, err := s.cluster.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return State{}, err
+	missing := append(now.missing(), now.addClasses(o, classes.Items, shareTypes)...)
+	for _, text := range missing {
+		if len(from.operators) > 1 {
+			text = o.Driver + ": " + text
+		}
+		s.Missing = append(s.Missing, text)
 	}
-	now.addClasses(o, classes.Items, shareTypes)
-	return now, nil
+	s.Drivers = append(s.Drivers, now)
+	return nil
 }
 
-// addConditions adds the conditions of a driver, and what prevents it from being ready. A driver
-// that the cloud does not offer is ready, but the devcluster waits until it is deployed.
-func (s *State) addConditions(driver *opv1.ClusterCSIDriver, workloads int) {
-	byType := func(a, b opv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) }
-	for _, c := range slices.SortedFunc(slices.Values(driver.Status.Conditions), byType) {
-		s.Lines = append(s.Lines, conditionLine(c))
-	}
-	findings := diagnosis.Driver(driver, workloads)
-	for _, f := range findings {
-		if f.Severity != diagnosis.Warning {
-			s.Missing = append(s.Missing, fmt.Sprintf("%s, reason %s: %s", f.Type, f.Reason, f.Message))
-		}
-	}
-	ready := diagnosis.Ready(findings)
-	if ready.Status == opv1.ConditionUnknown || ready.Reason == diagnosis.ReasonDriverDisabled {
-		s.Missing = append(s.Missing, ready.Message)
-	}
-}
-
-// workloads returns a line for each workload that exists.
-func (s *Source) workloads(ctx context.Context, o fixtures.Operator) ([]string, error) {
-	var lines []string
-	add := func(kind, name string, ready, desired int32, isCurrent bool) {
-		line := fmt.Sprintf("%s %s %d/%d", kind, name, ready, desired)
-		if !isCurrent {
-			line += " rolling out"
-		}
-		lines = append(lines, line)
-	}
+// workloads returns the workloads of a driver that exist.
+func (s *Source) workloads(ctx context.Context, o fixtures.Operator) ([]Workload, error) {
+	var found []Workload
 	namespace := o.OperandNamespace
 	if s.isHosted {
 		namespace = o.Namespace
@@ -147,8 +104,10 @@ func (s *Source) workloads(ctx context.Context, o fixtures.Operator) ([]string, 
 	d, err := s.control.AppsV1().Deployments(namespace).Get(ctx, o.Workloads[0], metav1.GetOptions{})
 	if err == nil {
 		desired := ptr.Deref(d.Spec.Replicas, 1)
-		add("Deployment", d.Name, d.Status.ReadyReplicas, desired,
-			d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == desired)
+		found = append(found, Workload{
+			"Deployment", d.Name, d.Status.ReadyReplicas, desired,
+			d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == desired,
+		})
 	} else if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
@@ -156,53 +115,35 @@ func (s *Source) workloads(ctx context.Context, o fixtures.Operator) ([]string, 
 		d, err := s.cluster.AppsV1().DaemonSets(o.OperandNamespace).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
 			desired := d.Status.DesiredNumberScheduled
-			add("DaemonSet", d.Name, d.Status.NumberReady, desired,
-				d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedNumberScheduled == desired)
+			found = append(found, Workload{
+				"DaemonSet", d.Name, d.Status.NumberReady, desired,
+				d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedNumberScheduled == desired,
+			})
 		} else if !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 	}
-	return lines, nil
+	return found, nil
 }
 
-// addClasses adds the StorageClasses of a driver, and those that it must still create.
-func (s *State) addClasses(
-	o fixtures.Operator, classes []storagev1.StorageClass, shareTypes []string,
-) {
-	names, types := map[string]bool{}, map[string]bool{}
-	for _, c := range classes {
-		if c.Provisioner != o.ClusterCSIDriver {
-			continue
+// Events returns the events of all operators, the newest first.
+func (s *Source) Events(ctx context.Context) ([]Event, error) {
+	var found []Event
+	for _, o := range s.operators {
+		namespace := o.Namespace
+		if s.isHosted {
+			namespace = flavour.DefaultNamespace
 		}
-		line := "StorageClass " + c.Name
-		if shareType := c.Parameters["type"]; shareType != "" {
-			line += fmt.Sprintf(" for share type %q", shareType)
+		events, err := s.cluster.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing the events of %s: %w", o.Driver, err)
 		}
-		s.Lines = append(s.Lines, line)
-		names[c.Name], types[c.Parameters["type"]] = true, true
-	}
-	for _, name := range o.StorageClasses {
-		if !names[name] {
-			s.Missing = append(s.Missing, "no StorageClass "+name)
+		for _, e := range events.Items {
+			if e.Source.Component == o.Component {
+				found = append(found, Event{e.LastTimestamp.Time, o.Driver, e.Reason + " " + e.Message})
+			}
 		}
 	}
-	for _, name := range shareTypes {
-		if o.ClassPerShareType && !types[name] {
-			s.Missing = append(s.Missing, fmt.Sprintf("no StorageClass for share type %q", name))
-		}
-	}
-}
-
-func conditionLine(c opv1.OperatorCondition) string {
-	line := fmt.Sprintf("condition %s=%s", c.Type, c.Status)
-	if c.Reason == "AsExpected" {
-		return line
-	}
-	if c.Reason != "" {
-		line += " " + c.Reason
-	}
-	if c.Message != "" {
-		line += ": " + c.Message
-	}
-	return line
+	slices.SortStableFunc(found, func(a, b Event) int { return b.At.Compare(a.At) })
+	return found, nil
 }

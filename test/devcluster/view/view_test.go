@@ -90,28 +90,29 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := State{
-		Lines: []string{
-			"a: condition CloudReachable=False Down: HTTP 503",
-			"a: condition ControllerAvailable=False Waiting: soon",
-			"a: condition NodeAvailable=True",
-			"a: condition SnapshotsServed=False None: no controller",
-			"a: Deployment a-controller 2/2 rolling out",
-			"a: DaemonSet a-node 1/3",
-			`a: StorageClass a-gold for share type "gold"`,
-			"b: condition ControllerDisabled=True NoB: not offered",
-			"b: StorageClass b",
-		},
-		Missing: []string{
-			"a: ControllerAvailable, reason Waiting: soon",
-			"a: CloudReachable, reason Down: HTTP 503",
-			`a: no StorageClass for share type "Fast"`,
-			"b: ControllerDisabled: not offered",
-			"b: no StorageClass c",
-		},
+	lines := []string{
+		"a: condition CloudReachable=False Down: HTTP 503",
+		"a: condition ControllerAvailable=False Waiting: soon",
+		"a: condition NodeAvailable=True",
+		"a: condition SnapshotsServed=False None: no controller",
+		"a: Deployment a-controller 2/2 rolling out",
+		"a: DaemonSet a-node 1/3",
+		`a: StorageClass a-gold for share type "gold"`,
+		"b: condition ControllerDisabled=True NoB: not offered",
+		"b: StorageClass b",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("state (-want +got):\n%s", diff)
+	if diff := cmp.Diff(lines, got.Lines()); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	missing := []string{
+		"a: ControllerAvailable, reason Waiting: soon",
+		"a: CloudReachable, reason Down: HTTP 503",
+		`a: no StorageClass for share type "Fast"`,
+		"b: ControllerDisabled: not offered",
+		"b: no StorageClass c",
+	}
+	if diff := cmp.Diff(missing, got.Missing); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
 	}
 }
 
@@ -134,14 +135,18 @@ func TestDisplayPrintsOnlyChanges(t *testing.T) {
 				"b: condition A=False", "b: Deployment c 2/2", "gone: a: Deployment c 2/2",
 			},
 		},
+		"a message that would control the terminal": {
+			after: []string{"condition A=True: \x1b]0;title\a\u202e"},
+			want:  []string{"condition A=True:  ]0;title"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			display := NewDisplay(&out)
-			display.Show(test.before)
+			display.Show([]Cluster{{State: State{Addons: test.before}}})
 			out.Reset()
-			display.Show(test.after)
+			display.Show([]Cluster{{State: State{Addons: test.after}}})
 			var got []string
 			for line := range strings.Lines(out.String()) {
 				_, text, _ := strings.Cut(strings.TrimSpace(line), "s ")

@@ -1,0 +1,141 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// severities returns the severities of findings, the worst first.
+func severities() []diagnosis.Severity {
+	return []diagnosis.Severity{diagnosis.Problem, diagnosis.Progress, diagnosis.Warning}
+}
+
+// verdict is what pkg/diagnosis says about a cluster.
+type verdict struct {
+	severity diagnosis.Severity
+	isReady  bool
+	// text describes the cluster, short its worst findings.
+	text, short string
+	rank        int // the worst is the smallest
+}
+
+func judge(c Cluster) verdict {
+	v := verdict{isReady: len(c.State.Drivers) > 0, short: "ready", rank: len(severities())}
+	counts, good, all := map[diagnosis.Severity]int{}, 0, 0
+	for _, d := range c.State.Drivers {
+		v.isReady = v.isReady && diagnosis.Ready(d.Findings).Status == opv1.ConditionTrue
+		for _, f := range d.Findings {
+			counts[f.Severity]++
+		}
+		for _, condition := range d.Conditions {
+			if condition.Type != diagnosis.ConditionReady {
+				all++
+				if diagnosis.SeverityOf(condition.Type, condition.Status) == "" {
+					good++
+				}
+			}
+		}
+	}
+	var parts []string
+	for rank, severity := range severities() {
+		if counts[severity] == 0 {
+			continue
+		}
+		parts = append(parts, count(counts[severity], severity))
+		if v.severity == "" {
+			v.severity, v.short, v.rank = severity, parts[0], rank
+		}
+	}
+	switch {
+	case c.Err != nil:
+		v.severity, v.isReady, v.short, v.rank = diagnosis.Problem, false, "no answer", -1
+	case len(c.State.Drivers) == 0:
+		v.severity, v.short, v.rank = diagnosis.Progress, "starting", 0
+	}
+	if all == 0 {
+		parts = append(parts, "no conditions yet")
+	} else {
+		parts = append(parts, fmt.Sprintf("%d of %d conditions are ok", good, all))
+	}
+	v.text = strings.Join(parts, "   ")
+	return v
+}
+
+func count(number int, severity diagnosis.Severity) string {
+	text := map[diagnosis.Severity]string{
+		diagnosis.Problem: "problem", diagnosis.Progress: "rollout", diagnosis.Warning: "warning",
+	}[severity]
+	if number > 1 {
+		text += "s"
+	}
+	return fmt.Sprintf("%d %s", number, text)
+}
+
+func (v verdict) title() string {
+	if v.isReady {
+		return "READY"
+	}
+	return "NOT READY"
+}
+
+// mark returns the start of the line of a finding.
+func mark(severity diagnosis.Severity) string {
+	return map[diagnosis.Severity]string{
+		"": "    ", diagnosis.Problem: " x  ", diagnosis.Progress: " ~  ", diagnosis.Warning: " !  ",
+	}[severity]
+}
+
+func style(severity diagnosis.Severity) ansi.Style {
+	color := map[diagnosis.Severity]ansi.BasicColor{
+		"": ansi.Green, diagnosis.Problem: ansi.Red, diagnosis.Progress: ansi.Yellow,
+		diagnosis.Warning: ansi.Cyan,
+	}[severity]
+	return bold().ForegroundColor(color)
+}
+
+func bold() ansi.Style { return ansi.Style{}.Bold() }
+
+// workloads returns the Deployment and the DaemonSets in the words of an administrator.
+func (d *Driver) workloads() []string {
+	var cells []string
+	known := map[string]string{"Deployment": "controller", "DaemonSet": "nodes"}
+	for _, w := range d.Workloads {
+		name := known[w.Kind]
+		if name == "" {
+			name = w.Name
+		}
+		delete(known, w.Kind) // the second DaemonSet needs its name
+		cells = append(cells, name+" "+w.status())
+	}
+	return cells
+}
+
+func (d *Driver) classes() []string {
+	var cells []string
+	for _, c := range d.Classes {
+		cell := c.Name
+		if c.IsDefault {
+			cell += " (default)"
+		}
+		if c.IsGone {
+			cell += " (share type is gone)"
+		}
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+// qualified returns the type of a condition, after the name of the driver if the type does not
+// contain it.
+func (d *Driver) qualified(conditionType string) string {
+	if strings.Contains(strings.ToLower(conditionType), d.Name) {
+		return conditionType
+	}
+	return d.Name + " " + conditionType
+}
