@@ -346,7 +346,7 @@ func TestOnlyTheLastEventOfTheCRDIsRepeated(t *testing.T) {
 	t.Parallel()
 	f, watch := newAddonsFixture(t), &handlers{}
 	crd := watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD)
-	c := &csiAddons{crd: crd, watch: watch, clock: f.clock}
+	c := &csiAddons{crd: crd, watch: &optionalInformer{Informer: watch}, clock: f.clock}
 	var handled []any
 	_, err := c.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) { handled = append(handled, object) },

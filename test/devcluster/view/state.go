@@ -161,6 +161,12 @@ func (d *Driver) missing() []string {
 	if ready.Status == opv1.ConditionUnknown || ready.Reason == diagnosis.ReasonDriverDisabled {
 		missing = append(missing, ready.Message)
 	}
+	isReady := func(c opv1.OperatorCondition) bool {
+		return c.Type == diagnosis.ConditionReady && c.Status == opv1.ConditionTrue
+	}
+	if len(missing) == 0 && !slices.ContainsFunc(d.Conditions, isReady) {
+		missing = append(missing, "the operator has not written yet that the driver is ready")
+	}
 	return missing
 }
 
