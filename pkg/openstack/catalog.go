@@ -18,23 +18,25 @@ type service struct {
 	types []string
 	// majorVersion is the version of its API, which endpoint URLs contain.
 	majorVersion string
+	// label names the service in metrics.
+	label string
 }
 
 // Many catalogs list a service several times: under its official type and older types, and for each
 // version of its API.
 func manila() service {
 	types := []string{"sharev2", "shared-file-system", "share"}
-	return service{"shared file system service (Manila)", types, "2"}
+	return service{"shared file system service (Manila)", types, "2", "Manila"}
 }
 
 func nova() service {
-	return service{"compute service (Nova)", []string{"compute"}, "2"}
+	return service{"compute service (Nova)", []string{"compute"}, "2", "Nova"}
 }
 
 // The driver finds Cinder under these types; under volumev2 it would not use version 3.
 func cinder() service {
 	types := []string{"volumev3", "block-storage", "block-store", "volume"}
-	return service{"block storage service (Cinder)", types, "3"}
+	return service{"block storage service (Cinder)", types, "3", "Cinder"}
 }
 
 const maxURL = 1024
@@ -61,6 +63,7 @@ func (s *session) endpoint(ctx context.Context, service service) (*gophercloud.S
 	if err != nil {
 		return nil, err
 	}
+	s.service.Store(&service.label)
 	return &gophercloud.ServiceClient{
 		ProviderClient: s.provider, Endpoint: found, Type: service.types[0],
 	}, nil

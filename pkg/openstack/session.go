@@ -24,6 +24,8 @@ type session struct {
 	fresh bool
 	// token is the token that entries belong to.
 	token string
+	// service is the label of the service that requests are sent to, unless to the identity service.
+	service atomic.Pointer[string]
 	// refused is the error of the renewal that the identity service refused.
 	refused atomic.Pointer[error]
 }
@@ -46,7 +48,8 @@ func login(ctx context.Context, a *access) (*session, error) {
 		return nil, unreachable(identityService, authURL, err)
 	}
 	provider.UserAgent.Prepend(userAgent)
-	provider.HTTPClient = httpClient(a, roots)
+	s := &session{access: a, provider: provider}
+	provider.HTTPClient = httpClient(a, roots, s.observe)
 	if err := openstack.Authenticate(ctx, provider, *opts); err != nil {
 		provider.HTTPClient.CloseIdleConnections()
 		return nil, loginError(authURL, err)
@@ -55,7 +58,6 @@ func login(ctx context.Context, a *access) (*session, error) {
 		provider.HTTPClient.CloseIdleConnections()
 		return nil, unreachable(identityService, authURL, errNotOpenStack)
 	}
-	s := &session{access: a, provider: provider}
 	renew := provider.ReauthFunc
 	provider.ReauthFunc = func(ctx context.Context) error { return s.renew(ctx, renew) }
 	return s, s.takeCatalog()

@@ -37,6 +37,8 @@ type Source struct {
 	// TrustedCAs returns the trusted CA bundle of the cluster, in PEM. Its certificates are trusted in
 	// addition to all others. Invalid parts are ignored. nil means no bundle.
 	TrustedCAs func() []byte
+	// Observe, if it is not nil, is called after each HTTP request, from several goroutines at once.
+	Observe func(Request)
 }
 
 // Secret is the content of a credentials Secret.
@@ -58,6 +60,7 @@ type access struct {
 	cloud       *Cloud
 	ca          caBundle
 	trusted     []byte
+	observe     func(Request)
 	fingerprint [sha256.Size]byte
 }
 
@@ -76,7 +79,7 @@ func (s Source) read() (*access, error) {
 	if err != nil {
 		return nil, err
 	}
-	ret := &access{cloud: cloud}
+	ret := &access{cloud: cloud, observe: s.Observe}
 	if ret.ca, err = s.readCA(secret, cloud); err != nil {
 		return nil, err
 	}

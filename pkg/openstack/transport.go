@@ -34,7 +34,10 @@ var (
 	errRedirected = errors.New("redirected")
 )
 
-func httpClient(a *access, roots *x509.CertPool) http.Client {
+// httpClient returns a client that calls observe after each request.
+func httpClient(
+	a *access, roots *x509.CertPool, observe func(*url.URL, *http.Response, time.Duration),
+) http.Client {
 	// The default transport reads the proxy variables of the environment.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	insecure := a.cloud.Verify != nil && !*a.cloud.Verify
@@ -46,7 +49,8 @@ func httpClient(a *access, roots *x509.CertPool) http.Client {
 	transport.OnProxyConnectResponse = checkProxyResponse
 	transport.MaxResponseHeaderBytes = maxHeader
 	return http.Client{
-		Transport: limitedTransport{transport}, Timeout: callTimeout, CheckRedirect: checkRedirect,
+		Transport: limitedTransport{transport, observe}, Timeout: callTimeout,
+		CheckRedirect: checkRedirect,
 	}
 }
 
@@ -72,11 +76,18 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// limitedTransport limits responses: reading the body beyond the limits returns errTooLarge.
-type limitedTransport struct{ *http.Transport }
+// limitedTransport limits responses: reading the body beyond the limits returns errTooLarge. It
+// calls observe with the response, nil if there is none, and the time until its header arrived.
+type limitedTransport struct {
+	*http.Transport
+
+	observe func(*url.URL, *http.Response, time.Duration)
+}
 
 func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	start := time.Now()
 	response, err := t.Transport.RoundTrip(request)
+	t.observe(request.URL, response, time.Since(start))
 	if err == nil {
 		response.Body = &limitedBody{ReadCloser: response.Body, bytes: maxBody, values: maxValues}
 	}

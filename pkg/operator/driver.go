@@ -41,6 +41,8 @@ type driver struct {
 	// workloads is the number of workloads of all drivers of the operator. Only the leading driver
 	// sets it.
 	workloads int
+	// requests measures the requests to OpenStack. Only the leading driver sets it.
+	requests requestMetric
 	// initialSyncs is done when all static objects have been applied once.
 	initialSyncs *initialSyncs
 	// needed is closed when the driver is needed. Only the channel of the leading driver is used.

@@ -6,6 +6,11 @@ import (
 
 	apimachinery "k8s.io/apimachinery/pkg/version"
 	"k8s.io/component-base/metrics"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // registerBuildInfo adds the metric of the running build. Its name is the same as in operators that
@@ -29,4 +34,62 @@ func registerBuildInfo(
 		build.GoVersion, build.Compiler, build.Platform,
 	).Set(1)
 	return nil
+}
+
+// requestMetric measures requests to OpenStack. Until its histogram is registered, it records
+// nothing.
+type requestMetric struct{ duration *metrics.HistogramVec }
+
+func newRequestMetric() requestMetric {
+	return requestMetric{metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name: "openstack_csi_cloud_request_duration_seconds",
+		Help: "Time until OpenStack answered an HTTP request, by service and HTTP status. The code " +
+			"error means that there was no answer.",
+		// A request fails after 120 s.
+		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120},
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"service", "code"})}
+}
+
+func (m requestMetric) observe(r openstack.Request) {
+	m.duration.WithLabelValues(r.Service, r.Code).Observe(r.Duration.Seconds())
+}
+
+// conditionMetric is a gauge for each condition in the cache of the ClusterCSIDriver.
+type conditionMetric struct {
+	metrics.BaseStableCollector
+
+	desc     *metrics.Desc
+	driver   string
+	operator v1helpers.OperatorClient
+}
+
+func newConditionMetric(driver string, operator v1helpers.OperatorClient) *conditionMetric {
+	return &conditionMetric{
+		desc: metrics.NewDesc("openstack_csi_condition",
+			"1 while the condition of the ClusterCSIDriver is True, otherwise 0.",
+			[]string{"driver", "type"}, nil, metrics.ALPHA, ""),
+		driver: driver, operator: operator,
+	}
+}
+
+// DescribeWithStability implements metrics.StableCollector.
+func (m *conditionMetric) DescribeWithStability(descriptions chan<- *metrics.Desc) {
+	descriptions <- m.desc
+}
+
+// CollectWithStability implements metrics.StableCollector. It collects nothing before the cache
+// contains the ClusterCSIDriver.
+func (m *conditionMetric) CollectWithStability(collected chan<- metrics.Metric) {
+	_, status, _, err := m.operator.GetOperatorState()
+	if err != nil {
+		return
+	}
+	for _, c := range status.Conditions {
+		value := 0.0
+		if c.Status == opv1.ConditionTrue {
+			value = 1
+		}
+		collected <- metrics.NewLazyConstMetric(m.desc, metrics.GaugeValue, value, m.driver, c.Type)
+	}
 }

@@ -2,10 +2,15 @@ package operator
 
 import (
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	apimachinery "k8s.io/apimachinery/pkg/version"
 	"k8s.io/component-base/metrics"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // Dashboards use the name of the metric.
@@ -43,5 +48,57 @@ func TestBuildMetricHasTheNameOfControllercmd(t *testing.T) {
 	name, value := families[0].GetName(), metric.GetGauge().GetValue()
 	if name != "openshift_cluster_csi_drivers_build_info" || value != 1 {
 		t.Errorf("the metric is %s %v", name, value)
+	}
+}
+
+func TestEachConditionIsAGauge(t *testing.T) {
+	t.Parallel()
+	client := newFakeClient(t)
+	registry := metrics.NewKubeRegistry()
+	registry.CustomMustRegister(newConditionMetric("manila.csi.openstack.org", client))
+	client.SetConditions(t, condition("A", opv1.ConditionTrue, "", ""),
+		condition("B", opv1.ConditionFalse, "", ""), condition("C", opv1.ConditionUnknown, "", ""))
+	const series = "openstack_csi_condition driver=manila.csi.openstack.org type="
+	mustServe(t, registry, map[string]float64{series + "A": 1, series + "B": 0, series + "C": 0})
+	// The series of a condition that was removed ends, so that no alert reports it forever.
+	client.SetConditions(t, condition("A", opv1.ConditionFalse, "", ""))
+	mustServe(t, registry, map[string]float64{series + "A": 0})
+}
+
+func TestRequestsToOpenStackAreCounted(t *testing.T) {
+	t.Parallel()
+	metric := newRequestMetric()
+	metric.observe(openstack.Request{Service: "Manila", Code: "200", Duration: time.Second})
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(metric.duration)
+	metric.observe(openstack.Request{Service: "Manila", Code: "200", Duration: 20 * time.Second})
+	metric.observe(openstack.Request{Service: "Manila", Code: "503", Duration: time.Second})
+	const series = "openstack_csi_cloud_request_duration_seconds code="
+	mustServe(t, registry, map[string]float64{
+		series + "200 service=Manila": 1, series + "503 service=Manila": 1,
+	})
+}
+
+// mustServe compares the series of a registry: the values of gauges, and how often a histogram was
+// observed.
+func mustServe(t *testing.T, registry metrics.KubeRegistry, want map[string]float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			series := family.GetName()
+			for _, label := range metric.GetLabel() {
+				series += " " + label.GetName() + "=" + label.GetValue()
+			}
+			got[series] = metric.GetGauge().GetValue() +
+				float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }

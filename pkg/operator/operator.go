@@ -149,7 +149,11 @@ func setUp(drivers []*driver) error {
 	if leader.trustedCA, err = leader.findTrustedCA(); err != nil {
 		return err
 	}
-	cloud := openstack.Source{CloudsFile: leader.settings.CloudsFile, CAFiles: leader.settings.CAFiles}
+	leader.requests = newRequestMetric()
+	cloud := openstack.Source{
+		CloudsFile: leader.settings.CloudsFile, CAFiles: leader.settings.CAFiles,
+		Observe: leader.requests.observe,
+	}
 	var informers []factory.Informer
 	if ca := leader.trustedCA; ca != nil {
 		cloud.TrustedCAs, informers = ca.pem, []factory.Informer{ca.Informer}
@@ -178,7 +182,10 @@ func setUp(drivers []*driver) error {
 }
 
 func registerMetrics(leader *driver) error {
-	var errs []error
+	errs := []error{
+		legacyregistry.Register(leader.requests.duration),
+		legacyregistry.CustomRegister(newConditionMetric(string(leader.Name), leader.operator)),
+	}
 	if watcher := leader.components.Credentials; watcher != nil {
 		errs = append(errs, watcher.Metrics.RegisterWith(legacyregistry.Register))
 	}

@@ -1,0 +1,48 @@
+package openstack
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request is an HTTP request to OpenStack that has ended.
+type Request struct {
+	// Service is Keystone, Manila, Cinder or Nova.
+	Service string
+	// Code is the HTTP status, "other" for a number that is not one, "error" without an answer.
+	Code string
+	// Duration is the time until the header of the answer arrived.
+	Duration time.Duration
+}
+
+// observe passes a request to the Source. The answer is nil if there is none.
+func (s *session) observe(to *url.URL, answer *http.Response, took time.Duration) {
+	if s.access.observe != nil {
+		s.access.observe(Request{Service: s.serviceAt(to), Code: codeOf(answer), Duration: took})
+	}
+}
+
+// serviceAt returns the label of the service at a URL. The scheme does not matter, because a server
+// may redirect from http to https.
+func (s *session) serviceAt(to *url.URL) string {
+	identity, err := url.Parse(identityURL(s.access.cloud.AuthInfo.AuthURL))
+	label := s.service.Load()
+	if err != nil || label == nil || strings.HasPrefix(to.Host+to.Path, identity.Host+identity.Path) {
+		return "Keystone"
+	}
+	return *label
+}
+
+// codeOf returns one of a small number of codes, whatever the cloud answers.
+func codeOf(answer *http.Response) string {
+	switch {
+	case answer == nil:
+		return "error"
+	case http.StatusText(answer.StatusCode) == "":
+		return "other"
+	}
+	return strconv.Itoa(answer.StatusCode)
+}

@@ -1,0 +1,52 @@
+package openstack_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// Labels of metrics contain the requests.
+func TestEachRequestIsReportedWithItsService(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	var got []string
+	source := s.source()
+	source.Observe = func(r openstack.Request) {
+		if r.Duration <= 0 {
+			t.Errorf("the request to %s took %v", r.Service, r.Duration)
+		}
+		got = append(got, r.Service+" "+r.Code)
+	}
+	client := s.clientOf(source)
+	send := func(what string, request func() error, fault *simulator.Fault, want ...string) {
+		t.Helper()
+		got = nil
+		if fault != nil {
+			s.fault(*fault)
+			defer func() { check(t, s.cloud.ClearFaults()) }()
+		}
+		if err := request(); (err != nil) != (fault != nil) {
+			t.Errorf("%s: got error %v", what, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
+		}
+	}
+	types := func() error { _, err := client.ShareTypes(t.Context()); return err }
+	volumes := func() error { _, err := client.VolumeZones(t.Context()); return err }
+	servers := func() error { _, err := client.ComputeZones(t.Context()); return err }
+	send("login and share types", types, nil, "Keystone 201", "Manila 200")
+	send("volume zones", volumes, nil, "Cinder 200")
+	send("compute zones", servers, nil, "Nova 200")
+	failed := simulator.Fault{Mode: simulator.Status, Service: simulator.Volume, Status: 503}
+	send("an outage of Cinder", volumes, &failed, "Cinder 503", "Keystone 200")
+	unknown := foreign(simulator.Share, simulator.Answer{Status: 599})
+	send("an unknown status", types, &unknown, "Manila other", "Keystone 200")
+	gone := mode(simulator.Reset)
+	send("an outage of everything", servers, &gone, "Nova error", "Keystone error")
+}
