@@ -221,6 +221,8 @@ func TestCinderObjectsHaveTheNamesOfExistingClusters(t *testing.T) {
 		if f == flavour.Standalone { // in a management cluster the operator may not write ServiceMonitors
 			want["servicemonitor.yaml"] = "ServiceMonitor " +
 				"${NAMESPACE}/openstack-cinder-csi-driver-controller-monitor serviceMonitor"
+			want["operator_servicemonitor.yaml"] = "ServiceMonitor " +
+				"${OPERATOR_NAMESPACE}/openstack-cinder-csi-driver-operator operatorMonitor"
 		} else { // the nodes are in the guest cluster, which has its own trusted CAs
 			want["node_cabundle_cm.yaml"] = "ConfigMap " +
 				"${NODE_NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static"

@@ -26,13 +26,15 @@ const (
 	StorageClass       Role = "storageClass"       // subject to storageClassState
 	SnapshotClass      Role = "snapshotClass"      // applied only while its CRD exists
 	ServiceMonitor     Role = "serviceMonitor"     // applied only while its CRD exists
+	OperatorMonitor    Role = "operatorMonitor"    // and while the operator's metrics Service exists
 	CSIDriver          Role = "csiDriver"          // recreated if an immutable field changes
 )
 
 // Roles returns every role, in a stable order.
 func Roles() []Role {
 	return []Role{
-		Static, ControllerWorkload, NodeWorkload, StorageClass, SnapshotClass, ServiceMonitor, CSIDriver,
+		Static, ControllerWorkload, NodeWorkload, StorageClass, SnapshotClass, ServiceMonitor,
+		OperatorMonitor, CSIDriver,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	Namespace                = "NAMESPACE"      // of the driver's controllers
 	NodeNamespace            = "NODE_NAMESPACE" // of the driver's node plugins
+	OperatorNamespace        = "OPERATOR_NAMESPACE"
 	DriverImage              = "DRIVER_IMAGE"
 	NFSDriverImage           = "NFS_DRIVER_IMAGE"
 	ProvisionerImage         = "PROVISIONER_IMAGE"
@@ -45,8 +46,8 @@ const (
 // Early returns the names of the placeholders that Fill replaces.
 func Early() []string {
 	return []string{
-		Namespace, NodeNamespace, DriverImage, NFSDriverImage, ProvisionerImage, AttacherImage,
-		ResizerImage, SnapshotterImage, NodeDriverRegistrarImage, LivenessProbeImage,
+		Namespace, NodeNamespace, OperatorNamespace, DriverImage, NFSDriverImage, ProvisionerImage,
+		AttacherImage, ResizerImage, SnapshotterImage, NodeDriverRegistrarImage, LivenessProbeImage,
 		KubeRBACProxyImage, CSIAddonsSidecarImage, CSIAddonsDriverImage, ReleaseVersion,
 	}
 }

@@ -75,6 +75,9 @@ func checkRole(asset *asset) error {
 	if !ok {
 		want = place{bundle.Static, asset.Side}
 	}
+	if asset.Role == bundle.OperatorMonitor && want.role == bundle.ServiceMonitor {
+		want.role = bundle.OperatorMonitor
+	}
 	if asset.Role != want.role {
 		return errorAt(asset.at, "%q is a %s: its role is %q, not %q",
 			asset.Name, asset.kind(), want.role, asset.Role)

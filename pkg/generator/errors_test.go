@@ -350,7 +350,7 @@ func TestValidationReportsAllInvalidValues(t *testing.T) {
 			`supported values: "standalone"`,
 		one + `:24: node.add[0].role: Unsupported value: "driver": supported values: "static", ` +
 			`"controllerWorkload", "nodeWorkload", "storageClass", "snapshotClass", "serviceMonitor", ` +
-			`"csiDriver"`,
+			`"operatorMonitor", "csiDriver"`,
 		one + `:24: node.add[0].side: Unsupported value: "gest": supported values: ` +
 			`"controlPlane", "guest"`,
 		two + ":1: flavours: Required value",

@@ -77,7 +77,7 @@ func (i *installation) addGrants() error {
 		return err
 	}
 	var errs []error
-	for _, asset := range i.assets {
+	for _, asset := range i.sorted() { // two Roles may be in one namespace
 		if !asset.grants {
 			continue
 		}
@@ -221,6 +221,7 @@ func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named
 	namespace := strings.NewReplacer(
 		"${"+bundle.Namespace+"}", i.values[bundle.Namespace],
 		"${"+bundle.NodeNamespace+"}", i.values[bundle.NodeNamespace],
+		"${"+bundle.OperatorNamespace+"}", i.values[bundle.OperatorNamespace],
 	).Replace(object.GetNamespace())
 	kind := asset.object.GetObjectKind().GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
@@ -231,7 +232,11 @@ func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named
 		// The operator reports VolumeSnapshots that no snapshot controller has processed.
 		in(needed, "").all[permission{resource.Group, "volumesnapshots", "list"}] = true
 	}
-	if asset.Role == bundle.SnapshotClass || asset.Role == bundle.ServiceMonitor {
+	switch asset.Role {
+	case bundle.OperatorMonitor:
+		g.name(permission{"", "services", "list watch"}, i.part.Name+"-metrics")
+		fallthrough
+	case bundle.SnapshotClass, bundle.ServiceMonitor:
 		in(needed, "").name(watchCRD(), resource.GroupResource().String())
 	}
 	g.held = append(g.held, rulesOf(asset)...)
@@ -261,7 +266,7 @@ func verbs(role bundle.Role) (named, all string) {
 		return "get update delete", "create list watch"
 	case bundle.CSIDriver:
 		return "get list watch update delete", "create"
-	case bundle.SnapshotClass, bundle.ServiceMonitor:
+	case bundle.SnapshotClass, bundle.ServiceMonitor, bundle.OperatorMonitor:
 		return "get update", "create"
 	}
 	return "get list watch update", "create"

@@ -74,15 +74,16 @@ func (i *installation) namespaces() flavour.Namespaces {
 func (i *installation) addValues() {
 	n := i.namespaces()
 	maps.Copy(i.values, map[string]string{
-		"operator.name":        i.part.Name,
-		"operator.component":   cmp.Or(i.part.Component, i.part.Name),
-		"operator.image":       i.part.Image,
-		"operator.credentials": i.part.Credentials,
-		"operator.namespace":   n.Operator,
-		"operator.userConfig":  n.UserConfig,
-		"operator.cloudConfig": n.CloudConfig,
-		bundle.Namespace:       n.ControlPlane,
-		bundle.NodeNamespace:   n.Guest,
+		"operator.name":          i.part.Name,
+		"operator.component":     cmp.Or(i.part.Component, i.part.Name),
+		"operator.image":         i.part.Image,
+		"operator.credentials":   i.part.Credentials,
+		"operator.namespace":     n.Operator,
+		"operator.userConfig":    n.UserConfig,
+		"operator.cloudConfig":   n.CloudConfig,
+		bundle.Namespace:         n.ControlPlane,
+		bundle.NodeNamespace:     n.Guest,
+		bundle.OperatorNamespace: n.Operator,
 	})
 }
 

@@ -16,6 +16,7 @@ type serviceMonitor struct {
 		Selector  metav1.LabelSelector `json:"selector"`
 		Endpoints []struct {
 			Port            string `json:"port"`
+			HonorLabels     bool   `json:"honorLabels"`
 			Path            string `json:"path"`
 			Scheme          string `json:"scheme"`
 			Interval        string `json:"interval"`

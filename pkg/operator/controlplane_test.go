@@ -270,8 +270,9 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 		flavour.Standalone: {
 			flavour.ControlPlane: {
 				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace,
-				bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage:    "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.ReleaseVersion:    "4.21",
+				bundle.OperatorNamespace: "operators",
+				bundle.DriverImage:       "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_IMAGE",
 				bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_IMAGE",
 				bundle.ProvisionerImage:   "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE",
@@ -279,8 +280,9 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 			},
 			flavour.Guest: {
 				bundle.Namespace: operandNamespace, bundle.NodeNamespace: operandNamespace,
-				bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage:    "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.ReleaseVersion:    "4.21",
+				bundle.OperatorNamespace: "operators",
+				bundle.DriverImage:       "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
 				bundle.LivenessProbeImage:       "LIVENESS_PROBE_IMAGE",
 				bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
 			},
@@ -289,6 +291,7 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 			flavour.ControlPlane: {
 				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace,
 				bundle.ReleaseVersion:     "4.21",
+				bundle.OperatorNamespace:  "operators",
 				bundle.DriverImage:        "DRIVER_CONTROL_PLANE_IMAGE",
 				bundle.NFSDriverImage:     "NFS_DRIVER_CONTROL_PLANE_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE",
@@ -298,8 +301,9 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 			},
 			flavour.Guest: {
 				bundle.Namespace: "operators", bundle.NodeNamespace: operandNamespace,
-				bundle.ReleaseVersion: "4.21",
-				bundle.DriverImage:    "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
+				bundle.ReleaseVersion:    "4.21",
+				bundle.OperatorNamespace: "operators",
+				bundle.DriverImage:       "DRIVER_IMAGE", bundle.NFSDriverImage: "NFS_DRIVER_IMAGE",
 				bundle.LivenessProbeImage:       "LIVENESS_PROBE_IMAGE",
 				bundle.NodeDriverRegistrarImage: "NODE_DRIVER_REGISTRAR_IMAGE",
 			},

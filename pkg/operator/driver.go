@@ -115,9 +115,10 @@ func placeholders(
 	values := map[flavour.Side]map[string]string{}
 	for side, names := range bundle.ImageNames(bundles) {
 		values[side] = map[string]string{
-			bundle.Namespace:      n.ControlPlane,
-			bundle.NodeNamespace:  n.Guest,
-			bundle.ReleaseVersion: cmp.Or(s.ReleaseVersion, unknownRelease),
+			bundle.Namespace:         n.ControlPlane,
+			bundle.NodeNamespace:     n.Guest,
+			bundle.ReleaseVersion:    cmp.Or(s.ReleaseVersion, unknownRelease),
+			bundle.OperatorNamespace: n.Operator,
 		}
 		for name := range names {
 			values[side][name] = s.Images[bundle.ImageVariables(s.Flavour, side, name)[0]]

@@ -24,29 +24,55 @@ import (
 // optionalResync is the interval of a reconcile without an event. These objects have no informer.
 const optionalResync = time.Minute
 
-// serviceMonitor returns the controller that applies the ServiceMonitor while its CRD exists. It
-// never deletes the object: Kubernetes deletes it together with its CRD.
+// serviceMonitor returns the controller that applies the ServiceMonitors while their CRD exists:
+// that of the driver, and that of the operator while the Service with the metrics of the operator
+// exists. cluster-storage-operator creates this Service since OpenShift 4.22. The controller never
+// deletes a ServiceMonitor: Kubernetes deletes it together with its CRD.
 func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
-	assets := d.bundle.Select(bundle.ServiceMonitor, flavour.ControlPlane)
-	if len(assets) == 0 {
+	files, read := d.monitors(bundle.ServiceMonitor)
+	operatorFiles, readOperator := d.monitors(bundle.OperatorMonitor)
+	if len(files)+len(operatorFiles) == 0 {
 		return nil, nil
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
 	crd := watchCRD(d.cluster, flavour.ControlPlane, "servicemonitors.monitoring.coreos.com")
-	files, read := d.assetFunc(assets)
-	if d.settings.ClusterID != "" {
-		read = withoutServiceCA(read)
-	}
+	informers := append(d.csiAddons.informers(), d.operator.Informer(), crd.Informer())
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
 		WithConditionalResources(read, files, crd.established, never).
 		// The CRD may be deleted after this check.
 		WithIgnoreNotFoundOnCreate()
+	if len(operatorFiles) > 0 {
+		service, exists := d.metricsService(clients)
+		informers = append(informers, service)
+		static = static.WithConditionalResources(readOperator, operatorFiles,
+			func() bool { return crd.established() && exists() }, never)
+	}
 	return factory.New().
-		WithInformers(append(d.csiAddons.informers(), d.operator.Informer(), crd.Informer())...).
+		WithInformers(informers...).
 		WithSync(cluster.WhileManaged(d.operator, static.Sync)).
 		ResyncEvery(optionalResync).
 		ToController(static.Name(), d.events), nil
+}
+
+// monitors returns the names of the ServiceMonitors with a role, and a function that reads them.
+func (d *driver) monitors(role bundle.Role) ([]string, resourceapply.AssetFunc) {
+	files, read := d.assetFunc(d.bundle.Select(role, flavour.ControlPlane))
+	if d.settings.ClusterID != "" {
+		read = withoutServiceCA(read)
+	}
+	return files, read
+}
+
+// metricsService returns the informer of the Service with the operator's metrics, and a function
+// that reports whether the Service exists.
+func (d *driver) metricsService(clients *cluster.Clients) (factory.Informer, func() bool) {
+	namespace, name := d.cluster.Namespaces.Operator, d.operatorName+"-metrics"
+	services := clients.ObjectInformers.For(namespace, name).Core().V1().Services()
+	return services.Informer(), func() bool {
+		_, err := services.Lister().Services(namespace).Get(name)
+		return err == nil // the only error of a cache is NotFound
+	}
 }
 
 func never() bool { return false }

@@ -6,16 +6,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -110,7 +115,8 @@ func TestServiceMonitorNamesTheServiceCAOnlyOnOpenShift(t *testing.T) {
 			"serverName":         "manila-csi-driver-controller-metrics.openshift-manila-csi-driver.svc",
 		},
 	} {
-		monitor := createdServiceMonitor(t, clusterID)
+		monitor := newMonitored(t, clusterID).
+			await(operandNamespace, "manila-csi-driver-controller-monitor")
 		endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
 		if err != nil || len(endpoints) != 3 {
 			t.Fatalf("cluster ID %q: endpoints %v, %v", clusterID, endpoints, err)
@@ -123,9 +129,17 @@ func TestServiceMonitorNamesTheServiceCAOnlyOnOpenShift(t *testing.T) {
 	}
 }
 
-// createdServiceMonitor returns the ServiceMonitor that the controller creates in a cluster with
-// the CRD.
-func createdServiceMonitor(t *testing.T, clusterID string) *unstructured.Unstructured {
+// monitored is an operator in a cluster with the CRD of ServiceMonitors.
+type monitored struct {
+	*testing.T
+
+	controller factory.Controller
+	events     events.Recorder
+	monitors   dynamic.NamespaceableResourceInterface
+	services   corev1client.ServiceInterface // in the namespace of the operator
+}
+
+func newMonitored(t *testing.T, clusterID string) monitored {
 	t.Helper()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	d.settings.ClusterID = clusterID
@@ -139,20 +153,58 @@ func createdServiceMonitor(t *testing.T, clusterID string) *unstructured.Unstruc
 		t.Fatal(err)
 	}
 	d.cluster.Start(t.Context())
+	return monitored{
+		T: t, controller: controller, events: d.events,
+		monitors: clients.Dynamic.Resource(schema.GroupVersionResource{
+			Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors",
+		}),
+		services: clients.Kube.CoreV1().Services(d.cluster.Namespaces.Operator),
+	}
+}
+
+// await syncs until a ServiceMonitor exists.
+func (m monitored) await(namespace, name string) *unstructured.Unstructured {
+	m.Helper()
 	var monitor *unstructured.Unstructured
-	monitors := clients.Dynamic.Resource(schema.GroupVersionResource{
-		Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors",
-	}).Namespace(operandNamespace)
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (bool, error) {
-			if err := controller.Sync(ctx, factory.NewSyncContext("test", d.events)); err != nil {
+	err := wait.PollUntilContextTimeout(m.Context(), time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (exists bool, err error) {
+			err = m.controller.Sync(ctx, factory.NewSyncContext("test", m.events))
+			if err != nil {
 				return false, err
 			}
-			monitor, err = monitors.Get(ctx, "manila-csi-driver-controller-monitor", metav1.GetOptions{})
+			monitor, err = m.monitors.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 			return err == nil, nil
 		})
 	if err != nil {
-		t.Fatalf("cluster ID %q: %v", clusterID, err)
+		m.Fatalf("waiting for ServiceMonitor %s/%s: %v", namespace, name, err)
 	}
 	return monitor
+}
+
+// OpenShift creates the Service since 4.22.
+func TestOperatorIsMonitoredWhileItsServiceExists(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "operators", "manila-csi-driver-operator"
+	m := newMonitored(t, "")
+	m.await(operandNamespace, "manila-csi-driver-controller-monitor")
+	_, err := m.monitors.Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("without the Service, getting the ServiceMonitor returns %v", err)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "test-operator-metrics"}}
+	if _, err := m.services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	monitor := m.await(namespace, name)
+	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
+	if err != nil || len(endpoints) != 1 {
+		t.Fatalf("endpoints are %v, %v", endpoints, err)
+	}
+	want := map[string]any{
+		"caFile":     "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
+		"serverName": name + "-metrics." + namespace + ".svc",
+	}
+	if diff := cmp.Diff(want, endpoints[0].(map[string]any)["tlsConfig"]); diff != "" {
+		t.Errorf("tlsConfig (-want +got):\n%s", diff)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // optional is an object whose CRD may be missing in a cluster.
@@ -50,7 +52,11 @@ func (o optional) exists(e *env) error {
 
 func (e *env) recreatesOptionalObjects() {
 	e.awaitAvailable()
-	for name, o := range optionals() {
+	all := optionals()
+	monitor := all["ServiceMonitor"]
+	monitor.namespace, monitor.name = flavour.DefaultNamespace, "manila-csi-driver-operator"
+	all["ServiceMonitor of the operator"] = monitor
+	for name, o := range all {
 		e.sub(name, func(*testing.T) {
 			// Available does not include objects of optional CRDs.
 			e.within(prompt, func() error { return o.exists(e) })
