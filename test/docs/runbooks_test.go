@@ -1,0 +1,92 @@
+package docs_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// alertRule is a rule of a PrometheusRule.
+type alertRule struct {
+	Alert, Expr string
+	Annotations map[string]string
+}
+
+func alertRules(t *testing.T) []alertRule {
+	t.Helper()
+	text, err := os.ReadFile("../../assets/monitoring/kubernetes/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Spec struct {
+			Groups []struct{ Rules []alertRule }
+		}
+	}
+	if err := yaml.Unmarshal(text, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Spec.Groups[0].Rules
+}
+
+// Alerts and findings link to headings of the page.
+func TestEachAlertHasARunbook(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, rule := range alertRules(t) {
+		want = append(want, rule.Alert)
+		_, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "/docs/runbooks.md#")
+		if anchor != strings.ToLower(rule.Alert) {
+			t.Errorf("the anchor of %s is %q", rule.Alert, anchor)
+		}
+	}
+	sections := strings.Split(string(page), "\n## ")
+	for _, section := range sections[1:] {
+		heading, rest, _ := strings.Cut(section, "\n")
+		if !strings.HasPrefix(heading, "OpenStackCSI") {
+			continue
+		}
+		got = append(got, heading)
+		var parts []string
+		for _, part := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(rest, -1) {
+			parts = append(parts, part[1])
+		}
+		diff := cmp.Diff([]string{"Meaning", "Impact", "Diagnosis", "Mitigation"}, parts)
+		if diff != "" {
+			t.Errorf("parts of %s (-want +got):\n%s", heading, diff)
+		}
+	}
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+		t.Errorf("headings (-alerts +page):\n%s", diff)
+	}
+}
+
+func TestEachFindingHasARunbook(t *testing.T) {
+	t.Parallel()
+	var alerts []string
+	for _, rule := range alertRules(t) {
+		alerts = append(alerts, strings.ToLower(rule.Alert))
+	}
+	text, err := os.ReadFile("../../pkg/diagnosis/diagnosis.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`"(openstackcsi[a-z]*)"`).FindAllStringSubmatch(string(text), -1)
+	if len(found) == 0 {
+		t.Error("no finding has a runbook")
+	}
+	for _, runbook := range found {
+		if !slices.Contains(alerts, runbook[1]) {
+			t.Errorf("finding %s is no alert", runbook[1])
+		}
+	}
+}
