@@ -23,7 +23,7 @@ PACKAGES := ./...
 # test-all` runs.
 TAGS ?= integration
 # All build tags of tests.
-ALL_TAGS := integration,long,e2e,openstack,bench,buildah
+ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -132,7 +132,7 @@ test-root: ## Run all tests that need root and packages of Debian, also after a 
 	@hack/root-packages.sh
 	@echo 'make test-root takes about 75 minutes on two cores'
 	@hack/stages.sh --keep-going test-csi-sanity test-node test-promises test-storage \
-		test-e2e-csi-addons test-dockerfiles test-openstack
+		test-e2e-csi-addons test-dockerfiles test-openstack test-monitoring
 
 .PHONY: lint
 lint: $(LINTER) ## Run the most important linters
@@ -243,6 +243,12 @@ test-csi-sanity: build k8s ## Test the real drivers with csi-sanity, as root
 test-storage: build k8s node node-images ## Run Kubernetes' storage tests on real nodes, as root
 	hack/e2e.sh '$(E2E_BIN_DIR)' storage
 	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 4h -v ./test/e2e/storage $(TESTFLAGS)
+
+.PHONY: test-monitoring
+test-monitoring: build k8s ## Test the alerts with Debian's promtool and prometheus
+	hack/e2e.sh '$(E2E_BIN_DIR)' monitoring
+	BIN_DIR=$(BIN_DIR) go test -tags monitoring -count 1 -timeout 20m -v ./test/monitoring \
+		$(TESTFLAGS)
 
 .PHONY: bench
 bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)

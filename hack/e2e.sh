@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds programs of the end-to-end tests from Go modules into the folder $1. $2 says which:
-# csi-sanity, with the drivers that it tests, or storage, which are Kubernetes' storage tests. It
-# skips what is up to date. `make test-csi-sanity` and `make test-storage` call it.
+# csi-sanity, with the drivers that it tests, storage, which are Kubernetes' storage tests, or
+# monitoring, a sidecar whose metrics are scraped. It skips what is up to date. `make
+# test-csi-sanity`, `make test-storage` and `make test-monitoring` call it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,21 +19,29 @@ csi-sanity)
 	sources=("${tests}/csi-test/go.mod" "${drivers}/go.mod")
 	;;
 storage) sources=("${tests}"/kubernetes/{go.mod,*.go}) ;;
+monitoring) sources=("${drivers}/go.mod") ;;
 *)
-	echo >&2 "usage: $0 FOLDER csi-sanity|storage"
+	echo >&2 "usage: $0 FOLDER csi-sanity|storage|monitoring"
 	exit 2
 	;;
 esac
 wanted=$( (cat "${sources[@]}" hack/e2e.sh && go env GOVERSION GOARCH) | sha256sum)
 [ "$(cat "${out}/$2.sha256" 2>/dev/null)" != "${wanted}" ] || exit 0
 echo "Building the programs of $2 into ${out} (minutes, once)"
-if [ "$2" = csi-sanity ]; then
+case $2 in
+csi-sanity)
 	go -C "${tests}/csi-test" build -ldflags '-s -w' -o "${new}/" tool
 	go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \
 		k8s.io/cloud-provider-openstack/cmd/{cinder,manila}-csi-plugin
-else
+	;;
+storage)
 	go -C "${tests}/kubernetes" build -ldflags '-s -w' -o "${new}/" tool
 	go -C "${tests}/kubernetes" test -c -ldflags '-s -w' -o "${new}/storage.test" .
-fi
+	;;
+monitoring)
+	go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \
+		github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner
+	;;
+esac
 mv "${new}"/* "${out}"
 echo "${wanted}" >"${out}/$2.sha256"

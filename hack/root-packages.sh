@@ -3,9 +3,10 @@
 # it: root, and packages of Debian. It installs nothing.
 set -euo pipefail
 
-# Real nodes; their images and file systems; csi-sanity; Dockerfiles; the services of OpenStack.
+# Real nodes; their images and file systems; csi-sanity; Dockerfiles; the services of OpenStack;
+# alerts.
 packages=(runc nftables iproute2 util-linux mount mmdebstrap e2fsprogs xfsprogs udev buildah
-	python3-keystone python3-manila python3-cinder python3-nova)
+	python3-keystone python3-manila python3-cinder python3-nova prometheus)
 
 format='${db:Status-Status} ${Package}\n'
 installed=$(dpkg-query -W -f="${format}" "${packages[@]}" 2>/dev/null || true)

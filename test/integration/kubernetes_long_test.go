@@ -37,8 +37,8 @@ const repository = "../.."
 // TestKubernetesGuideInstallsOperators runs the commands of docs/kubernetes.md on a control plane
 // that serves nothing of OpenShift, from a git repository and without Go. The operators become
 // ready, the API server refuses none of their requests, they read no configuration of
-// OpenShift, and they create no Warning events. Commands that need pods that run are left out;
-// those of Manila run in test/e2e.
+// OpenShift, and they create no Warning events. Commands that need pods that run, or
+// PrometheusRules, are left out; those of Manila run in test/e2e.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)

@@ -1,0 +1,103 @@
+//go:build monitoring
+
+package monitoring
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// rule is a rule of an alert.
+type rule struct {
+	Alert, Expr string
+}
+
+// writeRules writes the rules of the PrometheusRule to a file for Prometheus, and returns them.
+func writeRules(t *testing.T, file string) []rule {
+	t.Helper()
+	text, err := os.ReadFile("../../assets/monitoring/kubernetes/alerts.yaml")
+	must(t, err)
+	var manifest struct{ Spec map[string]any }
+	must(t, yaml.Unmarshal(text, &manifest))
+	text, err = yaml.Marshal(manifest.Spec)
+	must(t, err)
+	must(t, os.WriteFile(file, text, 0o600))
+	var content struct{ Groups []struct{ Rules []rule } }
+	must(t, yaml.Unmarshal(text, &content))
+	return content.Groups[0].Rules
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ruleTests are the tests of an alert in the format of promtool.
+type ruleTests struct {
+	Tests []struct {
+		Name  string
+		Cases []struct {
+			Alert  string `json:"alertname"`
+			Alerts []any  `json:"exp_alerts"`
+		} `json:"alert_rule_test"`
+	}
+}
+
+// TestEachAlertFiresStaysSilentAndResolves runs promtool.
+func TestEachAlertFiresStaysSilentAndResolves(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	rules := writeRules(t, filepath.Join(folder, "rules.yaml"))
+	runPromtool(t, "check", "rules", "--lint-fatal", filepath.Join(folder, "rules.yaml"))
+	for _, r := range rules {
+		name := strings.ToLower(strings.TrimPrefix(r.Alert, "OpenStackCSI")) + ".yaml"
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		must(t, err)
+		var tests ruleTests
+		must(t, yaml.Unmarshal(text, &tests))
+		mustCoverAlert(t, r.Alert, tests)
+		file := filepath.Join(folder, name)
+		must(t, os.WriteFile(file, text, 0o600))
+		runPromtool(t, "test", "rules", file)
+	}
+}
+
+// mustCoverAlert checks that in one test the alert ends after it has fired, and that it never fires
+// in another test.
+func mustCoverAlert(t *testing.T, alert string, of ruleTests) {
+	t.Helper()
+	resolves, silent := false, false
+	for _, test := range of.Tests {
+		fired := false
+		for _, one := range test.Cases {
+			if one.Alert != alert {
+				t.Errorf("a test of %s is about %s", alert, one.Alert)
+			}
+			fires := len(one.Alerts) > 0
+			resolves = resolves || fired && !fires
+			fired = fired || fires
+		}
+		silent = silent || !fired
+	}
+	if !resolves || !silent {
+		t.Errorf("the tests of %s show that it resolves: %v, that it stays silent: %v",
+			alert, resolves, silent)
+	}
+}
+
+func runPromtool(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "promtool", args...).
+		CombinedOutput()
+	if err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}

@@ -1,0 +1,106 @@
+//go:build monitoring
+
+package monitoring
+
+import (
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+)
+
+// createClaim creates a claim of a StorageClass.
+func (s *site) createClaim(class string) {
+	s.Helper()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "claim"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
+			StorageClassName: &class,
+		},
+	}
+	claims := s.kube.CoreV1().PersistentVolumeClaims("default")
+	_, err := claims.Create(s.Context(), claim, metav1.CreateOptions{})
+	must(s.T, err)
+}
+
+// TestEveryExpressionHasDataOfADevcluster scrapes both operators, a csi-provisioner and the metrics
+// of the controller of CSI-Addons, which is not connected to real sidecars: no pod runs.
+func TestEveryExpressionHasDataOfADevcluster(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	token := s.token()
+	var targets []target
+	for _, o := range s.operators {
+		one := s.target(o.Namespace, o.Name, "https", o.Address)
+		one.token = token
+		targets = append(targets, one)
+	}
+	sidecar := s.target("openshift-manila-csi-driver", "manila-csi-driver-controller-monitor",
+		"provisioner-m", s.startProvisioner())
+	sidecar.scheme = "http" // without kube-rbac-proxy
+	addons := target{
+		address: serveAddons(t), path: "/metrics", scheme: "http",
+		labels: map[string]string{"job": "csi-addons"},
+	}
+	file := filepath.Join(s.folder, "rules.yaml")
+	rules := writeRules(t, file)
+	p := startPrometheus(t, s.folder, file, append(targets, sidecar, addons))
+	for _, selector := range selectors(rules) {
+		p.await(selector)
+	}
+	for _, expression := range []string{
+		`openstack_csi_condition{driver="manila.csi.openstack.org",type="Ready"} == 1`,
+		`openstack_csi_condition{driver="cinder.csi.openstack.org",type="Ready"} == 1`,
+		`openstack_csi_cloud_reachable{service="Manila"}`,
+		`openstack_csi_cloud_request_duration_seconds_count{service="Keystone",code="201"}`,
+		`ALERTS{alertname="OpenStackCSICredentialsExpire",alertstate="pending"}`,
+		`ALERTS{alertname="OpenStackCSIOperationsFail",method_name=~".+/CreateVolume"}`,
+	} {
+		p.await(expression)
+	}
+	p.mustEvaluate(len(rules))
+}
+
+// selectors returns the selectors of series in the expressions.
+func selectors(rules []rule) []string {
+	// Only operators that add CSI-Addons to their driver write this condition.
+	const withoutData = `openstack_csi_condition{type=~".+CSIAddonsActive"}`
+	metric := regexp.MustCompile(`\b(?:up|(?:openstack_csi|csi|csi_addons|leader_election)_\w+)\b` +
+		`(?:\{[^}]*\})?`)
+	var found []string
+	for _, r := range rules {
+		for _, selector := range metric.FindAllString(r.Expr, -1) {
+			selector = strings.Join(strings.Fields(selector), "")
+			if selector != withoutData && !slices.Contains(found, selector) {
+				found = append(found, selector)
+			}
+		}
+	}
+	return found
+}
+
+// serveAddons serves the metrics of a controller of CSI-Addons with a connected sidecar.
+func serveAddons(t *testing.T) string {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := connection.NewMetrics(registry)
+	must(t, err)
+	metrics.Connected("cinder.csi.openstack.org", 1)
+	listening := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	t.Cleanup(listening.Close)
+	return strings.TrimPrefix(listening.URL, "http://")
+}
