@@ -108,6 +108,7 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			namespaces := []string{"", "${NAMESPACE}", "${NODE_NAMESPACE}", "${OPERATOR_NAMESPACE}"}
 			seen := map[bundle.Role]bool{}
 			for _, asset := range loaded.Assets() {
 				var object unstructured.Unstructured
@@ -116,7 +117,7 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 				}
 				seen[asset.Role] = true
 				namespace := object.GetNamespace()
-				if namespace != "" && namespace != "${NAMESPACE}" && namespace != "${NODE_NAMESPACE}" {
+				if !slices.Contains(namespaces, namespace) {
 					t.Errorf("%s names the namespace %s itself", asset.Name, namespace)
 				}
 				if object.GetKind() == "Secret" {
