@@ -52,11 +52,16 @@ func (o *options) addTo(flags *pflag.FlagSet) {
 		"On HyperShift, the kubeconfig of the management cluster.")
 	flags.StringVar(&o.hostedControl, "management-namespace", "",
 		"On HyperShift, the namespace of the hosted control plane in the management cluster.")
-	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "Maximum duration of the command.")
+}
+
+// addTimeoutTo adds the flag with the time limit of a command.
+func addTimeoutTo(flags *pflag.FlagSet, limit time.Duration) {
+	flags.Duration("timeout", limit, "Maximum duration of the command.")
 }
 
 // addOutputTo adds the flags of commands that print objects.
 func (o *options) addOutputTo(flags *pflag.FlagSet) {
+	addTimeoutTo(flags, 5*time.Minute)
 	flags.StringVarP(&o.output, "output", "o", textOutput, "Format of the output: text, json or yaml.")
 }
 
@@ -76,6 +81,10 @@ func (o *options) run(
 	streams Streams, execute func(context.Context, *session, []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		var err error
+		if o.timeout, err = cmd.Flags().GetDuration("timeout"); err != nil {
+			return usageError{err}
+		}
 		if err := o.validate(); err != nil {
 			return err
 		}
@@ -86,7 +95,8 @@ func (o *options) run(
 			return err
 		}
 		err = execute(ctx, s, args)
-		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if err != nil && !errors.Is(err, errDeadline) &&
+			errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return fmt.Errorf("%w: --timeout=%v", errDeadline, o.timeout)
 		}
 		return err

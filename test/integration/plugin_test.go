@@ -169,11 +169,11 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 	e.awaitAvailable()
 	e.createViewer(e.guest)
 	e.createSidecarLeases("unknown")
-	output := e.mustRun(0, "status")
+	output := e.mustRun(0, "status", "manila")
 	if !strings.Contains(output, "Not visible: hosted control plane") {
 		e.t.Errorf("the output is:\n%s", output)
 	}
-	output = e.mustRun(1, "status", "--management-namespace="+hostedNamespace,
+	output = e.mustRun(1, "status", "manila", "--management-namespace="+hostedNamespace,
 		"--management-kubeconfig="+e.management.dir.AdminKubeconfig())
 	if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
 		e.t.Errorf("with the management cluster the output is:\n%s", output)
