@@ -7,10 +7,7 @@ import (
 	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +29,7 @@ type cluster struct {
 	// of follows the name of a kind in messages.
 	of     string
 	hidden map[string]bool
+	logs   logReader
 }
 
 // newScheme returns the types of all objects that the commands read.
@@ -53,39 +51,22 @@ func connect(config *rest.Config) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	mapper, err := newMapper(types)
-	if err != nil {
-		return nil, err
-	}
-	return client.New(config, client.Options{Scheme: types, Mapper: mapper})
+	return client.New(config, client.Options{Scheme: types, Mapper: newMapper()})
 }
 
-// newMapper returns the resources of the kinds. So no command needs discovery, whose requests have
+// newMapper returns the resources of all kinds. So no command needs discovery, whose requests have
 // no time limit.
-func newMapper(types *runtime.Scheme) (meta.RESTMapper, error) {
+func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for scope, objects := range map[meta.RESTScope][]client.Object{
-		meta.RESTScopeRoot: {
-			&opv1.ClusterCSIDriver{}, &configv1.Infrastructure{}, &storagev1.StorageClass{},
-			&storagev1.VolumeAttachment{}, &corev1.PersistentVolume{},
-			&snapshotv1.VolumeSnapshotClass{}, &snapshotv1.VolumeSnapshotContent{},
-		},
-		meta.RESTScopeNamespace: {
-			&appsv1.Deployment{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{},
-			&appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Event{}, &corev1.Secret{},
-			&corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}, &snapshotv1.VolumeSnapshot{},
-			&v1alpha1.CSIAddonsNode{},
-		},
-	} {
-		for _, object := range objects {
-			kind, err := apiutil.GVKForObject(object, types)
-			if err != nil {
-				return nil, err
-			}
-			mapper.Add(kind, scope)
-		}
+	for _, r := range clusterResources() {
+		mapper.Add(r.gvk(), meta.RESTScopeRoot)
 	}
-	return mapper, nil
+	for _, r := range namespacedResources() {
+		mapper.Add(r.gvk(), meta.RESTScopeNamespace)
+	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
+	mapper.Add(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), meta.RESTScopeNamespace)
+	return mapper
 }
 
 // get reads an object, and returns whether it exists. An object that may not be read does not

@@ -102,6 +102,6 @@ func newCommand(o *options, streams Streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	o.addTo(root.PersistentFlags())
 	root.AddCommand(newStatusCommand(o, streams), newWhyCommand(o, streams),
-		newRotateCommand(o, streams))
+		newRotateCommand(o, streams), newMustGatherCommand(o, streams))
 	return root
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 )
 
 // The values of the flag --output.
@@ -38,10 +40,14 @@ type options struct {
 	interval time.Duration
 	// connect returns the client of a cluster.
 	connect func(*rest.Config) (client.Client, error)
+	// readLogs returns the reader of the logs of a cluster.
+	readLogs func(*rest.Config) (logReader, error)
 }
 
 func newOptions() *options {
-	return &options{clock: clock.RealClock{}, interval: 2 * time.Second, connect: connect}
+	return &options{
+		clock: clock.RealClock{}, interval: 2 * time.Second, connect: connect, readLogs: newLogReader,
+	}
 }
 
 func (o *options) addTo(flags *pflag.FlagSet) {
@@ -74,6 +80,8 @@ type session struct {
 	// management is nil unless a flag names the management cluster.
 	management *cluster
 	namespace  string
+	// systems are the drivers that systemOf has read.
+	systems map[string]*explain.System
 }
 
 // run returns the function of a cobra command. It connects, and sets the time limit.
@@ -123,7 +131,7 @@ func (o *options) open(streams Streams) (*session, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("loading the kubeconfig: %w", err)}
 	}
-	s := &session{options: o, Streams: streams}
+	s := &session{options: o, Streams: streams, systems: map[string]*explain.System{}}
 	if s.namespace, _, err = loader.Namespace(); err != nil {
 		return nil, usageError{fmt.Errorf("loading the kubeconfig: %w", err)}
 	}
@@ -148,7 +156,8 @@ func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{Client: c, of: of, hidden: map[string]bool{}}, nil
+	logs, err := o.readLogs(config)
+	return &cluster{Client: c, of: of, hidden: map[string]bool{}, logs: logs}, err
 }
 
 // isUnreachable returns whether the API server did not answer.

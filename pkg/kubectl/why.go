@@ -157,13 +157,21 @@ func (s *session) events(
 	return list.Items, err
 }
 
-// systemOf returns the objects of the driver with a name; nil for other drivers.
+// systemOf returns the objects of the driver with a name; nil for other drivers. It reads them once
+// for all claims of a pod.
 func (s *session) systemOf(ctx context.Context, name string) (*explain.System, error) {
 	d := findDriver(name)
 	if d == nil {
 		return nil, nil
 	}
-	return s.system(ctx, *d)
+	if known, found := s.systems[name]; found {
+		return known, nil
+	}
+	found, err := s.system(ctx, *d)
+	if err == nil {
+		s.systems[name] = found
+	}
+	return found, err
 }
 
 // selected returns the pods that a selector selects.

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,10 +59,41 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 		}
 	}
 	e.mustRun(1, "why", "clustercsidriver/"+e.subject.ClusterCSIDriver)
+	e.gathersNoSecrets()
 	leader, err := e.controllerPod()
 	e.must(err)
 	e.createSidecarLeases(leader)
 	e.mustRun(0, "status", "manila", "--wait")
+}
+
+// gathersNoSecrets runs must-gather as an administrator.
+func (e *env) gathersNoSecrets() {
+	e.t.Helper()
+	dir := filepath.Join(e.t.TempDir(), "gathered")
+	var output bytes.Buffer
+	if code := kubectl.Main(e.ctx(), []string{
+		"must-gather", dir, "--kubeconfig=" + e.guest.dir.AdminKubeconfig(),
+	}, kubectl.Streams{Out: &output, Err: &output}); code != 0 {
+		e.t.Fatalf("must-gather: exit code %d:\n%s", code, &output)
+	}
+	if strings.Contains(output.String(), "Not visible") {
+		e.t.Errorf("the administrator does not see all:\n%s", &output)
+	}
+	files := 0
+	e.must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files++
+		content, err := os.ReadFile(path)
+		if leaked := found(string(content), slices.Concat(e.secrets, e.proxyPasswords)); len(leaked) > 0 {
+			e.t.Errorf("%s contains the secrets %v", path, leaked)
+		}
+		return err
+	}))
+	if files < 20 {
+		e.t.Errorf("must-gather wrote only %d files", files)
+	}
 }
 
 // mustRun runs the plugin as the viewer. It fails the test if the exit code differs.
