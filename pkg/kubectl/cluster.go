@@ -65,6 +65,7 @@ func newMapper() meta.RESTMapper {
 		mapper.Add(r.gvk(), meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
+	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
 	mapper.Add(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), meta.RESTScopeNamespace)
 	return mapper
 }

@@ -168,9 +168,12 @@ func (r *rotation) findSources(ctx context.Context) error {
 		return err
 	}
 	if infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
-		return fmt.Errorf("the credentials of a guest cluster are in the management cluster, in the " +
-			"Secret that the HostedCluster names in spec.platform.openstack.identityRef: follow " +
-			"\"HyperShift\" in docs/credential-rotation.md. " + nothingChanged)
+		secret, err := r.hostedSecret(ctx)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the credentials of a guest cluster are in the management cluster, in %s: "+
+			"follow \"HyperShift\" in docs/credential-rotation.md. %s", secret, nothingChanged)
 	}
 	root, err := r.secret(ctx, rootNamespace, rootSecret)
 	if err != nil {

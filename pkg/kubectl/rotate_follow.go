@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,6 +43,36 @@ func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
 		add("DaemonSet", &daemonSets.Items[i])
 	}
 	return []byte(strings.Join(lines, "")), nil
+}
+
+// hostedSecret names the Secret with the credentials of a guest cluster. Without the management
+// cluster it names the field that contains the name.
+func (r *rotation) hostedSecret(ctx context.Context) (string, error) {
+	const unknown = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"
+	if r.management == nil {
+		return unknown, nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(hostedControlPlane())
+	if err := r.management.list(ctx, list, client.InNamespace(r.hostedControl)); err != nil {
+		return "", err
+	}
+	for _, o := range list.Items {
+		name, _, err := unstructured.NestedString(o.Object, "spec", "platform", "openstack",
+			"identityRef", "name")
+		// The annotation contains namespace/name of the HostedCluster.
+		namespace, _, _ := strings.Cut(o.GetAnnotations()["hypershift.openshift.io/cluster"], "/")
+		if err == nil && name != "" && namespace != "" {
+			return "Secret " + namespace + "/" + name, nil
+		}
+	}
+	return unknown, nil
+}
+
+func hostedControlPlane() schema.GroupVersionKind {
+	return schema.GroupVersionKind{
+		Group: "hypershift.openshift.io", Version: "v1beta1", Kind: "HostedControlPlane",
+	}
 }
 
 // followed is a workload that should roll out.

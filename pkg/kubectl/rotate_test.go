@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -214,6 +215,27 @@ func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 		if code, _ := newRotatingCluster(t, root()).rotate(args...); code != exitUsage {
 			t.Errorf("%q: exit code %d", args, code)
 		}
+	}
+}
+
+func TestRotationNamesTheSecretOfAHostedCluster(t *testing.T) {
+	t.Parallel()
+	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	guest.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
+	hosted := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"platform": map[string]any{"openstack": map[string]any{
+			"identityRef": map[string]any{"name": "cloud"},
+		}},
+	}}}
+	hosted.SetGroupVersionKind(hostedControlPlane())
+	hosted.SetNamespace("clusters-a")
+	hosted.SetName("a")
+	hosted.SetAnnotations(map[string]string{"hypershift.openshift.io/cluster": "clusters/a"})
+	c := newRotatingCluster(t, guest, hosted)
+	code, output := c.rotate(file(t, clouds("b")), "--management-namespace=clusters-a",
+		"--management-kubeconfig="+kubeconfig(t))
+	if code != exitFailed || !strings.Contains(output, "in Secret clusters/cloud: follow") {
+		t.Errorf("exit code %d:\n%s", code, output)
 	}
 }
 
