@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,19 +14,17 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
-)
 
-// InputsAnnotation is an annotation of the workload, not of its pods. It contains `kind/name=hash`
-// for each rollout input.
-const InputsAnnotation = "operator.openshift.io/rollout-inputs"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
 
 // absent replaces the hash of an object that has not existed yet.
 const absent = "absent"
 
 // RollOutDeployment writes a hash of each rollout input of hooks into the pod template, so that the
-// Deployment rolls out when an input changes. It lists the inputs in InputsAnnotation, and emits an
-// event that names an input that changed or is missing. deployments must return the Deployment of
-// the cluster.
+// Deployment rolls out when an input changes. It lists the inputs in diagnosis.InputsAnnotation,
+// and emits an event that names an input that changed or is missing. deployments must return the
+// Deployment of the cluster.
 func RollOutDeployment(
 	key *Key, deployments appslisters.DeploymentLister, recorder events.Recorder, hooks []Workload,
 ) Workload {
@@ -82,7 +79,7 @@ func (r *rollout) apply(
 	hashes := map[string]string{}
 	var missing []string
 	for _, input := range r.inputs {
-		annotation := input.annotation(workload.Namespace)
+		annotation := diagnosis.InputAnnotation(workload.Namespace, input.Kind, input.Name)
 		object := input.Kind + " " + workload.Namespace + "/" + input.Name
 		hash, err := r.hash(input, object)
 		if err != nil {
@@ -124,12 +121,12 @@ func (r *rollout) hash(input RolloutInput, object string) (string, error) {
 	return r.key.hash(object, content)
 }
 
-// reportChanges sets InputsAnnotation and emits an event about changes.
+// reportChanges sets diagnosis.InputsAnnotation and emits an event about changes.
 func (r *rollout) reportChanges(workload *metav1.ObjectMeta, current, hashes map[string]string) {
 	list := labels.Set(hashes).String()
-	metav1.SetMetaDataAnnotation(workload, InputsAnnotation, list)
-	earlier, listed := current[InputsAnnotation]
-	changes := r.changes(parseInputs(earlier), hashes)
+	metav1.SetMetaDataAnnotation(workload, diagnosis.InputsAnnotation, list)
+	earlier, listed := current[diagnosis.InputsAnnotation]
+	changes := r.changes(diagnosis.ParseInputs(earlier), hashes)
 	if listed && len(changes) > 0 && list != r.lastChanged {
 		r.recorder.Eventf("RolloutInputChanged", "%s %s/%s: rollout triggered: %s",
 			r.kind, workload.Namespace, workload.Name, strings.Join(changes, ", "))
@@ -164,30 +161,7 @@ func (r *rollout) changes(before, now map[string]string) []string {
 	return changes
 }
 
-// id returns the name of the input in InputsAnnotation.
+// id returns the name of the input in diagnosis.InputsAnnotation.
 func (i RolloutInput) id() string {
 	return strings.ToLower(i.Kind) + "/" + i.Name
-}
-
-// annotation returns the key of the annotation with the input's hash. library-go uses the same key,
-// so the hash replaces the hash of earlier releases.
-func (i RolloutInput) annotation(namespace string) string {
-	const longest = 63
-	name := fmt.Sprintf("%s.%s.%s", namespace, i.Name, strings.ToLower(i.Kind))
-	if key := annotationPrefix + name; len(key) <= longest {
-		return key
-	}
-	return fmt.Sprintf("%s%x", annotationPrefix, sha256.Sum256([]byte(name)))[:longest]
-}
-
-const annotationPrefix = "operator.openshift.io/dep-"
-
-func parseInputs(list string) map[string]string {
-	hashes := map[string]string{}
-	for part := range strings.SplitSeq(list, ",") {
-		if input, hash, ok := strings.Cut(part, "="); ok {
-			hashes[input] = hash
-		}
-	}
-	return hashes
 }

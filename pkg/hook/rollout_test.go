@@ -18,6 +18,7 @@ import (
 
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -73,7 +74,7 @@ type rolled struct {
 }
 
 // list is InputsAnnotation of the Deployment.
-func (r rolled) list() string { return r.own[0][hook.InputsAnnotation] }
+func (r rolled) list() string { return r.own[0][diagnosis.InputsAnnotation] }
 
 // sync applies the hooks to new manifests.
 func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, rolled) {
@@ -308,7 +309,7 @@ func TestSidesHaveSeparateInputs(t *testing.T) {
 		ControlPlane: []runtime.Object{secret(hosted, "1")},
 	}, credentials)
 	_, _, both := r.sync(t)
-	if both.own[0][hook.InputsAnnotation] == both.own[1][hook.InputsAnnotation] {
+	if both.own[0][diagnosis.InputsAnnotation] == both.own[1][diagnosis.InputsAnnotation] {
 		t.Errorf("both workloads list %q", both.list())
 	}
 	if _, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"),
@@ -334,7 +335,7 @@ func TestUpgradeReplacesPlainHashes(t *testing.T) {
 	const old = dependency + guest + "."
 	deployment, daemonSet := workloads()
 	annotations := map[string]string{
-		hook.InputsAnnotation:         "configmap/conf=5g44eg,secret/credentials=5g44eg",
+		diagnosis.InputsAnnotation:    "configmap/conf=5g44eg,secret/credentials=5g44eg",
 		old + "credentials.secret":    plainHash,
 		old + "conf.configmap":        plainHash,
 		"deployment.kubernetes.io/re": "1",

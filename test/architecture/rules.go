@@ -45,6 +45,7 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
+			{2, "pkg/diagnosis/explain"},
 			{1, "pkg/diagnosis"},
 			{1, "pkg/guest"},
 			{1, "pkg/settings"},
@@ -63,6 +64,7 @@ func Repository() Rules {
 			{5, "pkg/operator"},
 			{5, "pkg/drivers/*"},
 			{5, "pkg/csiaddons/*"},
+			{5, "pkg/kubectl"},
 			{6, "cmd/*"},
 			{3, "hack/new-driver/scaffold"},
 			{6, "hack/*"},
@@ -86,9 +88,14 @@ func programs() []Program {
 	return []Program{
 		{"cmd/*-operator", []string{
 			"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
+			"./pkg/kubectl", "./pkg/diagnosis/explain",
 			"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
 		}},
 		{"cmd/csi-addons*", []string{
+			"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
+			"./test", "testing", "net/http/httptest",
+		}},
+		{"cmd/kubectl-*", []string{
 			"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
 			"./test", "testing", "net/http/httptest",
 		}},

@@ -279,12 +279,9 @@ func (k *plainKubernetes) podsRun() error {
 	return fmt.Errorf("Deployment %s is not available", deployment.Name)
 }
 
-// rotatesCredentials runs those commands of the guide that concern the Secrets of the operator. The
-// script for OpenShift names the guide.
+// rotatesCredentials runs those commands of the guide that concern the Secrets of the operator.
 func (k *plainKubernetes) rotatesCredentials() {
 	k.t.Helper()
-	k.run(repository + "/hack/rotate-credentials.sh $CLOUDS 2>&1 | " +
-		"grep 'Nothing was changed.*\"Rotate the credentials\" in docs/kubernetes.md'")
 	k.cloud.RotateCredentials(simulator.Rotation{})
 	k.must(paths.WriteFile(k.clouds(), k.cloud.CloudsYAML(simulator.Clouds{})))
 	before, err := k.rolloutInputs()

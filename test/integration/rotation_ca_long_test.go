@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,35 +21,29 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestRotationScriptEndsWithCAFile checks the script while cloud-credential-operator replaces the
-// CA file of clouds.yaml.
-func TestRotationScriptEndsWithCAFile(t *testing.T) {
+// TestPluginRotatesWithCAFile checks rotations while cloud-credential-operator replaces the CA file
+// of clouds.yaml.
+func TestPluginRotatesWithCAFile(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.createRootCredentials()
 	e.followRootCredentials()
-	script := e.startScriptWith(e.clouds("ca.pem"))
-	e.eventually(soon, ended(script))
-	if output := e.scriptOutput(); script.Err() == nil ||
-		!strings.Contains(output, "cacert: "+caFromConfigMap) ||
-		!strings.Contains(output, "Nothing was changed") {
-		t.Errorf("with another CA file the script ended with %v:\n%s", script.Err(), output)
-	}
-
-	// The script does not decode YAML, so it cannot see this key.
 	hidden := strings.ReplaceAll(e.clouds("ca.pem"), "cacert:", `"cac\x65rt":`)
-	e.mustFinish(e.startScriptWith(hidden))
-	before, err := e.rootState()
-	e.must(err)
-	if !strings.Contains(before, caFromConfigMap) {
-		t.Errorf("the credentials contain no CA file of the cluster: %s", before)
+	for _, clouds := range []string{e.clouds("ca.pem"), hidden} {
+		rotation := e.startRotationTo(clouds)
+		e.eventually(soon, ended(rotation))
+		if output := e.rotationOutput(); rotation.Err() == nil ||
+			!strings.Contains(output, "cacert: "+caFromConfigMap) ||
+			!strings.Contains(output, "Nothing was changed") {
+			t.Errorf("with another CA file the rotation ended with %v:\n%s", rotation.Err(), output)
+		}
 	}
 
 	fresh := e.clouds(caFromConfigMap) + "# fresh\n"
-	e.mustFinish(e.startScriptWith(fresh))
+	e.mustFinish(e.startRotationTo(fresh))
 	once, err := e.rootState()
 	e.must(err)
-	e.mustFinish(e.startScriptWith(fresh))
+	e.mustFinish(e.startRotationTo(fresh))
 	e.eventually(soon, func() error {
 		twice, err := e.rootState()
 		if err == nil {
@@ -60,25 +53,23 @@ func TestRotationScriptEndsWithCAFile(t *testing.T) {
 	})
 	e.must(e.hasRootCredentials(rootCredentials, []byte(fresh)))
 
-	e.mustFinish(e.startScript(e.program(), stepLimit, "--undo"))
+	e.mustFinish(e.startRotation(rotationLimit, "--undo"))
 	if err := e.hasRootCredentials(rootCredentials, []byte(fresh)); err == nil {
 		t.Error("the cluster still has the credentials from before --undo")
 	}
 }
-
-func (e *env) program() string { return filepath.Join(e.bin, e.subject.Program) }
 
 // clouds returns a clouds.yaml with a CA file.
 func (e *env) clouds(ca string) string {
 	return string(e.cloud.CloudsYAML(simulator.Clouds{CACert: ca}))
 }
 
-// startScriptWith starts the script with a clouds.yaml.
-func (e *env) startScriptWith(clouds string) *process.Process {
+// startRotationTo starts a rotation to a clouds.yaml.
+func (e *env) startRotationTo(clouds string) *process.Process {
 	e.t.Helper()
 	file := e.file("clouds-with-ca.yaml")
 	e.must(paths.WriteFile(file, []byte(clouds)))
-	return e.startScript(e.program(), stepLimit, file)
+	return e.startRotation(rotationLimit, file)
 }
 
 // rootState returns the root credentials with their version, and the generation of the Deployment

@@ -17,7 +17,8 @@ import (
 )
 
 // Build builds the image of each Dockerfile, writes its OCI layout and an SBOM for each platform,
-// and pushes the image if the options name a registry. It writes a line for each step.
+// and pushes the image if the options name a registry. It also builds the plugin of kubectl, which
+// is not pushed. It writes a line for each step.
 func Build(ctx context.Context, o Options, progress io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(o.Root, "Dockerfile.*"))
 	if err != nil {
@@ -44,7 +45,7 @@ func Build(ctx context.Context, o Options, progress io.Writer) error {
 			return fmt.Errorf("building the image of %s: %w", file, err)
 		}
 	}
-	return nil
+	return o.plugin(ctx, sources, platforms, progress)
 }
 
 // release builds the image of one Dockerfile.

@@ -25,17 +25,17 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// Secrets of hack/rotate-credentials.sh: the cluster's credentials and the backup.
+// Secrets of `kubectl openstack-csi rotate`: the cluster's credentials and the backup.
 const (
 	rootNamespace   = "kube-system"
 	rootCredentials = "openstack-credentials"
 	rootBackup      = "openstack-credentials-before-rotation"
 )
 
-// stepLimit is the script's time limit of a step in seconds. A busy machine does not reach it.
-const stepLimit = 300
+// rotationLimit is the time limit of a rotation. A busy machine does not reach it.
+const rotationLimit = 5 * time.Minute
 
-func TestRotationScript(t *testing.T) {
+func TestPluginRotates(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Idle: true})
 	e.createRootCredentials()
@@ -46,22 +46,19 @@ func TestRotationScript(t *testing.T) {
 	)
 }
 
-// refusesInvalidFiles checks the script with and without the operator's program.
+// refusesInvalidFiles checks that invalid files change nothing.
 func (e *env) refusesInvalidFiles() {
 	for name, text := range map[string]string{
 		"empty": "", "random": "\x00\x7f\x01\xff",
 		"text": "hello", "wrong entry": "clouds: {a: {}, b: {}}\n",
 	} {
-		for _, program := range []string{filepath.Join(e.bin, e.subject.Program), "/nowhere"} {
-			file := e.file("nonsense.yaml")
-			e.must(paths.WriteFile(file, []byte(text)))
-			script := e.startScript(program, 5, file)
-			e.eventually(soon, ended(script))
-			if output := e.scriptOutput(); script.Err() == nil ||
-				!strings.Contains(output, "Nothing was changed") {
-				e.t.Errorf("%s, checked by %s: the script ended with %v:\n%s", name, program,
-					script.Err(), output)
-			}
+		file := e.file("nonsense.yaml")
+		e.must(paths.WriteFile(file, []byte(text)))
+		rotation := e.startRotation(rotationLimit, file)
+		e.eventually(soon, ended(rotation))
+		if output := e.rotationOutput(); rotation.Err() == nil ||
+			!strings.Contains(output, "Nothing was changed") {
+			e.t.Errorf("%s: the rotation ended with %v:\n%s", name, rotation.Err(), output)
 		}
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloud.CloudsYAML(simulator.Clouds{})))
@@ -70,11 +67,11 @@ func (e *env) refusesInvalidFiles() {
 	if !apierrors.IsNotFound(err) {
 		e.t.Errorf("the backup exists: %v", err)
 	}
-	script := e.startScript("/nowhere", 5, "--undo")
-	e.eventually(soon, ended(script))
-	if output := e.scriptOutput(); script.Err() == nil ||
+	rotation := e.startRotation(rotationLimit, "--undo")
+	e.eventually(soon, ended(rotation))
+	if output := e.rotationOutput(); rotation.Err() == nil ||
 		!strings.Contains(output, "nothing to go back to") {
-		e.t.Errorf("undo ended with %v:\n%s", script.Err(), output)
+		e.t.Errorf("undo ended with %v:\n%s", rotation.Err(), output)
 	}
 }
 
@@ -109,8 +106,7 @@ func (e *env) goesBackAfterUnfinishedRotations() {
 // Deployments of goesBackAfterUnfinishedRotations.
 const earlyWorkload, lateWorkload = "early", "late"
 
-// rotationStep is a run of the script that writes the credentials `to`. The argument of the script
-// defaults to the file with them.
+// rotationStep is a rotation to the credentials `to`. Its argument defaults to the file with them.
 type rotationStep struct {
 	to, argument string
 	finishes     bool
@@ -120,23 +116,23 @@ func (e *env) take(step rotationStep) {
 	e.t.Helper()
 	data, file := e.rootData(step.to), e.file(step.to+".yaml")
 	e.must(paths.WriteFile(file, data["clouds.yaml"]))
-	limit, rolled := 2, []string{earlyWorkload}
+	limit, rolled := 10*time.Second, []string{earlyWorkload}
 	if step.finishes {
-		limit, rolled = stepLimit, append(rolled, lateWorkload)
+		limit, rolled = rotationLimit, append(rolled, lateWorkload)
 	}
-	script := e.startScript(filepath.Join(e.bin, e.subject.Program), limit,
-		cmp.Or(step.argument, file))
+	rotation := e.startRotation(limit, cmp.Or(step.argument, file))
 	e.eventually(soon, func() error {
 		return e.hasRootCredentials(rootCredentials, data["clouds.yaml"])
 	})
 	e.roll(step.to, rolled...)
 	if step.finishes {
-		e.mustFinish(script)
+		e.mustFinish(rotation)
 		return
 	}
-	e.eventually(time.Minute, ended(script))
-	if output := e.scriptOutput(); script.Err() == nil || !strings.Contains(output, "Timed out") {
-		e.t.Errorf("the script ended with %v:\n%s", script.Err(), output)
+	e.eventually(time.Minute, ended(rotation))
+	if output := e.rotationOutput(); rotation.Err() == nil ||
+		!strings.Contains(output, "the time limit has passed") {
+		e.t.Errorf("the rotation ended with %v:\n%s", rotation.Err(), output)
 	}
 }
 
@@ -171,7 +167,7 @@ func (e *env) rollOut(
 	return err
 }
 
-// rotatesAndUndoes checks that the script gives up when a step takes too long, continues when it
+// rotatesAndUndoes checks that a rotation gives up when a step takes too long, continues when it
 // runs again, ends when the drivers use the new credentials, and reverts them. The test plays
 // cloud-credential-operator, which copies the credentials.
 func (e *env) rotatesAndUndoes() {
@@ -184,21 +180,21 @@ func (e *env) rotatesAndUndoes() {
 	before := e.workloads()
 
 	e.rotate(simulator.Rotation{})
-	fresh, program := e.file("new-clouds.yaml"), filepath.Join(e.bin, e.subject.Program)
+	fresh := e.file("new-clouds.yaml")
 	e.must(paths.WriteFile(fresh, e.cloud.CloudsYAML(simulator.Clouds{})))
-	script := e.startScript(program, 2, fresh)
-	e.eventually(time.Minute, ended(script))
-	if output := e.scriptOutput(); script.Err() == nil ||
+	rotation := e.startRotation(10*time.Second, fresh)
+	e.eventually(time.Minute, ended(rotation))
+	if output := e.rotationOutput(); rotation.Err() == nil ||
 		!strings.Contains(output,
-			"Timed out after 2 s, waiting until the cloud credential operator has copied") {
-		e.t.Errorf("without copied credentials the script ended with %v:\n%s", script.Err(), output)
+			"the time limit has passed, waiting until the cloud credential operator has copied") {
+		e.t.Errorf("without copied credentials the rotation ended with %v:\n%s", rotation.Err(), output)
 	}
 	e.must(e.hasRootCredentials(rootCredentials, e.cloud.CloudsYAML(simulator.Clouds{})))
 	e.must(e.hasRootCredentials(rootBackup, old))
 
-	script = e.startScript(program, stepLimit, fresh)
+	rotation = e.startRotation(rotationLimit, fresh)
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.mustFinish(script)
+	e.mustFinish(rotation)
 	e.awaitAvailable()
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
 	for name, after := range e.workloads() {
@@ -212,10 +208,10 @@ func (e *env) rotatesAndUndoes() {
 		Password:                    given.Password,
 		ApplicationCredentialSecret: given.ApplicationCredentialSecret,
 	})
-	script = e.startScript(program, stepLimit, "--undo")
+	rotation = e.startRotation(rotationLimit, "--undo")
 	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
 	e.setClouds(old)
-	e.mustFinish(script)
+	e.mustFinish(rotation)
 	e.must(e.hasRootCredentials(rootBackup, old))
 }
 
@@ -243,16 +239,16 @@ func (e *env) hasRootCredentials(name string, clouds []byte) error {
 	return err
 }
 
-// mustFinish waits until the script succeeds.
-func (e *env) mustFinish(script *process.Process) {
+// mustFinish waits until the rotation succeeds.
+func (e *env) mustFinish(rotation *process.Process) {
 	e.t.Helper()
-	e.eventually(time.Minute, ended(script))
-	output := e.scriptOutput()
-	if script.Err() != nil || !strings.Contains(output, "The drivers run with these credentials") {
-		e.t.Errorf("the script ended with %v:\n%s", script.Err(), output)
+	e.eventually(time.Minute, ended(rotation))
+	output := e.rotationOutput()
+	if rotation.Err() != nil || !strings.Contains(output, "The drivers run with these credentials") {
+		e.t.Errorf("the rotation ended with %v:\n%s", rotation.Err(), output)
 	}
 	if found := found(output, slices.Concat(e.secrets, e.proxyPasswords)); len(found) > 0 {
-		e.t.Errorf("the output of the script contains the secrets %v", found)
+		e.t.Errorf("the output of the rotation contains the secrets %v", found)
 	}
 }
 
@@ -269,38 +265,25 @@ func ended(p *process.Process) func() error {
 // file returns the path of a file of this test.
 func (e *env) file(name string) string { return filepath.Join(string(e.files), name) }
 
-func (e *env) scriptLog() string { return e.file("script.log") }
+func (e *env) rotationLog() string { return e.file("rotation.log") }
 
-// scriptOutput returns the output of the script that startScript started.
-func (e *env) scriptOutput() string {
+// rotationOutput returns the output of the rotation that startRotation started.
+func (e *env) rotationOutput() string {
 	e.t.Helper()
-	output, err := os.ReadFile(e.scriptLog())
+	output, err := os.ReadFile(e.rotationLog())
 	e.must(err)
 	return string(output)
 }
 
-// startScript starts hack/rotate-credentials.sh with an administrator's kubectl and the program
-// that checks clouds.yaml.
-func (e *env) startScript(program string, timeout int, args ...string) *process.Process {
+// startRotation starts `kubectl openstack-csi rotate` as an administrator.
+func (e *env) startRotation(limit time.Duration, args ...string) *process.Process {
 	e.t.Helper()
-	kubectl := filepath.Join(shared.kubernetes, "kubectl")
-	client := e.file("kubectl")
-	text := fmt.Sprintf("#!/bin/sh\nexec %q --kubeconfig=%q \"$@\"\n", kubectl,
-		e.guest.dir.AdminKubeconfig())
-	e.must(process.WriteProgram(client, []byte(text)))
-	script, err := filepath.Abs(filepath.Join("..", "..", "hack", "rotate-credentials.sh"))
-	e.must(err)
-	if program == "/nowhere" { // a copy does not find the program
-		text, err := os.ReadFile(script)
-		e.must(err)
-		script = e.file("rotate-credentials.sh")
-		e.must(process.WriteProgram(script, text))
-	}
-	e.must(os.RemoveAll(e.scriptLog()))
+	e.must(os.RemoveAll(e.rotationLog()))
 	p := e.startProgram(process.Options{
-		Name: "the script", Path: script, Args: args, Log: e.scriptLog(),
-		Env: append(os.Environ(), "KUBECTL="+client, fmt.Sprintf("TIMEOUT=%d", timeout),
-			"CHECK="+program),
+		Name: "the rotation", Path: filepath.Join(e.bin, "kubectl-openstack_csi"), Log: e.rotationLog(),
+		Args: append([]string{
+			"rotate", "--kubeconfig=" + e.guest.dir.AdminKubeconfig(), "--timeout=" + limit.String(),
+		}, args...),
 	})
 	e.t.Cleanup(p.Kill)
 	return p

@@ -1,0 +1,157 @@
+package explain
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxPods is the number of pods that a chain describes.
+const maxPods = 5
+
+// template is a pod template that a workload had, and when it got the template.
+type template struct {
+	revision int64
+	since    time.Time
+	pod      *corev1.PodTemplateSpec
+}
+
+// rolloutOf says when and why a workload got its newest template; "" if it has only had one.
+func rolloutOf(workload metav1.Object, now time.Time, templates []template) string {
+	if len(templates) < 2 {
+		return ""
+	}
+	slices.SortFunc(templates, func(a, b template) int { return cmp.Compare(b.revision, a.revision) })
+	return fmt.Sprintf("rolled out %s ago because %s", age(now, templates[0].since),
+		cause(workload, templates[1].pod, templates[0].pod))
+}
+
+// templatesOfReplicaSets returns the templates of a Deployment. A ReplicaSet outlives events.
+func templatesOfReplicaSets(d *appsv1.Deployment, sets []appsv1.ReplicaSet) []template {
+	var templates []template
+	for i, set := range sets {
+		if !metav1.IsControlledBy(&sets[i], d) {
+			continue
+		}
+		var revision int64
+		_, err := fmt.Sscan(set.Annotations["deployment.kubernetes.io/revision"], &revision)
+		if err == nil {
+			templates = append(templates,
+				template{revision, set.CreationTimestamp.Time, &sets[i].Spec.Template})
+		}
+	}
+	return templates
+}
+
+// templatesOfRevisions returns the templates of a DaemonSet.
+func templatesOfRevisions(d *appsv1.DaemonSet, revisions []appsv1.ControllerRevision) []template {
+	var templates []template
+	for i, r := range revisions {
+		var data struct {
+			Spec struct {
+				Template corev1.PodTemplateSpec `json:"template"`
+			} `json:"spec"`
+		}
+		if metav1.IsControlledBy(&revisions[i], d) && json.Unmarshal(r.Data.Raw, &data) == nil {
+			templates = append(templates,
+				template{r.Revision, r.CreationTimestamp.Time, &data.Spec.Template})
+		}
+	}
+	return templates
+}
+
+// WorkloadFacts are the objects about a Deployment or a DaemonSet; one of the two is nil.
+type WorkloadFacts struct {
+	Now         time.Time
+	Deployment  *appsv1.Deployment
+	ReplicaSets []appsv1.ReplicaSet
+	DaemonSet   *appsv1.DaemonSet
+	Revisions   []appsv1.ControllerRevision
+	// Pods are those that the selector of the workload selects.
+	Pods   []corev1.Pod
+	Events []corev1.Event
+	// System is that of the driver to which the workload belongs, or nil.
+	System *System
+}
+
+// Workload returns the links from a workload to its pods and to the cloud.
+func Workload(f WorkloadFacts) []Link {
+	links := []Link{f.link()}
+	waiting := 0
+	for i := range f.Pods {
+		if state, trouble := podTrouble(&f.Pods[i]); trouble != "" {
+			if waiting++; waiting <= maxPods {
+				links = append(links, Link{state, "pod " + f.Pods[i].Name + " " + trouble, ""})
+			}
+		}
+	}
+	if waiting > maxPods {
+		links = append(links, Link{Problem, fmt.Sprintf("%d more pods", waiting-maxPods), ""})
+	}
+	if links[0].State != OK || waiting > 0 {
+		links = append(links, eventLinks(f.Events, f.Now)...)
+	}
+	if f.System != nil {
+		links = append(links, f.System.cloudLinks()...)
+	}
+	return links
+}
+
+func (f WorkloadFacts) link() Link {
+	if d := f.Deployment; d != nil {
+		return workloadLink("Deployment "+d.Name, d.Status.AvailableReplicas, Wanted(d),
+			d.Status.UpdatedReplicas, rolloutOf(d, f.Now, templatesOfReplicaSets(d, f.ReplicaSets)))
+	}
+	d := f.DaemonSet
+	return workloadLink("DaemonSet "+d.Name, d.Status.NumberAvailable,
+		d.Status.DesiredNumberScheduled, d.Status.UpdatedNumberScheduled,
+		rolloutOf(d, f.Now, templatesOfRevisions(d, f.Revisions)))
+}
+
+// IsReady returns whether a pod is ready, has ended, or is being deleted.
+func IsReady(pod *corev1.Pod) bool {
+	_, trouble := podTrouble(pod)
+	return trouble == ""
+}
+
+// podTrouble returns why a pod is not ready; "" for a pod that is ready, has ended, or is being
+// deleted. A pod that starts is in progress.
+func podTrouble(pod *corev1.Pod) (State, string) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp != nil {
+		return OK, ""
+	}
+	ready := "is not ready"
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
+			return OK, ""
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
+			return Problem, "cannot be scheduled: " + c.Message
+		case c.Type == corev1.PodReady && c.Message != "":
+			ready = "is not ready: " + c.Message
+		}
+	}
+	state := Problem
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := c.State.Waiting
+		switch {
+		case waiting == nil:
+			continue
+		case waiting.Reason == "PodInitializing", waiting.Reason == "ContainerCreating":
+			state, ready = Progress, "starts ("+waiting.Reason+")"
+			continue
+		}
+		text := waiting.Message
+		if last := c.LastTerminationState.Terminated; last != nil && last.Message != "" {
+			text = last.Message
+		}
+		return Problem, fmt.Sprintf("waits: container %s, %s: %s", c.Name, waiting.Reason, text)
+	}
+	return state, ready
+}

@@ -1,0 +1,35 @@
+package diagnosis
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+)
+
+// InputsAnnotation is an annotation of a workload, not of its pods. It contains `kind/name=hash`
+// for each rollout input.
+const InputsAnnotation = "operator.openshift.io/rollout-inputs"
+
+const annotationPrefix = "operator.openshift.io/dep-"
+
+// InputAnnotation returns the annotation with the hash of a rollout input, of a workload and of its
+// pods. library-go uses the same key, so the hash replaces the hash of earlier releases.
+func InputAnnotation(namespace, kind, name string) string {
+	const longest = 63
+	name = fmt.Sprintf("%s.%s.%s", namespace, name, strings.ToLower(kind))
+	if key := annotationPrefix + name; len(key) <= longest {
+		return key
+	}
+	return fmt.Sprintf("%s%x", annotationPrefix, sha256.Sum256([]byte(name)))[:longest]
+}
+
+// ParseInputs returns the hashes in InputsAnnotation by input, such as secret/name.
+func ParseInputs(list string) map[string]string {
+	hashes := map[string]string{}
+	for part := range strings.SplitSeq(list, ",") {
+		if input, hash, ok := strings.Cut(part, "="); ok {
+			hashes[input] = hash
+		}
+	}
+	return hashes
+}

@@ -1,0 +1,172 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+)
+
+// run executes a command, and returns the exit code, the output and the errors.
+func run(t *testing.T, o *options, colored bool, args ...string) (int, string, string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := execute(t.Context(), o, append(args, "--kubeconfig="+kubeconfig(t)),
+		Streams{Out: &stdout, Err: &stderr, Color: colored})
+	return code, stdout.String(), stderr.String()
+}
+
+func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
+	t.Parallel()
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hangs.CloseClientConnections)
+	for args, want := range map[string]int{
+		"status":                           exitUnreachable,
+		"why pvc/a":                        exitUnreachable,
+		"status --timeout=100ms --server=": exitDeadline,
+		"why pvc/a --timeout=0s":           exitUsage,
+		"status --output=wide":             exitUsage,
+		"status a b":                       exitUsage,
+		"status --flag":                    exitUsage,
+		"reboot":                           exitUsage,
+		"why":                              exitUsage,
+		"status --context=missing":         exitUsage,
+		"status --management-n=hosed":      exitUsage,
+		"--version":                        exitOK,
+		"":                                 exitOK,
+	} {
+		if strings.HasSuffix(args, "--server=") {
+			args += hangs.URL
+		}
+		if code, _, stderr := run(t, newOptions(), false, strings.Fields(args)...); code != want {
+			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, stderr)
+		}
+	}
+}
+
+func TestWaitEndsWhenDriversAreReady(t *testing.T) {
+	t.Parallel()
+	var broken, healthy scenario
+	decode(t, "testdata/status_operator_absent.yaml", &broken)
+	decode(t, "testdata/status_healthy.yaml", &healthy)
+	o := healthy.options(t)
+	o.interval = time.Millisecond
+	var requests atomic.Int32
+	before, after := broken.client(t), healthy.client(t).(client.WithWatch)
+	o.connect = func(*rest.Config) (client.Client, error) {
+		return interceptor.NewClient(after, interceptor.Funcs{Get: func(ctx context.Context,
+			c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
+		) error {
+			if requests.Add(1) < 100 {
+				return before.Get(ctx, key, object)
+			}
+			return c.Get(ctx, key, object)
+		}}), nil
+	}
+	code, stdout, stderr := run(t, o, false, "status", "manila", "--wait")
+	const progress = "Manila: the operator does not run, so conditions may be out of date. Check " +
+		"Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator\n"
+	if diff := cmp.Diff(progress, stderr); code != exitOK || diff != "" ||
+		strings.Contains(stdout, "!!") {
+		t.Errorf("exit code %d, output:\n%s\nprogress (-want +got):\n%s", code, stdout, diff)
+	}
+	o = broken.options(t)
+	o.interval = time.Millisecond
+	code, stdout, stderr = run(t, o, false, "status", "--wait", "--timeout=1s")
+	if code != exitDeadline || !strings.Contains(stdout, "!! Manila") ||
+		!strings.HasSuffix(stderr, "the time limit has passed: --timeout=1s\n") {
+		t.Errorf("exit code %d:\n%s\n%s", code, stdout, stderr)
+	}
+}
+
+func TestColorsAreOnlyForTerminalsWithoutNoColor(t *testing.T) {
+	t.Parallel()
+	var broken scenario
+	decode(t, "testdata/status_operator_absent.yaml", &broken)
+	for _, colored := range []bool{true, false} {
+		_, stdout, _ := run(t, broken.options(t), colored, "status")
+		if got := strings.Contains(stdout, "\x1b[31m!!\x1b[0m Manila"); got != colored {
+			t.Errorf("colored %t:\n%s", colored, stdout)
+		}
+	}
+	none := func(string) (string, bool) { return "1", true }
+	if Standard(none).Color {
+		t.Error("with NO_COLOR the output is colored")
+	}
+}
+
+// An object of the cluster must not control the terminal.
+func TestUnprintableCharactersAreReplaced(t *testing.T) {
+	t.Parallel()
+	if got := wrap("> ", "a\x1b[31mb\u009b c\n\td", 2); got != "> a [31mb c d" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
+	t.Parallel()
+	operators, err := fixtures.AllOperators()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []driver
+	for _, o := range operators {
+		if findDriver(o.ClusterCSIDriver) == nil {
+			continue // a new driver
+		}
+		of := driver{
+			name: o.ClusterCSIDriver, operator: o.Name, namespace: o.OperandNamespace,
+			lease: o.Component + "-lock", controller: o.Workloads[0], nodes: o.Workloads[1:],
+		}
+		if o.Component == "" {
+			of.lease = o.Name + "-lock"
+		}
+		want = append(want, of)
+	}
+	got := drivers()
+	for i := range got {
+		for _, sidecar := range got[i].sidecars {
+			if lease := sidecar.Lease(got[i].name); strings.Contains(lease, ".") {
+				t.Errorf("no Lease is named %s", lease)
+			}
+		}
+		got[i].title, got[i].credentials, got[i].sidecars = "", "", nil
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(driver{}, explain.System{})); diff != "" {
+		t.Errorf("drivers (-manifests +plugin):\n%s", diff)
+	}
+}
+
+func TestCompletionKnowsKindsAndNames(t *testing.T) {
+	t.Parallel()
+	config := "--kubeconfig=" + kubeconfig(t)
+	var healthy scenario
+	for word, want := range map[string]string{
+		"why ":              "daemonset/",
+		"why pvc/":          "pvc/bound\npvc/disk\n",
+		"why clustercsi/":   ":4\n",
+		"status ":           "cinder\nmanila\n",
+		"why daemonset/ops": "",
+	} {
+		args := append([]string{"__complete", config, "--namespace=shop"}, strings.Split(word, " ")...)
+		var stdout, stderr bytes.Buffer
+		code := execute(t.Context(), healthy.options(t), args, Streams{Out: &stdout, Err: &stderr})
+		if code != exitOK || !strings.Contains(stdout.String(), want) {
+			t.Errorf("%q: exit code %d:\n%s%s", word, code, stdout.String(), stderr.String())
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+)
+
+// cluster reads objects of an API server, and remembers the kinds that it may not read.
+type cluster struct {
+	client.Client
+
+	// of follows the name of a kind in messages.
+	of     string
+	hidden map[string]bool
+	logs   logReader
+}
+
+// newScheme returns the types of all objects that the commands read.
+func newScheme() (*runtime.Scheme, error) {
+	all := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		scheme.AddToScheme, opv1.Install, configv1.Install, snapshotv1.AddToScheme,
+		v1alpha1.AddToScheme,
+	} {
+		if err := add(all); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func connect(config *rest.Config) (client.Client, error) {
+	types, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: types, Mapper: newMapper()})
+}
+
+// newMapper returns the resources of all kinds. So no command needs discovery, whose requests have
+// no time limit.
+func newMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, r := range clusterResources() {
+		mapper.Add(r.gvk(), meta.RESTScopeRoot)
+	}
+	for _, r := range namespacedResources() {
+		mapper.Add(r.gvk(), meta.RESTScopeNamespace)
+	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
+	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
+	mapper.Add(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), meta.RESTScopeNamespace)
+	return mapper
+}
+
+// get reads an object, and returns whether it exists. An object that may not be read does not
+// exist, and its kind becomes hidden.
+func (c *cluster) get(
+	ctx context.Context, namespace, name string, object client.Object,
+) (bool, error) {
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	return err == nil, c.judge(err, object)
+}
+
+// list reads objects. A list that may not be read is empty, and its kind becomes hidden.
+func (c *cluster) list(
+	ctx context.Context, list client.ObjectList, options ...client.ListOption,
+) error {
+	return c.judge(c.List(ctx, list, options...), list)
+}
+
+// judge returns nil for an object or a kind that does not exist, or may not be read.
+func (c *cluster) judge(err error, object runtime.Object) error {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		c.hidden[c.kind(object)] = true
+		return nil
+	}
+	return fmt.Errorf("reading %s%s: %w", c.kind(object), c.of, err)
+}
+
+// kind returns the plural of the kind of an object or list.
+func (c *cluster) kind(object runtime.Object) string {
+	gvk, err := apiutil.GVKForObject(object, c.Scheme())
+	if err != nil {
+		return fmt.Sprintf("%T", object)
+	}
+	return plural(gvk.Kind)
+}
+
+// notVisible returns the kinds that could not be read.
+func (c *cluster) notVisible() []string {
+	kinds := slices.Sorted(maps.Keys(c.hidden))
+	for i := range kinds {
+		kinds[i] += c.of
+	}
+	return kinds
+}

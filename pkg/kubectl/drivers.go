@@ -1,0 +1,72 @@
+package kubectl
+
+import (
+	"strings"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// driver contains the names of the objects of a driver. A test compares them with the manifests.
+type driver struct {
+	// title is the name for people, name that of the ClusterCSIDriver.
+	title, name string
+	// operator is the name of the operator's Deployment, lease that of its Lease.
+	operator, lease string
+	// namespace is the namespace of the driver.
+	namespace  string
+	controller string
+	nodes      []string
+	sidecars   []explain.Sidecar
+	// credentials is the name of the driver Secret.
+	credentials string
+}
+
+func drivers() []driver {
+	return []driver{
+		{
+			title: "Cinder", name: "cinder.csi.openstack.org",
+			operator:    "openstack-cinder-csi-driver-operator",
+			lease:       "openstack-cinder-csi-driver-operator-lock",
+			namespace:   flavour.DefaultNamespace,
+			controller:  "openstack-cinder-csi-driver-controller",
+			nodes:       []string{"openstack-cinder-csi-driver-node"},
+			credentials: "openstack-cloud-credentials",
+			sidecars: []explain.Sidecar{
+				explain.Provisioner, explain.Attacher, explain.Resizer, explain.Snapshotter,
+			},
+		},
+		{
+			title: "Manila", name: "manila.csi.openstack.org",
+			operator:    "manila-csi-driver-operator",
+			lease:       "openstack-manila-csi-driver-operator-lock",
+			namespace:   "openshift-manila-csi-driver",
+			controller:  "openstack-manila-csi-controllerplugin",
+			nodes:       []string{"openstack-manila-csi-nodeplugin", "csi-nodeplugin-nfsplugin"},
+			credentials: "manila-cloud-credentials",
+			sidecars:    []explain.Sidecar{explain.Provisioner, explain.Resizer, explain.Snapshotter},
+		},
+	}
+}
+
+// findDriver returns the driver with a name or a title; nil if there is none.
+func findDriver(name string) *driver {
+	for _, d := range drivers() {
+		if d.name == name || strings.EqualFold(d.title, name) {
+			return &d
+		}
+	}
+	return nil
+}
+
+// owner returns the driver with a workload; nil if there is none.
+func owner(workload string) *driver {
+	for _, d := range drivers() {
+		for _, name := range append(d.nodes, d.controller, d.operator) {
+			if name == workload {
+				return &d
+			}
+		}
+	}
+	return nil
+}

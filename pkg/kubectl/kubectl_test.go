@@ -1,0 +1,201 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the output to testdata/*.txt")
+
+// scenario is a file in testdata: the arguments, and how the cluster differs from objects.yaml.
+type scenario struct {
+	Args      string                      `json:"args"`
+	Objects   []unstructured.Unstructured `json:"objects"`
+	Remove    []string                    `json:"remove"` // kind and name
+	Forbidden []string                    `json:"forbidden"`
+}
+
+// The scenarios are run with the flags that each file contains. The golden files contain exit code
+// and output.
+func TestOutputIsThatOfTheGoldenFiles(t *testing.T) {
+	t.Parallel()
+	for _, file := range scenarioFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			mustMatchGolden(t, file)
+		})
+	}
+}
+
+func scenarioFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*_*.yaml")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("found %d files, error %v", len(files), err)
+	}
+	return files
+}
+
+func mustMatchGolden(t *testing.T, file string) {
+	t.Helper()
+	var s scenario
+	decode(t, file, &s)
+	var stdout, stderr bytes.Buffer
+	o := s.options(t)
+	code := execute(t.Context(), o, append(strings.Fields(s.Args), "--kubeconfig="+kubeconfig(t)),
+		Streams{Out: &stdout, Err: &stderr})
+	got := fmt.Sprintf("$ kubectl openstack-csi %s\n%s%sexit code %d\n", s.Args, stdout.String(),
+		stderr.String(), code)
+	for line := range strings.Lines(stdout.String()) {
+		if utf8.RuneCountInString(line) > width+1 && !strings.Contains(s.Args, " -o") {
+			t.Errorf("longer than %d columns: %s", width, line)
+		}
+	}
+	golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// The command, its output and the next prompt.
+func TestStatusOfAHealthyClusterFitsInATerminal(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/status_healthy.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(text, []byte("\n")); lines > 24 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+func decode(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// kubeconfig returns the path of a kubeconfig of a cluster that does not exist.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "{apiVersion: v1, kind: Config, current-context: a, " +
+		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}], " +
+		"contexts: [{name: a, context: {cluster: a}}]}"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// options returns options whose client reads the objects of the scenario.
+func (s *scenario) options(t *testing.T) *options {
+	t.Helper()
+	o := newOptions()
+	o.clock = clocktesting.NewFakePassiveClock(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
+	cluster := s.client(t)
+	o.connect = func(*rest.Config) (client.Client, error) { return cluster, nil }
+	return o
+}
+
+func (s *scenario) client(t *testing.T) client.Client {
+	t.Helper()
+	types, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []unstructured.Unstructured
+	decode(t, "testdata/objects.yaml", &all)
+	objects := map[string]runtime.Object{}
+	for _, u := range append(all, s.Objects...) {
+		typed, err := types.New(u.GroupVersionKind())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, true)
+		if err != nil {
+			t.Fatal(u.GetKind(), u.GetName(), err)
+		}
+		if !slices.Contains(s.Remove, u.GetKind()+" "+u.GetName()) {
+			objects[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = typed
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(types).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
+			return []string{string(o.(*corev1.Event).InvolvedObject.UID)}
+		}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}).
+		WithInterceptorFuncs(s.refusals(types))
+	for _, object := range objects {
+		builder = builder.WithRuntimeObjects(object)
+	}
+	return builder.Build()
+}
+
+// refusals refuses requests for the forbidden kinds.
+func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
+	refuse := func(object runtime.Object) error {
+		kind := (&cluster{Client: fake.NewClientBuilder().WithScheme(types).Build()}).kind(object)
+		if slices.Contains(s.Forbidden, kind) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New("RBAC"))
+		}
+		return nil
+	}
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption,
+		) error {
+			if err := refuse(object); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			options ...client.ListOption,
+		) error {
+			if err := refuse(list); err != nil {
+				return err
+			}
+			return c.List(ctx, list, options...)
+		},
+	}
+}

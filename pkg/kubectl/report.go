@@ -1,0 +1,214 @@
+package kubectl
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+)
+
+// Status is the state of the drivers. Its JSON is the output of `status -o json`.
+type Status struct {
+	Findings   []Finding       `json:"findings"`
+	Drivers    []DriverStatus  `json:"drivers"`
+	Sidecars   []SidecarStatus `json:"sidecars"`
+	Classes    []Class         `json:"storageClasses"`
+	NotVisible []string        `json:"notVisible,omitempty"`
+
+	now                  time.Time
+	verbose              bool
+	conditions, expected int
+}
+
+// Finding is something that is wrong with a driver.
+type Finding struct {
+	Driver   string       `json:"driver"`
+	Severity string       `json:"severity"`
+	Type     string       `json:"type"`
+	Reason   string       `json:"reason,omitempty"`
+	Message  string       `json:"message"`
+	Since    *metav1.Time `json:"since,omitempty"`
+	Runbook  string       `json:"runbook,omitempty"`
+}
+
+// DriverStatus is the state of a driver.
+type DriverStatus struct {
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Ready       string `json:"ready"`
+	Cloud       string `json:"cloud"`
+	Credentials string `json:"credentials"`
+	// Controller and Nodes are the available and the desired number of pods.
+	Controller string `json:"controller"`
+	Nodes      string `json:"nodes"`
+	Operator   string `json:"operator"`
+	// The numbers of sidecars of CSI-Addons.
+	CSIAddonsSidecars  int `json:"csiAddonsSidecars,omitempty"`
+	CSIAddonsConnected int `json:"csiAddonsConnected,omitempty"`
+
+	Conditions []opv1.OperatorCondition `json:"conditions"`
+}
+
+// SidecarStatus is the state of a sidecar of a controller.
+type SidecarStatus struct {
+	Driver string `json:"driver"`
+	Name   string `json:"name"`
+	Leader string `json:"leader,omitempty"`
+	Leads  bool   `json:"leads"`
+}
+
+// Class is a StorageClass with the number of its claims; nil if claims are not visible.
+type Class struct {
+	Name    string `json:"name"`
+	Driver  string `json:"driver"`
+	Type    string `json:"type,omitempty"`
+	Default bool   `json:"default,omitempty"`
+	Claims  *int   `json:"claims,omitempty"`
+	Pending *int   `json:"pending,omitempty"`
+}
+
+func newFinding(d driver, f diagnosis.Finding) Finding {
+	found := Finding{
+		Driver: d.title, Severity: string(f.Severity), Type: f.Type, Reason: f.Reason,
+		Message: f.Message, Runbook: f.Runbook,
+	}
+	if !f.Since.IsZero() {
+		found.Since = &metav1.Time{Time: f.Since}
+	}
+	return found
+}
+
+func (f Finding) rank() int {
+	return slices.Index([]string{
+		string(diagnosis.Problem), string(diagnosis.Progress), string(diagnosis.Warning),
+	}, f.Severity)
+}
+
+// worst returns why the drivers are not ready; "" if they are.
+func (r *Status) worst() string {
+	if len(r.Drivers) == 0 {
+		return "No ClusterCSIDriver of OpenStack exists, or it is not visible"
+	}
+	if len(r.Findings) == 0 || r.Findings[0].Severity == string(diagnosis.Warning) {
+		return ""
+	}
+	return r.Findings[0].Driver + ": " + r.Findings[0].Message
+}
+
+func newDriverStatus(d driver, sys *explain.System) DriverStatus {
+	one := DriverStatus{
+		Name: d.name, Title: d.title, Ready: "Unknown", Controller: "?", Nodes: "-", Operator: "?",
+		Cloud: "-", Credentials: "-",
+	}
+	if c := sys.Condition(diagnosis.ConditionReady); c != nil {
+		one.Ready = string(c.Status)
+	}
+	if c := sys.Condition("CloudReachable"); c != nil {
+		age := " " + duration.HumanDuration(sys.Now.Sub(c.LastTransitionTime.Time))
+		one.Cloud = short(c, "ok") + age
+	}
+	if c := sys.Condition("CredentialsAccepted"); c != nil {
+		one.Credentials = short(c, "accepted")
+		soon := sys.Condition("CredentialsExpireSoon")
+		if c.Status == opv1.ConditionTrue && soon != nil && soon.Status == opv1.ConditionTrue {
+			one.Credentials = "expire soon"
+		}
+	}
+	hosted := sys.Hidden[explain.HiddenControlPlane]
+	if !hosted && !sys.Hidden[explain.HiddenDeployments] {
+		one.Controller = "-"
+		if sys.Controller != nil {
+			one.Controller = fmt.Sprintf("%d/%d", sys.Controller.Status.AvailableReplicas,
+				explain.Wanted(sys.Controller))
+		}
+	}
+	if len(sys.Nodes) > 0 { // the DaemonSet with the fewest available pods
+		worst := slices.MinFunc(sys.Nodes, func(a, b appsv1.DaemonSet) int {
+			return cmp.Compare(a.Status.NumberAvailable, b.Status.NumberAvailable)
+		})
+		one.Nodes = fmt.Sprintf("%d/%d", worst.Status.NumberAvailable,
+			worst.Status.DesiredNumberScheduled)
+	}
+	if !hosted && !sys.Hidden[explain.HiddenLeases] {
+		one.Operator = "absent"
+		if explain.Leader(sys.OperatorLease, sys.Now) != "" {
+			one.Operator = strings.TrimSpace(tag(sys.Operator) + " leads")
+		}
+	}
+	return one
+}
+
+// short returns a word for a condition.
+func short(c *opv1.OperatorCondition, good string) string {
+	words := map[string]string{
+		"CloudUnreachable": "unreachable", "AuthenticationFailed": "refused",
+		"InvalidCredentials": "invalid", "NotOffered": "not offered",
+	}
+	if c.Status == opv1.ConditionTrue {
+		return good
+	}
+	return cmp.Or(words[c.Reason], "unknown")
+}
+
+// tag returns the tag of the image of the operator, if it is a short one.
+func tag(operator *appsv1.Deployment) string {
+	const longest = 9
+	if operator == nil || len(operator.Spec.Template.Spec.Containers) == 0 {
+		return ""
+	}
+	image := operator.Spec.Template.Spec.Containers[0].Image
+	_, name, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	if len(name) > longest || strings.Contains(image, "@") {
+		return ""
+	}
+	return name
+}
+
+// maxClasses is the number of StorageClasses that fit in a terminal with 24 lines.
+const maxClasses = 7
+
+// write prints what is wrong first.
+func (r *Status) write(out io.Writer, p palette) {
+	if len(r.Drivers) == 0 {
+		p.finding(out, Finding{Severity: string(diagnosis.Problem), Message: r.worst()}, "")
+	}
+	for _, f := range r.Findings {
+		age := ""
+		if f.Since != nil {
+			age = duration.HumanDuration(r.now.Sub(f.Since.Time))
+		}
+		p.finding(out, f, age)
+	}
+	if len(r.Drivers) > 0 {
+		r.writeTables(out)
+	}
+	if len(r.NotVisible) > 0 {
+		fmt.Fprintln(out, wrap("", "Not visible: "+strings.Join(r.NotVisible, ", ")+".", 0))
+	}
+	if r.verbose {
+		for _, d := range r.Drivers {
+			fmt.Fprintln(out, "CONDITIONS of "+d.Title)
+			for _, c := range d.Conditions {
+				fmt.Fprintln(out, printable(fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason)))
+			}
+		}
+	}
+	if r.conditions > 0 {
+		more := " (-v lists them)"
+		if r.verbose {
+			more = ""
+		}
+		fmt.Fprintf(out, "As expected: %d of %d conditions%s.\n", r.expected, r.conditions, more)
+	}
+}

@@ -1,0 +1,92 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// The ClusterRole allows what the commands of the golden files, and completion, request. So it
+// allows no request for Secrets.
+func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, file := range scenarioFiles(t) {
+		var s scenario
+		decode(t, file, &s)
+		record(t, &s, strings.Fields(s.Args), used)
+	}
+	for kind := range explainers() {
+		var s scenario
+		record(t, &s, []string{"__complete", "why", kind + "/"}, used)
+	}
+	allowed := map[string]bool{}
+	var role rbacv1.ClusterRole
+	decode(t, "../../assets/kubectl/clusterrole.yaml", &role)
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				allowed[fmt.Sprintf("%s %s.%s", verb, resource, rule.APIGroups[0])] = true
+			}
+		}
+	}
+	diff := cmp.Diff(slices.Sorted(maps.Keys(allowed)), slices.Sorted(maps.Keys(used)))
+	if diff != "" {
+		t.Errorf("permissions (-allowed +used):\n%s", diff)
+	}
+}
+
+// record runs a command, and adds the permissions that it needs.
+func record(t *testing.T, s *scenario, args []string, used map[string]bool) {
+	t.Helper()
+	o := s.options(t)
+	inner := s.client(t).(client.WithWatch)
+	add := func(verb string, object runtime.Object) error {
+		kind, err := apiutil.GVKForObject(object, inner.Scheme())
+		if err != nil {
+			return err
+		}
+		kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		used[fmt.Sprintf("%s %s.%s", verb, resource.Resource, resource.Group)] = true
+		return nil
+	}
+	o.connect = func(*rest.Config) (client.Client, error) {
+		return interceptor.NewClient(inner, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				options ...client.GetOption,
+			) error {
+				if err := add("get", object); err != nil {
+					return err
+				}
+				return c.Get(ctx, key, object, options...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption,
+			) error {
+				if err := add("list", list); err != nil {
+					return err
+				}
+				return c.List(ctx, list, options...)
+			},
+		}), nil
+	}
+	if len(args) > 1 && args[0] == "__complete" {
+		args = slices.Insert(args, 1, "--kubeconfig="+kubeconfig(t))
+		execute(t.Context(), o, args, Streams{Out: &strings.Builder{}, Err: &strings.Builder{}})
+		return
+	}
+	run(t, o, false, args...)
+}

@@ -1,0 +1,251 @@
+package kubectl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+const (
+	// The Secret that the cloud credential operator copies to the Secrets of the drivers.
+	rootNamespace, rootSecret = "kube-system", "openstack-credentials"
+	// backupSecret contains the credentials from before a rotation, and the state that is needed to
+	// continue the rotation.
+	backupSecret = "openstack-credentials-before-rotation"
+	// requestAnnotation is an annotation of the copies of the cloud credential operator.
+	requestAnnotation = "cloudcredential.openshift.io/credentials-request"
+	// rootCA is the only path of a CA that the cloud credential operator does not replace.
+	rootCA = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
+
+	cloudsKey, confKey, caKey = "clouds.yaml", "clouds.conf", "cacert"
+
+	nothingChanged = "Nothing was changed"
+)
+
+// rotation changes the credentials of the drivers.
+type rotation struct {
+	*session
+
+	conf, cacert string
+	undo         bool
+
+	// given is the content of the files.
+	given map[string][]byte
+	// sources are the Secrets to change: the root Secret, or those of the drivers.
+	sources []*corev1.Secret
+	isRoot  bool
+	// backup is nil if it does not exist.
+	backup *corev1.Secret
+}
+
+func newRotateCommand(o *options, streams Streams) *cobra.Command {
+	r := &rotation{}
+	cmd := &cobra.Command{
+		Use:   "rotate CLOUDS_YAML | rotate --undo",
+		Short: "Write new credentials into the cluster, and wait until the drivers run with them",
+		Long: "Write new credentials into the cluster, and wait until the drivers run with them. Run " +
+			"it again with the same file to continue, or with --undo to go back. docs/kubectl.md lists " +
+			"the permissions.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if r.undo == (len(args) == 1) || r.undo && (r.conf != "" || r.cacert != "") {
+				return usage("name either a file with the new credentials, or --undo")
+			}
+			return atMost(1)(cmd, args)
+		},
+		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
+			r.session = s
+			return r.run(ctx, args)
+		}),
+	}
+	addTimeoutTo(cmd.Flags(), time.Hour)
+	cmd.Flags().StringVar(&r.conf, "clouds-conf", "",
+		"File with the same credentials as ini, if the root Secret contains clouds.conf.")
+	cmd.Flags().StringVar(&r.cacert, "cacert", "",
+		"File with the CA of the cloud, on Kubernetes without OpenShift.")
+	cmd.Flags().BoolVar(&r.undo, "undo", false, "Restore the credentials from before the rotation.")
+	return cmd
+}
+
+func (r *rotation) run(ctx context.Context, args []string) error {
+	if !r.undo {
+		if err := r.readFiles(args[0]); err != nil {
+			return err
+		}
+	}
+	if err := r.findSources(ctx); err != nil {
+		return err
+	}
+	if r.isRoot && r.cacert != "" {
+		return usage("--cacert: the cloud credential operator does not copy it. %s", nothingChanged)
+	}
+	if r.isRoot && !r.undo {
+		if err := checkRootCA(args[0], r.given[cloudsKey]); err != nil {
+			return err
+		}
+	}
+	r.undo = r.undo || r.returns()
+	if r.undo && r.backup == nil {
+		return fmt.Errorf("there is nothing to go back to: Secret %s/%s is missing. %s",
+			rootNamespace, backupSecret, nothingChanged)
+	}
+	if err := r.write(ctx); err != nil {
+		return err
+	}
+	if err := r.followAll(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Out, "The drivers run with these credentials. Delete Secret %s in %s when you no "+
+		"longer need the previous ones\n", backupSecret, rootNamespace)
+	if r.backup == nil {
+		return nil
+	}
+	return r.put(ctx, r.backup, map[string][]byte{finishedKey: []byte("yes")})
+}
+
+// readFiles reads and validates the files.
+func (r *rotation) readFiles(name string) error {
+	r.given = map[string][]byte{}
+	for key, file := range map[string]string{cloudsKey: name, confKey: r.conf, caKey: r.cacert} {
+		if file == "" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return usage("%w. %s", err, nothingChanged)
+		}
+		r.given[key] = text
+	}
+	cloud, err := openstack.ParseClouds(r.given[cloudsKey], openstack.DefaultCloud)
+	if err != nil {
+		return usage("%s %w. %s", name, err, nothingChanged)
+	}
+	if conf, ok := r.given[confKey]; ok && !regexp.MustCompile(`(?m)^\[`).Match(conf) {
+		return usage("%s is not an ini file. %s", r.conf, nothingChanged)
+	}
+	kind := "password"
+	if cloud.UsesApplicationCredential() {
+		kind = "application credential"
+	}
+	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(cloud.Name), kind)
+	return nil
+}
+
+// checkRootCA refuses a cacert that the cloud credential operator would replace.
+func checkRootCA(name string, text []byte) error {
+	cloud, err := openstack.ParseClouds(text, openstack.DefaultCloud)
+	if err != nil {
+		return usageError{err}
+	}
+	if cloud.CACertFile != "" && cloud.CACertFile != rootCA {
+		return usage("%s contains a cacert that the cloud credential operator would replace. Change it "+
+			"to %q, or remove it if the cloud needs no CA. %s", name, "cacert: "+rootCA, nothingChanged)
+	}
+	return nil
+}
+
+// findSources reads the Secrets to change, and the backup.
+func (r *rotation) findSources(ctx context.Context) error {
+	infrastructure := &configv1.Infrastructure{}
+	if _, err := r.guest.get(ctx, "", "cluster", infrastructure); err != nil {
+		return err
+	}
+	if infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
+		secret, err := r.hostedSecret(ctx)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the credentials of a guest cluster are in the management cluster, in %s: "+
+			"follow \"HyperShift\" in docs/credential-rotation.md. %s", secret, nothingChanged)
+	}
+	root, err := r.secret(ctx, rootNamespace, rootSecret)
+	if err != nil {
+		return err
+	}
+	if root != nil && len(root.Data[cloudsKey]) > 0 {
+		r.sources, r.isRoot = []*corev1.Secret{root}, true
+	} else if err := r.findDriverSecrets(ctx); err != nil {
+		return err
+	}
+	r.backup, err = r.secret(ctx, rootNamespace, backupSecret)
+	return err
+}
+
+// findDriverSecrets finds the Secrets of the drivers that nobody maintains.
+func (r *rotation) findDriverSecrets(ctx context.Context) error {
+	names := map[types.NamespacedName]bool{}
+	for _, d := range drivers() {
+		for _, namespace := range []string{d.namespace, flavour.DefaultNamespace} {
+			names[types.NamespacedName{Namespace: namespace, Name: d.credentials}] = true
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b types.NamespacedName) int {
+		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+	}) {
+		secret, err := r.secret(ctx, name.Namespace, name.Name)
+		if err != nil {
+			return err
+		}
+		if secret == nil || len(secret.Data[cloudsKey]) == 0 {
+			continue
+		}
+		if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
+			return fmt.Errorf("Secret %s belongs to the cloud credential operator, but Secret %s/%s is "+
+				"missing: in manual mode follow docs/credential-rotation.md. %s", name, rootNamespace,
+				rootSecret, nothingChanged)
+		}
+		r.sources = append(r.sources, secret)
+	}
+	if len(r.sources) == 0 {
+		return fmt.Errorf("there are no credentials: neither Secret %s/%s nor the Secrets of the "+
+			"drivers exist. %s", rootNamespace, rootSecret, nothingChanged)
+	}
+	return nil
+}
+
+// secret returns nil if the Secret does not exist. A Secret that may not be read is an error.
+func (r *rotation) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	found := &corev1.Secret{}
+	err := r.guest.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
+	}
+	return found, nil
+}
+
+// put merges data. A nil value removes the key.
+func (r *rotation) put(
+	ctx context.Context, secret *corev1.Secret, data map[string][]byte,
+) error {
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return errors.New("encoding the change of a Secret")
+	}
+	target := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name},
+	}
+	if err := r.guest.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("changing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+)
+
+func newStatusCommand(o *options, streams Streams) *cobra.Command {
+	waits := false
+	cmd := &cobra.Command{
+		Use:   "status [DRIVER]",
+		Short: "Show the state of the drivers, and what is wrong",
+		Long: "Show the state of the drivers, of their sidecars and StorageClasses, and first what is " +
+			"wrong. The ClusterRole openstack-csi-viewer is enough.",
+		Example: "  kubectl openstack-csi status\n  kubectl openstack-csi status manila --wait",
+		Args:    atMost(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (
+			[]string, cobra.ShellCompDirective,
+		) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"cinder", "manila"}, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
+			return s.showStatus(ctx, args, waits)
+		}),
+	}
+	o.addOutputTo(cmd.Flags())
+	cmd.Flags().BoolVar(&waits, "wait", false,
+		"Repeat until no driver has a problem, and no workload is rolled out.")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false,
+		"List all conditions and all StorageClasses.")
+	return cmd
+}
+
+func atMost(count int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > count {
+			return usage("unexpected argument %q", args[count])
+		}
+		return nil
+	}
+}
+
+// showStatus prints the last report, also if the time has passed.
+func (s *session) showStatus(ctx context.Context, args []string, waits bool) error {
+	chosen := drivers()
+	if len(args) > 0 {
+		one := findDriver(args[0])
+		if one == nil {
+			return usage("unknown driver %q: use cinder or manila", args[0])
+		}
+		chosen = []driver{*one}
+	}
+	var report *Status
+	last := ""
+	err := wait.PollUntilContextCancel(ctx, s.interval, true,
+		func(ctx context.Context) (bool, error) {
+			now, err := s.status(ctx, chosen)
+			if err != nil {
+				return false, err
+			}
+			report = now
+			if problem := report.worst(); waits && problem != "" && problem != last {
+				last = problem
+				fmt.Fprintln(s.Err, printable(problem))
+			}
+			return !waits || report.worst() == "", nil
+		})
+	if report == nil {
+		return err
+	}
+	if failed := s.print("Status", report, report.write); failed != nil {
+		return errors.Join(err, failed)
+	}
+	if err == nil && report.worst() != "" {
+		return errProblem
+	}
+	return err
+}
+
+// status reads the state of drivers.
+func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) {
+	report := &Status{
+		Findings: []Finding{}, Drivers: []DriverStatus{}, Sidecars: []SidecarStatus{},
+		Classes: []Class{}, now: s.clock.Now(), verbose: s.verbose,
+	}
+	for _, d := range chosen {
+		sys, err := s.system(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if sys == nil {
+			continue
+		}
+		var nodes v1alpha1.CSIAddonsNodeList
+		if err := s.guest.list(ctx, &nodes, client.InNamespace(d.namespace)); err != nil {
+			return nil, err
+		}
+		report.add(d, sys, nodes.Items)
+	}
+	if err := s.addClasses(ctx, chosen, report); err != nil {
+		return nil, err
+	}
+	report.NotVisible = s.notVisible()
+	return report, nil
+}
+
+// addClasses adds the StorageClasses of the drivers, and the number of claims of each.
+func (s *session) addClasses(ctx context.Context, chosen []driver, report *Status) error {
+	var classes storagev1.StorageClassList
+	var claims corev1.PersistentVolumeClaimList
+	if err := s.guest.list(ctx, &classes); err != nil {
+		return err
+	}
+	if err := s.guest.list(ctx, &claims); err != nil {
+		return err
+	}
+	for _, class := range classes.Items {
+		i := slices.IndexFunc(chosen, func(d driver) bool { return d.name == class.Provisioner })
+		if i < 0 {
+			continue
+		}
+		c := Class{
+			Name: class.Name, Driver: chosen[i].title, Type: class.Parameters["type"],
+			Default: class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true",
+		}
+		if !s.guest.hidden["PersistentVolumeClaims"] {
+			c.count(claims.Items)
+		}
+		report.Classes = append(report.Classes, c)
+	}
+	return nil
+}
+
+// count counts the claims with the class.
+func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
+	c.Claims, c.Pending = new(int), new(int)
+	for _, claim := range claims {
+		if name := claim.Spec.StorageClassName; name == nil || *name != c.Name {
+			continue
+		}
+		*c.Claims++
+		if claim.Status.Phase == corev1.ClaimPending {
+			*c.Pending++
+		}
+	}
+}
+
+// add adds the state of a driver.
+func (r *Status) add(d driver, sys *explain.System, nodes []v1alpha1.CSIAddonsNode) {
+	for _, f := range sys.Findings() {
+		r.Findings = append(r.Findings, newFinding(d, f))
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.rank() - b.rank() })
+	for _, sidecar := range sys.Sidecars() {
+		if sys.Controller == nil && !sys.Hidden[explain.HiddenControlPlane] {
+			continue
+		}
+		r.Sidecars = append(r.Sidecars, SidecarStatus{
+			Driver: d.title, Name: string(sidecar),
+			Leader: explain.Leader(sys.Leases[sidecar], r.now),
+			Leads:  sys.Leases[sidecar] != nil && sys.Leaderless(sidecar) == nil,
+		})
+	}
+	one := newDriverStatus(d, sys)
+	for _, node := range nodes {
+		if node.Spec.Driver.Name != d.name {
+			continue
+		}
+		one.CSIAddonsSidecars++
+		if node.Status.State == v1alpha1.CSIAddonsNodeConnected {
+			one.CSIAddonsConnected++
+		}
+	}
+	for _, c := range sys.Driver.Status.Conditions {
+		if c.Type == diagnosis.ConditionReady {
+			continue
+		}
+		r.conditions++
+		if diagnosis.SeverityOf(c.Type, c.Status) == "" {
+			r.expected++
+		}
+		one.Conditions = append(one.Conditions, c)
+	}
+	r.Drivers = append(r.Drivers, one)
+}

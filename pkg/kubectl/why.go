@@ -1,0 +1,189 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+)
+
+// Explanation says why an object is in its state. Its JSON is the output of `why -o json`.
+type Explanation struct {
+	Object string         `json:"object"`
+	State  string         `json:"state"`
+	Cause  string         `json:"cause,omitempty"`
+	Chain  []explain.Link `json:"chain"`
+
+	NotVisible []string `json:"notVisible,omitempty"`
+}
+
+// question is the object that `why` explains.
+type question struct {
+	*session
+
+	namespace, name string
+}
+
+// answer is the state of an object and the links to the cloud.
+type answer struct {
+	state string
+	links []explain.Link
+}
+
+// explainers returns the function for each kind.
+func explainers() map[string]func(context.Context, question) (*answer, error) {
+	return map[string]func(context.Context, question) (*answer, error){
+		"pvc": explainClaim, "pod": explainPod, "volumesnapshot": explainSnapshot,
+		"deployment": explainDeployment, "daemonset": explainDaemonSet,
+		"clustercsidriver": explainDriver,
+	}
+}
+
+// aliases returns other names of kinds, those of kubectl.
+func aliases() map[string]string {
+	return map[string]string{
+		"persistentvolumeclaim": "pvc", "persistentvolumeclaims": "pvc", "po": "pod", "pods": "pod",
+		"vs": "volumesnapshot", "volumesnapshots": "volumesnapshot", "deploy": "deployment",
+		"deployments": "deployment", "deployment.apps": "deployment", "ds": "daemonset",
+		"daemonsets": "daemonset", "daemonset.apps": "daemonset",
+		"clustercsidrivers": "clustercsidriver",
+	}
+}
+
+func newWhyCommand(o *options, streams Streams) *cobra.Command {
+	kinds := strings.Join(slices.Sorted(maps.Keys(explainers())), ", ")
+	cmd := &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Explain why an object waits: each link from the object to the cloud",
+		Long: "Explain why an object waits: each link from the object to the cloud. Kinds: " + kinds +
+			". The ClusterRole openstack-csi-viewer is enough.",
+		Example: "  kubectl openstack-csi why pvc/data -n shop\n" +
+			"  kubectl openstack-csi why clustercsidriver/manila.csi.openstack.org",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("name an object, such as pvc/data")
+			}
+			return atMost(2)(cmd, args)
+		},
+		ValidArgsFunction: o.complete,
+		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
+			kind, name, ok := strings.Cut(strings.Join(args, "/"), "/")
+			kind = strings.ToLower(kind)
+			if alias := aliases()[kind]; alias != "" {
+				kind = alias
+			}
+			find, known := explainers()[kind]
+			if !ok || !known || name == "" || strings.Contains(name, "/") {
+				return usage("%q: use KIND/NAME with a kind of %s", strings.Join(args, " "), kinds)
+			}
+			return s.why(ctx, kind+"/"+name, find, question{s, s.namespace, name})
+		}),
+	}
+	o.addOutputTo(cmd.Flags())
+	return cmd
+}
+
+func (s *session) why(
+	ctx context.Context, object string,
+	find func(context.Context, question) (*answer, error), about question,
+) error {
+	found, err := find(ctx, about)
+	if err != nil {
+		return err
+	}
+	e := &Explanation{
+		Object: object, Chain: found.links, State: found.state, NotVisible: s.notVisible(),
+	}
+	cause := explain.Cause(found.links)
+	if cause != nil {
+		e.Cause = cause.Text
+	}
+	if err := s.print("Explanation", e, e.write); err != nil {
+		return err
+	}
+	if cause != nil && isWrong(cause.State) {
+		return errProblem
+	}
+	return nil
+}
+
+func (e *Explanation) write(out io.Writer, p palette) {
+	text := e.Object + " is " + e.State
+	if e.Cause != "" {
+		text += ": " + e.Cause
+	}
+	fmt.Fprintln(out, wrap("", text, 0))
+	for _, l := range e.Chain {
+		p.link(out, l)
+	}
+	if len(e.NotVisible) > 0 {
+		fmt.Fprintln(out, wrap("", "Not visible: "+strings.Join(e.NotVisible, ", ")+".", 0))
+	}
+}
+
+// since says for how long an object has had a phase.
+func (q question) since(phase string, start time.Time) string {
+	return phase + " for " + duration.HumanDuration(q.clock.Now().Sub(start))
+}
+
+// read reads the object of the question. Unlike other objects, it must exist and be visible.
+func (q question) read(ctx context.Context, object client.Object) error {
+	kind := q.guest.kind(object)
+	err := q.guest.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", kind, err)
+	}
+	return nil
+}
+
+// events returns the events of an object.
+func (s *session) events(
+	ctx context.Context, from *cluster, object client.Object,
+) ([]corev1.Event, error) {
+	var list corev1.EventList
+	err := from.list(ctx, &list, client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{"involvedObject.uid": string(object.GetUID())})
+	return list.Items, err
+}
+
+// systemOf returns the objects of the driver with a name; nil for other drivers. It reads them once
+// for all claims of a pod.
+func (s *session) systemOf(ctx context.Context, name string) (*explain.System, error) {
+	d := findDriver(name)
+	if d == nil {
+		return nil, nil
+	}
+	if known, found := s.systems[name]; found {
+		return known, nil
+	}
+	found, err := s.system(ctx, *d)
+	if err == nil {
+		s.systems[name] = found
+	}
+	return found, err
+}
+
+// selected returns the pods that a selector selects.
+func (s *session) selected(
+	ctx context.Context, from *cluster, namespace string, selector *metav1.LabelSelector,
+) ([]corev1.Pod, error) {
+	labels, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	err = from.list(ctx, &pods, client.InNamespace(namespace),
+		client.MatchingLabelsSelector{Selector: labels})
+	return pods.Items, err
+}

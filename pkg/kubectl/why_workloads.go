@@ -1,0 +1,151 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+)
+
+// locate returns the cluster of a workload. Without the flag --namespace it chooses the namespace
+// of the driver with a workload of this name.
+func (q *question) locate(ctx context.Context, isDeployment bool) (*cluster, *driver, error) {
+	d := owner(q.name)
+	if d == nil {
+		return q.guest, nil, nil
+	}
+	chosen := q.overrides.Context.Namespace != ""
+	if !isDeployment {
+		if !chosen {
+			q.namespace = d.namespace
+		}
+		return q.guest, d, nil
+	}
+	at, err := q.place(ctx, *d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at == nil {
+		return nil, nil, usage("Deployment %s is in the hosted control plane: set "+
+			"--management-kubeconfig and --management-namespace", q.name)
+	}
+	if !chosen || q.management != nil {
+		q.namespace = at.namespace
+		if q.name == d.operator {
+			q.namespace = at.operator
+		}
+	}
+	return at.cluster, d, nil
+}
+
+func explainDeployment(ctx context.Context, q question) (*answer, error) {
+	from, d, err := q.locate(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	facts := explain.WorkloadFacts{Now: q.clock.Now(), Deployment: &appsv1.Deployment{}}
+	q.session = q.on(from)
+	if err := q.read(ctx, facts.Deployment); err != nil {
+		return nil, err
+	}
+	var sets appsv1.ReplicaSetList
+	if err := from.list(ctx, &sets, client.InNamespace(q.namespace)); err != nil {
+		return nil, err
+	}
+	facts.ReplicaSets = sets.Items
+	if err := q.addPods(ctx, from, facts.Deployment.Spec.Selector, &facts); err != nil {
+		return nil, err
+	}
+	return q.workload(ctx, facts, d, facts.Deployment)
+}
+
+// on returns a session whose questions are about another cluster.
+func (s *session) on(from *cluster) *session {
+	other := *s
+	other.guest = from
+	return &other
+}
+
+func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
+	from, d, err := q.locate(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	facts := explain.WorkloadFacts{Now: q.clock.Now(), DaemonSet: &appsv1.DaemonSet{}}
+	if err := q.read(ctx, facts.DaemonSet); err != nil {
+		return nil, err
+	}
+	var revisions appsv1.ControllerRevisionList
+	if err := from.list(ctx, &revisions, client.InNamespace(q.namespace)); err != nil {
+		return nil, err
+	}
+	facts.Revisions = revisions.Items
+	if err := q.addPods(ctx, from, facts.DaemonSet.Spec.Selector, &facts); err != nil {
+		return nil, err
+	}
+	return q.workload(ctx, facts, d, facts.DaemonSet)
+}
+
+// addPods adds the pods of a workload, and the events of those that are not ready.
+func (q question) addPods(
+	ctx context.Context, from *cluster, selector *metav1.LabelSelector, facts *explain.WorkloadFacts,
+) error {
+	var err error
+	if facts.Pods, err = q.selected(ctx, from, q.namespace, selector); err != nil {
+		return err
+	}
+	for i := range facts.Pods {
+		if !explain.IsReady(&facts.Pods[i]) {
+			facts.Events, err = q.events(ctx, from, &facts.Pods[i])
+			return err
+		}
+	}
+	return nil
+}
+
+func (q question) workload(
+	ctx context.Context, facts explain.WorkloadFacts, d *driver, object client.Object,
+) (*answer, error) {
+	var err error
+	if d != nil {
+		if facts.System, err = q.system(ctx, *d); err != nil {
+			return nil, err
+		}
+	}
+	events, err := q.events(ctx, q.guest, object)
+	if err != nil {
+		return nil, err
+	}
+	facts.Events = append(facts.Events, events...)
+	links := explain.Workload(facts)
+	state := "rolled out"
+	if links[0].State != explain.OK {
+		state = "not rolled out"
+	}
+	return &answer{state, links}, nil
+}
+
+func explainDriver(ctx context.Context, q question) (*answer, error) {
+	d := findDriver(q.name)
+	if d == nil {
+		return nil, usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
+	}
+	sys, err := q.system(ctx, *d)
+	if err != nil {
+		return nil, err
+	}
+	if sys == nil {
+		return nil, apierrors.NewNotFound(
+			appsv1.Resource("clustercsidrivers"), fmt.Sprintf("%s (or it is not visible)", d.name))
+	}
+	state := "not ready"
+	if c := sys.Condition("Ready"); c != nil && c.Status == "True" {
+		state = q.since("ready", c.LastTransitionTime.Time)
+	}
+	return &answer{state, explain.Driver(sys)}, nil
+}

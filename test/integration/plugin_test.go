@@ -1,0 +1,214 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl"
+)
+
+// viewer is a user with the ClusterRole of assets/kubectl.
+const viewer = "viewer-of-drivers"
+
+// TestPluginWorksWithItsClusterRole runs the plugin as a user with no other permissions.
+func TestPluginWorksWithItsClusterRole(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.createViewer(e.guest)
+	e.createSidecarLeases("gone")
+	e.createClaim()
+
+	output := e.mustRun(1, "status", "-o", "json")
+	if strings.Contains(output, "notVisible") || !strings.Contains(output, `"leads"`) {
+		e.t.Errorf("the operator does not lead, or objects are not visible:\n%s", output)
+	}
+	const cause = "no provisioner leads, so new claims wait: Lease manila-csi-openstack-org belongs " +
+		"to pod gone, which is gone."
+	output = strings.Join(strings.Fields(e.mustRun(1, "why", "pvc/plugin", "-n", "default")), " ")
+	if !strings.Contains(output, cause) || strings.Contains(output, "Not visible") {
+		e.t.Errorf("want %q in:\n%s", cause, output)
+	}
+	for _, object := range []string{
+		"deployment/" + e.subject.Workloads[0], "ds/" + e.subject.Workloads[1],
+	} {
+		if output := e.mustRun(0, "why", object); !strings.Contains(output, "Manila answers") ||
+			strings.Contains(output, "Not visible") {
+			e.t.Errorf("why %s:\n%s", object, output)
+		}
+	}
+	e.mustRun(1, "why", "clustercsidriver/"+e.subject.ClusterCSIDriver)
+	e.gathersNoSecrets()
+	leader, err := e.controllerPod()
+	e.must(err)
+	e.createSidecarLeases(leader)
+	e.mustRun(0, "status", "manila", "--wait")
+}
+
+// gathersNoSecrets runs must-gather as an administrator.
+func (e *env) gathersNoSecrets() {
+	e.t.Helper()
+	dir := filepath.Join(e.t.TempDir(), "gathered")
+	var output bytes.Buffer
+	if code := kubectl.Main(e.ctx(), []string{
+		"must-gather", dir, "--kubeconfig=" + e.guest.dir.AdminKubeconfig(),
+	}, kubectl.Streams{Out: &output, Err: &output}); code != 0 {
+		e.t.Fatalf("must-gather: exit code %d:\n%s", code, &output)
+	}
+	if strings.Contains(output.String(), "Not visible") {
+		e.t.Errorf("the administrator does not see all:\n%s", &output)
+	}
+	files := 0
+	e.must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files++
+		content, err := os.ReadFile(path)
+		if leaked := found(string(content), slices.Concat(e.secrets, e.proxyPasswords)); len(leaked) > 0 {
+			e.t.Errorf("%s contains the secrets %v", path, leaked)
+		}
+		return err
+	}))
+	if files < 20 {
+		e.t.Errorf("must-gather wrote only %d files", files)
+	}
+}
+
+// mustRun runs the plugin as the viewer. It fails the test if the exit code differs.
+func (e *env) mustRun(code int, args ...string) string {
+	e.t.Helper()
+	var stdout, stderr bytes.Buffer
+	got := kubectl.Main(e.ctx(), append(args, "--kubeconfig="+e.guest.dir.AdminKubeconfig(),
+		"--as="+viewer, "--timeout=2m"), kubectl.Streams{Out: &stdout, Err: &stderr})
+	if got != code {
+		e.t.Errorf("%v: exit code %d, want %d:\n%s%s", args, got, code, &stdout, &stderr)
+	}
+	return stdout.String()
+}
+
+// createViewer creates the ClusterRole of assets/kubectl, and binds it to the viewer.
+func (e *env) createViewer(in *cluster) {
+	e.t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "assets", "kubectl", "clusterrole.yaml"))
+	e.must(err)
+	var role rbacv1.ClusterRole
+	e.must(yaml.UnmarshalStrict(text, &role))
+	roles, bindings := in.kube.RbacV1().ClusterRoles(), in.kube.RbacV1().ClusterRoleBindings()
+	_, err = roles.Create(e.ctx(), &role, metav1.CreateOptions{})
+	e.must(err)
+	_, err = bindings.Create(e.ctx(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: viewer}},
+	}, metav1.CreateOptions{})
+	e.must(err)
+	e.afterwards(func(ctx context.Context) error {
+		return errors.Join(roles.Delete(ctx, role.Name, metav1.DeleteOptions{}),
+			bindings.Delete(ctx, role.Name, metav1.DeleteOptions{}))
+	})
+}
+
+// createSidecarLeases plays the sidecars of Manila, which no simulated pod runs.
+func (e *env) createSidecarLeases(holder string) {
+	e.t.Helper()
+	for _, sidecar := range []explain.Sidecar{
+		explain.Provisioner, explain.Resizer, explain.Snapshotter,
+	} {
+		client := e.guest.kube.CoordinationV1().Leases(e.subject.OperandNamespace)
+		name := sidecar.Lease(e.subject.ClusterCSIDriver)
+		e.must(ignoreNotFound(client.Delete(e.ctx(), name, metav1.DeleteOptions{})))
+		_, err := client.Create(e.ctx(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](3600),
+				RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
+			},
+		}, metav1.CreateOptions{})
+		e.must(err)
+	}
+	e.afterwards(func(ctx context.Context) error {
+		return ignoreNotFound(e.guest.kube.CoordinationV1().Leases(e.subject.OperandNamespace).
+			DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	})
+}
+
+// createClaim creates a claim that nobody serves.
+func (e *env) createClaim() {
+	e.t.Helper()
+	claims := e.guest.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault)
+	_, err := claims.Create(e.ctx(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "plugin"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: ptr.To("csi-manila-default"),
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: quantity.MustParse("1Gi")},
+			},
+		},
+	}, metav1.CreateOptions{})
+	e.must(err)
+	e.afterwards(func(ctx context.Context) error {
+		return claims.Delete(ctx, "plugin", metav1.DeleteOptions{})
+	})
+	e.eventually(soon, func() error {
+		claim, err := claims.Get(e.ctx(), "plugin", metav1.GetOptions{})
+		if err == nil && claim.Status.Phase != corev1.ClaimPending {
+			err = fmt.Errorf("the claim is %q", claim.Status.Phase)
+		}
+		return err
+	})
+}
+
+// controllerPod returns the name of a pod of the driver's Deployment.
+func (e *env) controllerPod() (string, error) {
+	deployment, err := e.deployment()
+	if err != nil {
+		return "", err
+	}
+	pods, err := e.management.kube.CoreV1().Pods(deployment.Namespace).List(e.ctx(),
+		metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
+	if err != nil || len(pods.Items) == 0 {
+		return "", fmt.Errorf("the Deployment has no pods: %w", err)
+	}
+	return pods.Items[0].Name, nil
+}
+
+// The administrator of a guest cluster does not see the hosted control plane.
+func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{Flavour: flavour.HyperShift})
+	e.awaitAvailable()
+	e.createViewer(e.guest)
+	e.createSidecarLeases("unknown")
+	output := e.mustRun(0, "status", "manila")
+	if !strings.Contains(output, "Not visible: hosted control plane") {
+		e.t.Errorf("the output is:\n%s", output)
+	}
+	output = e.mustRun(1, "status", "manila", "--management-namespace="+hostedNamespace,
+		"--management-kubeconfig="+e.management.dir.AdminKubeconfig())
+	if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
+		e.t.Errorf("with the management cluster the output is:\n%s", output)
+	}
+}
