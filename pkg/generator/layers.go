@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 const proxySidecar = "kube-rbac-proxy"
@@ -92,7 +93,8 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 			return skipOthers(file)
 		}
 		if !used[file] && path.Ext(file) != ".go" && path.Ext(file) != ".md" {
-			errs = append(errs, errorAt(Position{File: file, Line: 1}, "no manifest uses this file"))
+			at := position.Position{File: file, Line: 1}
+			errs = append(errs, position.ErrorAt(at, "no manifest uses this file"))
 		}
 		return nil
 	}
