@@ -68,6 +68,9 @@ type Components struct {
 	CSIDriverHooks []hook.CSIDriver
 	// Controllers start when the driver is needed.
 	Controllers []factory.Controller
+	// UserConfig reports whether the administrator's configuration is used. It starts with the
+	// operator.
+	UserConfig factory.Controller
 	// Credentials tests the driver Secret. It starts when the driver is needed.
 	Credentials *credential.Watcher
 	// Ready returns true if the objects that pods read when they start are written. It is one of the
