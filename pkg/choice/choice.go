@@ -1,6 +1,7 @@
 // Package choice contains the choices of an administrator: the format of the key operator.yaml of a
 // ConfigMap, its validation, and the effect on StorageClasses. It sends no requests. Its callers
-// are pkg/plugin and the driver plugins.
+// are pkg/plugin and the driver plugins. hack/choices writes the schema and the reference from the
+// types, their tags and their comments.
 package choice
 
 const (

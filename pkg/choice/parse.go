@@ -169,7 +169,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		c.fault(node.Line, at, "must be a map of fields")
 		return
 	}
-	known, given := fieldsOf(c.kind, t), map[string]bool{}
+	known, given := fields(Fields(c.kind, t)), map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
 		given[key.Value] = true
@@ -182,8 +182,8 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		c.check(node.Content[i+1], found.Type, limits, at.Child(key.Value))
 	}
 	for _, f := range known {
-		if f.Tag.Get("required") != "" && !given[nameOf(f)] {
-			c.fault(node.Line, nil, "%v", field.Required(at.Child(nameOf(f)), ""))
+		if f.Tag.Get("required") != "" && !given[FieldName(f)] {
+			c.fault(node.Line, nil, "%v", field.Required(at.Child(FieldName(f)), ""))
 		}
 	}
 }
@@ -191,15 +191,16 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 // fields are the fields of a type in a document.
 type fields []reflect.StructField
 
-// fieldsOf returns the fields of a type that a kind has, with those of embedded types.
-func fieldsOf(kind Kind, t reflect.Type) fields {
-	var found fields
+// Fields returns the fields of Config, or of a type in it, that a kind has, with those of embedded
+// types.
+func Fields(kind Kind, t reflect.Type) []reflect.StructField {
+	var found []reflect.StructField
 	for i := range t.NumField() {
 		f := t.Field(i)
 		restricted := f.Tag.Get("kind")
 		switch {
 		case f.Anonymous:
-			found = append(found, fieldsOf(kind, f.Type)...)
+			found = append(found, Fields(kind, f.Type)...)
 		case restricted == "" || restricted == string(kind):
 			found = append(found, f)
 		}
@@ -207,13 +208,14 @@ func fieldsOf(kind Kind, t reflect.Type) fields {
 	return found
 }
 
-func nameOf(f reflect.StructField) string {
+// FieldName returns the name of a field in a document.
+func FieldName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
 
 func (f fields) find(name string) (reflect.StructField, bool) {
-	i := slices.IndexFunc(f, func(one reflect.StructField) bool { return nameOf(one) == name })
+	i := slices.IndexFunc(f, func(one reflect.StructField) bool { return FieldName(one) == name })
 	if i < 0 {
 		return reflect.StructField{}, false
 	}
@@ -224,7 +226,7 @@ func (f fields) find(name string) (reflect.StructField, bool) {
 func (f fields) suggestion(name string) string {
 	known := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, one := range f {
-		known.AddCommand(&cobra.Command{Use: nameOf(one), Run: func(*cobra.Command, []string) {}})
+		known.AddCommand(&cobra.Command{Use: FieldName(one), Run: func(*cobra.Command, []string) {}})
 	}
 	similar := known.SuggestionsFor(name)
 	if name == "" || len(similar) == 0 {

@@ -107,7 +107,7 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 // skipOthers skips folders without layers: those with output, and those of what is not generated
 // from layers.
 func skipOthers(dir string) error {
-	if slices.Contains([]string{"crds", "csi-addons", "monitoring", "snapshots"}, dir) {
+	if slices.Contains([]string{"crds", "csi-addons", "monitoring", "schema", "snapshots"}, dir) {
 		return fs.SkipDir
 	}
 	steps := strings.Split(dir, "/")
