@@ -38,11 +38,11 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-func compile(t *testing.T) *jsonschema.Schema {
+func compile(t *testing.T, kind choice.Kind) *jsonschema.Schema {
 	t.Helper()
+	file := "assets/schema/" + strings.ToLower(string(kind)) + ".v1alpha1.json"
 	compiler := jsonschema.NewCompiler()
-	value, err := jsonschema.UnmarshalJSON(
-		strings.NewReader(read(t, "assets/schema/manilaconfig.v1alpha1.json")))
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(read(t, file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,18 +72,20 @@ func accepts(t *testing.T, s *jsonschema.Schema, text string) error {
 
 func TestExamplesOfPagesAreValid(t *testing.T) {
 	t.Parallel()
-	compiled := compile(t)
-	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: config.csi.*?)```")
-	for _, page := range []string{"docs/configuration.md", "docs/manila.md"} {
+	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: config.csi.*?\nkind: (\\w+)\n.*?)```")
+	for page, want := range map[string]int{
+		"docs/configuration.md": 2, "docs/manila.md": 1, "docs/cinder.md": 1,
+	} {
 		examples := block.FindAllStringSubmatch(read(t, page), -1)
-		if len(examples) == 0 {
-			t.Errorf("%s contains no example", page)
+		if len(examples) != want {
+			t.Errorf("%s contains %d examples, want %d", page, len(examples), want)
 		}
 		for _, example := range examples {
-			if err := accepts(t, compiled, example[1]); err != nil {
+			kind := choice.Kind(example[2])
+			if err := accepts(t, compile(t, kind), example[1]); err != nil {
 				t.Errorf("an example in %s: %v", page, err)
 			}
-			if _, faults := choice.Parse(choice.Manila, example[1]); len(faults) > 0 {
+			if _, faults := choice.Parse(kind, example[1]); len(faults) > 0 {
 				t.Errorf("an example in %s: %v", page, faults)
 			}
 		}
@@ -93,7 +95,7 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 // TestSchemaAgreesWithTheOperator compares faults of the structure, which both detect.
 func TestSchemaAgreesWithTheOperator(t *testing.T) {
 	t.Parallel()
-	compiled := compile(t)
+	compiled := compile(t, choice.Manila)
 	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"
 	for _, text := range []string{
 		"{}", strings.Replace(header, "Manila", "Cinder", 1), header + "type: {}", header + "types: []",

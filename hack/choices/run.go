@@ -43,7 +43,7 @@ func generate(root string) (map[string]string, error) {
 		return nil, err
 	}
 	page, files := intro, map[string]string{}
-	for _, kind := range []choice.Kind{choice.Manila} {
+	for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
 		g := generator{kind, comments}
 		schema := g.object(reflect.TypeFor[choice.Config]())
 		schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", kind

@@ -37,7 +37,7 @@ const (
 type Config struct {
 	// The version of this format: `config.csi.openstack.org/v1alpha1`.
 	APIVersion string `json:"apiVersion" required:"true"`
-	// `ManilaConfig` in the ConfigMap `manila-csi-config`.
+	// `ManilaConfig` in the ConfigMap `manila-csi-config`, `CinderConfig` in `cinder-csi-config`.
 	Kind Kind `json:"kind" required:"true"`
 	// Whether the operator installs the driver. `Auto` installs it as soon as OpenStack offers share
 	// types. `Never` does not install it; a driver that is installed already stays.

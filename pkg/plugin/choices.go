@@ -104,26 +104,48 @@ func (c *Choices) Hook() hook.Workload {
 	}
 }
 
-// Problems returns the faults in the choices, and the keys of the ConfigMap that nobody reads.
-func (c *Choices) Problems() (faults, ignored []string) {
+// Condition returns the condition <service>UserConfigValid. ignored lists what has no effect, with
+// advice.
+func (c *Choices) Condition(service string, ignored []string) *cluster.Condition {
+	_, err := c.Current()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refresh()
+	effect := "Until this is corrected, the last valid configuration applies"
+	if err != nil {
+		effect = "The operator changes no StorageClass and no workload until this is corrected"
+	}
+	var faults []string
 	for _, fault := range c.faults {
 		faults = append(faults, fmt.Sprintf("key %s of %s, line %d: %s",
 			choice.Key, c.Name, fault.Line, fault.Problem))
 	}
-	if configMap := c.Get(); configMap != nil {
-		keys := slices.AppendSeq(slices.Collect(maps.Keys(configMap.Data)),
-			maps.Keys(configMap.BinaryData))
-		for _, key := range slices.Sorted(slices.Values(keys)) {
-			if key != choice.Key {
-				ignored = append(ignored, fmt.Sprintf("key %s of %s is ignored: only key %s is read. "+
-					"Rename or remove it", key, c.Name, choice.Key))
-			}
+	valid := cluster.NewCondition(service+"UserConfigValid", opv1.ConditionTrue, "AsExpected",
+		"Nothing in the administrator's configuration is ignored")
+	switch {
+	case len(faults) > 0:
+		valid.WithStatus(opv1.ConditionFalse).WithReason("Invalid").
+			WithMessage(lines(append(faults, ignored...)) + "\n" + effect)
+	case len(ignored) > 0:
+		valid.WithStatus(opv1.ConditionFalse).WithReason("PartlyIgnored").WithMessage(lines(ignored))
+	}
+	return valid
+}
+
+// otherKeys lists the keys of the ConfigMap that nobody reads.
+func (c *Choices) otherKeys() (ignored []string) {
+	configMap := c.Get()
+	if configMap == nil {
+		return nil
+	}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(configMap.Data)),
+		maps.Keys(configMap.BinaryData))
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		if key != choice.Key {
+			ignored = append(ignored, fmt.Sprintf("key %s of %s is ignored: only key %s is read. Rename "+
+				"or remove it", key, c.Name, choice.Key))
 		}
 	}
-	return faults, ignored
+	return ignored
 }
 
 const (
@@ -140,16 +162,7 @@ func (c *Choices) Report(
 ) factory.Controller {
 	name := service + "UserConfig"
 	sync := func(ctx context.Context, _ factory.SyncContext) error {
-		faults, ignored := c.Problems()
-		valid := cluster.NewCondition(name+"Valid", opv1.ConditionTrue, "AsExpected",
-			"Nothing in the administrator's configuration is ignored")
-		switch ignored = append(ignored, unused()...); {
-		case len(faults) > 0:
-			valid.WithStatus(opv1.ConditionFalse).WithReason("Invalid").
-				WithMessage(lines(append(faults, c.effect())))
-		case len(ignored) > 0:
-			valid.WithStatus(opv1.ConditionFalse).WithReason("PartlyIgnored").WithMessage(lines(ignored))
-		}
+		valid := c.Condition(service, append(c.otherKeys(), unused()...))
 		return cluster.ApplyConditions(ctx, d.Cluster.Operator, name, valid)
 	}
 	return factory.New().
@@ -160,19 +173,10 @@ func (c *Choices) Report(
 		ToController(name, d.Events)
 }
 
-// effect returns what applies while the choices are invalid.
-func (c *Choices) effect() string {
-	if _, err := c.Current(); err != nil {
-		return "The operator changes no StorageClass and no workload until this is corrected"
-	}
-	return "Until this is corrected, the last valid configuration applies"
-}
-
-// lines joins the lines of a condition. It omits some before the last if there are too many.
+// lines joins the lines of a condition.
 func lines(all []string) string {
 	if more := len(all) - maxReported; more > 0 {
-		last := all[len(all)-1]
-		all = append(all[:maxReported-1:maxReported-1], fmt.Sprintf("%d more", more), last)
+		all = append(all[:maxReported:maxReported], fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(all, "\n")
 }

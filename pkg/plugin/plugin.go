@@ -68,6 +68,8 @@ type Components struct {
 	CSIDriverHooks []hook.CSIDriver
 	// Controllers start when the driver is needed.
 	Controllers []factory.Controller
+	// Choices are the options of the StorageClasses among the assets.
+	Choices *Choices
 	// UserConfig reports whether the administrator's configuration is used. It starts with the
 	// operator.
 	UserConfig factory.Controller

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -136,4 +137,36 @@ func TestChoiceNotToInstallTheDriver(t *testing.T) {
 	if _, err := e.deployment(); err != nil {
 		t.Error("the operator removed the driver that it had installed:", err)
 	}
+}
+
+func TestChoicesOfCinder(t *testing.T) {
+	t.Parallel()
+	e := newCinder(t, options{Flavour: flavour.HyperShift})
+	e.awaitAvailable()
+	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
+	has := func(policy, byDefault string) func() error {
+		return func() error {
+			classes, err := e.classes()
+			if err != nil {
+				return err
+			}
+			class := classes[standardClass] // missing while the operator recreates it
+			return checkEqual(policy+" "+byDefault, fmt.Sprintf("%s %s",
+				ptr.Deref(class.ReclaimPolicy, "missing"), class.Annotations[defaultAnnotation]))
+		}
+	}
+	e.must(has("Delete", "true")())
+	e.putUserConfig(map[string]string{
+		"operator.yaml": header + "defaultClass: other\nclass: {reclaimPolicy: Retain}\n",
+	})
+	e.within(prompt, has("Retain", "false"))
+	e.putUserConfig(map[string]string{"operator.yaml": header + "classes: []\n"})
+	e.within(prompt, func() error {
+		return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "Invalid",
+			`line 3: unknown field "classes": did you mean "class"?`)
+	})
+	e.must(has("Retain", "false")())
+	e.deleteUserConfig()
+	e.within(prompt, has("Delete", "false"))
+	e.awaitAvailable()
 }

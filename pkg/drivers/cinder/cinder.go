@@ -30,8 +30,8 @@ const (
 	topologyKey = "enable_topology"
 	bundleKey   = "ca-bundle.pem"
 
-	// userConfigMap configures the driver with either key, or both. An administrator creates it, on
-	// HyperShift the administrator of the management cluster.
+	// userConfigMap configures the driver with these keys, and contains the choices. An administrator
+	// creates it, on HyperShift the administrator of the management cluster.
 	userConfigMap   = "cinder-csi-config"
 	userConfigKey   = "config"
 	userTopologyKey = topologyKey
@@ -56,8 +56,9 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	config := newConfigSync(s, sources, zones, accepted)
 	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
-		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
-		NodeHooks:       inputs(s, flavour.Guest, accepted),
+		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), sources.choices.Hook()),
+		NodeHooks:       append(inputs(s, flavour.Guest, accepted), sources.choices.Hook()),
+		Choices:         sources.choices,
 		Credentials:     accepted,
 		Controllers:     []factory.Controller{config},
 		Ready:           config.written,
