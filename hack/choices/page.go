@@ -16,6 +16,8 @@ func (g generator) rows(t reflect.Type, parent string) string {
 		name := parent + choice.FieldName(f)
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", name, typeOf(f), defaultOf(f), g.comment(t, f))
 		switch {
+		case f.Type.Kind() == reflect.Pointer:
+			out.WriteString(g.rows(f.Type.Elem(), name+"."))
 		case f.Type.Kind() == reflect.Struct:
 			out.WriteString(g.rows(f.Type, name+"."))
 		case f.Type == reflect.TypeFor[[]choice.NamedClass]():
@@ -47,8 +49,12 @@ func typeOf(f reflect.StructField) string {
 		items = ", at most " + limit
 	}
 	switch values := f.Tag.Get("enum"); {
-	case f.Type.Kind() == reflect.Struct:
+	case f.Type.Kind() == reflect.Struct, f.Type.Kind() == reflect.Pointer:
 		return "object"
+	case f.Type.Kind() == reflect.Bool:
+		return "`true`, `false`"
+	case f.Type.Kind() == reflect.Int:
+		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Map:
 		return "map of texts" + items
 	case f.Type == reflect.TypeFor[[]choice.NamedClass]():

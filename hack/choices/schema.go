@@ -35,6 +35,15 @@ func (g generator) value(f reflect.StructField) schema {
 	switch f.Type.Kind() {
 	case reflect.Struct:
 		return g.object(f.Type)
+	case reflect.Pointer:
+		return g.object(f.Type.Elem())
+	case reflect.Bool:
+		return schema{"type": "boolean", "default": false}
+	case reflect.Int:
+		low, high, _ := strings.Cut(f.Tag.Get("range"), "-")
+		return schema{
+			"type": "integer", "minimum": number(low), "maximum": number(high),
+		}
 	case reflect.Map:
 		return limited(schema{"type": "object", "additionalProperties": text}, "maxProperties", length)
 	case reflect.Slice:

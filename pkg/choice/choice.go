@@ -32,7 +32,7 @@ const (
 // of a nil Config returns what applies without the key operator.yaml.
 //
 // Tags of fields are part of the validation and of the schema: `kind` restricts a field to one
-// kind, `enum`, `min`, `max`, `maxItems` and `required` restrict its values, and `default`
+// kind, `enum`, `max`, `maxItems`, `range` and `required` restrict its values, and `default`
 // documents the effect of a missing field.
 type Config struct {
 	// The version of this format: `config.csi.openstack.org/v1alpha1`.
@@ -54,6 +54,31 @@ type Config struct {
 	// Options for one type each, and more StorageClasses. A value here overrides the value in
 	// `class`; labels, annotations and share metadata are merged.
 	Classes []NamedClass `json:"classes,omitempty" kind:"ManilaConfig" maxItems:"100"`
+	// Options of the sidecars of the driver. A change restarts the operator.
+	Sidecars Sidecars `json:"sidecars,omitempty"`
+	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
+	// the environment variables of the operator add them. A change restarts the operator.
+	CSIAddons *CSIAddons `json:"csiAddons,omitempty"`
+}
+
+// Sidecars contains options of the sidecars.
+type Sidecars struct {
+	// Whether sidecars release their Leases when they end, so that others need not wait for them. It
+	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. The
+	// environment variable `RELEASE_LEASES` of the operator has precedence.
+	ReleaseLeases bool `json:"releaseLeases,omitempty" default:"false"`
+}
+
+// CSIAddons contains options of the containers of CSI-Addons.
+type CSIAddons struct {
+	// The image of the containers. On the nodes they run privileged, so only administrators may be
+	// able to write the ConfigMap. The environment variables for these images have precedence.
+	Image string `json:"image" required:"true" max:"1024"`
+	// Whether sidecars accept tokens for the API server instead of tokens for their pod. The
+	// controller of the CSI-Addons for Ceph sends such tokens.
+	APIServerTokens bool `json:"apiServerTokens,omitempty" default:"false"`
+	// The maximum number of access rules of a share while a client is fenced, by default 256.
+	MaxAccessRules int `json:"maxAccessRules,omitempty" kind:"ManilaConfig" range:"1-1000"`
 }
 
 // Selection selects types by their names.

@@ -19,6 +19,24 @@ const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 // Installs returns whether the operator installs the driver.
 func (c *Config) Installs() bool { return c == nil || c.Driver != Never }
 
+// Startup contains the choices that an operator uses only when it starts.
+type Startup struct {
+	Sidecars  Sidecars
+	CSIAddons CSIAddons
+}
+
+// Startup returns the choices that an operator uses only when it starts.
+func (c *Config) Startup() Startup {
+	if c == nil {
+		return Startup{}
+	}
+	s := Startup{Sidecars: c.Sidecars}
+	if c.CSIAddons != nil {
+		s.CSIAddons = *c.CSIAddons
+	}
+	return s
+}
+
 // Selects returns whether a type gets a StorageClass.
 func (c *Config) Selects(name string) bool { return c == nil || c.Types.selects(name) }
 

@@ -104,7 +104,7 @@ func (c *checker) document(root *yaml.Node) {
 }
 
 // tags are the restrictions of a field.
-type tags struct{ enum, max, maxItems string }
+type tags struct{ enum, max, maxItems, between string }
 
 // check checks that a node fits a type.
 func (c *checker) check(node *yaml.Node, t reflect.Type, limits tags, at *field.Path) {
@@ -113,6 +113,8 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, limits tags, at *field.
 		c.fault(node.Line, at, "an alias is not supported: repeat the value")
 	case isNull(node) && at != nil:
 		c.fault(node.Line, at, "the value is missing: set it, or remove the field")
+	case t.Kind() == reflect.Pointer:
+		c.check(node, t.Elem(), limits, at)
 	case t.Kind() == reflect.Struct:
 		c.checkStruct(node, t, at)
 	case t.Kind() == reflect.Map && c.is(node, yaml.MappingNode, "a map of texts", at):
@@ -129,6 +131,21 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, limits tags, at *field.
 		}
 	case t.Kind() == reflect.String && c.is(node, yaml.ScalarNode, "a text", at):
 		c.checkText(node, limits, at)
+	case t.Kind() == reflect.Bool && node.ShortTag() != "!!bool":
+		c.fault(node.Line, at, "must be true or false")
+	case t.Kind() == reflect.Int:
+		c.checkNumber(node, limits, at)
+	}
+}
+
+func (c *checker) checkNumber(node *yaml.Node, limits tags, at *field.Path) {
+	var number int
+	low, high, _ := strings.Cut(limits.between, "-")
+	lowest, _ := strconv.Atoi(low) // tags are constants
+	highest, _ := strconv.Atoi(high)
+	if node.ShortTag() != "!!int" || node.Decode(&number) != nil || number < lowest ||
+		number > highest {
+		c.fault(node.Line, at, "must be a number from %d to %d", lowest, highest)
 	}
 }
 
@@ -178,7 +195,9 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value), known.suggestion(key.Value))
 			continue
 		}
-		limits := tags{found.Tag.Get("enum"), found.Tag.Get("max"), found.Tag.Get("maxItems")}
+		limits := tags{
+			found.Tag.Get("enum"), found.Tag.Get("max"), found.Tag.Get("maxItems"), found.Tag.Get("range"),
+		}
 		c.check(node.Content[i+1], found.Type, limits, at.Child(key.Value))
 	}
 	for _, f := range known {

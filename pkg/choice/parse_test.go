@@ -35,6 +35,8 @@ classes:
 - type: gold
   name: gold-for-nodes
   shareClients: [10.0.1.0/24]
+sidecars: {releaseLeases: true}
+csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
 `
 
 func faultsOf(kind choice.Kind, text string) string {
@@ -72,6 +74,8 @@ classes:
   - 10.0.0.0/16
   - [10.0.0.0/16]
 - 5
+sidecars: {releaseLeases: "true"}
+csiAddons: {maxAccessRules: 0}
 `
 	want := `3: driver: Unsupported value: "Sometimes": supported values: "Auto", "Never"
 4: unknown field "type": did you mean "types"?
@@ -81,7 +85,10 @@ classes:
 9: class.availability: the value is missing: set it, or remove the field
 11: classes[0].type: Required value
 14: classes[0].shareClients[1]: must be a text
-15: classes[1]: must be a map of fields`
+15: classes[1]: must be a map of fields
+16: sidecars.releaseLeases: must be true or false
+17: csiAddons.image: Required value
+17: csiAddons.maxAccessRules: must be a number from 1 to 1000`
 	if diff := cmp.Diff(want, faultsOf(choice.Manila, text)); diff != "" {
 		t.Error(diff)
 	}

@@ -42,6 +42,10 @@ func validate(kind Kind, c *Config) field.ErrorList {
 	errs = append(errs, validatePatterns(c.Types.Include, types.Child("include"))...)
 	errs = append(errs, validatePatterns(c.Types.Exclude, types.Child("exclude"))...)
 	errs = append(errs, c.Class.validate(field.NewPath("class"))...)
+	if a := c.CSIAddons; a != nil && (a.Image == "" || strings.ContainsAny(a.Image, " \t\n${}\"'")) {
+		errs = append(errs, field.Invalid(field.NewPath("csiAddons", "image"), a.Image,
+			"use the name of an image"))
+	}
 	return append(errs, validateClasses(c.Classes)...)
 }
 

@@ -61,6 +61,8 @@ func entries() []entry {
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
 		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
+		// Writes: nothing: restarts the operator.
+		{"*RestartOnChoice", always, perOperator, (*driver).restartOnChoice},
 		// Writes: nothing: condition <service>UserConfigValid.
 		{"<service>UserConfig", always, perOperator, (*driver).userConfig},
 		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.

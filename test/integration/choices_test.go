@@ -5,6 +5,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,4 +170,35 @@ func TestChoicesOfCinder(t *testing.T) {
 	e.deleteUserConfig()
 	e.within(prompt, has("Delete", "false"))
 	e.awaitAvailable()
+}
+
+// TestChoiceOfSidecarsRestartsTheOperator also turns on CSI-Addons, whose CRD is missing.
+func TestChoiceOfSidecarsRestartsTheOperator(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.choose("sidecars: {releaseLeases: true}\ncsiAddons: {image: registry.example.com/addons}\n")
+	e.awaitEnd(soon)
+	e.startOperator()
+	e.eventually(installed, func() error { return e.releasesLeases(true) })
+	e.awaitAvailable()
+	e.choose("class: {reclaimPolicy: Retain}\n")
+	e.awaitEnd(soon)
+	e.startOperator()
+	e.eventually(installed, func() error { return e.releasesLeases(false) })
+	e.awaitAvailable()
+}
+
+// releasesLeases returns nil if the provisioner has the feature gate, or has not.
+func (e *env) releasesLeases(want bool) error {
+	w, err := e.workload(controllerName)
+	if err != nil {
+		return err
+	}
+	provisioner, err := w.container("csi-provisioner")
+	if err != nil {
+		return err
+	}
+	return checkEqual(want, slices.Contains(provisioner.Args,
+		"--feature-gates=ReleaseLeaderElectionOnExit=true"))
 }

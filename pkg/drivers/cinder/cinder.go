@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -43,6 +44,8 @@ func Driver() plugin.Driver {
 		Name:            Name,
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
+		UserConfigMap:   userConfigMap,
+		ChoiceKind:      choice.Cinder,
 		Setup:           setup,
 	}
 }

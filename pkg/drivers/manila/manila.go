@@ -61,6 +61,8 @@ func Driver() plugin.Driver {
 		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),
 		Namespace:       Namespace,
+		UserConfigMap:   userConfigMap,
+		ChoiceKind:      choice.Manila,
 		Setup:           setup,
 	}
 }
@@ -82,6 +84,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		NodeHooks:      append(inputs(s, flavour.Guest, accepted), choices.Hook()),
 		CSIDriverHooks: []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:    []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
+		Choices:        choices,
 		UserConfig:     choices.Report(s, service, classes.unused),
 		Credentials:    accepted,
 		Ready:          copier.written,
