@@ -5,3 +5,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 go run -buildvcs=false ./cmd/asset-generator --assets assets
 hack/crds.sh
+go run -buildvcs=false ./hack/choices

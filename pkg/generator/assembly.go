@@ -142,9 +142,9 @@ func (a *assembly) add(from source, added addition, values map[string]string) er
 	if err != nil {
 		return err
 	}
-	data, err := patch.Canonical(layer.text)
+	data, err := patch.Canonical(layer.Text)
 	if err != nil {
-		return layer.errorf("", "%w", err)
+		return layer.Errorf("", "%w", err)
 	}
 	if added.Role == "" {
 		added.Role = bundle.Static

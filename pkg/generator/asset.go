@@ -10,16 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // asset is an object that the layers of an assembly change one after another.
 type asset struct {
 	bundle.Asset
-	at      Position       // of the manifest's field that adds it
-	layers  []*document    // in the order of the changes
-	object  runtime.Object // the decoded data
-	invalid bool           // the data does not decode, and the error is reported
-	grants  bool           // see addition.Grants
+	at      position.Position // of the manifest's field that adds it
+	layers  []*document       // in the order of the changes
+	object  runtime.Object    // the decoded data
+	invalid bool              // the data does not decode, and the error is reported
+	grants  bool              // see addition.Grants
 }
 
 // change replaces the data of an asset by the result of a layer, and decodes it. An error is in the
@@ -36,12 +37,12 @@ func (l *layers) change(a *asset, layer *document, data []byte) error {
 }
 
 // find returns the last line of the asset's layers with a word, or else the asset's position.
-func (a *asset) find(word string) Position {
+func (a *asset) find(word string) position.Position {
 	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(word) + `($|[^\w.-])`)
 	for _, layer := range slices.Backward(a.layers) {
-		for i, line := range bytes.Split(layer.text, []byte("\n")) {
+		for i, line := range bytes.Split(layer.Text, []byte("\n")) {
 			if whole.Match(line) {
-				return Position{File: layer.file, Line: i + 1}
+				return position.Position{File: layer.File, Line: i + 1}
 			}
 		}
 	}
@@ -60,10 +61,10 @@ func (a *asset) withHeader(manifest string) []byte {
 		"Made with the values of %s from\n", manifest)
 	listed := map[string]bool{}
 	for _, layer := range a.layers {
-		if !listed[layer.file] {
-			fmt.Fprintf(&out, "#   %s\n", layer.file)
+		if !listed[layer.File] {
+			fmt.Fprintf(&out, "#   %s\n", layer.File)
 		}
-		listed[layer.file] = true
+		listed[layer.File] = true
 	}
 	out.Write(a.Data)
 	return out.Bytes()
@@ -87,14 +88,14 @@ func fill(file string, text []byte, values map[string]string) ([]byte, error) {
 			}
 			return found
 		})
-		at := Position{File: file, Line: i + 1}
+		at := position.Position{File: file, Line: i + 1}
 		if unknown != "" {
-			return nil, errorAt(at, "unknown placeholder %s", unknown)
+			return nil, position.ErrorAt(at, "unknown placeholder %s", unknown)
 		}
 		for _, found := range bare.FindAllStringSubmatch(line, -1) {
 			if escaped := len(found[1])%2 == 0; !escaped && !slices.Contains(mergeDirectives(), found[2]) {
-				return nil, errorAt(at, "%s is not a placeholder: write ${%s}; $$ is a plain dollar sign",
-					found[0], found[2])
+				return nil, position.ErrorAt(at, "%s is not a placeholder: write ${%s}; $$ is a plain "+
+					"dollar sign", found[0], found[2])
 			}
 		}
 	}

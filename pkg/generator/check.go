@@ -15,6 +15,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // check reports assets that do not fit together.
@@ -51,7 +52,7 @@ func (a *assembly) checkAsset(asset *asset) error {
 // checkOwnName reports an object that names another CSI driver than its own.
 func (a *assembly) checkOwnName(asset *asset, field, name string) error {
 	if own := a.driver.content.Name; name != own {
-		return errorAt(asset.find(name), "%q: %s is %q, but this driver is %q: write ${name}",
+		return position.ErrorAt(asset.find(name), "%q: %s is %q, but this driver is %q: write ${name}",
 			asset.Name, field, name, own)
 	}
 	return nil
@@ -79,11 +80,11 @@ func checkRole(asset *asset) error {
 		want.role = bundle.OperatorMonitor
 	}
 	if asset.Role != want.role {
-		return errorAt(asset.at, "%q is a %s: its role is %q, not %q",
+		return position.ErrorAt(asset.at, "%q is a %s: its role is %q, not %q",
 			asset.Name, asset.kind(), want.role, asset.Role)
 	}
 	if asset.Side != want.side {
-		return errorAt(asset.at, "%q is a %s: its side is %q, not %q; "+
+		return position.ErrorAt(asset.at, "%q is a %s: its side is %q, not %q; "+
 			"the operator would not create it there", asset.Name, asset.kind(), want.side, asset.Side)
 	}
 	return nil
@@ -94,12 +95,12 @@ func checkRole(asset *asset) error {
 func (a *assembly) checkService(asset *asset, service *corev1.Service) error {
 	template, err := a.selected(labels.SelectorFromSet(service.Spec.Selector))
 	if err != nil {
-		return errorAt(asset.find("selector"), "service %q: %w", asset.Name, err)
+		return position.ErrorAt(asset.find("selector"), "service %q: %w", asset.Name, err)
 	}
 	var errs []error
 	for _, port := range service.Spec.Ports {
 		if !exposes(template.Spec, port) {
-			errs = append(errs, errorAt(asset.find(strconv.Itoa(int(port.Port))),
+			errs = append(errs, position.ErrorAt(asset.find(strconv.Itoa(int(port.Port))),
 				"port %q (%d) of service %q: no container serves it", port.Name, port.Port, asset.Name))
 		}
 	}
@@ -128,7 +129,7 @@ func (a *assembly) checkBudget(asset *asset, budget *policyv1.PodDisruptionBudge
 		_, err = a.selected(selector)
 	}
 	if err != nil {
-		return errorAt(asset.find("selector"), "budget %q: %w", asset.Name, err)
+		return position.ErrorAt(asset.find("selector"), "budget %q: %w", asset.Name, err)
 	}
 	return nil
 }

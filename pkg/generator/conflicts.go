@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // checkNames reports names that belong to two drivers, at both of them. A companion driver has the
@@ -20,7 +21,7 @@ func (l *layers) checkNames() error {
 	for folder, m := range l.drivers {
 		leader, known := l.drivers[m.content.CompanionOf]
 		if m.content.CompanionOf != "" && (!known || leader.content.CompanionOf != "") {
-			errs = append(errs, m.errorf("companionOf",
+			errs = append(errs, m.Errorf("companionOf",
 				"companionOf: %q is not a driver, or is itself a companion", m.content.CompanionOf))
 		}
 		for other, otherDriver := range l.drivers {
@@ -30,7 +31,7 @@ func (l *layers) checkNames() error {
 			names := otherDriver.content.names()
 			for key, value := range m.content.names() {
 				if value == names[key] {
-					errs = append(errs, m.errorf(key, "%s %q is also the %s of driver %q", key, value, key, other))
+					errs = append(errs, m.Errorf(key, "%s %q is also the %s of driver %q", key, value, key, other))
 				}
 			}
 		}
@@ -50,7 +51,7 @@ func (d driver) names() map[string]string {
 // checkConflicts reports objects that two drivers define in one flavour, and pods that two
 // workloads select.
 func checkConflicts(assemblies []*assembly) error {
-	defined := map[string]Position{}
+	defined := map[string]position.Position{}
 	var errs []error
 	for i, a := range assemblies {
 		for _, name := range slices.Sorted(maps.Keys(a.assets)) {
@@ -62,7 +63,7 @@ func checkConflicts(assemblies []*assembly) error {
 			}
 			at := a.inDriver(asset)
 			if other, taken := defined[key]; taken {
-				errs = append(errs, errorAt(at, "%q is an object that %s also defines: "+
+				errs = append(errs, position.ErrorAt(at, "%q is an object that %s also defines: "+
 					"its name needs ${prefix} or ${clusterPrefix}", asset.Name, other))
 				continue
 			}
@@ -76,8 +77,8 @@ func checkConflicts(assemblies []*assembly) error {
 }
 
 // inDriver returns the position in driver.yaml that an asset comes from.
-func (a *assembly) inDriver(asset *asset) Position {
-	if asset.at.File == a.driver.file {
+func (a *assembly) inDriver(asset *asset) position.Position {
+	if asset.at.File == a.driver.File {
 		return asset.at
 	}
 	for part := range a.driver.content.parts() {
@@ -85,14 +86,14 @@ func (a *assembly) inDriver(asset *asset) Position {
 			return a.driver.source(part, "name").position()
 		}
 	}
-	return Position{File: a.driver.file, Line: 1}
+	return position.Position{File: a.driver.File, Line: 1}
 }
 
 // identity names an object across clusters. Standalone both sides are one cluster.
 func (a *assembly) identity(asset *asset) (string, error) {
 	object, err := meta.Accessor(asset.object)
 	if err != nil {
-		return "", errorAt(asset.at, "reading the name of %q: %w", asset.Name, err)
+		return "", position.ErrorAt(asset.at, "reading the name of %q: %w", asset.Name, err)
 	}
 	side := asset.Side
 	if a.flavour == flavour.Standalone {

@@ -5,6 +5,8 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // The sidecars without which no volume is mounted.
@@ -29,7 +31,7 @@ func checkMounts(workload *asset) error {
 	for _, container := range containers(pod) {
 		for _, mount := range container.VolumeMounts {
 			if !volumes.Has(mount.Name) {
-				errs = append(errs, errorAt(workload.find(mount.Name),
+				errs = append(errs, position.ErrorAt(workload.find(mount.Name),
 					"container %q of %q mounts volume %q, which does not exist. There are %q",
 					container.Name, workload.Name, mount.Name, sets.List(volumes)))
 			}
@@ -47,7 +49,7 @@ func checkImages(workload *asset) error {
 	var errs []error
 	for _, container := range all {
 		if container.Image == "" {
-			errs = append(errs, errorAt(workload.find(container.Name),
+			errs = append(errs, position.ErrorAt(workload.find(container.Name),
 				"container %q of %q has no image: is the name misspelt? There are %q",
 				container.Name, workload.Name, names))
 		}
@@ -69,7 +71,7 @@ func (a *assembly) checkSidecars() error {
 		}
 		attach := object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
 		if attach && !a.uses(controllerPart, attacherSidecar) {
-			errs = append(errs, errorAt(csiDriver.find("attachRequired"),
+			errs = append(errs, position.ErrorAt(csiDriver.find("attachRequired"),
 				"%q: attachRequired is true, which is the default, but the controller part has no "+
 					"sidecar %q: no volume would be attached", csiDriver.Name, attacherSidecar))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/patch"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // The files of CSI-Addons, which are not layers.
@@ -56,7 +57,8 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 		part: &operatorPart{Name: csiAddonsPackage},
 		assembly: &assembly{
 			layers: &layers{fsys: fsys, kinds: kinds}, flavour: flavour.Standalone,
-			driver: manifest[driver]{document: &document{file: top}}, assets: map[string]*asset{},
+			driver: manifest[driver]{document: &document{&position.Document{File: top}}},
+			assets: map[string]*asset{},
 		},
 	}
 	for _, step := range []func() error{
@@ -65,7 +67,7 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 		i.completeServiceVersion,
 	} {
 		if err := step(); err != nil {
-			return nil, sorted(err)
+			return nil, position.Sorted(err)
 		}
 	}
 	return i.olmBundle("../../../install/cinder-manila")
@@ -119,16 +121,16 @@ func (i *installation) addObjects(file string) error {
 			return err
 		}
 		lines += strings.Count(part, "\n") + 1
-		data, err := patch.Canonical(layer.text)
+		data, err := patch.Canonical(layer.Text)
 		if err != nil {
-			return layer.errorf("", "%w", err)
+			return layer.Errorf("", "%w", err)
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(file, csiAddonsFolder+"/"), "/", "_")
 		if n > 0 {
 			name = fmt.Sprintf("%s-%d.yaml", strings.TrimSuffix(name, ".yaml"), n)
 		}
 		i.assets[name] = &asset{
-			Asset: bundle.Asset{Name: name, Side: flavour.Guest}, at: layer.position(""),
+			Asset: bundle.Asset{Name: name, Side: flavour.Guest}, at: layer.At(""),
 		}
 		if err := i.change(i.assets[name], layer, data); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/generator"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 const (
@@ -312,7 +313,7 @@ func checkMistake(t *testing.T, made mistake) {
 	if diff := cmp.Diff(made.want, err.Error()); diff != "" {
 		t.Error(diff)
 	}
-	var located *generator.Error
+	var located *position.Error
 	if !errors.As(err, &located) || located.File == "" || located.Line == 0 {
 		t.Errorf("the error has no position: %#v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // Output is the bundle of one driver in one flavour, and the manifests that install its operator.
@@ -33,7 +34,7 @@ type Output struct {
 func Generate(assets fs.FS) ([]Output, error) {
 	l, err := readLayers(assets)
 	if err != nil {
-		return nil, sorted(err)
+		return nil, position.Sorted(err)
 	}
 	var errs []error
 	var assemblies []*assembly
@@ -49,7 +50,7 @@ func Generate(assets fs.FS) ([]Output, error) {
 	}
 	complete := withCSIAddons(assemblies)
 	errs = append(errs, checkHostPorts(complete), checkConflicts(complete))
-	if err := sorted(errors.Join(errs...)); err != nil {
+	if err := position.Sorted(errors.Join(errs...)); err != nil {
 		return nil, err
 	}
 	outputs := make([]Output, 0, len(assemblies))
@@ -62,7 +63,7 @@ func Generate(assets fs.FS) ([]Output, error) {
 		errs = append(errs, err)
 		outputs = append(outputs, output)
 	}
-	return outputs, sorted(errors.Join(errs...))
+	return outputs, position.Sorted(errors.Join(errs...))
 }
 
 // withCSIAddons returns the assemblies, each with CSI-Addons if its driver supports it.
@@ -102,7 +103,7 @@ func (a *assembly) bundle(assets map[string]*asset) (*bundle.Bundle, error) {
 	bundled := make([]bundle.Asset, 0, len(assets))
 	for _, asset := range slices.SortedFunc(maps.Values(assets), applyOrder) {
 		withHeader := asset.Asset
-		withHeader.Data = asset.withHeader(a.driver.file)
+		withHeader.Data = asset.withHeader(a.driver.File)
 		bundled = append(bundled, withHeader)
 	}
 	b, err := bundle.New(bundled)

@@ -17,6 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // grants are the permissions that an operator needs in one namespace, or for objects without a
@@ -83,7 +84,7 @@ func (i *installation) addGrants() error {
 		}
 		object, err := meta.Accessor(asset.object)
 		if err != nil {
-			return errorAt(asset.at, "%q is no object: %w", asset.Name, err)
+			return position.ErrorAt(asset.at, "%q is no object: %w", asset.Name, err)
 		}
 		namespace := object.GetNamespace()
 		errs = append(errs, i.addRules(asset, in(needed, namespace).rules()))
@@ -109,7 +110,7 @@ func (i *installation) addRules(role *asset, rules []rbacv1.PolicyRule) error {
 		}
 		value, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rule)
 		if err != nil {
-			return errorAt(role.at, "encoding a rule: %w", err)
+			return position.ErrorAt(role.at, "encoding a rule: %w", err)
 		}
 		values = append(values, value)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // kubernetesFolder contains the kustomization for clusters that are not OpenShift, beside the
@@ -46,7 +47,7 @@ func (i *installation) kubernetesOverlay() (map[string][]byte, error) {
 		if i.isUnboundRole(asset, added) {
 			continue
 		}
-		files[path.Join(kubernetesFolder, asset.Name)] = asset.withHeader(i.driver.file)
+		files[path.Join(kubernetesFolder, asset.Name)] = asset.withHeader(i.driver.File)
 		names = append(names, asset.Name)
 	}
 	kustomization["resources"] = names
@@ -92,22 +93,22 @@ func (i *installation) kustomizePatch(from source, entry patchEntry) (map[string
 	}
 	object, err := meta.Accessor(target.object)
 	if err != nil {
-		return nil, errorAt(target.at, "%q is no object: %w", target.Name, err)
+		return nil, position.ErrorAt(target.at, "%q is no object: %w", target.Name, err)
 	}
 	layer, err := i.read(from.beside(entry.file()), i.values)
 	if err != nil {
 		return nil, err
 	}
-	patched, err := entry.apply(target.Data, layer.text, "")
+	patched, err := entry.apply(target.Data, layer.Text, "")
 	if err != nil {
-		return nil, layer.errorf("", "patching %q: %w", entry.Target, err)
+		return nil, layer.Errorf("", "patching %q: %w", entry.Target, err)
 	}
 	if slices.Equal(patched, target.Data) {
 		return nil, from.errorf("patch %q changes nothing in %q", entry.file(), entry.Target)
 	}
 	return map[string]any{
 		"target": map[string]string{"kind": target.kind(), "name": object.GetName()},
-		"patch":  string(layer.text),
+		"patch":  string(layer.Text),
 	}, nil
 }
 

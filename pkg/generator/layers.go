@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 const proxySidecar = "kube-rbac-proxy"
@@ -92,7 +93,8 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 			return skipOthers(file)
 		}
 		if !used[file] && path.Ext(file) != ".go" && path.Ext(file) != ".md" {
-			errs = append(errs, errorAt(Position{File: file, Line: 1}, "no manifest uses this file"))
+			at := position.Position{File: file, Line: 1}
+			errs = append(errs, position.ErrorAt(at, "no manifest uses this file"))
 		}
 		return nil
 	}
@@ -105,7 +107,8 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 // skipOthers skips folders without layers: those with output, and those of what is not generated
 // from layers.
 func skipOthers(dir string) error {
-	if slices.Contains([]string{"crds", "csi-addons", "kubectl", "monitoring", "snapshots"}, dir) {
+	others := []string{"crds", "csi-addons", "kubectl", "monitoring", "schema", "snapshots"}
+	if slices.Contains(others, dir) {
 		return fs.SkipDir
 	}
 	steps := strings.Split(dir, "/")

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // The folders of an OLM bundle, beside the manifests that install the operator without OLM.
@@ -42,7 +44,8 @@ func (i *installation) completeServiceVersion() error {
 	}
 	deployment := i.deployment()
 	if deployment == nil {
-		return errorAt(target.at, "%q needs the operator's Deployment in this flavour", target.Name)
+		return position.ErrorAt(target.at, "%q needs the operator's Deployment in this flavour",
+			target.Name)
 	}
 	name := i.part.Name + ".v" + content.Spec.Version
 	errs := []error{
@@ -68,7 +71,7 @@ func (i *installation) extract(
 ) error {
 	var object map[string]any
 	if err := yaml.Unmarshal(from.Data, &object); err != nil {
-		return errorAt(from.at, "decoding %q: %w", from.Name, err)
+		return position.ErrorAt(from.at, "decoding %q: %w", from.Name, err)
 	}
 	entry = maps.Clone(entry)
 	entry[field] = object[field]
@@ -156,7 +159,7 @@ func (i *installation) olmBundle(complete string) (map[string][]byte, error) {
 	for _, asset := range i.sorted() {
 		switch {
 		case asset == version, i.inManifests(asset):
-			files[path.Join(olmManifests, asset.Name)] = asset.withHeader(i.driver.file)
+			files[path.Join(olmManifests, asset.Name)] = asset.withHeader(i.driver.File)
 		case !i.inServiceVersion(asset):
 			continue
 		}
@@ -219,7 +222,7 @@ func deletions(omitted []*asset) ([]map[string]any, error) {
 	for _, asset := range omitted {
 		object, err := meta.Accessor(asset.object)
 		if err != nil {
-			return nil, errorAt(asset.at, "%q is no object: %w", asset.Name, err)
+			return nil, position.ErrorAt(asset.at, "%q is no object: %w", asset.Name, err)
 		}
 		version, kind := asset.object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 		name := map[string]any{"name": object.GetName()}
@@ -230,7 +233,7 @@ func deletions(omitted []*asset) ([]map[string]any, error) {
 			"$patch": "delete", "apiVersion": version, "kind": kind, "metadata": name,
 		})
 		if err != nil {
-			return nil, errorAt(asset.at, "encoding the patch of %q: %w", asset.Name, err)
+			return nil, position.ErrorAt(asset.at, "encoding the patch of %q: %w", asset.Name, err)
 		}
 		patches = append(patches, map[string]any{"patch": string(text)})
 	}

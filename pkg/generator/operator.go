@@ -58,7 +58,7 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 }
 
 // folder returns the name of the driver's folder.
-func (a *assembly) folder() string { return path.Base(path.Dir(a.driver.file)) }
+func (a *assembly) folder() string { return path.Base(path.Dir(a.driver.File)) }
 
 // namespaces returns the namespaces of the operator and its driver.
 func (i *installation) namespaces() flavour.Namespaces {
@@ -171,7 +171,7 @@ func (i *installation) manifests() (map[string][]byte, error) {
 			continue
 		}
 		folder := i.installFolder(asset.Side)
-		files[path.Join(folder, asset.Name)] = asset.withHeader(i.driver.file)
+		files[path.Join(folder, asset.Name)] = asset.withHeader(i.driver.File)
 		resources[folder] = append(resources[folder], asset.Name)
 	}
 	var errs []error

@@ -28,9 +28,9 @@ func (a *assembly) patch(from source, entry patchEntry, values map[string]string
 	if err != nil {
 		return from.errorf("%w", err)
 	}
-	patched, err := entry.apply(target.Data, layer.text, pointer)
+	patched, err := entry.apply(target.Data, layer.Text, pointer)
 	if err != nil {
-		return layer.errorf("", "patching %q: %w", entry.Target, err)
+		return layer.Errorf("", "patching %q: %w", entry.Target, err)
 	}
 	if bytes.Equal(patched, target.Data) {
 		return from.errorf("patch %q changes nothing in %q", entry.file(), entry.Target)

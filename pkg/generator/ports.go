@@ -12,13 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 type usedPort struct {
 	part   string
 	number int
 	use    string
-	at     Position
+	at     position.Position
 }
 
 // usePorts records the ports that driver.yaml allocates by name.
@@ -29,7 +31,7 @@ func (a *assembly) usePorts(part string, p ports) {
 	}
 }
 
-func (a *assembly) usePort(part string, number int, use string, at Position) {
+func (a *assembly) usePort(part string, number int, use string, at position.Position) {
 	a.ports = append(a.ports, usedPort{part: part, number: number, use: use, at: at})
 }
 
@@ -47,13 +49,13 @@ func (a *assembly) checkPorts(part string) error {
 		for _, port := range container.Ports {
 			number := int(port.ContainerPort)
 			if !serves(spec, number) {
-				errs = append(errs, errorAt(workload.find(strconv.Itoa(number)),
+				errs = append(errs, position.ErrorAt(workload.find(strconv.Itoa(number)),
 					"container port %q (%d): no container serves it", port.Name, number))
 			}
 		}
 		for _, number := range upstreams(container) {
 			if !serves(spec, number) {
-				errs = append(errs, errorAt(workload.find(strconv.Itoa(number)),
+				errs = append(errs, position.ErrorAt(workload.find(strconv.Itoa(number)),
 					"upstream %d of %q: no container serves it", number, container.Name))
 			}
 		}
@@ -81,12 +83,13 @@ func checkClashes(ports []usedPort) error {
 	var errs []error
 	for _, port := range ports {
 		if message := validation.IsValidPortNum(port.number); message != nil {
-			errs = append(errs, errorAt(port.at, "port %d (%s): %s", port.number, port.use, message[0]))
+			errs = append(errs, position.ErrorAt(port.at, "port %d (%s): %s", port.number, port.use,
+				message[0]))
 		}
 		other, taken := first[port.number]
 		if taken {
-			errs = append(errs, errorAt(port.at, "port clash inside a pod: %d (%s) is taken by %s at %s",
-				port.number, port.use, other.use, other.at))
+			errs = append(errs, position.ErrorAt(port.at, "port clash inside a pod: %d (%s) is taken by %s "+
+				"at %s", port.number, port.use, other.use, other.at))
 			continue
 		}
 		first[port.number] = port
@@ -102,7 +105,7 @@ func checkDeclaredTwice(workload *asset, spec corev1.PodSpec) error {
 		for _, port := range container.Ports {
 			for _, key := range []string{strconv.Itoa(int(port.ContainerPort)), port.Name} {
 				if owner, taken := owners[key]; taken && key != "" {
-					errs = append(errs, errorAt(workload.find(key),
+					errs = append(errs, position.ErrorAt(workload.find(key),
 						"port clash inside a pod: %q and %q both declare port %s", owner, container.Name, key))
 				}
 				owners[key] = container.Name
@@ -168,11 +171,11 @@ func checkHostPorts(assemblies []*assembly) error {
 				continue
 			}
 			for _, port := range a.portsOf(part) {
-				mine := hostPort{usedPort: port, workload: a.driver.file + " " + part}
+				mine := hostPort{usedPort: port, workload: a.driver.File + " " + part}
 				key := fmt.Sprintf("%s/%d", a.flavour, port.number)
 				other, taken := first[key]
 				if taken && other.workload != mine.workload {
-					errs = append(errs, errorAt(port.at, "host port clash: %d (%s) is taken by %s at %s",
+					errs = append(errs, position.ErrorAt(port.at, "host port clash: %d (%s) is taken by %s at %s",
 						port.number, port.use, other.use, other.at))
 					continue
 				}

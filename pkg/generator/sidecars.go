@@ -127,12 +127,12 @@ func (a *assembly) addContainer(
 		return err
 	}
 	var container map[string]any
-	if err := layer.decode(&container); err != nil {
+	if err := layer.Decode(&container); err != nil {
 		return err
 	}
 	name, _ := container["name"].(string)
 	if name == "" {
-		return layer.errorf("", "the container has no name")
+		return layer.Errorf("", "the container has no name")
 	}
 	workload := a.workload(part)
 	if _, err := containerPointer(workload, name); err == nil {
@@ -170,11 +170,11 @@ func (l *layers) appendTo(target *asset, layer *document, pointer string, values
 	}
 	operations, err := yaml.Marshal(added)
 	if err != nil {
-		return layer.errorf("", "%w", err)
+		return layer.Errorf("", "%w", err)
 	}
 	extended, err := patch.JSON6902(target.Data, operations, "")
 	if err != nil {
-		return layer.errorf("", "extending %q: %w", target.Name, err)
+		return layer.Errorf("", "extending %q: %w", target.Name, err)
 	}
 	return l.change(target, layer, extended)
 }
@@ -208,7 +208,7 @@ func (a *assembly) addVolumes(
 		return err
 	}
 	var volumes []any
-	if err := layer.decode(&volumes); err != nil {
+	if err := layer.Decode(&volumes); err != nil {
 		return err
 	}
 	for _, volume := range volumes {

@@ -33,10 +33,10 @@ func (l *layers) validate() error {
 func validate[T any](
 	l *layers, m manifest[T], used map[string]bool, check func(*validator, T),
 ) error {
-	used[m.file] = true
+	used[m.File] = true
 	v := &validator{document: m.document, fsys: l.fsys, used: used, flavours: flavour.All()}
 	check(v, m.content)
-	return m.validationError(v.errs)
+	return m.ValidationError(v.errs)
 }
 
 // validator collects the errors of a manifest and the files that it names.

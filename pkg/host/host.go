@@ -61,6 +61,8 @@ type Process struct {
 	Config, Served *rest.Config
 	Events         events.Recorder
 	Clock          clock.WithDelayedExecution
+	// Restart ends the process, as the change of a watched file does.
+	Restart func()
 }
 
 // Work runs while the process is the leader. It returns soon after its context is done.
@@ -86,7 +88,9 @@ func Run(ctx context.Context, o Options, work Work) error {
 	}
 	recorder := o.recorder(ctx, kube)
 	return lead(ctx, o, func(ctx context.Context) error {
-		return work(ctx, Process{Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock})
+		return work(ctx, Process{
+			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock, Restart: cancel,
+		})
 	})
 }
 

@@ -131,13 +131,22 @@ func (s *fixture) fault(fault simulator.Fault) {
 	check(s.t, err)
 }
 
+func namesOf(types []openstack.ShareType) []string {
+	var names []string
+	for _, t := range types {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // wantTypes expects the cloud to list these share types.
 func (s *fixture) wantTypes(client *openstack.Client, want ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	got, err := client.ShareTypes(ctx)
+	found, err := client.ShareTypes(ctx)
 	check(s.t, err)
+	got := namesOf(found)
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		s.t.Fatalf("share types (-want +got):\n%s", diff)
 	}

@@ -3,6 +3,8 @@ package openstack
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -67,15 +69,27 @@ func (l listing[T, R]) converted(found []T) ([]R, error) {
 	return results, nil
 }
 
-// ShareTypes returns the names of the share types that Manila offers to the project, in Manila's
-// order: at most 1000 names, each of 1 to 255 arbitrary characters. If the cloud has no Manila, the
-// error has the reason NotOffered.
-func (c *Client) ShareTypes(ctx context.Context) ([]string, error) {
+// ShareType is a share type.
+type ShareType struct {
+	// Name consists of 1 to 255 arbitrary characters: quote it in messages.
+	Name string
+	// NeedsNetwork is true if Manila creates a share of the type only in a share network.
+	NeedsNetwork bool
+}
+
+// ShareTypes returns the share types that Manila offers to the project, in Manila's order, at most
+// 1000. If the cloud has no Manila, the error has the reason NotOffered.
+func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, error) {
 	list := func(client *gophercloud.ServiceClient) pagination.Pager {
 		return sharetypes.List(client, sharetypes.ListOpts{})
 	}
-	convert := func(t sharetypes.ShareType) (name, result string) { return t.Name, t.Name }
-	return listing[sharetypes.ShareType, string]{
+	convert := func(t sharetypes.ShareType) (string, ShareType) {
+		// Every share type has this extra spec, as "True" or "False". Without it the type is one of the
+		// usual kind.
+		managed, _ := strconv.ParseBool(fmt.Sprint(t.ExtraSpecs["driver_handles_share_servers"]))
+		return t.Name, ShareType{t.Name, managed}
+	}
+	return listing[sharetypes.ShareType, ShareType]{
 		manila(), "share_types", list, sharetypes.ExtractShareTypes, convert,
 	}.fetch(ctx, c)
 }

@@ -35,12 +35,12 @@ func requestOnce(file string) int {
 	source := openstack.Source{CloudsFile: file, CAFiles: []string{file + ".ca"}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	names, err := openstack.NewClient(source, clock.RealClock{}).ShareTypes(ctx)
+	types, err := openstack.NewClient(source, clock.RealClock{}).ShareTypes(ctx)
 	if err != nil {
 		fmt.Println(openstack.ReasonOf(err), err)
 		return 1
 	}
-	fmt.Println(strings.Join(names, " "))
+	fmt.Println(strings.Join(namesOf(types), " "))
 	return 0
 }
 

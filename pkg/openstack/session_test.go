@@ -176,8 +176,8 @@ func TestConcurrentCallsShareOneLogin(t *testing.T) {
 	results := make(chan result, callers)
 	for range callers {
 		go func() {
-			names, err := client.ShareTypes(t.Context())
-			results <- result{names, err}
+			types, err := client.ShareTypes(t.Context())
+			results <- result{namesOf(types), err}
 		}()
 	}
 	for range callers {

@@ -61,6 +61,10 @@ func entries() []entry {
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
 		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
+		// Writes: nothing: restarts the operator.
+		{"*RestartOnChoice", always, perOperator, (*driver).restartOnChoice},
+		// Writes: nothing: condition <service>UserConfigValid.
+		{"<service>UserConfig", always, perOperator, (*driver).userConfig},
 		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.
 		{"<service>Credentials", driverNeeded, perDriver, (*driver).credentials},
 		// Writes: Secret <operator>-hash-key.
@@ -114,6 +118,10 @@ func buildControllers(drivers []*driver) (map[phase][]factory.Controller, error)
 
 func (d *driver) fullName(name string) string {
 	return strings.Replace(name, "*", d.ConditionPrefix+"Driver", 1)
+}
+
+func (d *driver) userConfig(string) (factory.Controller, error) {
+	return d.components.UserConfig, nil
 }
 
 func (d *driver) credentials(string) (factory.Controller, error) {

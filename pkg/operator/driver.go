@@ -10,6 +10,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -29,6 +30,9 @@ type driver struct {
 	clock        clock.Clock
 	bundle       *bundle.Bundle
 	csiAddons    *csiAddons
+	// chosen are the choices with which the operator has started, and restart ends the process.
+	chosen  choice.Startup
+	restart func()
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components
 	// trustedCAName is the name of the ConfigMap with the trusted CA bundle, "" if there is none.

@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/management"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -34,6 +35,11 @@ type operator struct {
 	csiAddons  []*bundle.Bundle
 	settings   *settings.Settings
 	namespaces flavour.Namespaces
+	// chosen are the choices of the administrator that settings contains. flags and lookup are the
+	// sources of the other settings.
+	chosen choice.Startup
+	flags  *settings.Flags
+	lookup func(string) (string, bool)
 }
 
 // newOperator loads the bundles of the drivers, and then the settings, because the bundles
@@ -60,12 +66,17 @@ func newOperator(
 	return &operator{
 		name: name, drivers: drivers, bundles: bundles, csiAddons: addons, settings: loaded,
 		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
+		flags:      flags, lookup: lookup,
 	}, nil
 }
 
 // run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is
 // done.
 func (o *operator) run(ctx context.Context, process host.Process) error {
+	o, err := o.withChoices(ctx, process.Config)
+	if err != nil {
+		return err
+	}
 	connected, err := o.connect(process)
 	if err != nil {
 		return err
@@ -131,7 +142,7 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		drivers = append(drivers, &driver{
 			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator,
 			settings: o.settings, events: process.Events, bundle: filled, key: key,
-			csiAddons: csiAddons, clock: process.Clock,
+			csiAddons: csiAddons, clock: process.Clock, chosen: o.chosen, restart: process.Restart,
 			initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
@@ -45,7 +46,11 @@ func (d *driver) storageClass(name string) (factory.Controller, error) {
 	}
 	kube := d.cluster.Side(flavour.Guest).Kube
 	reconciler := storageclass.NewReconciler(kube, d.classInformer().Lister(), d.events)
-	return factory.New().
+	f := factory.New()
+	if choices := d.components.Choices; choices != nil {
+		f.WithInformers(choices.Informer)
+	}
+	return f.
 		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
 		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
 			return d.syncClasses(ctx, reconciler, classes)
@@ -62,11 +67,18 @@ func (d *driver) syncClasses(
 	if err != nil {
 		return err
 	}
+	var config *choice.Config
+	if choices := d.components.Choices; choices != nil {
+		if config, err = choices.Current(); err != nil {
+			return nil //nolint:nilerr // the condition ...UserConfigValid reports it
+		}
+	}
+	reconciler.OwnsDefault = config.OwnsDefault()
 	var errs []error
 	for _, class := range classes {
 		switch state {
 		case opv1.ManagedStorageClass:
-			err = d.reconcileClass(ctx, reconciler, class)
+			err = d.reconcileClass(ctx, reconciler, config, class)
 		case opv1.RemovedStorageClass:
 			err = d.removeClass(ctx, class)
 		}
@@ -78,13 +90,16 @@ func (d *driver) syncClasses(
 }
 
 func (d *driver) reconcileClass(
-	ctx context.Context, reconciler *storageclass.Reconciler, class *storagev1.StorageClass,
+	ctx context.Context, reconciler *storageclass.Reconciler, config *choice.Config,
+	class *storagev1.StorageClass,
 ) error {
 	required := class.DeepCopy()
 	lister := d.classInformer().Lister()
 	if err := csistorageclasscontroller.SetDefaultStorageClass(lister, required); err != nil {
 		return fmt.Errorf("deciding whether it is the default: %w", err)
 	}
+	config.ClassOf("").Apply(required)
+	config.MarkDefault(required)
 	return reconciler.Reconcile(ctx, required, func(*storagev1.StorageClass) bool { return true })
 }
 

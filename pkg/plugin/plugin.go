@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
@@ -37,6 +38,10 @@ type Driver struct {
 	Assets fs.FS
 	// Namespace is the namespace of the operands; "" is flavour.DefaultNamespace.
 	Namespace string
+	// UserConfigMap is the ConfigMap with the choices of the administrator, and ChoiceKind their kind.
+	// Both are empty for a driver without choices, and for a companion driver.
+	UserConfigMap string
+	ChoiceKind    choice.Kind
 	// Removable means that the operator supports the managementState Removed. It must be false if pods
 	// could not unmount their volumes without the driver.
 	Removable bool
@@ -68,6 +73,12 @@ type Components struct {
 	CSIDriverHooks []hook.CSIDriver
 	// Controllers start when the driver is needed.
 	Controllers []factory.Controller
+	// Choices are the choices of the administrator, with the options of the StorageClasses among the
+	// assets.
+	Choices *Choices
+	// UserConfig reports whether the administrator's configuration is used. It starts with the
+	// operator.
+	UserConfig factory.Controller
 	// Credentials tests the driver Secret. It starts when the driver is needed.
 	Credentials *credential.Watcher
 	// Ready returns true if the objects that pods read when they start are written. It is one of the

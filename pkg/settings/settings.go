@@ -26,6 +26,8 @@ const (
 
 	envAPIServerTokens = "CSI_ADDONS_API_SERVER_TOKENS"
 	envMaxAccessRules  = "CSI_ADDONS_MAX_ACCESS_RULES"
+	// csiAddonsPrefix starts the names of the variables of the images of CSI-Addons.
+	csiAddonsPrefix = "CSI_ADDONS_"
 )
 
 // Paths in the operator's pod.

@@ -43,6 +43,10 @@ var ErrNameTaken = errors.New("another StorageClass has this name")
 
 // Reconciler creates and repairs StorageClasses. It is not safe for concurrent use.
 type Reconciler struct {
+	// OwnsDefault is true if the required StorageClass determines whether it is the default. Otherwise
+	// the administrator's choice has precedence.
+	OwnsDefault bool
+
 	lister storagelisters.StorageClassLister
 	api    storageclient.StorageClassInterface
 	events events.Recorder
@@ -78,7 +82,7 @@ func (r *Reconciler) Reconcile(
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if err == nil && isOurs(cached) && equality.Semantic.DeepEqual(cached, merge(cached, required)) {
+	if err == nil && isOurs(cached) && equality.Semantic.DeepEqual(cached, r.merge(cached, required)) {
 		return nil
 	}
 	return retry.OnError(retry.DefaultRetry, isRace, func() error {
@@ -106,7 +110,7 @@ func (r *Reconciler) write(
 		return ErrNameTaken
 	}
 	delete(r.deleted, existing.Name)
-	desired := merge(existing, required)
+	desired := r.merge(existing, required)
 	switch {
 	case equality.Semantic.DeepEqual(existing, desired):
 		return nil
@@ -138,7 +142,7 @@ func (r *Reconciler) replace(
 	// The API server returns AlreadyExists only after admission and validation have accepted the
 	// object.
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	_, err := r.api.Create(ctx, withoutIdentity(merge(existing, required)), dryRun)
+	_, err := r.api.Create(ctx, withoutIdentity(r.merge(existing, required)), dryRun)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("the API server rejects the repaired StorageClass, so the operator keeps the "+
 			"existing one: %w", err)
@@ -167,7 +171,7 @@ func (r *Reconciler) create(ctx context.Context, required *storagev1.StorageClas
 	if !found {
 		return r.post(ctx, required)
 	}
-	err := r.post(ctx, merge(deleted, required))
+	err := r.post(ctx, r.merge(deleted, required))
 	if err == nil || isRace(err) {
 		return err
 	}
@@ -188,13 +192,12 @@ func (r *Reconciler) post(ctx context.Context, class *storagev1.StorageClass) er
 	return err
 }
 
-// merge returns the existing StorageClass with every field that required sets. It preserves the
-// administrator's choice of the default class.
-func merge(existing, required *storagev1.StorageClass) *storagev1.StorageClass {
+// merge returns the existing StorageClass with every field that required sets.
+func (r *Reconciler) merge(existing, required *storagev1.StorageClass) *storagev1.StorageClass {
 	ret := existing.DeepCopy()
 	ret.Labels = labels.Merge(ret.Labels, required.Labels)
 	ret.Annotations = labels.Merge(ret.Annotations, required.Annotations)
-	if choice, chosen := existing.Annotations[DefaultAnnotation]; chosen {
+	if choice, chosen := existing.Annotations[DefaultAnnotation]; chosen && !r.OwnsDefault {
 		ret.Annotations[DefaultAnnotation] = choice
 	}
 	ret.Provisioner = required.Provisioner

@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -30,8 +31,8 @@ const (
 	topologyKey = "enable_topology"
 	bundleKey   = "ca-bundle.pem"
 
-	// userConfigMap configures the driver with either key, or both. An administrator creates it, on
-	// HyperShift the administrator of the management cluster.
+	// userConfigMap configures the driver with these keys, and contains the choices. An administrator
+	// creates it, on HyperShift the administrator of the management cluster.
 	userConfigMap   = "cinder-csi-config"
 	userConfigKey   = "config"
 	userTopologyKey = topologyKey
@@ -43,6 +44,8 @@ func Driver() plugin.Driver {
 		Name:            Name,
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
+		UserConfigMap:   userConfigMap,
+		ChoiceKind:      choice.Cinder,
 		Setup:           setup,
 	}
 }
@@ -56,8 +59,9 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	config := newConfigSync(s, sources, zones, accepted)
 	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
-		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
-		NodeHooks:       inputs(s, flavour.Guest, accepted),
+		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), sources.choices.Hook()),
+		NodeHooks:       append(inputs(s, flavour.Guest, accepted), sources.choices.Hook()),
+		Choices:         sources.choices,
 		Credentials:     accepted,
 		Controllers:     []factory.Controller{config},
 		Ready:           config.written,

@@ -29,18 +29,12 @@ const (
 	configSyncName    = "OpenStackCinderConfigSync"
 	configSyncManager = configSyncName + "-Status"
 	progressingType   = configSyncName + "Progressing"
-	// validType reports whether all of the administrator's configuration is used. CSO ignores it.
-	validType = "CinderUserConfigValid"
 
 	reasonAsExpected = "AsExpected"
 	reasonWaiting    = "WaitingForOpenStack"
 	reasonError      = "SyncError"
-	reasonIgnored    = "PartlyIgnored"
 
 	topologyChanged = "CinderTopologyChanged"
-
-	// maxLines is the maximum number of lines in a condition.
-	maxLines = 10
 )
 
 // configSync reconciles the ConfigMap that the CSI driver reads. The ConfigMap stays as it is while
@@ -196,13 +190,8 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 	case !t.determined:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.err.Error())
 	}
-	valid := cluster.NewCondition(validType, opv1.ConditionTrue, reasonAsExpected,
-		"Nothing in the administrator's configuration is ignored")
-	if len(user.ignored) > 0 {
-		valid.WithStatus(opv1.ConditionFalse).WithReason(reasonIgnored).
-			WithMessage(joined(user.ignored, maxLines, "\n"))
-	}
-	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing, valid)
+	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,
+		c.sources.choices.Condition(service, user.ignored))
 }
 
 // joined joins at most limit parts of a message.

@@ -10,10 +10,12 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
 // sources contains the objects from which cloud-conf is generated. All are on the control plane
@@ -25,6 +27,7 @@ type sources struct {
 	// own is the ConfigMap for this driver. installed contains the ConfigMap with which the cluster
 	// was installed, and may contain others.
 	own       cluster.Object[corev1.ConfigMap]
+	choices   *plugin.Choices
 	installed coreinformers.ConfigMapInformer
 	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
 	// HyperShift, because the administrator of the guest cluster can change it.
@@ -39,6 +42,7 @@ func newSources(c *cluster.Cluster) *sources {
 		cluster:     c,
 		credentials: c.Secret(flavour.ControlPlane, p.ControlPlane, credentialsSecret),
 		own:         c.ConfigMap(flavour.ControlPlane, p.UserConfig, userConfigMap),
+		choices:     plugin.NewChoices(c, userConfigMap, choice.Cinder),
 	}
 	if c.Flavour == flavour.HyperShift {
 		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()

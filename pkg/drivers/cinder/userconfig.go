@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -112,10 +113,10 @@ func ignoredIn(own, installed contents) []string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(own.data)), maps.Keys(own.binary))
 	slices.Sort(keys)
 	for _, key := range keys {
-		if key != userConfigKey && key != userTopologyKey {
+		if key != userConfigKey && key != userTopologyKey && key != choice.Key {
 			found = append(found, fmt.Sprintf(
-				"%s is ignored: only keys %s and %s are read. Rename or remove it",
-				own.text(key).source, userConfigKey, userTopologyKey))
+				"%s is ignored: only keys %s, %s and %s are read. Rename or remove it",
+				own.text(key).source, userConfigKey, userTopologyKey, choice.Key))
 		}
 	}
 	hidden := installed.text(userTopologyKey)

@@ -13,6 +13,13 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
+const (
+	validType     = "CinderUserConfigValid"
+	reasonIgnored = "PartlyIgnored"
+	// maxLines is the maximum number of lines in the condition.
+	maxLines = 10
+)
+
 // TestSettingsWithoutEffectAreFound finds what has no effect in a text that the driver can read.
 func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
@@ -93,7 +100,8 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 		want           []string
 	}{
 		"a wrong key": {nil, keys{"cloud.conf": userText}, []string{"key cloud.conf of " + own +
-			" is ignored: only keys config and enable_topology are read. Rename or remove it"}},
+			" is ignored: only keys config, enable_topology and operator.yaml are read. Rename or " +
+			"remove it"}},
 		"a misspelt key": {
 			nil,
 			keys{"enable-topology": "false", "cinder.conf": password},
@@ -190,5 +198,30 @@ func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
 	want := "set key enable_topology of " + own + " to true or false"
 	if !strings.HasSuffix(found.Message, want) {
 		t.Errorf("the message is %q, want %q", found.Message, want)
+	}
+}
+
+func TestFaultsInChoicesAreReported(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.settle(t)
+	header := "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
+	b.put(t, map[string]string{
+		"operator.yaml": header + "class: {shareClients: []}\n", "operator": "x",
+	})
+	b.settle(t)
+	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
+	want := "key operator.yaml of ConfigMap openshift-config/cinder-csi-config, line 3: unknown " +
+		`field "class.shareClients"` + "\n" +
+		"key operator of ConfigMap openshift-config/cinder-csi-config is ignored: only keys config, " +
+		"enable_topology and operator.yaml are read. Rename or remove it\n" +
+		"Until this is corrected, the last valid configuration applies"
+	if found.Status != opv1.ConditionFalse || found.Reason != "Invalid" || found.Message != want {
+		t.Errorf("%s is %+v", validType, found)
+	}
+	b.put(t, map[string]string{"operator.yaml": header + "class: {reclaimPolicy: Retain}\n"})
+	b.settle(t)
+	if got := b.condition(t, validType); got != "True AsExpected" {
+		t.Errorf("corrected, %s is %q", validType, got)
 	}
 }

@@ -54,18 +54,20 @@ const hosted = "clusters-a"
 
 // dependencies returns the Dependencies of a standalone cluster with these objects.
 func dependencies(
-	t *testing.T, objects ...runtime.Object,
+	tb testing.TB, objects ...runtime.Object,
 ) (*clustertest.Fake, plugin.Dependencies) {
-	t.Helper()
-	return dependenciesOf(t, clustertest.Seed{Guest: objects})
+	tb.Helper()
+	return dependenciesOf(tb, clustertest.Seed{Guest: objects})
 }
 
 // dependenciesOf returns the Dependencies of the seed, with a managed driver.
-func dependenciesOf(t *testing.T, seed clustertest.Seed) (*clustertest.Fake, plugin.Dependencies) {
-	t.Helper()
+func dependenciesOf(
+	tb testing.TB, seed clustertest.Seed,
+) (*clustertest.Fake, plugin.Dependencies) {
+	tb.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, Namespace
 	seed.ClusterCSIDriver = csiDriver(opv1.Managed, opv1.ManagedStorageClass)
-	fake := clustertest.New(t, seed)
+	fake := clustertest.New(tb, seed)
 	return fake, plugin.Dependencies{
 		Cluster:  fake.Cluster,
 		Settings: &settings.Settings{},

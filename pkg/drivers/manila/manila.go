@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -41,6 +42,10 @@ const (
 	// VolumeSnapshotClass name it.
 	loginSecret = "csi-manila-secrets"
 
+	// userConfigMap contains the choices of the administrator, on HyperShift in the management
+	// cluster.
+	userConfigMap = "manila-csi-config"
+
 	// service starts the names of conditions and events about OpenStack and about credentials.
 	service = "Manila"
 
@@ -56,26 +61,34 @@ func Driver() plugin.Driver {
 		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),
 		Namespace:       Namespace,
+		UserConfigMap:   userConfigMap,
+		ChoiceKind:      choice.Manila,
 		Setup:           setup,
 	}
 }
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	cloud := openstack.NewClient(s.Cloud, s.Clock)
-	classes, copier := newStorageClassController(s), newCACopier(s)
+	choices, copier := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila), newCACopier(s)
+	classes := newStorageClassController(s, choices)
+	poll := s.ProbeOptions(service, "Manila-Gate")
+	poll.Triggers = []cloudprobe.Trigger{{Informer: choices.Informer}}
 	accepted := s.NewCredentials(service, credentialsSecret, cloud,
 		func(ctx context.Context, client *openstack.Client) error {
 			_, err := client.ShareTypes(ctx)
 			return err
 		})
 	return plugin.Components{
-		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), accessRules(s.Settings)),
-		NodeHooks:       inputs(s, flavour.Guest, accepted),
-		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
-		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
-		Credentials:     accepted,
-		Ready:           copier.written,
-		Probe: cloudprobe.New(s.ProbeOptions(service, "Manila-Gate"), listShareTypes(cloud),
+		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), accessRules(s.Settings),
+			choices.Hook()),
+		NodeHooks:      append(inputs(s, flavour.Guest, accepted), choices.Hook()),
+		CSIDriverHooks: []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
+		Controllers:    []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
+		Choices:        choices,
+		UserConfig:     choices.Report(s, service, classes.unused),
+		Credentials:    accepted,
+		Ready:          copier.written,
+		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(cloud)),
 			classes.setShareTypes),
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,

@@ -3,25 +3,29 @@ package manila
 import (
 	"context"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
 // The reasons why Manila is unavailable in a cloud that responds.
 const (
 	reasonNoManila     = "NoManila"
 	reasonNoShareTypes = "NoShareTypes"
+	// reasonNever means that the administrator does not want the driver.
+	reasonNever = "NotWanted"
 )
 
 // shareTypeLister is the part of openstack.Client that the cloud probe uses.
 type shareTypeLister interface {
-	ShareTypes(context.Context) ([]string, error)
+	ShareTypes(context.Context) ([]openstack.ShareType, error)
 }
 
 // listShareTypes returns the request of the cloud probe. Manila is available if it offers at least
 // one share type.
-func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]string] {
-	return func(ctx context.Context) ([]string, cloudprobe.Availability, error) {
+func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]openstack.ShareType] {
+	return func(ctx context.Context) ([]openstack.ShareType, cloudprobe.Availability, error) {
 		types, err := cloud.ShareTypes(ctx)
 		switch {
 		case err != nil && openstack.ReasonOf(err) == openstack.NotOffered:
@@ -36,5 +40,24 @@ func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]string] {
 			}, nil
 		}
 		return types, cloudprobe.Availability{Available: true}, nil
+	}
+}
+
+// ifWanted returns the request, whose result is unavailable if the administrator has chosen not to
+// install the driver. A driver that is installed already stays, and needs the share types.
+func ifWanted(
+	choices *plugin.Choices, request cloudprobe.Request[[]openstack.ShareType],
+) cloudprobe.Request[[]openstack.ShareType] {
+	return func(ctx context.Context) ([]openstack.ShareType, cloudprobe.Availability, error) {
+		types, availability, err := request(ctx)
+		config, invalid := choices.Current()
+		if availability.Available && invalid == nil && !config.Installs() {
+			availability = cloudprobe.Availability{
+				Reason: reasonNever,
+				Message: "The operator does not install the driver, because key " + choice.Key + " of " +
+					choices.Name + " contains driver: " + choice.Never,
+			}
+		}
+		return types, availability, err
 	}
 }

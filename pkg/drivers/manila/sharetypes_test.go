@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -17,7 +18,17 @@ type lister struct {
 	err   error
 }
 
-func (l lister) ShareTypes(context.Context) ([]string, error) { return l.types, l.err }
+func (l lister) ShareTypes(context.Context) ([]openstack.ShareType, error) {
+	return typesOf(l.types), l.err
+}
+
+func typesOf(names []string) []openstack.ShareType {
+	var types []openstack.ShareType
+	for _, name := range names {
+		types = append(types, openstack.ShareType{Name: name})
+	}
+	return types
+}
 
 func TestShareTypesDecideAvailability(t *testing.T) {
 	t.Parallel()
@@ -65,7 +76,7 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			found, availability, err := listShareTypes(test.cloud)(t.Context())
-			if diff := cmp.Diff(test.found, found); diff != "" {
+			if diff := cmp.Diff(typesOf(test.found), found); diff != "" {
 				t.Errorf("share types (-want +got):\n%s", diff)
 			}
 			reason, message := availability.Reason, availability.Message
@@ -84,7 +95,7 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 func TestFailedProbeKeepsShareTypes(t *testing.T) {
 	t.Parallel()
 	_, s := dependencies(t)
-	classes := newStorageClassController(s)
+	classes := newClasses(s)
 	for i, step := range []struct {
 		cloud lister
 		want  []string
@@ -95,10 +106,10 @@ func TestFailedProbeKeepsShareTypes(t *testing.T) {
 		{lister{}, nil},
 	} {
 		found, availability, err := listShareTypes(step.cloud)(t.Context())
-		classes.setShareTypes(cloudprobe.Result[[]string]{
+		classes.setShareTypes(cloudprobe.Result[[]openstack.ShareType]{
 			Found: found, Availability: availability, Err: err,
 		})
-		if diff := cmp.Diff(step.want, classes.types); diff != "" {
+		if diff := cmp.Diff(typesOf(step.want), classes.types, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("step %d: share types (-want +got):\n%s", i, diff)
 		}
 	}

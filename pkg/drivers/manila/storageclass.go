@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
@@ -20,9 +19,11 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
@@ -35,6 +36,7 @@ type storageClassController struct {
 	cluster    *cluster.Cluster
 	kube       kubernetes.Interface
 	classes    storagelisters.StorageClassLister
+	choices    *plugin.Choices
 	reconciler *storageclass.Reconciler
 	events     events.Recorder
 	wake       func()
@@ -42,7 +44,7 @@ type storageClassController struct {
 	warned map[string]string
 
 	mu    sync.Mutex
-	types []string
+	types []openstack.ShareType
 	// listed is true if a probe has listed the share types.
 	listed bool
 }
@@ -53,19 +55,22 @@ const (
 	servedManager = "Manila-ShareTypes"
 )
 
-func newStorageClassController(s plugin.Dependencies) *storageClassController {
+func newStorageClassController(
+	s plugin.Dependencies, choices *plugin.Choices,
+) *storageClassController {
 	guest := s.Cluster.Side(flavour.Guest)
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
 	syncCtx := factory.NewSyncContext("ManilaStorageClassController", s.Events)
 	c := &storageClassController{
 		cluster: s.Cluster, kube: guest.Kube, classes: classes.Lister(), events: s.Events,
+		choices:    choices,
 		reconciler: storageclass.NewReconciler(guest.Kube, classes.Lister(), s.Events),
 		warned:     map[string]string{},
 		wake:       func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), choices.Informer).
 		WithFilteredEventsInformers(hasOurProvisioner, classes.Informer()).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
@@ -82,11 +87,13 @@ func hasOurProvisioner(obj any) bool {
 
 // setShareTypes receives the results of the cloud probe. It triggers the controller at the first
 // list of share types, and if they changed. A probe that did not reach Manila changes nothing.
-func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]string]) {
+func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]openstack.ShareType]) {
 	if result.Err != nil || result.Reason == reasonNoManila {
 		return
 	}
-	types := slices.Compact(slices.Sorted(slices.Values(result.Found)))
+	compare := func(a, b openstack.ShareType) int { return strings.Compare(a.Name, b.Name) }
+	same := func(a, b openstack.ShareType) bool { return a.Name == b.Name }
+	types := slices.CompactFunc(slices.SortedStableFunc(slices.Values(result.Found), compare), same)
 	c.mu.Lock()
 	changed := !c.listed || !slices.Equal(types, c.types)
 	c.types, c.listed = types, true
@@ -101,6 +108,10 @@ func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext
 	if err != nil {
 		return err
 	}
+	config, err := c.choices.Current()
+	if err != nil {
+		return nil //nolint:nilerr // the condition ManilaUserConfigValid reports it
+	}
 	listed, err := c.classes.List(labels.Everything())
 	if err != nil {
 		return fmt.Errorf("listing StorageClasses: %w", err)
@@ -108,57 +119,66 @@ func (c *storageClassController) sync(ctx context.Context, _ factory.SyncContext
 	existing := byName(listed)
 	switch state {
 	case opv1.ManagedStorageClass:
-		return c.reconcile(ctx, existing)
+		return c.reconcile(ctx, config, existing)
 	case opv1.RemovedStorageClass:
-		err = c.remove(ctx, existing)
+		err = c.remove(ctx, config, existing)
 	}
 	return errors.Join(err, c.report(ctx, nil)) // the administrator wants no StorageClasses
 }
 
-// reconcile reconciles the StorageClass of each share type; failures are independent.
+// reconcile reconciles the StorageClasses of the share types; failures are independent.
 func (c *storageClassController) reconcile(
-	ctx context.Context, existing map[string]*storagev1.StorageClass,
+	ctx context.Context, config *choice.Config, existing map[string]*storagev1.StorageClass,
 ) error {
-	c.mu.Lock()
-	names, listed := classNames(c.types, existing), c.listed
-	c.mu.Unlock()
+	types, listed := c.shareTypes()
+	names := classNames(slices.Collect(maps.Keys(types)), existing)
 	room := maxClasses - countOurs(existing)
-	var failed, taken, ignored []string
-	for _, shareType := range slices.Sorted(maps.Keys(names)) {
-		name := names[shareType]
-		class := existing[name]
-		if class == nil {
-			if fault := unusable(shareType, room); fault != "" {
-				ignored = append(ignored,
-					fmt.Sprintf("share type %q gets no StorageClass: %s", shareType, fault))
-				continue
-			}
-			room--
-		}
-		if class != nil && !isClassOf(class, shareType) {
-			taken = append(taken, fmt.Sprintf("share type %q gets no StorageClass: another StorageClass "+
-				"has the name %s. Delete that StorageClass, or create one for the share type yourself",
-				shareType, name))
+	c.reconciler.OwnsDefault = config.OwnsDefault()
+	var failed []string
+	faults := map[string][]string{}
+	for _, w := range c.wanted(config, types, names) {
+		class := existing[w.name]
+		if class != nil && !isClassOf(class, w.shareType.Name) {
+			faults[reasonNameTaken] = append(faults[reasonNameTaken], fmt.Sprintf(
+				"share type %q gets no StorageClass: another StorageClass has the name %s. Delete that "+
+					"StorageClass, or create one for the share type yourself", w.shareType.Name, w.name))
 			continue
 		}
-		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, shareType) }
-		if err := c.reconciler.Reconcile(ctx, c.required(name, shareType), owns); err != nil {
+		reason, fault := w.fault(class, room)
+		if fault != "" {
+			faults[reason] = append(faults[reason], fault)
+		}
+		switch {
+		case class != nil:
+		case reason == reasonIgnored, reason == reasonNoNetwork && config != nil:
+			continue
+		default:
+			room--
+		}
+		owns := func(class *storagev1.StorageClass) bool { return isClassOf(class, w.shareType.Name) }
+		if err := c.reconciler.Reconcile(ctx, c.required(config, w), owns); err != nil {
 			failed = append(failed,
-				fmt.Sprintf("StorageClass %s of share type %q: %v", name, shareType, err))
+				fmt.Sprintf("StorageClass %s of share type %q: %v", w.name, w.shareType.Name, err))
 		}
 	}
-	c.warn("StorageClassNameTaken", taken)
-	c.warn("ShareTypeIgnored", ignored)
 	var err error
 	if listed {
-		gone := c.gone(existing, names)
-		c.warn("ShareTypeGone", gone)
-		err = c.report(ctx, slices.Concat(gone, taken, ignored))
+		faults[reasonGone] = c.gone(existing, names)
+		err = c.tell(ctx, faults)
 	}
 	if len(failed) > 0 {
 		err = errors.Join(errors.New(joined(failed, maxTold, "\n")), err)
 	}
 	return err
+}
+
+// tell records the events about the faults, and writes the condition.
+func (c *storageClassController) tell(ctx context.Context, faults map[string][]string) error {
+	for _, reason := range []string{reasonNameTaken, reasonIgnored, reasonNoNetwork, reasonGone} {
+		c.warn(reason, faults[reason])
+	}
+	return c.report(ctx, slices.Concat(faults[reasonGone], faults[reasonNameTaken],
+		faults[reasonIgnored], faults[reasonNoNetwork]))
 }
 
 // gone returns a fault for each class that an operator created for a share type that Manila does
@@ -202,12 +222,12 @@ func (c *storageClassController) warn(reason string, faults []string) {
 // remove deletes the classes that this operator or an earlier release created, including those of
 // removed share types.
 func (c *storageClassController) remove(
-	ctx context.Context, existing map[string]*storagev1.StorageClass,
+	ctx context.Context, config *choice.Config, existing map[string]*storagev1.StorageClass,
 ) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
 		class := existing[name]
-		if !c.createdByOperator(class) {
+		if !c.createdByOperator(class) && !isAdditional(config, class) {
 			continue
 		}
 		_, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.events, class)
@@ -227,22 +247,4 @@ func (c *storageClassController) createdByOperator(class *storagev1.StorageClass
 		(class.Name == plainName(shareType) || class.Name == hashedName(shareType)) &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == loginSecret &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Namespaces.Guest
-}
-
-// required returns the class of a share type. It sets every field that the API server would
-// default, so that it can be compared.
-func (c *storageClassController) required(name, shareType string) *storagev1.StorageClass {
-	parameters := map[string]string{typeParameter: shareType}
-	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
-		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = loginSecret
-		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = c.cluster.Namespaces.Guest
-	}
-	return &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: name},
-		Provisioner:          string(Name),
-		Parameters:           parameters,
-		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    new(storagev1.VolumeBindingImmediate),
-		AllowVolumeExpansion: new(true),
-	}
 }

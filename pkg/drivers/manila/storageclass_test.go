@@ -21,7 +21,10 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -37,15 +40,19 @@ type classBench struct {
 func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
 	t.Helper()
 	fake, s := dependencies(t, objects...)
-	b := classBench{newStorageClassController(s), fake, s.Events}
+	b := classBench{newClasses(s), fake, s.Events}
 	fake.Start(t)
 	fake.Guest.ClearActions()
 	return b
 }
 
+func newClasses(s plugin.Dependencies) *storageClassController {
+	return newStorageClassController(s, plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila))
+}
+
 // list passes a successful probe to the controller.
 func (c *storageClassController) list(types []string) {
-	c.setShareTypes(cloudprobe.Result[[]string]{Found: types})
+	c.setShareTypes(cloudprobe.Result[[]openstack.ShareType]{Found: typesOf(types)})
 }
 
 // run syncs once and returns what was written.

@@ -160,14 +160,18 @@ func (a *admin) listEndpoint(ctx context.Context, project, endpoint string, list
 
 // shareTypeOptions is the body of a request for a share type that only some projects may use.
 // sharetypes.CreateOpts refuses drivers that do not handle share servers.
-type shareTypeOptions struct{ name string }
+type shareTypeOptions struct{ added simulator.ShareType }
 
 // ToShareTypeCreateMap returns the body.
 func (o shareTypeOptions) ToShareTypeCreateMap() (map[string]any, error) {
+	servers := "False"
+	if o.added.ShareServers {
+		servers = "True"
+	}
 	return map[string]any{"share_type": map[string]any{
-		"name": o.name, "share_type_access:is_public": false,
+		"name": o.added.Name, "share_type_access:is_public": false,
 		"extra_specs": map[string]any{
-			"driver_handles_share_servers": "False", "snapshot_support": "True",
+			"driver_handles_share_servers": servers, "snapshot_support": "True",
 			"create_share_from_snapshot_support": "True",
 		},
 	}}, nil
@@ -183,7 +187,7 @@ func (a *admin) addShareType(
 		return err
 	}
 	if !found {
-		created, err := sharetypes.Create(ctx, a.share, shareTypeOptions{added.Name}).Extract()
+		created, err := sharetypes.Create(ctx, a.share, shareTypeOptions{added}).Extract()
 		if err != nil {
 			return fmt.Errorf("creating share type %q: %w", added.Name, err)
 		}

@@ -16,6 +16,8 @@ type Type struct {
 	Name string
 	// Private share types exist, but Manila does not list them for the user of the credentials.
 	Private bool
+	// ShareServers is true for a type whose shares need a share network.
+	ShareServers bool
 }
 
 // Order is the order in which share types are listed. Manila promises none. The zero value is the
@@ -102,15 +104,19 @@ func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
 }
 
 // describeType returns a share type with the fields of the microversion; API reference: List share
-// types. All share types have the same extra specs.
+// types. All share types have the same other extra specs.
 func (s *Service) describeType(r *rest.Request, shareType Type) map[string]any {
+	servers := "False"
+	if shareType.ShareServers {
+		servers = "True"
+	}
 	specs := map[string]string{
-		"driver_handles_share_servers": "False", "snapshot_support": "True",
+		"driver_handles_share_servers": servers, "snapshot_support": "True",
 		"create_share_from_snapshot_support": "True",
 	}
 	description := map[string]any{
 		"id": shareType.id(), "name": shareType.Name, "extra_specs": specs,
-		"required_extra_specs": map[string]string{"driver_handles_share_servers": "False"},
+		"required_extra_specs": map[string]string{"driver_handles_share_servers": servers},
 	}
 	public := "os-share-type-access:is_public"
 	if r.Version.AtLeast(7) {

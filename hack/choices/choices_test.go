@@ -1,0 +1,112 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+const root = "../.."
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	t.Parallel()
+	files, err := generate(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if diff := cmp.Diff(want, read(t, name)); diff != "" {
+			t.Errorf("%s is out of date: run `make update` (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func compile(t *testing.T, kind choice.Kind) *jsonschema.Schema {
+	t.Helper()
+	file := "assets/schema/" + strings.ToLower(string(kind)) + ".v1alpha1.json"
+	compiler := jsonschema.NewCompiler()
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(read(t, file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource("schema.json", value); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// accepts returns whether the schema accepts a document.
+func accepts(t *testing.T, s *jsonschema.Schema, text string) error {
+	t.Helper()
+	converted, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(converted)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(value)
+}
+
+func TestExamplesOfPagesAreValid(t *testing.T) {
+	t.Parallel()
+	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: config.csi.*?\nkind: (\\w+)\n.*?)```")
+	for page, want := range map[string]int{
+		"docs/configuration.md": 2, "docs/manila.md": 1, "docs/cinder.md": 1,
+	} {
+		examples := block.FindAllStringSubmatch(read(t, page), -1)
+		if len(examples) != want {
+			t.Errorf("%s contains %d examples, want %d", page, len(examples), want)
+		}
+		for _, example := range examples {
+			kind := choice.Kind(example[2])
+			if err := accepts(t, compile(t, kind), example[1]); err != nil {
+				t.Errorf("an example in %s: %v", page, err)
+			}
+			if _, faults := choice.Parse(kind, example[1]); len(faults) > 0 {
+				t.Errorf("an example in %s: %v", page, faults)
+			}
+		}
+	}
+}
+
+// TestSchemaAgreesWithTheOperator compares faults of the structure, which both detect.
+func TestSchemaAgreesWithTheOperator(t *testing.T) {
+	t.Parallel()
+	compiled := compile(t, choice.Manila)
+	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"
+	for _, text := range []string{
+		"{}", strings.Replace(header, "Manila", "Cinder", 1), header + "type: {}", header + "types: []",
+		header + "driver: Sometimes", header + "class: {reclaimPolicy: Recycle}",
+		header + "class: {labels: {a: 1}}", header + "classes: [{name: x}]",
+		header + "classes: [{type: " + strings.Repeat("x", 256) + "}]",
+		header + "class: {mountOptions: [" + strings.Repeat("a,", 101) + "]}", header + "class:",
+	} {
+		_, faults := choice.Parse(choice.Manila, text)
+		if err := accepts(t, compiled, text); err == nil || len(faults) == 0 {
+			t.Errorf("the schema says %v, the operator %v, about %s", err, faults, text)
+		}
+	}
+}

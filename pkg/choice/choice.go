@@ -1,0 +1,128 @@
+// Package choice contains the choices of an administrator: the format of the key operator.yaml of a
+// ConfigMap, its validation, and the effect on StorageClasses. It sends no requests. Its callers
+// are pkg/plugin and the driver plugins. hack/choices writes the schema and the reference from the
+// types, their tags and their comments.
+package choice
+
+const (
+	// Key is the key of the ConfigMap that contains the choices.
+	Key = "operator.yaml"
+	// APIVersion is the version of the format.
+	APIVersion = "config.csi.openstack.org/v1alpha1"
+)
+
+// Kind is the kind of the choices for a driver.
+type Kind string
+
+// The kinds.
+const (
+	Manila Kind = "ManilaConfig"
+	Cinder Kind = "CinderConfig"
+)
+
+// Values of Config.Driver.
+const (
+	// Auto installs the driver as soon as OpenStack offers what it needs.
+	Auto = "Auto"
+	// Never does not install the driver.
+	Never = "Never"
+)
+
+// Config contains all choices for a driver. The zero value of each field is its default. A method
+// of a nil Config returns what applies without the key operator.yaml.
+//
+// Tags of fields are part of the validation and of the schema: `kind` restricts a field to one
+// kind, `enum`, `max`, `maxItems`, `range` and `required` restrict its values, and `default`
+// documents the effect of a missing field.
+type Config struct {
+	// The version of this format: `config.csi.openstack.org/v1alpha1`.
+	APIVersion string `json:"apiVersion" required:"true"`
+	// `ManilaConfig` in the ConfigMap `manila-csi-config`, `CinderConfig` in `cinder-csi-config`.
+	Kind Kind `json:"kind" required:"true"`
+	// Whether the operator installs the driver. `Auto` installs it as soon as OpenStack offers share
+	// types. `Never` does not install it; a driver that is installed already stays.
+	Driver string `json:"driver,omitempty" kind:"ManilaConfig" enum:"Auto,Never" default:"Auto"`
+	// The share types that get a StorageClass, by default all.
+	Types Selection `json:"types,omitempty" kind:"ManilaConfig"`
+	// The name of the default StorageClass. If it is set, the operator owns the annotation
+	// `storageclass.kubernetes.io/is-default-class` of its own StorageClasses: it is `true` for the
+	// StorageClass with this name, and `false` for the others. If it is missing, the annotation is
+	// yours.
+	DefaultClass string `json:"defaultClass,omitempty"`
+	// Options of all StorageClasses of the operator.
+	Class Class `json:"class,omitempty"`
+	// Options for one type each, and more StorageClasses. A value here overrides the value in
+	// `class`; labels, annotations and share metadata are merged.
+	Classes []NamedClass `json:"classes,omitempty" kind:"ManilaConfig" maxItems:"100"`
+	// Options of the sidecars of the driver. A change restarts the operator.
+	Sidecars Sidecars `json:"sidecars,omitempty"`
+	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
+	// the environment variables of the operator add them. A change restarts the operator.
+	CSIAddons *CSIAddons `json:"csiAddons,omitempty"`
+}
+
+// Sidecars contains options of the sidecars.
+type Sidecars struct {
+	// Whether sidecars release their Leases when they end, so that others need not wait for them. It
+	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. The
+	// environment variable `RELEASE_LEASES` of the operator has precedence.
+	ReleaseLeases bool `json:"releaseLeases,omitempty" default:"false"`
+}
+
+// CSIAddons contains options of the containers of CSI-Addons.
+type CSIAddons struct {
+	// The image of the containers. On the nodes they run privileged, so only administrators may be
+	// able to write the ConfigMap. The environment variables for these images have precedence.
+	Image string `json:"image" required:"true" max:"1024"`
+	// Whether sidecars accept tokens for the API server instead of tokens for their pod. The
+	// controller of the CSI-Addons for Ceph sends such tokens.
+	APIServerTokens bool `json:"apiServerTokens,omitempty" default:"false"`
+	// The maximum number of access rules of a share while a client is fenced, by default 256.
+	MaxAccessRules int `json:"maxAccessRules,omitempty" kind:"ManilaConfig" range:"1-1000"`
+}
+
+// Selection selects types by their names.
+type Selection struct {
+	// Patterns of the types to include. A pattern matches the whole name: `*` stands for any text
+	// without `/`, `?` for one character, `[a-c]` for one of several; `\` escapes these. A missing
+	// list includes every type.
+	Include []string `json:"include,omitempty" maxItems:"100"`
+	// Patterns of the types to exclude. They have precedence over `include`. A type that already has
+	// a StorageClass keeps it, but the operator does not repair it or create it again.
+	Exclude []string `json:"exclude,omitempty" maxItems:"100"`
+}
+
+// Class contains options of StorageClasses.
+type Class struct {
+	// What happens to a volume when its claim is deleted.
+	ReclaimPolicy string `json:"reclaimPolicy,omitempty" enum:"Delete,Retain" default:"Delete"`
+	// When a volume is created: at once, or when the first pod uses the claim. The default is
+	// `Immediate` for Manila, and `WaitForFirstConsumer` for Cinder.
+	VolumeBindingMode string `json:"volumeBindingMode,omitempty" enum:"Immediate,WaitForFirstConsumer"`
+	// Mount options of the volumes. If you remove the list here, a StorageClass keeps its options.
+	MountOptions []string `json:"mountOptions,omitempty" maxItems:"100"`
+	// Labels of the StorageClass. A label that you remove here stays on the StorageClass.
+	Labels map[string]string `json:"labels,omitempty" maxItems:"100"`
+	// Annotations of the StorageClass. An annotation that you remove here stays on the StorageClass.
+	Annotations map[string]string `json:"annotations,omitempty" maxItems:"100"`
+	// The availability zone of new volumes.
+	Availability string `json:"availability,omitempty" max:"255"`
+	// The ID of the share network of new shares. It is used for share types with
+	// `driver_handles_share_servers=true`, which need one.
+	ShareNetworkID string `json:"shareNetworkID,omitempty" kind:"ManilaConfig"`
+	// The networks that may mount new shares, such as `10.0.0.0/16`. The default is every address.
+	ShareClients []string `json:"shareClients,omitempty" kind:"ManilaConfig" maxItems:"100"`
+	// Metadata of new shares in Manila.
+	ShareMetadata map[string]string `json:"shareMetadata,omitempty" kind:"ManilaConfig" maxItems:"100"`
+}
+
+// NamedClass contains options of the StorageClass of one type.
+type NamedClass struct {
+	// The exact name of the type.
+	Type string `json:"type" required:"true" max:"255"`
+	// The name of one more StorageClass for the type. If it is missing, the entry is about the
+	// StorageClass that the operator creates for the type. A StorageClass that exists with this name
+	// and type is taken over.
+	Name  string `json:"name,omitempty"`
+	Class `json:",inline"`
+}

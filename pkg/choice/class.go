@@ -1,0 +1,162 @@
+package choice
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// defaultAnnotation marks the StorageClass of claims that do not name one.
+const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+
+// Installs returns whether the operator installs the driver.
+func (c *Config) Installs() bool { return c == nil || c.Driver != Never }
+
+// Startup contains the choices that an operator uses only when it starts.
+type Startup struct {
+	Sidecars  Sidecars
+	CSIAddons CSIAddons
+}
+
+// Startup returns the choices that an operator uses only when it starts.
+func (c *Config) Startup() Startup {
+	if c == nil {
+		return Startup{}
+	}
+	s := Startup{Sidecars: c.Sidecars}
+	if c.CSIAddons != nil {
+		s.CSIAddons = *c.CSIAddons
+	}
+	return s
+}
+
+// Selects returns whether a type gets a StorageClass.
+func (c *Config) Selects(name string) bool { return c == nil || c.Types.selects(name) }
+
+func (s Selection) selects(name string) bool {
+	return (s.Include == nil || matchesAny(s.Include, name)) && !matchesAny(s.Exclude, name)
+}
+
+func matchesAny(patterns []string, name string) bool {
+	for _, pattern := range patterns {
+		if matched, err := path.Match(pattern, name); err == nil && matched {
+			return true
+		}
+	}
+	return false
+}
+
+// UnusedPatterns returns the patterns and the types in the choices that match none of the types,
+// each after its field.
+func (c *Config) UnusedPatterns(types []string) []string {
+	var unused []string
+	add := func(at *field.Path, pattern string, used bool) {
+		if !used {
+			unused = append(unused, fmt.Sprintf("%s: %q", at, pattern))
+		}
+	}
+	for name, patterns := range map[string][]string{
+		"include": c.Types.Include, "exclude": c.Types.Exclude,
+	} {
+		for i, pattern := range patterns {
+			matches := func(name string) bool { return matchesAny([]string{pattern}, name) }
+			add(field.NewPath("types", name).Index(i), pattern, slices.ContainsFunc(types, matches))
+		}
+	}
+	for i, class := range c.Classes {
+		add(field.NewPath("classes").Index(i).Child("type"), class.Type,
+			slices.Contains(types, class.Type))
+	}
+	slices.Sort(unused)
+	return unused
+}
+
+// ClassOf returns the options of the StorageClass that the operator creates for a type.
+func (c *Config) ClassOf(typeName string) Class {
+	if c == nil {
+		return Class{}
+	}
+	for _, own := range c.Classes {
+		if own.Type == typeName && own.Name == "" {
+			return c.Class.with(own.Class)
+		}
+	}
+	return c.Class
+}
+
+// More returns the additional StorageClasses, with all their options.
+func (c *Config) More() []NamedClass {
+	if c == nil {
+		return nil
+	}
+	var more []NamedClass
+	for _, own := range c.Classes {
+		if own.Name != "" {
+			more = append(more, NamedClass{own.Type, own.Name, c.Class.with(own.Class)})
+		}
+	}
+	return more
+}
+
+// with returns the options with those of another Class, which have precedence.
+func (c Class) with(other Class) Class {
+	c.ReclaimPolicy = cmp.Or(other.ReclaimPolicy, c.ReclaimPolicy)
+	c.VolumeBindingMode = cmp.Or(other.VolumeBindingMode, c.VolumeBindingMode)
+	c.Availability = cmp.Or(other.Availability, c.Availability)
+	c.ShareNetworkID = cmp.Or(other.ShareNetworkID, c.ShareNetworkID)
+	if other.MountOptions != nil {
+		c.MountOptions = other.MountOptions
+	}
+	if other.ShareClients != nil {
+		c.ShareClients = other.ShareClients
+	}
+	c.Labels = merged(c.Labels, other.Labels)
+	c.Annotations = merged(c.Annotations, other.Annotations)
+	c.ShareMetadata = merged(c.ShareMetadata, other.ShareMetadata)
+	return c
+}
+
+func merged(base, other map[string]string) map[string]string {
+	if base == nil {
+		return other
+	}
+	both := maps.Clone(base)
+	maps.Copy(both, other)
+	return both
+}
+
+// Apply sets the options that do not depend on the driver.
+func (c Class) Apply(to *storagev1.StorageClass) {
+	if c.ReclaimPolicy != "" {
+		to.ReclaimPolicy = new(corev1.PersistentVolumeReclaimPolicy(c.ReclaimPolicy))
+	}
+	if c.VolumeBindingMode != "" {
+		to.VolumeBindingMode = new(storagev1.VolumeBindingMode(c.VolumeBindingMode))
+	}
+	if c.MountOptions != nil {
+		to.MountOptions = c.MountOptions
+	}
+	to.Labels, to.Annotations = merged(to.Labels, c.Labels), merged(to.Annotations, c.Annotations)
+	if c.Availability != "" {
+		to.Parameters = merged(to.Parameters, map[string]string{"availability": c.Availability})
+	}
+}
+
+// OwnsDefault returns whether the operator decides which of its StorageClasses is the default.
+func (c *Config) OwnsDefault() bool { return c != nil && c.DefaultClass != "" }
+
+// MarkDefault sets the annotation about the default of a StorageClass, if the operator owns it.
+func (c *Config) MarkDefault(class *storagev1.StorageClass) {
+	if c.OwnsDefault() {
+		class.Annotations = merged(class.Annotations, map[string]string{
+			defaultAnnotation: strconv.FormatBool(class.Name == c.DefaultClass),
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package choice_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+func TestWithoutChoicesNothingChanges(t *testing.T) {
+	t.Parallel()
+	var none *choice.Config
+	class := &storagev1.StorageClass{}
+	none.ClassOf("gold").Apply(class)
+	none.MarkDefault(class)
+	if diff := cmp.Diff(&storagev1.StorageClass{}, class); diff != "" {
+		t.Error(diff)
+	}
+	if !none.Installs() || !none.Selects("gold") || none.More() != nil || none.OwnsDefault() {
+		t.Error("nil is not the default")
+	}
+}
+
+func TestPatternsSelectTypes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		selection choice.Selection
+		want      []string
+	}{
+		"all":      {choice.Selection{}, []string{"gold", "gold-test", "silver"}},
+		"none":     {choice.Selection{Include: []string{}}, nil},
+		"some":     {choice.Selection{Include: []string{"gold*"}}, []string{"gold", "gold-test"}},
+		"excluded": {choice.Selection{Exclude: []string{"*-test"}}, []string{"gold", "silver"}},
+		"both": {
+			choice.Selection{Include: []string{"gold*"}, Exclude: []string{"*t"}}, []string{"gold"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := &choice.Config{Types: test.selection}
+			var got []string
+			for _, name := range []string{"gold", "gold-test", "silver"} {
+				if config.Selects(name) {
+					got = append(got, name)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestValuesOfATypeHavePrecedence(t *testing.T) {
+	t.Parallel()
+	config := &choice.Config{
+		DefaultClass: "gold",
+		Class: choice.Class{
+			ReclaimPolicy: "Retain", MountOptions: []string{"a"}, Availability: "az1",
+			Labels: map[string]string{"all": "x", "both": "x"},
+		},
+		Classes: []choice.NamedClass{{Type: "gold", Class: choice.Class{
+			ReclaimPolicy: "Delete", MountOptions: []string{"b"},
+			Labels: map[string]string{"both": "y"},
+		}}},
+	}
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "gold", Annotations: map[string]string{"mine": "x"}},
+		Parameters: map[string]string{"type": "gold"},
+	}
+	config.ClassOf("gold").Apply(class)
+	config.MarkDefault(class)
+	want := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "gold", Labels: map[string]string{"all": "x", "both": "y"},
+			Annotations: map[string]string{
+				"mine": "x", "storageclass.kubernetes.io/is-default-class": "true",
+			},
+		},
+		Parameters:    map[string]string{"type": "gold", "availability": "az1"},
+		ReclaimPolicy: new(corev1.PersistentVolumeReclaimDelete),
+		MountOptions:  []string{"b"},
+	}
+	if diff := cmp.Diff(want, class); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff("x", config.Class.Labels["both"]); diff != "" {
+		t.Errorf("the choices changed: %s", diff)
+	}
+}

@@ -1,0 +1,255 @@
+package choice
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
+)
+
+// Fault is a mistake in the choices.
+type Fault struct {
+	// Line is the line of the mistake, from 1.
+	Line int
+	// Problem starts with the path of the field, if there is one.
+	Problem string
+}
+
+// Parse decodes and validates the choices of a kind. It returns either the choices, or all faults
+// in the order of their lines.
+func Parse(kind Kind, text string) (*Config, []Fault) {
+	config, err := parse(kind, text)
+	if err == nil {
+		return config, nil
+	}
+	joined, several := position.Sorted(err).(interface{ Unwrap() []error })
+	if !several {
+		return nil, []Fault{faultOf(err)}
+	}
+	var faults []Fault
+	for _, one := range joined.Unwrap() {
+		faults = append(faults, faultOf(one))
+	}
+	return nil, faults
+}
+
+func faultOf(err error) Fault {
+	if located, ok := errors.AsType[*position.Error](err); ok {
+		return Fault{located.Line, shortened(located.Err.Error())}
+	}
+	return Fault{1, shortened(err.Error())}
+}
+
+// maxProblem is the maximum length of a problem, which may contain a value.
+const maxProblem = 300
+
+func shortened(text string) string {
+	if runes := []rune(text); len(runes) > maxProblem {
+		return string(runes[:maxProblem]) + "..."
+	}
+	return text
+}
+
+func parse(kind Kind, text string) (*Config, error) {
+	document, err := position.Parse(Key, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	checker := checker{kind: kind}
+	checker.document(&document.Root)
+	if err := errors.Join(checker.faults...); err != nil {
+		return nil, err
+	}
+	config := &Config{}
+	if err := document.DecodeStrictly(config); err != nil {
+		return nil, document.Errorf("", "%w", err)
+	}
+	if err := document.ValidationError(validate(kind, config)); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// checker compares a document with the type Config. A JSON decoder would stop at the first value of
+// a wrong type, and name neither its line nor its index.
+type checker struct {
+	kind   Kind
+	faults []error
+}
+
+func (c *checker) fault(line int, at *field.Path, format string, args ...any) {
+	problem := fmt.Sprintf(format, args...)
+	if at != nil {
+		problem = fmt.Sprintf("%s: %s", at, problem)
+	}
+	place := position.Position{File: Key, Line: line}
+	c.faults = append(c.faults, position.ErrorAt(place, "%s", problem))
+}
+
+func (c *checker) document(root *yaml.Node) {
+	if root.Kind == 0 {
+		c.fault(1, nil, "the text is empty: remove the key, or set apiVersion and kind")
+		return
+	}
+	c.check(root.Content[0], reflect.TypeFor[Config](), tags{}, nil)
+}
+
+// tags are the restrictions of a field.
+type tags struct{ enum, max, maxItems, between string }
+
+// check checks that a node fits a type.
+func (c *checker) check(node *yaml.Node, t reflect.Type, limits tags, at *field.Path) {
+	switch {
+	case node.Kind == yaml.AliasNode:
+		c.fault(node.Line, at, "an alias is not supported: repeat the value")
+	case isNull(node) && at != nil:
+		c.fault(node.Line, at, "the value is missing: set it, or remove the field")
+	case t.Kind() == reflect.Pointer:
+		c.check(node, t.Elem(), limits, at)
+	case t.Kind() == reflect.Struct:
+		c.checkStruct(node, t, at)
+	case t.Kind() == reflect.Map && c.is(node, yaml.MappingNode, "a map of texts", at):
+		c.checkLength(node, len(node.Content)/2, limits, at)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			c.check(key, t.Key(), tags{}, at.Key(key.Value))
+			c.check(node.Content[i+1], t.Elem(), tags{}, at.Key(key.Value))
+		}
+	case t.Kind() == reflect.Slice && c.is(node, yaml.SequenceNode, "a list", at):
+		c.checkLength(node, len(node.Content), limits, at)
+		for i, item := range node.Content {
+			c.check(item, t.Elem(), tags{}, at.Index(i))
+		}
+	case t.Kind() == reflect.String && c.is(node, yaml.ScalarNode, "a text", at):
+		c.checkText(node, limits, at)
+	case t.Kind() == reflect.Bool && node.ShortTag() != "!!bool":
+		c.fault(node.Line, at, "must be true or false")
+	case t.Kind() == reflect.Int:
+		c.checkNumber(node, limits, at)
+	}
+}
+
+func (c *checker) checkNumber(node *yaml.Node, limits tags, at *field.Path) {
+	var number int
+	low, high, _ := strings.Cut(limits.between, "-")
+	lowest, _ := strconv.Atoi(low) // tags are constants
+	highest, _ := strconv.Atoi(high)
+	if node.ShortTag() != "!!int" || node.Decode(&number) != nil || number < lowest ||
+		number > highest {
+		c.fault(node.Line, at, "must be a number from %d to %d", lowest, highest)
+	}
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+func (c *checker) is(node *yaml.Node, kind yaml.Kind, name string, at *field.Path) bool {
+	if node.Kind != kind {
+		c.fault(node.Line, at, "must be %s", name)
+	}
+	return node.Kind == kind
+}
+
+func (c *checker) checkLength(node *yaml.Node, length int, limits tags, at *field.Path) {
+	if highest, err := strconv.Atoi(limits.maxItems); err == nil && length > highest {
+		c.fault(node.Line, at, "Too many: %d: must have at most %d items", length, highest)
+	}
+}
+
+func (c *checker) checkText(node *yaml.Node, limits tags, at *field.Path) {
+	if node.ShortTag() != "!!str" {
+		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
+		return
+	}
+	if highest, err := strconv.Atoi(limits.max); err == nil &&
+		utf8.RuneCountInString(node.Value) > highest {
+		c.fault(node.Line, at, "Too long: must have at most %d characters", highest)
+	}
+	values := strings.Split(limits.enum, ",")
+	if limits.enum != "" && !slices.Contains(values, node.Value) {
+		c.fault(node.Line, nil, "%v", field.NotSupported(at, node.Value, values))
+	}
+}
+
+func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
+	if node.Kind != yaml.MappingNode {
+		c.fault(node.Line, at, "must be a map of fields")
+		return
+	}
+	known, given := fields(Fields(c.kind, t)), map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		given[key.Value] = true
+		found, ok := known.find(key.Value)
+		if !ok {
+			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value), known.suggestion(key.Value))
+			continue
+		}
+		limits := tags{
+			found.Tag.Get("enum"), found.Tag.Get("max"), found.Tag.Get("maxItems"), found.Tag.Get("range"),
+		}
+		c.check(node.Content[i+1], found.Type, limits, at.Child(key.Value))
+	}
+	for _, f := range known {
+		if f.Tag.Get("required") != "" && !given[FieldName(f)] {
+			c.fault(node.Line, nil, "%v", field.Required(at.Child(FieldName(f)), ""))
+		}
+	}
+}
+
+// fields are the fields of a type in a document.
+type fields []reflect.StructField
+
+// Fields returns the fields of Config, or of a type in it, that a kind has, with those of embedded
+// types.
+func Fields(kind Kind, t reflect.Type) []reflect.StructField {
+	var found []reflect.StructField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		restricted := f.Tag.Get("kind")
+		switch {
+		case f.Anonymous:
+			found = append(found, Fields(kind, f.Type)...)
+		case restricted == "" || restricted == string(kind):
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// FieldName returns the name of a field in a document.
+func FieldName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func (f fields) find(name string) (reflect.StructField, bool) {
+	i := slices.IndexFunc(f, func(one reflect.StructField) bool { return FieldName(one) == name })
+	if i < 0 {
+		return reflect.StructField{}, false
+	}
+	return f[i], true
+}
+
+// suggestion names the fields that are similar to an unknown one, as cobra does with commands.
+func (f fields) suggestion(name string) string {
+	known := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, one := range f {
+		known.AddCommand(&cobra.Command{Use: FieldName(one), Run: func(*cobra.Command, []string) {}})
+	}
+	similar := known.SuggestionsFor(name)
+	if name == "" || len(similar) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", similar[0])
+}

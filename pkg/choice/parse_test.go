@@ -1,0 +1,184 @@
+package choice_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"
+
+// complete sets each field.
+const complete = header + `
+driver: Never
+types:
+  include: [gold, fast-*]
+  exclude: ['*-test']
+defaultClass: csi-manila-gold
+class:
+  reclaimPolicy: Retain
+  volumeBindingMode: WaitForFirstConsumer
+  mountOptions: [nfsvers=4.1, noatime]
+  labels: {example.com/tier: gold}
+  annotations: {example.com/owner: "storage team"}
+  availability: az1
+  shareNetworkID: 0d1f9d31-3a80-4bd6-9f6c-1e0b1a3c7f11
+  shareClients: [10.0.0.0/16, fd00::/64]
+  shareMetadata: {team: storage}
+classes:
+- type: gold
+  reclaimPolicy: Delete
+- type: gold
+  name: gold-for-nodes
+  shareClients: [10.0.1.0/24]
+sidecars: {releaseLeases: true}
+csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
+`
+
+func faultsOf(kind choice.Kind, text string) string {
+	_, faults := choice.Parse(kind, text)
+	var lines []string
+	for _, fault := range faults {
+		lines = append(lines, fmt.Sprintf("%d: %s", fault.Line, fault.Problem))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestEveryFieldIsAccepted(t *testing.T) {
+	t.Parallel()
+	config, faults := choice.Parse(choice.Manila, complete)
+	if len(faults) > 0 {
+		t.Fatalf("got %v", faults)
+	}
+	if config.Types.Include[1] != "fast-*" || config.Classes[1].ShareClients[0] != "10.0.1.0/24" {
+		t.Errorf("got %+v", config)
+	}
+}
+
+func TestAllFaultsAreReportedWithLineAndField(t *testing.T) {
+	t.Parallel()
+	text := header + `driver: Sometimes
+type: {}
+class:
+  reclaimpolicy: Retain
+  mountOptions: nfsvers=4.1
+  labels: {a: 1}
+  availability:
+classes:
+- name: x
+  shareClients:
+  - 10.0.0.0/16
+  - [10.0.0.0/16]
+- 5
+sidecars: {releaseLeases: "true"}
+csiAddons: {maxAccessRules: 0}
+`
+	want := `3: driver: Unsupported value: "Sometimes": supported values: "Auto", "Never"
+4: unknown field "type": did you mean "types"?
+6: unknown field "class.reclaimpolicy": did you mean "reclaimPolicy"?
+7: class.mountOptions: must be a list
+8: class.labels[a]: Invalid value: "1": must be a text: quote it
+9: class.availability: the value is missing: set it, or remove the field
+11: classes[0].type: Required value
+14: classes[0].shareClients[1]: must be a text
+15: classes[1]: must be a map of fields
+16: sidecars.releaseLeases: must be true or false
+17: csiAddons.image: Required value
+17: csiAddons.maxAccessRules: must be a number from 1 to 1000`
+	if diff := cmp.Diff(want, faultsOf(choice.Manila, text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAllInvalidValuesAreReportedWithLineAndField(t *testing.T) {
+	t.Parallel()
+	text := `apiVersion: config.csi.openstack.org/v1
+kind: CinderConfig
+defaultClass: Gold
+types:
+  include: ['[']
+class:
+  labels: {'-': x}
+  annotations:
+    storageclass.kubernetes.io/is-default-class: "true"
+  mountOptions: [a b]
+  shareNetworkID: private
+  shareMetadata: {"": x}
+classes:
+- type: gold
+  shareClients:
+  - 10.0.0.0/16
+  - 10.0.0.0/33
+  - 10.0.0.1/16
+- type: gold
+- {type: gold, name: csi-manila-x}
+- {type: gold, name: x}
+- {type: gold, name: x}
+`
+	want := `1: apiVersion: Unsupported value: "config.csi.openstack.org/v1": supported values: ` +
+		`"config.csi.openstack.org/v1alpha1"
+2: kind: Unsupported value: "CinderConfig": supported values: "ManilaConfig"
+3: defaultClass: Invalid value: "Gold": `
+	got := faultsOf(choice.Manila, text)
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	var lines []string
+	for line := range strings.SplitSeq(got, "\n") {
+		number, rest, _ := strings.Cut(line, ": ")
+		at, _, _ := strings.Cut(rest, ": ")
+		lines = append(lines, number+" "+at)
+	}
+	if diff := cmp.Diff([]string{
+		"1 apiVersion", "2 kind", "3 defaultClass", "5 types.include[0]", "7 class.labels",
+		"9 class.annotations[storageclass.kubernetes.io/is-default-class]", "10 class.mountOptions[0]",
+		"11 class.shareNetworkID", "12 class.shareMetadata[]", "17 classes[0].shareClients[1]",
+		"18 classes[0].shareClients[2]", "19 classes[1].type", "20 classes[2].name",
+		"22 classes[4].name",
+	}, lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"empty":           {"", "1: the text is empty: remove the key, or set apiVersion and kind"},
+		"comment":         {"# x", "1: the text is empty: remove the key, or set apiVersion and kind"},
+		"list":            {"[]", "1: must be a map of fields"},
+		"text":            {"x", "1: must be a map of fields"},
+		"nothing":         {"null", "1: must be a map of fields"},
+		"no version":      {"{}", "1: apiVersion: Required value\n1: kind: Required value"},
+		"second document": {header + "---\n{}\n", "3: a second YAML document: each file contains one"},
+		"duplicate field": {
+			header + "kind: ManilaConfig\n", `3: mapping key "kind" already defined at line 2`,
+		},
+		"alias": {
+			header + "class: &x {}\ntypes: *x\n",
+			"4: types: an alias is not supported: repeat the value",
+		},
+		"field of another": {header + "enable_topology: true\n", `3: unknown field "enable_topology"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, faultsOf(choice.Manila, test.text)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(header, "Manila", "Cinder", 1) +
+		"driver: Auto\nclass: {reclaimPolicy: Retain, shareClients: []}\n"
+	want := `3: unknown field "driver"
+4: unknown field "class.shareClients"`
+	if diff := cmp.Diff(want, faultsOf(choice.Cinder, text)); diff != "" {
+		t.Error(diff)
+	}
+}

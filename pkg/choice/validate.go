@@ -1,0 +1,151 @@
+package choice
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The limits of metadata in Manila.
+const (
+	maxMetadataKey   = 255
+	maxMetadataValue = 1023
+)
+
+// reservedPrefix starts the names of the StorageClasses that the operator names itself.
+const reservedPrefix = "csi-manila-"
+
+// validate reports what the tags of the fields accept.
+func validate(kind Kind, c *Config) field.ErrorList {
+	var errs field.ErrorList
+	if c.APIVersion != APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), c.APIVersion,
+			[]string{APIVersion}))
+	}
+	if c.Kind != kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), c.Kind, []Kind{kind}))
+	}
+	if c.DefaultClass != "" {
+		errs = append(errs, validateName(c.DefaultClass, field.NewPath("defaultClass"))...)
+	}
+	types := field.NewPath("types")
+	errs = append(errs, validatePatterns(c.Types.Include, types.Child("include"))...)
+	errs = append(errs, validatePatterns(c.Types.Exclude, types.Child("exclude"))...)
+	errs = append(errs, c.Class.validate(field.NewPath("class"))...)
+	if a := c.CSIAddons; a != nil && (a.Image == "" || strings.ContainsAny(a.Image, " \t\n${}\"'")) {
+		errs = append(errs, field.Invalid(field.NewPath("csiAddons", "image"), a.Image,
+			"use the name of an image"))
+	}
+	return append(errs, validateClasses(c.Classes)...)
+}
+
+func validateName(name string, at *field.Path) (errs field.ErrorList) {
+	for _, message := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(at, name, message))
+	}
+	return errs
+}
+
+func validatePatterns(patterns []string, at *field.Path) (errs field.ErrorList) {
+	for i, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			errs = append(errs, field.Invalid(at.Index(i), pattern,
+				"use a pattern such as gold-*; put a backslash before [ in a name"))
+		}
+	}
+	return errs
+}
+
+func validateClasses(classes []NamedClass) (errs field.ErrorList) {
+	names, types := sets.New[string](), sets.New[string]()
+	for i, c := range classes {
+		at := field.NewPath("classes").Index(i)
+		if c.Type == "" {
+			errs = append(errs, field.Invalid(at.Child("type"), c.Type, "use the name of a type"))
+		}
+		switch {
+		case c.Name == "" && types.Has(c.Type):
+			errs = append(errs, field.Duplicate(at.Child("type"), c.Type))
+		case c.Name == "":
+			types.Insert(c.Type)
+		case names.Has(c.Name):
+			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
+		case strings.HasPrefix(c.Name, reservedPrefix):
+			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "use a name that does not start "+
+				"with "+reservedPrefix+", which the operator reserves; remove the field to change the "+
+				"StorageClass of the type"))
+		default:
+			names.Insert(c.Name)
+			errs = append(errs, validateName(c.Name, at.Child("name"))...)
+		}
+		errs = append(errs, c.Class.validate(at)...)
+	}
+	return errs
+}
+
+func (c Class) validate(at *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabels(c.Labels, at.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(c.Annotations, at.Child("annotations"))...)
+	if _, found := c.Annotations[defaultAnnotation]; found {
+		errs = append(errs, field.Forbidden(at.Child("annotations").Key(defaultAnnotation),
+			"use the field defaultClass"))
+	}
+	for i, option := range c.MountOptions {
+		if option == "" || strings.ContainsFunc(option, unusual) {
+			errs = append(errs, field.Invalid(at.Child("mountOptions").Index(i), option,
+				"use one option, such as nfsvers=4.1"))
+		}
+	}
+	if strings.ContainsFunc(c.Availability, unprintable) {
+		errs = append(errs, field.Invalid(at.Child("availability"), c.Availability,
+			"use the name of an availability zone"))
+	}
+	return append(errs, c.validateShares(at)...)
+}
+
+func unusual(r rune) bool     { return unicode.IsSpace(r) || unprintable(r) }
+func unprintable(r rune) bool { return !unicode.IsGraphic(r) || r == utf8.RuneError }
+
+// validateShares checks the options for Manila.
+func (c Class) validateShares(at *field.Path) (errs field.ErrorList) {
+	uuid := regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
+	if c.ShareNetworkID != "" && !uuid.MatchString(c.ShareNetworkID) {
+		errs = append(errs, field.Invalid(at.Child("shareNetworkID"), c.ShareNetworkID,
+			"use the ID of a share network: openstack share network list"))
+	}
+	for i, client := range c.ShareClients {
+		errs = append(errs, validateNetwork(client, at.Child("shareClients").Index(i))...)
+	}
+	for key, value := range c.ShareMetadata {
+		entry := at.Child("shareMetadata").Key(key)
+		if key == "" || utf8.RuneCountInString(key) > maxMetadataKey ||
+			utf8.RuneCountInString(value) > maxMetadataValue ||
+			strings.ContainsFunc(key+value, unprintable) {
+			errs = append(errs, field.Invalid(entry, value, fmt.Sprintf(
+				"use a key of 1 to %d and a value of at most %d printable characters",
+				maxMetadataKey, maxMetadataValue)))
+		}
+	}
+	return errs
+}
+
+func validateNetwork(client string, at *field.Path) field.ErrorList {
+	network, err := netip.ParsePrefix(client)
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(at, client, "use a network such as 10.0.0.0/16")}
+	case network != network.Masked():
+		return field.ErrorList{field.Invalid(at, client, "use the network "+network.Masked().String())}
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package manila
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+const (
+	choicesHeader = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"
+	network       = "0d1f9d31-3a80-4bd6-9f6c-1e0b1a3c7f11"
+)
+
+// chosen returns the ConfigMap with choices.
+func chosen(text string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "manila-csi-config"},
+		Data:       map[string]string{"operator.yaml": choicesHeader + text},
+	}
+}
+
+// choose replaces the choices, and waits until the operator knows them.
+func (b classBench) choose(t *testing.T, text string) {
+	t.Helper()
+	configMap := chosen(text)
+	api := b.fake.Guest.CoreV1().ConfigMaps(configMap.Namespace)
+	if _, err := api.Update(t.Context(), configMap, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return maps.Equal(b.choices.Get().Data, configMap.Data) })
+	b.fake.Guest.ClearActions()
+}
+
+// offer passes a successful probe to the controller. Types that start with "net" need a network.
+func (b classBench) offer(names ...string) {
+	types := typesOf(names)
+	for i := range types {
+		types[i].NeedsNetwork = strings.HasPrefix(types[i].Name, "net")
+	}
+	b.setShareTypes(cloudprobe.Result[[]openstack.ShareType]{Found: types})
+}
+
+func TestTypesAreSelected(t *testing.T) {
+	t.Parallel()
+	kept := wanted("csi-manila-kept-test", "kept-test")
+	kept.AllowVolumeExpansion = nil
+	b := newClassBench(t, kept, chosen("types: {include: [gold*, kept*], exclude: ['*-test']}\n"))
+	b.offer("gold", "gold-test", "kept-test", "silver")
+	b.writes(t, "create storageclasses/csi-manila-gold")
+	b.choose(t, "types: {exclude: [gold]}\n")
+	b.writes(t, "create storageclasses/csi-manila-gold-test",
+		"update storageclasses/csi-manila-kept-test", "create storageclasses/csi-manila-silver")
+}
+
+func TestOptionsAreApplied(t *testing.T) {
+	t.Parallel()
+	before := wanted("csi-manila-gold", "gold")
+	before.Annotations = map[string]string{defaultClass: "true"}
+	b := newClassBench(t, before, chosen(`
+defaultClass: nodes
+class: {reclaimPolicy: Retain, shareNetworkID: `+network+`}
+classes:
+- type: gold
+  name: nodes
+  volumeBindingMode: WaitForFirstConsumer
+  mountOptions: [nfsvers=4.1]
+  labels: {tier: gold}
+  availability: az1
+  shareClients: [10.0.0.0/16, 10.1.0.0/16]
+  shareMetadata: {team: storage}
+`))
+	b.offer("gold", "net")
+	b.writes(t, "delete storageclasses/csi-manila-gold", "create storageclasses/csi-manila-gold",
+		"create storageclasses/csi-manila-net", "create storageclasses/nodes")
+	gold, net, nodes := wanted("csi-manila-gold", "gold"), wanted("csi-manila-net", "net"),
+		wanted("nodes", "gold")
+	for _, class := range []*storagev1.StorageClass{gold, net, nodes} {
+		class.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain)
+		class.Annotations = map[string]string{defaultClass: "false"}
+	}
+	net.Parameters["shareNetworkID"] = network
+	nodes.Annotations[defaultClass] = "true"
+	nodes.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
+	nodes.MountOptions, nodes.Labels = []string{"nfsvers=4.1"}, map[string]string{"tier": "gold"}
+	nodes.Parameters["availability"] = "az1"
+	nodes.Parameters["nfs-shareClient"] = "10.0.0.0/16,10.1.0.0/16"
+	nodes.Parameters["appendShareMetadata"] = `{"team":"storage"}`
+	want := []*storagev1.StorageClass{gold, net, nodes}
+	if diff := cmp.Diff(want, b.served(t), asServed()...); diff != "" {
+		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+	b.writes(t)
+	b.state(t, opv1.RemovedStorageClass)
+	b.writes(t, "delete storageclasses/csi-manila-gold", "delete storageclasses/csi-manila-net",
+		"delete storageclasses/nodes")
+}
+
+// TestTypesThatNeedANetwork: without choices, these types get a class as before.
+func TestTypesThatNeedANetwork(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"without choices", "", []string{
+			"create storageclasses/csi-manila-gold", "create storageclasses/csi-manila-net",
+		}},
+		{"with choices", "driver: Auto\n", []string{"create storageclasses/csi-manila-gold"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newClassBench(t)
+			if test.text != "" {
+				b = newClassBench(t, chosen(test.text))
+			}
+			b.offer("gold", "net")
+			b.writes(t, test.want...)
+			want := `share type "net" needs a share network, which StorageClass csi-manila-net does not ` +
+				"name, so Manila creates no shares. Set shareNetworkID for the share type in key " +
+				"operator.yaml of ConfigMap manila-csi-config, or exclude the share type there"
+			if c := b.condition(t); c.Status != opv1.ConditionFalse || c.Message != want {
+				t.Errorf("condition %+v", c)
+			}
+			if diff := cmp.Diff([]string{"ShareTypeWithoutNetwork"}, b.warnings(t)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLastValidChoicesApply(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t, chosen("types: {include: [gold]}\n"))
+	b.offer("gold", "silver")
+	b.writes(t, "create storageclasses/csi-manila-gold")
+	b.choose(t, "types: {includes: [silver]}\n")
+	b.writes(t)
+	b.offer("gold", "silver", "bronze")
+	b.writes(t)
+	b.choose(t, "types: {include: [silver]}\n")
+	b.writes(t, "create storageclasses/csi-manila-silver")
+}
+
+func TestInvalidChoicesAtStartChangeNothing(t *testing.T) {
+	t.Parallel()
+	fake, s := dependencies(t, chosen("type: {}\n"), wanted("csi-manila-gold", "gold"))
+	components, err := Driver().Setup(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Start(t)
+	for _, hook := range components.ControllerHooks {
+		if hook.Deployment != nil {
+			err = hook.Deployment(nil, nil)
+		}
+	}
+	want := "the workload stays unchanged: the administrator's configuration is invalid: correct " +
+		"key operator.yaml of ConfigMap openshift-config/manila-csi-config"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	b := newClassBench(t, chosen("type: {}\n"))
+	b.offer("gold")
+	b.writes(t)
+	b.state(t, opv1.RemovedStorageClass)
+	b.writes(t)
+}
+
+func TestUserConfigIsReported(t *testing.T) {
+	t.Parallel()
+	const at = "key operator.yaml of ConfigMap openshift-config/manila-csi-config"
+	configMap := chosen("types: {include: [gold, 'fast-*']}\nclasses: [{type: iron}]\n")
+	configMap.Data["operator.yml"] = ""
+	fake, s := dependencies(t, configMap)
+	components, err := Driver().Setup(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Start(t)
+	expect := func(status opv1.ConditionStatus, reason, message string) {
+		t.Helper()
+		if err := components.UserConfig.Sync(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		want := &opv1.OperatorCondition{
+			Type: "ManilaUserConfigValid", Status: status, Reason: reason, Message: message,
+		}
+		got := v1helpers.FindOperatorCondition(fake.State.SortedConditions(t), want.Type)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("condition (-want +got):\n%s", diff)
+		}
+	}
+	expect(opv1.ConditionFalse, "PartlyIgnored", "key operator.yml of ConfigMap "+
+		"openshift-config/manila-csi-config is ignored: only key operator.yaml is read. Rename or "+
+		"remove it")
+	b := classBench{newClasses(s), fake, s.Events}
+	b.offer("gold")
+	const advice = " matches no share type that Manila offers: correct or remove it"
+	want := []string{
+		at + `: classes[0].type: "iron"` + advice, at + `: types.include[1]: "fast-*"` + advice,
+	}
+	if diff := cmp.Diff(want, b.unused()); diff != "" {
+		t.Errorf("unused (-want +got):\n%s", diff)
+	}
+	b.choose(t, "typ: {}\nclass: {reclaimpolicy: Retain}\n")
+	expect(opv1.ConditionFalse, "Invalid",
+		at+`, line 3: unknown field "typ": did you mean "types"?`+"\n"+
+			at+`, line 4: unknown field "class.reclaimpolicy": did you mean "reclaimPolicy"?`+"\n"+
+			"Until this is corrected, the last valid configuration applies")
+	b.choose(t, "driver: Never\n")
+	expect(opv1.ConditionTrue, "AsExpected", "Nothing in the administrator's configuration is ignored")
+}
+
+func TestDriverIsNotInstalledIfNotWanted(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t, chosen("driver: Never\n"))
+	for _, cloud := range []lister{{types: []string{"gold"}}, {}} {
+		types, availability, err := ifWanted(b.choices, listShareTypes(cloud))(t.Context())
+		wantReason := map[bool]string{true: "NotWanted", false: "NoShareTypes"}[len(types) > 0]
+		if err != nil || availability.Available || availability.Reason != wantReason {
+			t.Errorf("got %+v, %v", availability, err)
+		}
+	}
+}
+
+// FuzzChoices: whatever an administrator writes and whatever a share type is called, a StorageClass
+// is valid and belongs to its share type, and its Secrets stay the same.
+func FuzzChoices(f *testing.F) {
+	for _, text := range []string{
+		"", choicesHeader, choicesHeader + "classes: [{type: gold, name: x, shareClients: [::/0]}]\n",
+		choicesHeader + "types: {include: ['*']}\ndefaultClass: x\nclass: {labels: {a: b}}\n",
+		choicesHeader + "class: {shareNetworkID: " + network + ", shareMetadata: {type: x}}\n",
+	} {
+		f.Add(text, "gold")
+	}
+	_, s := dependencies(f)
+	c := newClasses(s)
+	f.Fuzz(func(t *testing.T, text, name string) {
+		config, faults := choice.Parse(choice.Manila, text)
+		if len(faults) > 0 {
+			return
+		}
+		shareType := openstack.ShareType{Name: name, NeedsNetwork: len(name)%2 == 0}
+		types := map[string]openstack.ShareType{name: shareType}
+		for _, w := range c.wanted(config, types, classNames([]string{name}, nil)) {
+			class := c.required(config, w)
+			plain := c.required(nil, wantedClass{name: w.name, shareType: shareType})
+			for key, value := range plain.Parameters {
+				if class.Parameters[key] != value {
+					t.Errorf("parameter %s is %q, want %q", key, class.Parameters[key], value)
+				}
+			}
+			if !isClassOf(class, name) || len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
+				len(metav1validation.ValidateLabels(class.Labels, nil)) > 0 {
+				t.Errorf("got %+v", class)
+			}
+		}
+	})
+}

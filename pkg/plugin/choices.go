@@ -1,0 +1,182 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+)
+
+// errNoChoices means that the choices have been invalid since the operator started.
+var errNoChoices = errors.New("the administrator's configuration is invalid")
+
+// Choices are the choices of the administrator, key operator.yaml of a ConfigMap. They need the
+// informer of the ConfigMap to have synced.
+type Choices struct {
+	cluster.Object[corev1.ConfigMap]
+	kind choice.Kind
+
+	mu sync.Mutex
+	// read is true after the first call, and last is the text that it or a later call read.
+	read bool
+	last keyContent
+	// valid is true if config contains the last valid choices; nil means none.
+	valid  bool
+	config *choice.Config
+	faults []choice.Fault
+}
+
+// keyContent is the content of the key.
+type keyContent struct {
+	text           string
+	exists, binary bool
+}
+
+// NewChoices returns the choices in a ConfigMap beside the rest of the administrator's
+// configuration, on the control plane side.
+func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
+	object := c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
+	return &Choices{Object: object, kind: kind}
+}
+
+// Current returns the last valid choices since the operator started; nil means that there are none,
+// and that everything has its default. It returns an error if there were only invalid ones.
+func (c *Choices) Current() (*choice.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refresh()
+	if !c.valid {
+		return nil, fmt.Errorf("%w: correct key %s of %s", errNoChoices, choice.Key, c.Name)
+	}
+	return c.config, nil
+}
+
+// refresh reads the ConfigMap. It parses the text only if it has changed.
+func (c *Choices) refresh() {
+	content := keyContent{}
+	if configMap := c.Get(); configMap != nil {
+		_, content.binary = configMap.BinaryData[choice.Key]
+		content.text, content.exists = configMap.Data[choice.Key]
+	}
+	if c.read && content == c.last {
+		return
+	}
+	c.read, c.last, c.faults = true, content, nil
+	var config *choice.Config
+	switch {
+	case content.binary:
+		c.faults = []choice.Fault{{Line: 1, Problem: "it is binary data, not UTF-8 text"}}
+	case content.exists:
+		config, c.faults = choice.Parse(c.kind, content.text)
+	}
+	if len(c.faults) == 0 {
+		c.valid, c.config = true, config
+	}
+}
+
+// Hook returns the hook that leaves a workload unchanged if there are only invalid choices.
+func (c *Choices) Hook() hook.Workload {
+	check := func() error {
+		if _, err := c.Current(); err != nil {
+			return fmt.Errorf("the workload stays unchanged: %w", err)
+		}
+		return nil
+	}
+	return hook.Workload{
+		Deployment: func(*opv1.OperatorSpec, *appsv1.Deployment) error { return check() },
+		DaemonSet:  func(*opv1.OperatorSpec, *appsv1.DaemonSet) error { return check() },
+		Informers:  []factory.Informer{c.Informer},
+	}
+}
+
+// Condition returns the condition <service>UserConfigValid. ignored lists what has no effect, with
+// advice.
+func (c *Choices) Condition(service string, ignored []string) *cluster.Condition {
+	_, err := c.Current()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	effect := "Until this is corrected, the last valid configuration applies"
+	if err != nil {
+		effect = "The operator changes no StorageClass and no workload until this is corrected"
+	}
+	var faults []string
+	for _, fault := range c.faults {
+		faults = append(faults, fmt.Sprintf("key %s of %s, line %d: %s",
+			choice.Key, c.Name, fault.Line, fault.Problem))
+	}
+	valid := cluster.NewCondition(service+"UserConfigValid", opv1.ConditionTrue, "AsExpected",
+		"Nothing in the administrator's configuration is ignored")
+	switch {
+	case len(faults) > 0:
+		valid.WithStatus(opv1.ConditionFalse).WithReason("Invalid").
+			WithMessage(lines(append(faults, ignored...)) + "\n" + effect)
+	case len(ignored) > 0:
+		valid.WithStatus(opv1.ConditionFalse).WithReason("PartlyIgnored").WithMessage(lines(ignored))
+	}
+	return valid
+}
+
+// otherKeys lists the keys of the ConfigMap that nobody reads.
+func (c *Choices) otherKeys() (ignored []string) {
+	configMap := c.Get()
+	if configMap == nil {
+		return nil
+	}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(configMap.Data)),
+		maps.Keys(configMap.BinaryData))
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		if key != choice.Key {
+			ignored = append(ignored, fmt.Sprintf("key %s of %s is ignored: only key %s is read. Rename "+
+				"or remove it", key, c.Name, choice.Key))
+		}
+	}
+	return ignored
+}
+
+const (
+	// reportInterval bounds the age of the report about choices that depend on OpenStack.
+	reportInterval = time.Minute
+	// maxReported is the maximum number of lines in the condition.
+	maxReported = 10
+)
+
+// Report returns the controller that reports the choices in the condition <service>UserConfigValid.
+// unused returns the choices that have no effect, such as patterns that match nothing.
+func (c *Choices) Report(
+	d Dependencies, service string, unused func() []string,
+) factory.Controller {
+	name := service + "UserConfig"
+	sync := func(ctx context.Context, _ factory.SyncContext) error {
+		valid := c.Condition(service, append(c.otherKeys(), unused()...))
+		return cluster.ApplyConditions(ctx, d.Cluster.Operator, name, valid)
+	}
+	return factory.New().
+		WithInformers(d.Cluster.Operator.Informer(), c.Informer).
+		WithSync(cluster.WhileManaged(d.Cluster.Operator, sync)).
+		WithSyncDegradedOnError(d.Cluster.Operator).
+		ResyncEvery(reportInterval).
+		ToController(name, d.Events)
+}
+
+// lines joins the lines of a condition.
+func lines(all []string) string {
+	if more := len(all) - maxReported; more > 0 {
+		all = append(all[:maxReported:maxReported], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(all, "\n")
+}

@@ -1,0 +1,204 @@
+//go:build integration
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	manilaUserConfig  = "manila-csi-config"
+	manilaConfigValid = "ManilaUserConfigValid"
+)
+
+// choose writes choices for Manila into the ConfigMap.
+func (e *env) choose(text string) {
+	e.t.Helper()
+	text = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n" + text
+	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(), manilaUserConfig,
+		map[string]string{"operator.yaml": text}))
+}
+
+// TestChoicesOfStorageClasses begins with invalid choices, with which the operator installs
+// nothing.
+func TestChoicesOfStorageClasses(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{
+		Types:  []string{"default", "gold", "gold-test"},
+		Cloud:  simulator.Config{ShareTypes: []simulator.ShareType{{Name: "net", ShareServers: true}}},
+		Before: func(e *env) { e.choose("types: {includes: [gold]}\nclass: {reclaimPolicy: Keep}\n") },
+	})
+	e.parts(
+		part{"InvalidAtStart", e.invalidChoicesAtStart},
+		part{"Valid", e.validChoices},
+		part{"LastValid", e.lastValidChoices},
+		part{"None", e.noChoices},
+	)
+}
+
+func (e *env) invalidChoicesAtStart() {
+	at := "key operator.yaml of ConfigMap " + e.userConfigNamespace() + "/" + manilaUserConfig
+	e.eventually(installed, func() error {
+		return errors.Join(
+			e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "Invalid",
+				at+`, line 3: unknown field "types.includes": did you mean "include"?`,
+				at+`, line 4: class.reclaimPolicy: Unsupported value: "Keep"`,
+				"The operator changes no StorageClass and no workload"),
+			e.reports("OpenStackManilaDriverControllerServiceControllerDegraded", at),
+			e.reports("OpenStackManilaDriverNodeServiceControllerDegraded", at))
+	})
+	e.must(e.hasClasses())
+	if _, err := e.deployment(); err == nil {
+		e.t.Error("the operator created the Deployment")
+	}
+}
+
+func (e *env) validChoices() {
+	e.choose(`
+types: {include: [gold*, silver, net], exclude: ['*-test']}
+defaultClass: nodes
+class: {reclaimPolicy: Retain}
+classes:
+- {type: default, name: nodes, reclaimPolicy: Delete, shareClients: [10.0.0.0/16]}
+`)
+	e.eventually(installed, func() error {
+		return errors.Join(e.hasClasses("csi-manila-gold", "nodes"),
+			e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "PartlyIgnored",
+				`types.include[1]: "silver" matches no share type`),
+			e.hasCondition("ManilaShareTypesServed", opv1.ConditionFalse, "PartlyServed",
+				`share type "net" needs a share network`))
+	})
+	e.awaitAvailable()
+	classes, err := e.classes()
+	e.must(err)
+	gold, nodes := classes["csi-manila-gold"], classes["nodes"]
+	e.must(checkEqual("Retain false, Delete true 10.0.0.0/16", fmt.Sprintf("%s %s, %s %s %s",
+		*gold.ReclaimPolicy, gold.Annotations[defaultAnnotation],
+		*nodes.ReclaimPolicy, nodes.Annotations[defaultAnnotation], nodes.Parameters["nfs-shareClient"])))
+	e.awaitNoWrites()
+	e.expectNoWritesDuring(2)
+}
+
+func (e *env) lastValidChoices() {
+	e.choose("types: []\n")
+	e.within(prompt, func() error {
+		return e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "Invalid",
+			"line 3: types: must be a map of fields", "the last valid configuration applies")
+	})
+	e.addType("silver")
+	e.eventually(soon, func() error {
+		return e.hasClasses("csi-manila-gold", "csi-manila-silver", "nodes")
+	})
+	e.awaitAvailable()
+}
+
+// noChoices checks that each share type has its class again, also one that needs a share network.
+func (e *env) noChoices() {
+	e.must(e.management.of(collection{configMaps(), e.userConfigNamespace()}).
+		Delete(e.ctx(), manilaUserConfig, metav1.DeleteOptions{}))
+	e.within(prompt, func() error {
+		return errors.Join(e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-gold-test",
+			"csi-manila-net", "csi-manila-silver", "nodes"),
+			e.hasCondition(manilaConfigValid, opv1.ConditionTrue, "AsExpected"),
+			e.hasCondition("ManilaShareTypesServed", opv1.ConditionFalse, "PartlyServed",
+				`share type "net" needs a share network`))
+	})
+}
+
+// TestChoiceNotToInstallTheDriver also checks that the choices for a guest cluster are in the
+// management cluster.
+func TestChoiceNotToInstallTheDriver(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{
+		Flavour: flavour.HyperShift,
+		Before:  func(e *env) { e.choose("driver: Never\n") },
+	})
+	e.eventually(installed, func() error {
+		return errors.Join(e.reports(disabled, "driver: Never"),
+			e.hasCondition(ready, opv1.ConditionTrue, "DriverDisabled"))
+	})
+	e.awaitPolls(2)
+	e.must(e.hasClasses())
+	e.choose("class: {reclaimPolicy: Retain}\n")
+	e.awaitAvailable()
+	e.choose("driver: Never\n")
+	e.eventually(soon, func() error { return e.reports(disabled, "driver: Never") })
+	e.must(e.hasClasses("csi-manila-default"))
+	if _, err := e.deployment(); err != nil {
+		t.Error("the operator removed the driver that it had installed:", err)
+	}
+}
+
+func TestChoicesOfCinder(t *testing.T) {
+	t.Parallel()
+	e := newCinder(t, options{Flavour: flavour.HyperShift})
+	e.awaitAvailable()
+	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
+	has := func(policy, byDefault string) func() error {
+		return func() error {
+			classes, err := e.classes()
+			if err != nil {
+				return err
+			}
+			class := classes[standardClass] // missing while the operator recreates it
+			return checkEqual(policy+" "+byDefault, fmt.Sprintf("%s %s",
+				ptr.Deref(class.ReclaimPolicy, "missing"), class.Annotations[defaultAnnotation]))
+		}
+	}
+	e.must(has("Delete", "true")())
+	e.putUserConfig(map[string]string{
+		"operator.yaml": header + "defaultClass: other\nclass: {reclaimPolicy: Retain}\n",
+	})
+	e.within(prompt, has("Retain", "false"))
+	e.putUserConfig(map[string]string{"operator.yaml": header + "classes: []\n"})
+	e.within(prompt, func() error {
+		return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "Invalid",
+			`line 3: unknown field "classes": did you mean "class"?`)
+	})
+	e.must(has("Retain", "false")())
+	e.deleteUserConfig()
+	e.within(prompt, has("Delete", "false"))
+	e.awaitAvailable()
+}
+
+// TestChoiceOfSidecarsRestartsTheOperator also turns on CSI-Addons, whose CRD is missing.
+func TestChoiceOfSidecarsRestartsTheOperator(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{})
+	e.awaitAvailable()
+	e.choose("sidecars: {releaseLeases: true}\ncsiAddons: {image: registry.example.com/addons}\n")
+	e.awaitEnd(soon)
+	e.startOperator()
+	e.eventually(installed, func() error { return e.releasesLeases(true) })
+	e.awaitAvailable()
+	e.choose("class: {reclaimPolicy: Retain}\n")
+	e.awaitEnd(soon)
+	e.startOperator()
+	e.eventually(installed, func() error { return e.releasesLeases(false) })
+	e.awaitAvailable()
+}
+
+// releasesLeases returns nil if the provisioner has the feature gate, or has not.
+func (e *env) releasesLeases(want bool) error {
+	w, err := e.workload(controllerName)
+	if err != nil {
+		return err
+	}
+	provisioner, err := w.container("csi-provisioner")
+	if err != nil {
+		return err
+	}
+	return checkEqual(want, slices.Contains(provisioner.Args,
+		"--feature-gates=ReleaseLeaderElectionOnExit=true"))
+}
