@@ -158,7 +158,7 @@ func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 }
 
 // keeps returns whether the CSIAddonsNode of a missing pod stays, because it contains the addresses
-// of a lost Node: no other CSIAddonsNode of the driver reports this Node.
+// of a lost Node: the controller may connect to no other sidecar of the driver on this Node.
 func (r *Reconciler) keeps(ctx context.Context, node *v1alpha1.CSIAddonsNode) (bool, error) {
 	driver := node.Spec.Driver
 	if len(node.Status.NetworkFenceClientStatus) == 0 || driver.NodeID == "" {
@@ -175,8 +175,12 @@ func (r *Reconciler) keeps(ctx context.Context, node *v1alpha1.CSIAddonsNode) (b
 		return false, fmt.Errorf("listing CSIAddonsNodes: %w", err)
 	}
 	return !slices.ContainsFunc(all.Items, func(other v1alpha1.CSIAddonsNode) bool {
-		return other.UID != node.UID && other.Namespace == node.Namespace &&
-			other.Spec.Driver.Name == driver.Name && other.DeletionTimestamp == nil
+		if other.Namespace != node.Namespace || other.Spec.Driver.Name != driver.Name ||
+			other.DeletionTimestamp != nil {
+			return false
+		}
+		_, err := r.target(ctx, &other) // whoever may create CSIAddonsNodes chooses their content
+		return err == nil
 	}), nil
 }
 
