@@ -77,7 +77,7 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 			WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).
 			WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, nodeOf).Build()
 		r := &Reconciler{
-			Client: kube, Live: kube, Pool: NewPool(nil, metrics, nil, nil),
+			Client: kube, Live: kube, Pool: NewPool(nil, metrics, nil),
 			Drivers: Drivers{"manila": {Namespaces: []string{"csi"}}}, Events: events.NewFakeRecorder(2),
 			retries: workqueue.DefaultTypedItemBasedRateLimiter[types.NamespacedName](),
 		}
