@@ -37,8 +37,6 @@ const (
 	leaseName = "csi-addons-openstack"
 	// eventSource is the component in events.
 	eventSource = "csi-addons-controller"
-	// lostBuffer is how many lost connections can wait for the manager.
-	lostBuffer = 1024
 )
 
 // Controller is the program.
@@ -85,12 +83,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("adding checks: %w", err)
 	}
-	lost := make(connection.Names, lostBuffer)
-	pool := connection.NewPool(tokens, c.Metrics, live, func(name types.NamespacedName) {
-		lost.Send(ctx, name)
-	})
+	pool := connection.NewPool(tokens, c.Metrics, live)
 	defer pool.CloseAll()
-	if err := c.addReconcilers(ctx, m, checks.running, pool, lost); err != nil {
+	if err := c.addReconcilers(ctx, m, checks.running, pool); err != nil {
 		return err
 	}
 	return m.Start(ctx)
@@ -148,7 +143,7 @@ func (c *Controller) newTokens(ctx context.Context, config *rest.Config, live cl
 
 // addReconcilers adds what runs the objects of users.
 func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, options Options,
-	pool *connection.Pool, lost connection.Names,
+	pool *connection.Pool,
 ) error {
 	kube, live, recorder := m.GetClient(), m.GetAPIReader(), m.GetEventRecorder(eventSource)
 	drivers := c.Settings.Drivers
@@ -170,7 +165,7 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 		Metrics: c.Metrics, Clock: clock.RealClock{},
 	}
 	clients := &fence.Clients{Client: kube, Pool: pool, Events: recorder}
-	return errors.Join(nodes.SetUp(ctx, m, lost), jobs.SetUp(ctx, m), cronJobs.SetUp(ctx, m),
+	return errors.Join(nodes.SetUp(ctx, m), jobs.SetUp(ctx, m), cronJobs.SetUp(ctx, m),
 		claims.SetUp(ctx, m), fences.SetUp(ctx, m), fence.ReleaseClasses(m, drivers),
 		clients.SetUp(ctx, m))
 }

@@ -136,7 +136,7 @@ func (a *access) token(ctx context.Context) (string, error) {
 // audience contains the UID of the pod, which only users who can read the pod know.
 func claimsAudience(token, audience string) bool {
 	const parts = 3
-	fields := strings.Split(token, ".")
+	fields := strings.SplitN(token, ".", parts+1)
 	if len(fields) != parts {
 		return false
 	}

@@ -27,6 +27,8 @@ const (
 	firstTimeout, retryTimeout = 15 * time.Second, 5 * time.Second
 
 	maxRetryDelay = 5 * time.Minute
+	// stableInterval is how long a connection must be up, so that its loss is no failed attempt.
+	stableInterval = time.Minute
 	// problemInterval is the time after which a CSIAddonsNode with a problem is checked again.
 	problemInterval = time.Minute
 )
@@ -61,7 +63,7 @@ type Reconciler struct {
 	RetryDelay time.Duration
 	Events     events.EventRecorder
 
-	// retries counts the failed attempts since the last success.
+	// retries counts the failed attempts since the last connection that was stable.
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
@@ -111,6 +113,15 @@ func (r *Reconciler) close(name types.NamespacedName) {
 	r.Pool.Close(name)
 }
 
+// delay returns when to connect again after a connection that was up for some time is lost.
+func (r *Reconciler) delay(name types.NamespacedName, up time.Duration) time.Duration {
+	if up < stableInterval {
+		return r.retries.When(name)
+	}
+	r.retries.Forget(name)
+	return 0
+}
+
 // connect connects to a sidecar, and writes the result. A sidecar to which an attempt has failed
 // gets less time, and waits for those without an attempt.
 func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, target Target,
@@ -127,7 +138,6 @@ func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, 
 	case ctx.Err() != nil:
 		return reconcile.Result{}, nil // the controller ends
 	case err == nil:
-		r.retries.Forget(name)
 		status.State, status.Reason = v1alpha1.CSIAddonsNodeConnected, ReasonConnected
 		status.Message, status.Capabilities = messageConnected, sidecar.Capabilities
 		return reconcile.Result{}, r.write(ctx, node, status)
@@ -158,7 +168,7 @@ func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 }
 
 // keeps returns whether the CSIAddonsNode of a missing pod stays, because it contains the addresses
-// of a lost Node: no other CSIAddonsNode of the driver reports this Node.
+// of a lost Node: the controller may connect to no other sidecar of the driver on this Node.
 func (r *Reconciler) keeps(ctx context.Context, node *v1alpha1.CSIAddonsNode) (bool, error) {
 	driver := node.Spec.Driver
 	if len(node.Status.NetworkFenceClientStatus) == 0 || driver.NodeID == "" {
@@ -175,8 +185,12 @@ func (r *Reconciler) keeps(ctx context.Context, node *v1alpha1.CSIAddonsNode) (b
 		return false, fmt.Errorf("listing CSIAddonsNodes: %w", err)
 	}
 	return !slices.ContainsFunc(all.Items, func(other v1alpha1.CSIAddonsNode) bool {
-		return other.UID != node.UID && other.Namespace == node.Namespace &&
-			other.Spec.Driver.Name == driver.Name && other.DeletionTimestamp == nil
+		if other.Namespace != node.Namespace || other.Spec.Driver.Name != driver.Name ||
+			other.DeletionTimestamp != nil {
+			return false
+		}
+		_, err := r.target(ctx, &other) // whoever may create CSIAddonsNodes chooses their content
+		return err == nil
 	}), nil
 }
 

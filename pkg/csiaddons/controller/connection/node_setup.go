@@ -2,6 +2,7 @@ package connection
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,9 +31,13 @@ const (
 )
 
 // SetUp adds the reconciler to a manager.
-func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager, lost Names) error {
+func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](
 		r.RetryDelay, maxRetryDelay)
+	lost := make(Names)
+	r.Pool.lost = func(name types.NamespacedName, up time.Duration) {
+		time.AfterFunc(r.delay(name, up), func() { lost.Send(ctx, name) })
+	}
 	for name, index := range map[string]client.IndexerFunc{
 		indexPod: podOf, indexNode: nodeOf, IndexDriver: driverOf,
 	} {

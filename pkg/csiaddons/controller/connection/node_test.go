@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // reported returns the CSIAddonsNode of a pod that does not exist, with addresses of a Node.
@@ -32,12 +33,23 @@ func reported(pod, node string) *v1alpha1.CSIAddonsNode {
 	}
 }
 
-// Somebody deletes the pod of a lost Node, and then fences the Node.
+// Somebody deletes the pod of a lost Node, and then fences the Node. Whoever may create a
+// CSIAddonsNode must not hide the addresses.
 func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 	t.Parallel()
 	worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	silent := reported("old", "worker")
 	silent.Status.NetworkFenceClientStatus = nil
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: "new", UID: "pod"},
+		Spec:       corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{PodIP: "::1"},
+	}
+	replaced := reported("new", "worker")
+	replaced.Name = wire.ObjectName("new", "manila")
+	replaced.Annotations = map[string]string{v1alpha1.CertificatePinAnnotation: "sha256:a"}
+	replaced.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID}}
+	forged := replaced.DeepCopy()
+	forged.Name = "forged"
 	for name, one := range map[string]struct {
 		objects []client.Object
 		stays   bool
@@ -46,7 +58,10 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 		"the Node does not exist":   {[]client.Object{reported("old", "worker")}, false},
 		"the Node has no addresses": {[]client.Object{silent, worker}, false},
 		"a new pod runs on the Node": {
-			[]client.Object{reported("old", "worker"), reported("new", "worker"), worker}, false,
+			[]client.Object{reported("old", "worker"), replaced, pod, worker}, false,
+		},
+		"the CSIAddonsNode of a new pod is not valid": {
+			[]client.Object{reported("old", "worker"), forged, pod, worker}, true,
 		},
 		"a new pod runs on another Node": {
 			[]client.Object{reported("old", "worker"), reported("new", "x"), worker}, true,
@@ -62,7 +77,7 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 			WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).
 			WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, nodeOf).Build()
 		r := &Reconciler{
-			Client: kube, Live: kube, Pool: NewPool(nil, metrics, nil, nil),
+			Client: kube, Live: kube, Pool: NewPool(nil, metrics, nil),
 			Drivers: Drivers{"manila": {Namespaces: []string{"csi"}}}, Events: events.NewFakeRecorder(2),
 			retries: workqueue.DefaultTypedItemBasedRateLimiter[types.NamespacedName](),
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
@@ -35,8 +36,8 @@ type Pool struct {
 	metrics *Metrics
 	// leases reads Leases from the API server.
 	leases client.Reader
-	// lost receives the CSIAddonsNode of each connection that is lost.
-	lost func(types.NamespacedName)
+	// lost receives the CSIAddonsNode of each connection that is lost, and how long it was up.
+	lost func(types.NamespacedName, time.Duration)
 
 	mu    sync.Mutex
 	links map[types.NamespacedName]*link
@@ -50,13 +51,10 @@ type link struct {
 	sidecar    *Sidecar // nil while the connection is down
 }
 
-// NewPool returns an empty pool. The function lost may block: a connection that is lost waits for
-// it, and no other does.
-func NewPool(tokens *Tokens, m *Metrics, leases client.Reader, lost func(types.NamespacedName),
-) *Pool {
+// NewPool returns an empty pool.
+func NewPool(tokens *Tokens, m *Metrics, leases client.Reader) *Pool {
 	return &Pool{
-		tokens: tokens, metrics: m, leases: leases, lost: lost,
-		links: map[types.NamespacedName]*link{},
+		tokens: tokens, metrics: m, leases: leases, links: map[types.NamespacedName]*link{},
 	}
 }
 
@@ -74,13 +72,13 @@ func (p *Pool) Connect(ctx context.Context, name types.NamespacedName, target Ta
 	defer p.mu.Unlock()
 	switch {
 	case p.links[name] != to:
-		return nil, cmp.Or(err, errors.New("the connection was closed"))
-	case err == nil || to.connection.GetState() == connectivity.Ready:
+	case to.connection.GetState() == connectivity.Ready:
 		p.up(to, sidecar) // after an error, other calls may still run over the connection
+		return sidecar, err
 	default:
 		p.remove(name)
 	}
-	return sidecar, err
+	return nil, cmp.Or(err, errors.New("the connection was closed"))
 }
 
 func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Target,
@@ -110,7 +108,7 @@ func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Ta
 // does not close it, because the sidecar may still answer calls in flight.
 func (p *Pool) watch(ctx context.Context, name types.NamespacedName, l *link) {
 	for state := l.connection.GetState(); state != connectivity.Shutdown; {
-		was := state
+		was, since := state, time.Now()
 		if !l.connection.WaitForStateChange(ctx, state) {
 			return
 		}
@@ -119,7 +117,7 @@ func (p *Pool) watch(ctx context.Context, name types.NamespacedName, l *link) {
 			p.mu.Lock()
 			p.up(l, nil)
 			p.mu.Unlock()
-			p.lost(name)
+			p.lost(name, time.Since(since))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -10,7 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
 // fixture is a pool, and a sidecar that can end and start again at the same address.
@@ -22,7 +29,9 @@ type fixture struct {
 	registry *prometheus.Registry
 	pool     *Pool
 	name     types.NamespacedName
-	lost     chan types.NamespacedName
+	// lost receives the delay after each connection that is lost.
+	lost chan time.Duration
+	*Reconciler
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -30,13 +39,20 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{
 		T: t, address: "127.0.0.1:0", registry: prometheus.NewRegistry(),
 		name: types.NamespacedName{Namespace: "csi", Name: "a"},
-		lost: make(chan types.NamespacedName, 1),
+		lost: make(chan time.Duration, 1),
 	}
 	m, err := NewMetrics(f.registry)
-	if err != nil {
+	known := runtime.NewScheme()
+	if err = errors.Join(err, v1alpha1.AddToScheme(known)); err != nil {
 		t.Fatal(err)
 	}
-	f.pool = NewPool(nil, m, nil, func(name types.NamespacedName) { f.lost <- name })
+	f.pool = NewPool(nil, m, nil)
+	f.pool.lost = func(name types.NamespacedName, up time.Duration) { f.lost <- f.delay(name, up) }
+	f.Reconciler = &Reconciler{
+		Client: fake.NewClientBuilder().WithScheme(known).Build(), Pool: f.pool,
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](
+			time.Second, maxRetryDelay),
+	}
 	t.Cleanup(f.pool.CloseAll)
 	return f
 }
@@ -77,9 +93,13 @@ func (f *fixture) connect() *grpc.Server {
 	go func() { _ = server.Serve(listener) }() // ends with the test
 	f.Cleanup(server.Stop)
 	target := Target{Driver: "cinder", Address: f.address, Security: Plaintext}
-	got, err := f.pool.Connect(f.Context(), f.name, target)
-	if err != nil {
-		f.Fatal(err)
+	object := &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.name.Namespace, Name: f.name.Name},
+	}
+	_, err = f.Reconciler.connect(f.Context(), object, target)
+	got := f.pool.Of(f.name)
+	if err != nil || got == nil {
+		f.Fatalf("the sidecar is not connected: %v", err)
 	}
 	if diff := cmp.Diff([]string{ReclaimOnline, NodeService}, got.Capabilities); diff != "" {
 		f.Errorf("capabilities (-want +got):\n%s", diff)
@@ -107,21 +127,25 @@ func (f *fixture) check(up bool) {
 	}
 }
 
-// A sidecar may limit the age of connections, or end. The controller connects again when it knows.
+// A sidecar may limit the age of connections, or end. The controller connects again when it knows,
+// but one that answers and closes the connection each time does not occupy it.
 func TestConnectionThatTheSidecarClosesIsLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for range 3 {
+	for attempt := range 3 {
 		go f.connect().GracefulStop()
 		select {
-		case lost := <-f.lost:
-			if lost != f.name {
-				t.Errorf("%s is lost", lost)
+		case delay := <-f.lost:
+			if delay != time.Second<<attempt {
+				t.Errorf("the controller connects again after %v", delay)
 			}
 		case <-time.After(time.Minute):
 			t.Fatal("the connection is not lost")
 		}
 		f.check(false)
+	}
+	if delay := f.delay(f.name, stableInterval); delay != 0 || f.retries.NumRequeues(f.name) != 0 {
+		t.Errorf("after a stable connection, the controller connects again after %v", delay)
 	}
 	server := f.connect()
 	f.pool.Close(f.name)

@@ -49,9 +49,6 @@ type Reconciler struct {
 	Metrics *connection.Metrics
 	Clock   clock.PassiveClock
 
-	// lost receives NetworkFences whose verification has failed.
-	lost connection.Names
-
 	// calling contains the drivers that have a call.
 	calling sync.Map
 	// refusals are consecutive refusals of drivers, by the name of the NetworkFence.

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -38,7 +40,6 @@ func options() controller.Options {
 
 // SetUp adds the reconciler to a manager.
 func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
-	r.lost = make(connection.Names)
 	err := errors.Join(m.Add(r),
 		m.GetFieldIndexer().IndexField(ctx, &v1alpha1.NetworkFence{}, indexClass, byClass))
 	if err != nil {
@@ -48,11 +49,19 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 		func(class client.Object) client.ListOption {
 			return client.MatchingFields{indexClass: class.GetName()}
 		})
+	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
+		predicate.Funcs{UpdateFunc: isLost})
 	return builder.ControllerManagedBy(m).Named("networkfence").
-		For(&v1alpha1.NetworkFence{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.NetworkFence{}, builder.WithPredicates(changed)).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
-		WatchesRawSource(r.lost.Source()).
 		WithOptions(options()).Complete(r)
+}
+
+// isLost returns whether the clients of the current spec were fenced, and may have access now.
+func isLost(e event.UpdateEvent) bool {
+	before, now := e.ObjectOld.(*v1alpha1.NetworkFence), e.ObjectNew.(*v1alpha1.NetworkFence)
+	return !outdated(before) && meta.IsStatusConditionTrue(before.Status.Conditions, ConditionFenced) &&
+		!meta.IsStatusConditionTrue(now.Status.Conditions, ConditionFenced)
 }
 
 // byClass returns the class of a NetworkFence, for the index.

@@ -73,6 +73,7 @@ func (r *Reconciler) verify(ctx context.Context, driver string) error {
 	if err != nil {
 		return err
 	}
+	var unwritten error
 	for _, one := range groups {
 		cidrs := slices.Compact(slices.Sorted(slices.Values(one.request.GetCidrs())))
 		for one.request.Cidrs = range slices.Chunk(cidrs, maxCIDRs) {
@@ -82,13 +83,13 @@ func (r *Reconciler) verify(ctx context.Context, driver string) error {
 			case ctx.Err() != nil || errors.Is(err, errBusy):
 				return err
 			case err != nil:
-				r.lose(ctx, one.fences, err)
+				unwritten = errors.Join(unwritten, r.lose(ctx, one.fences, err))
 			case len(changed) > 0:
 				r.repaired(driver, one.fences, changed[0])
 			}
 		}
 	}
-	return nil
+	return unwritten
 }
 
 // group are NetworkFences of one class.
@@ -125,15 +126,14 @@ func (r *Reconciler) groups(ctx context.Context, driver string) (map[string]*gro
 	return groups, nil
 }
 
-// lose writes that the clients of NetworkFences may have access, and repeats the call of each.
-func (r *Reconciler) lose(ctx context.Context, fences []*v1alpha1.NetworkFence, failure error) {
+// lose writes that the clients of NetworkFences may have access. This event repeats their calls.
+func (r *Reconciler) lose(ctx context.Context, fences []*v1alpha1.NetworkFence, failure error,
+) error {
+	var errs []error
 	for _, f := range fences {
-		if err := r.write(ctx, f, describe(failure)); err != nil {
-			log.FromContext(ctx).Error(err, "Failed to write that a fence cannot be verified")
-			continue
-		}
-		r.lost.Send(ctx, client.ObjectKeyFromObject(f))
+		errs = append(errs, client.IgnoreNotFound(r.write(ctx, f, describe(failure))))
 	}
+	return errors.Join(errs...)
 }
 
 // repaired reports that a driver has revoked access since the last verification. The number of

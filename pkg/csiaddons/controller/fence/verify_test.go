@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 // newFenced returns two NetworkFences that are done, and one that ends a fence.
@@ -29,7 +30,6 @@ func newFenced(t *testing.T) *fixture {
 		f.reconcile(name)
 	}
 	f.storage.calls = nil
-	f.lost = make(connection.Names, 10)
 	f.Events = events.NewFakeRecorder(10)
 	return f
 }
@@ -73,11 +73,24 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 	}
 
 	f.storage.result = func() error { return status.Error(codes.FailedPrecondition, "no rule left") }
+	f.writing = func(*v1alpha1.NetworkFence) error { return errors.New("the API server ends") }
+	if err := f.verify(t.Context(), driverName); err == nil {
+		t.Error("nobody verifies the fences again if their status cannot be written")
+	}
+	f.writing = nil
+	var before, after v1alpha1.NetworkFenceList
+	f.must(f.client.List(t.Context(), &before))
 	f.must(f.verify(t.Context(), driverName))
-	for range 2 {
-		name := (<-f.lost).Object
-		var got v1alpha1.NetworkFence
-		f.must(f.client.Get(t.Context(), name, &got))
+	f.must(f.client.List(t.Context(), &after))
+	for i, got := range after.Items {
+		name, fence := got.Name, got.Spec.FenceState == v1alpha1.Fenced
+		if isLost(event.UpdateEvent{ObjectOld: &before.Items[i], ObjectNew: &got}) != fence ||
+			isLost(event.UpdateEvent{ObjectOld: &got, ObjectNew: &got}) {
+			t.Errorf("NetworkFence %s is not reconciled exactly if its fence is lost", name)
+		}
+		if !fence {
+			continue
+		}
 		fenced := got.Status.Conditions[0]
 		if fenced.Status != metav1.ConditionUnknown ||
 			!strings.Contains(fenced.Message, "no rule left") ||
@@ -105,9 +118,10 @@ func TestVerificationWaits(t *testing.T) {
 			t.Errorf("there are %d calls while the driver is busy, and %d afterwards", before, after)
 		}
 		cancel()
+		writes := f.writes
 		f.storage.leaderless = true
-		if err := f.verify(t.Context(), driverName); err == nil || len(f.lost) > 0 {
-			t.Errorf("without a leader the verification returns %v, and loses %d fences", err, len(f.lost))
+		if err := f.verify(t.Context(), driverName); err == nil || f.writes != writes {
+			t.Errorf("without a leader the verification returns %v, and writes a status", err)
 		}
 	})
 }
