@@ -60,7 +60,8 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 // isLost returns whether the clients of the current spec were fenced, and may have access now.
 func isLost(e event.UpdateEvent) bool {
 	before, now := e.ObjectOld.(*v1alpha1.NetworkFence), e.ObjectNew.(*v1alpha1.NetworkFence)
-	return !outdated(before) && meta.IsStatusConditionTrue(before.Status.Conditions, ConditionFenced) &&
+	return !outdated(before) &&
+		meta.IsStatusConditionTrue(before.Status.Conditions, ConditionFenced) &&
 		!meta.IsStatusConditionTrue(now.Status.Conditions, ConditionFenced)
 }
 
