@@ -50,7 +50,9 @@ func (e *env) reportsSeveralErrors() {
 		e.t.Errorf("the message is not %d sorted lines:\n%s", len(all), first)
 	}
 
-	e.eventually(soon, func() error { return e.hasCondition(ready, opv1.ConditionFalse, "SyncError") })
+	e.eventually(soon, func() error {
+		return e.hasCondition(ready, opv1.ConditionFalse, "SyncError", all...)
+	})
 	since := e.mark()
 	attempts := func() []request {
 		return e.requests(since, ofVerb("create"), ofResource("clusterrolebindings"),

@@ -4,9 +4,11 @@ package supplychain
 
 import (
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,7 +52,8 @@ func TestImagesOfOperatorsAreReproducibleAndSmall(t *testing.T) {
 // folder with the layouts.
 func buildImages(t *testing.T, p place) string {
 	t.Helper()
-	for file := range readDockerfiles(t) {
+	files := append(slices.Collect(maps.Keys(readDockerfiles(t))), "LICENSE")
+	for _, file := range files {
 		content := []byte(readFile(t, file))
 		if err := os.WriteFile(filepath.Join(p.dir, file), content, 0o600); err != nil {
 			t.Fatal(err)

@@ -66,22 +66,6 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 	}
 }
 
-// Anybody who reaches the port can send such tokens.
-func TestTokenOfManyPartsNeedsLittleMemory(t *testing.T) {
-	t.Parallel()
-	token := strings.Repeat(".", maxHeader)
-	result := testing.Benchmark(func(b *testing.B) {
-		for b.Loop() {
-			if claimsAudience(token, "a") {
-				b.Fatal("the token has an audience")
-			}
-		}
-	})
-	if result.N == 0 || result.AllocedBytesPerOp() > 1<<10 {
-		t.Errorf("a token of %d bytes needs %v", len(token), result.MemString())
-	}
-}
-
 func TestListOfServiceAccountsReplacesTheAccessReview(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
