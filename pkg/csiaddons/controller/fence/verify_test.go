@@ -111,9 +111,11 @@ func TestVerificationWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go f.verifyAlways(ctx, driverName)
 		<-time.After(time.Minute / 2)
+		synctest.Wait()
 		before := len(f.storage.calls)
 		f.calling.Delete(driverName)
 		<-time.After(2 * turnInterval)
+		synctest.Wait()
 		if after := len(f.storage.calls); before != 0 || after != 1 {
 			t.Errorf("there are %d calls while the driver is busy, and %d afterwards", before, after)
 		}
