@@ -26,6 +26,12 @@ func (o *operator) withChoices(ctx context.Context, config *rest.Config) (*opera
 	if err != nil {
 		return nil, fmt.Errorf("creating client: %w", err)
 	}
+	return o.withChoicesFrom(ctx, kube)
+}
+
+func (o *operator) withChoicesFrom(
+	ctx context.Context, kube kubernetes.Interface,
+) (*operator, error) {
 	chosen, err := o.readChoices(ctx, kube)
 	if err != nil || chosen == (choice.Startup{}) {
 		return o, err

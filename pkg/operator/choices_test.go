@@ -1,9 +1,13 @@
 package operator
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,9 +16,11 @@ import (
 
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -54,6 +60,80 @@ func TestChoicesAreReadAtStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The operator reads the choices for a guest cluster in the namespace of the hosted control plane.
+func TestImageInChoicesConfiguresCSIAddons(t *testing.T) {
+	t.Parallel()
+	for f, namespace := range map[flavour.Flavour]string{
+		flavour.Standalone: "openshift-config", flavour.HyperShift: "operators",
+	} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			configMap := choices(choicesOfSidecars)
+			configMap.Namespace = namespace
+			o := operatorWithoutImages(t, f)
+			if o.settings.CSIAddons.Enabled {
+				t.Error("CSI-Addons is configured without choices")
+			}
+			o, err := o.withChoicesFrom(t.Context(), fake.NewClientset(configMap))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "registry.example.com/addons"
+			images := o.settings.Images
+			if sidecar, adapter := images[bundle.CSIAddonsSidecarImage],
+				images[bundle.CSIAddonsDriverImage]; sidecar != want || adapter != want {
+				t.Errorf("the images are %q and %q, want %q", sidecar, adapter, want)
+			}
+			drivers, err := assemble(o)
+			if err != nil || drivers[0].csiAddons == nil {
+				t.Fatalf("CSI-Addons is not configured; error %v", err)
+			}
+			message := drivers[0].activeMessage()
+			if strings.Contains(message, "NetworkFence is not available") != (f == flavour.HyperShift) {
+				t.Errorf("the message of the condition is %q", message)
+			}
+		})
+	}
+}
+
+const guestKubeconfig = `
+apiVersion: v1
+kind: Config
+current-context: guest
+contexts:
+- {name: guest, context: {cluster: guest}}
+clusters:
+- {name: guest, cluster: {server: https://guest.example}}
+`
+
+// operatorWithoutImages returns an operator whose environment has no image of CSI-Addons.
+func operatorWithoutImages(t *testing.T, f flavour.Flavour) *operator {
+	t.Helper()
+	var flags settings.Flags
+	set := pflag.NewFlagSet("operator", pflag.ContinueOnError)
+	flags.AddTo(set)
+	args := []string{"--namespace=operators"}
+	if f == flavour.HyperShift {
+		guest := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(guest, []byte(guestKubeconfig), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--guest-kubeconfig="+guest)
+	}
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	driver := cinderPlugin()
+	driver.UserConfigMap, driver.ChoiceKind = "cinder-csi-config", choice.Cinder
+	images := newTestOperator(t, f, driver).settings.Images
+	o, err := newOperator("test-operator", []plugin.Driver{driver}, &flags,
+		func(name string) (string, bool) { image, found := images[name]; return image, found })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 func TestOtherChoicesRestartTheOperator(t *testing.T) {

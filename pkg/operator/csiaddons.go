@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -147,6 +148,10 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	if d.csiAddons == nil {
 		return nil, nil
 	}
+	needed, err := d.csiAddonsPermissions()
+	if err != nil {
+		return nil, err
+	}
 	assets := d.csiAddonsAssets()
 	f := factory.New().
 		WithInformers(append(d.csiAddons.informers(), d.operator.Informer())...).
@@ -157,9 +162,10 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	}
 	files, read := d.assetFunc(assets)
 	clients := d.cluster.Side(flavour.Guest)
+	missing := func(ctx context.Context) ([]string, error) { return d.missingPermissions(ctx, needed) }
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
-		d.operator, d.events).
+		csiAddonsStatus{d.operator, d.csiAddons.active, missing}, d.events).
 		WithConditionalResources(read, files, d.csiAddons.active, remain)
 	return f.WithSync(cluster.WhileManaged(d.operator, static.Sync)).
 		ToController(static.Name(), d.events), nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
@@ -415,24 +416,39 @@ func TestDriverRunsWithoutPermissionToWatchTheCRD(t *testing.T) {
 	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 }
 
-func TestDriverRunsWithoutPermissionsForObjectsOfCSIAddons(t *testing.T) {
+// While permissions are missing, the driver is not degraded, and the operator is not either under
+// cluster-storage-operator. If something else refuses the objects, the driver is degraded.
+func TestDriverRunsWithoutObjectsOfCSIAddons(t *testing.T) {
 	t.Parallel()
-	f := newAddonsFixture(t)
-	f.forbid(&f.kube.Fake, "networkpolicies")
-	f.installCRD()
-	f.start()
-	f.eventually(func() error { return f.rolledOut(true) })
-	f.eventually(func() error { return f.reports("NetworkPolicy") })
-	f.eventually(func() error {
-		conditions := f.cluster.State.Conditions(t)
-		if !slices.ContainsFunc(conditions, func(c opv1.OperatorCondition) bool {
-			return strings.Contains(c.Type, "CSIAddons") && c.Status == opv1.ConditionTrue &&
-				strings.Contains(c.Message, "networkpolicies")
-		}) {
-			return fmt.Errorf("no condition names the NetworkPolicy: %v", conditions)
-		}
-		return nil
-	})
+	for name, tt := range map[string]struct {
+		rules  map[string][]authorizationv1.ResourceRule
+		status opv1.ConditionStatus
+		reason string
+	}{
+		"permissions are missing":          {withoutGrants(), opv1.ConditionFalse, "Forbidden"},
+		"an admission plugin refuses them": {everything(), opv1.ConditionTrue, "SyncError"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newAddonsFixture(t)
+			permit(&f.kube.Fake, tt.rules)
+			f.forbid(&f.kube.Fake, "networkpolicies")
+			f.installCRD()
+			f.start()
+			f.eventually(func() error { return f.rolledOut(true) })
+			f.eventually(func() error { return f.reports("NetworkPolicy") })
+			f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
+			f.eventually(func() error {
+				c := v1helpers.FindOperatorCondition(f.cluster.State.Conditions(t),
+					"OpenStackCinderDriverCSIAddonsControllerDegraded")
+				if c == nil || c.Status != tt.status || c.Reason != tt.reason ||
+					!strings.Contains(c.Message, "networkpolicies") {
+					return fmt.Errorf("the condition is %+v, want %s %s", c, tt.status, tt.reason)
+				}
+				return nil
+			})
+		})
+	}
 }
 
 func TestControllersWaitForTheCRDUntilItsRequestsAreForbidden(t *testing.T) {

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -21,6 +23,9 @@ const csiAddonsInterval = time.Minute
 
 // csiAddonsController is the name of the controller that csiAddonsResources returns.
 const csiAddonsController = "*CSIAddonsController"
+
+// reasonForbidden is the reason of both conditions while permissions are missing.
+const reasonForbidden = "Forbidden"
 
 // csiAddonsConditions returns the types of the conditions that exist only if CSI-Addons is
 // configured: the one that csiAddonsActive writes, and the one of csiAddonsResources.
@@ -73,7 +78,10 @@ func (d *driver) csiAddonsCondition(
 				"CSI-Addons"), nil
 	}
 	refused := d.csiAddons.forbidden()
-	if len(refused) > 0 || v1helpers.IsOperatorConditionTrue(status.Conditions, degraded) {
+	written := v1helpers.FindOperatorCondition(status.Conditions, degraded)
+	failed := written != nil &&
+		(written.Status == opv1.ConditionTrue || written.Reason == reasonForbidden)
+	if len(refused) > 0 || failed {
 		missing, err := d.missingPermissions(ctx, needed)
 		if err != nil {
 			return nil, err
@@ -82,12 +90,37 @@ func (d *driver) csiAddonsCondition(
 			missing = refused
 		}
 		if len(missing) > 0 {
-			return cluster.NewCondition(active, opv1.ConditionFalse, "Forbidden",
+			return cluster.NewCondition(active, opv1.ConditionFalse, reasonForbidden,
 				"The operator lacks permissions for CSI-Addons: "+strings.Join(missing, "; ")+". "+
 					d.grantAdvice()), nil
 		}
 	}
 	return cluster.NewCondition(active, opv1.ConditionTrue, "AsExpected", d.activeMessage()), nil
+}
+
+// csiAddonsStatus is the client of csiAddonsResources. While CSI-Addons is active and permissions
+// are missing, a failure does not make the driver degraded: the driver works without the objects,
+// and csiAddonsActive reports the permissions.
+type csiAddonsStatus struct {
+	v1helpers.OperatorClientWithFinalizers
+
+	active  func() bool
+	missing func(context.Context) ([]string, error)
+}
+
+func (s csiAddonsStatus) ApplyOperatorStatus(
+	ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		if ptr.Deref(c.Status, "") != opv1.ConditionTrue || !s.active() {
+			continue
+		}
+		if missing, err := s.missing(ctx); err == nil && len(missing) > 0 {
+			c.WithStatus(opv1.ConditionFalse).WithReason(reasonForbidden)
+		}
+	}
+	return s.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
 }
 
 // activeMessage says where CSI-Addons is in the driver.

@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -11,9 +13,10 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// TestCSIAddonsStartWithPermissionsOfOpenShift runs operators with CSI-Addons and the Roles of
-// cluster-storage-operator, once for each set of permissions that a supported release grants. The
-// condition names what these lack, until the command in its message grants it.
+// TestCSIAddonsStartWithPermissionsOfOpenShift runs operators with the Roles and the variables of
+// cluster-storage-operator, once for each set of permissions that a supported release grants. A
+// ConfigMap configures CSI-Addons. The condition names the permissions that are missing, until the
+// command in its message grants them. Meanwhile the driver is available, and not degraded.
 func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {
@@ -25,7 +28,7 @@ func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
 			t.Run(s.Program+"/"+release, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, options{
-					Subject: s, Env: addonsImages(), Idle: true,
+					Subject: s, Idle: true,
 					Before: func(e *env) { e.useRolesOfOpenShift(release); e.installAddonsCRD() },
 				})
 				e.startsAddonsWithPermissions(release)
@@ -36,6 +39,8 @@ func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
 
 func (e *env) startsAddonsWithPermissions(release string) {
 	condition := ofSubject(e.subject, "Manila", "Cinder") + "CSIAddonsActive"
+	degraded := ofSubject(e.subject, "OpenStackManila", "OpenStackCinder") +
+		"DriverCSIAddonsControllerDegraded"
 	granted := time.Now().Add(cleanUp)
 	e.allowed = func(r request) bool {
 		refused := []string{
@@ -51,19 +56,40 @@ func (e *env) startsAddonsWithPermissions(release string) {
 	if !e.subject.isManila() || release == "4.20" {
 		texts = append(texts, "create networkpolicies.networking.k8s.io in namespace")
 	}
+	e.startOperator()
+	e.awaitAvailable()
+	e.must(e.hasNoCondition(condition))
+
+	e.configureAddons()
+	e.awaitEnd(soon)
 	p := e.startOperator()
 	e.eventually(installed, func() error {
-		return e.hasCondition(condition, opv1.ConditionFalse, "Forbidden", texts...)
+		return errors.Join(e.hasCondition(condition, opv1.ConditionFalse, "Forbidden", texts...),
+			e.hasCondition(degraded, opv1.ConditionFalse, "Forbidden", "forbidden"), e.notDegraded())
 	})
+	e.awaitAvailable()
 
 	e.kubectl("apply", "-k", filepath.Join("..", "..", "assets", "csi-addons", "openshift"))
 	e.eventually(time.Minute+installed, func() error {
 		return e.hasCondition(condition, opv1.ConditionTrue, "AsExpected")
 	})
 	granted = time.Now()
+	e.eventually(soon, func() error {
+		return e.hasCondition(degraded, opv1.ConditionFalse, "AsExpected")
+	})
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(true) })
 	e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
 	e.must(e.notDegraded())
 	e.mustStillRun(p)
+}
+
+// configureAddons writes the image of CSI-Addons into the ConfigMap of the driver.
+func (e *env) configureAddons() {
+	e.t.Helper()
+	text := fmt.Sprintf("apiVersion: config.csi.openstack.org/v1alpha1\nkind: %s\n"+
+		"csiAddons: {image: csi-addons}\n", ofSubject(e.subject, "ManilaConfig", "CinderConfig"))
+	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(),
+		ofSubject(e.subject, manilaUserConfig, cinderUserConfig),
+		map[string]string{"operator.yaml": text}))
 }
