@@ -20,16 +20,7 @@ func newCloud(f *flags) *cobra.Command {
 			func(_ *cobra.Command, r *running, ids []string) error {
 				return r.cloud.ClearFaults(ids...)
 			}),
-		f.remote("rotate-credentials",
-			"Change the credentials in OpenStack and in the Secrets of a standalone cluster",
-			cobra.NoArgs,
-			func(cmd *cobra.Command, r *running, _ []string) error {
-				if r.cluster != nil {
-					return r.cluster.RotateCredentials(cmd.Context())
-				}
-				r.cloud.RotateCredentials(simulator.Rotation{})
-				return nil
-			}),
+		newRotateCredentials(f),
 		f.remote("clouds-yaml", "Print a clouds.yaml with the accepted credentials", cobra.NoArgs,
 			func(cmd *cobra.Command, r *running, _ []string) error {
 				cmd.Print(string(r.cloud.CloudsYAML(simulator.Clouds{})))
@@ -46,6 +37,23 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	}
 	parent.AddCommand(commands...)
 	return parent
+}
+
+func newRotateCredentials(f *flags) *cobra.Command {
+	var keepSecrets bool
+	cmd := f.remote("rotate-credentials",
+		"Change the credentials in OpenStack and in the Secrets of a standalone cluster",
+		cobra.NoArgs,
+		func(cmd *cobra.Command, r *running, _ []string) error {
+			if r.cluster != nil && !keepSecrets {
+				return r.cluster.RotateCredentials(cmd.Context())
+			}
+			r.cloud.RotateCredentials(simulator.Rotation{})
+			return nil
+		})
+	cmd.Flags().BoolVar(&keepSecrets, "keep-secrets", false,
+		"change only OpenStack, so that you can change the Secrets")
+	return cmd
 }
 
 // newServe returns a command that runs a simulator without a cluster.

@@ -66,6 +66,7 @@ func TestCommandsChangeCloud(t *testing.T) {
 		{"outage", "fault-5\n"},
 		{"recover fault-1", ""},
 		{"rotate-credentials", ""},
+		{"rotate-credentials --keep-secrets", ""},
 		{"clouds-yaml", "auth_url: "},
 	} {
 		out, err := runCommand(t.Context(), dir, "cloud "+step.line)
