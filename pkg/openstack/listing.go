@@ -69,8 +69,8 @@ func (l listing[T, R]) converted(found []T) ([]R, error) {
 	return results, nil
 }
 
-// ShareType is a share type.
-type ShareType struct {
+// Type is a share type or a volume type.
+type Type struct {
 	// Name consists of 1 to 255 arbitrary characters: quote it in messages.
 	Name string
 	// NeedsNetwork is true if Manila creates a share of the type only in a share network.
@@ -79,17 +79,17 @@ type ShareType struct {
 
 // ShareTypes returns the share types that Manila offers to the project, in Manila's order, at most
 // 1000. If the cloud has no Manila, the error has the reason NotOffered.
-func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, error) {
+func (c *Client) ShareTypes(ctx context.Context) ([]Type, error) {
 	list := func(client *gophercloud.ServiceClient) pagination.Pager {
 		return sharetypes.List(client, sharetypes.ListOpts{})
 	}
-	convert := func(t sharetypes.ShareType) (string, ShareType) {
+	convert := func(t sharetypes.ShareType) (string, Type) {
 		// Every share type has this extra spec, as "True" or "False". Without it the type is one of the
 		// usual kind.
 		managed, _ := strconv.ParseBool(fmt.Sprint(t.ExtraSpecs["driver_handles_share_servers"]))
-		return t.Name, ShareType{t.Name, managed}
+		return t.Name, Type{t.Name, managed}
 	}
-	return listing[sharetypes.ShareType, ShareType]{
+	return listing[sharetypes.ShareType, Type]{
 		manila(), "share_types", list, sharetypes.ExtractShareTypes, convert,
 	}.fetch(ctx, c)
 }
