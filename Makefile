@@ -128,9 +128,9 @@ test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 		test-devcluster test-clusters
 
 .PHONY: test-root
-test-root: ## Run all tests that need root and packages of Debian, also after a failure (75 min)
+test-root: ## Run all tests that need root and packages of Debian, also after a failure (90 min)
 	@hack/root-packages.sh
-	@echo 'make test-root takes about 75 minutes on two cores'
+	@echo 'make test-root takes about 90 minutes on two cores'
 	@hack/stages.sh --keep-going test-csi-sanity test-node test-promises test-storage \
 		test-e2e-csi-addons test-dockerfiles test-openstack test-monitoring
 
