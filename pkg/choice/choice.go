@@ -42,8 +42,8 @@ type Config struct {
 	// Whether the operator installs the driver. `Auto` installs it as soon as OpenStack offers share
 	// types. `Never` does not install it; a driver that is installed already stays.
 	Driver string `json:"driver,omitempty" kind:"ManilaConfig" enum:"Auto,Never" default:"Auto"`
-	// The share types that get a StorageClass, by default all.
-	Types Selection `json:"types,omitempty" kind:"ManilaConfig"`
+	// The types that get a StorageClass. By default these are all share types, and no volume type.
+	Types Selection `json:"types,omitempty"`
 	// The name of the default StorageClass. If it is set, the operator owns the annotation
 	// `storageclass.kubernetes.io/is-default-class` of its own StorageClasses: it is `true` for the
 	// StorageClass with this name, and `false` for the others. If it is missing, the annotation is
@@ -53,7 +53,7 @@ type Config struct {
 	Class Class `json:"class,omitempty"`
 	// Options for one type each, and more StorageClasses. A value here overrides the value in
 	// `class`; labels, annotations and share metadata are merged.
-	Classes []NamedClass `json:"classes,omitempty" kind:"ManilaConfig" maxItems:"100"`
+	Classes []NamedClass `json:"classes,omitempty" maxItems:"100"`
 	// Options of the sidecars of the driver. A change restarts the operator.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
@@ -85,7 +85,7 @@ type CSIAddons struct {
 type Selection struct {
 	// Patterns of the types to include. A pattern matches the whole name: `*` stands for any text
 	// without `/`, `?` for one character, `[a-c]` for one of several; `\` escapes these. A missing
-	// list includes every type.
+	// list includes every share type, and no volume type.
 	Include []string `json:"include,omitempty" maxItems:"100"`
 	// Patterns of the types to exclude. They have precedence over `include`. A type that already has
 	// a StorageClass keeps it, but the operator does not repair it or create it again.

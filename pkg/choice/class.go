@@ -37,11 +37,19 @@ func (c *Config) Startup() Startup {
 	return s
 }
 
-// Selects returns whether a type gets a StorageClass.
-func (c *Config) Selects(name string) bool { return c == nil || c.Types.selects(name) }
+// Selects returns whether a type gets a StorageClass. Without a choice, each share type gets one,
+// and no volume type.
+func (c *Config) Selects(kind Kind, name string) bool {
+	if c == nil {
+		return kind == Manila
+	}
+	included := kind == Manila && c.Types.Include == nil || matchesAny(c.Types.Include, name)
+	return included && !matchesAny(c.Types.Exclude, name)
+}
 
-func (s Selection) selects(name string) bool {
-	return (s.Include == nil || matchesAny(s.Include, name)) && !matchesAny(s.Exclude, name)
+// NeedsVolumeTypes returns whether the operator must know the volume types.
+func (c *Config) NeedsVolumeTypes() bool {
+	return c != nil && (len(c.Types.Include) > 0 || len(c.Types.Exclude) > 0 || len(c.Classes) > 0)
 }
 
 func matchesAny(patterns []string, name string) bool {

@@ -20,7 +20,9 @@ func TestWithoutChoicesNothingChanges(t *testing.T) {
 	if diff := cmp.Diff(&storagev1.StorageClass{}, class); diff != "" {
 		t.Error(diff)
 	}
-	if !none.Installs() || !none.Selects("gold") || none.More() != nil || none.OwnsDefault() {
+	if !none.Installs() || !none.Selects(choice.Manila, "gold") ||
+		none.Selects(choice.Cinder, "gold") || none.NeedsVolumeTypes() ||
+		none.More() != nil || none.OwnsDefault() {
 		t.Error("nil is not the default")
 	}
 }
@@ -28,28 +30,38 @@ func TestWithoutChoicesNothingChanges(t *testing.T) {
 func TestPatternsSelectTypes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		selection choice.Selection
-		want      []string
+		selection       choice.Selection
+		shares, volumes []string
 	}{
-		"all":      {choice.Selection{}, []string{"gold", "gold-test", "silver"}},
-		"none":     {choice.Selection{Include: []string{}}, nil},
-		"some":     {choice.Selection{Include: []string{"gold*"}}, []string{"gold", "gold-test"}},
-		"excluded": {choice.Selection{Exclude: []string{"*-test"}}, []string{"gold", "silver"}},
+		"none": {choice.Selection{Include: []string{}}, nil, nil},
+		"all":  {choice.Selection{}, []string{"gold", "gold-test", "silver"}, nil},
+		"some": {
+			choice.Selection{Include: []string{"gold*"}},
+			[]string{"gold", "gold-test"},
+			[]string{"gold", "gold-test"},
+		},
+		"excluded": {choice.Selection{Exclude: []string{"*-test"}}, []string{"gold", "silver"}, nil},
 		"both": {
-			choice.Selection{Include: []string{"gold*"}, Exclude: []string{"*t"}}, []string{"gold"},
+			choice.Selection{Include: []string{"gold*"}, Exclude: []string{"*t"}},
+			[]string{"gold"},
+			[]string{"gold"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := &choice.Config{Types: test.selection}
-			var got []string
-			for _, name := range []string{"gold", "gold-test", "silver"} {
-				if config.Selects(name) {
-					got = append(got, name)
+			for kind, want := range map[choice.Kind][]string{
+				choice.Manila: test.shares, choice.Cinder: test.volumes,
+			} {
+				var got []string
+				for _, name := range []string{"gold", "gold-test", "silver"} {
+					if config.Selects(kind, name) {
+						got = append(got, name)
+					}
 				}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s: %s", kind, diff)
+				}
 			}
 		})
 	}

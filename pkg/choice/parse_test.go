@@ -172,6 +172,23 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 	}
 }
 
+func TestNamesOfTheOperatorAreReserved(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(header, "Manila", "Cinder", 1) + `classes:
+- {type: gold, name: csi-cinder-gold}
+- {type: gold, name: standard-csi}
+- {type: gold, name: csi-manila-gold}
+`
+	want := `4: classes[0].name: Invalid value: "csi-cinder-gold": use a name that does not start ` +
+		`with csi-cinder-, which the operator reserves; remove the field to change the StorageClass ` +
+		`of the type
+5: classes[1].name: Invalid value: "standard-csi": use another name: this one is that of the ` +
+		`StorageClass without a type`
+	if diff := cmp.Diff(want, faultsOf(choice.Cinder, text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(header, "Manila", "Cinder", 1) +

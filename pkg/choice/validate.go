@@ -22,8 +22,16 @@ const (
 	maxMetadataValue = 1023
 )
 
-// reservedPrefix starts the names of the StorageClasses that the operator names itself.
-const reservedPrefix = "csi-manila-"
+// reserved returns the prefix of the names of the StorageClasses that the operator names itself.
+func reserved(kind Kind) string {
+	if kind == Cinder {
+		return "csi-cinder-"
+	}
+	return "csi-manila-"
+}
+
+// standardClass is the StorageClass that the operator of Cinder creates without a choice.
+const standardClass = "standard-csi"
 
 // validate reports what the tags of the fields accept.
 func validate(kind Kind, c *Config) field.ErrorList {
@@ -46,7 +54,7 @@ func validate(kind Kind, c *Config) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("csiAddons", "image"), a.Image,
 			"use the name of an image"))
 	}
-	return append(errs, validateClasses(c.Classes)...)
+	return append(errs, validateClasses(kind, c.Classes)...)
 }
 
 func validateName(name string, at *field.Path) (errs field.ErrorList) {
@@ -66,7 +74,7 @@ func validatePatterns(patterns []string, at *field.Path) (errs field.ErrorList) 
 	return errs
 }
 
-func validateClasses(classes []NamedClass) (errs field.ErrorList) {
+func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 	names, types := sets.New[string](), sets.New[string]()
 	for i, c := range classes {
 		at := field.NewPath("classes").Index(i)
@@ -80,10 +88,13 @@ func validateClasses(classes []NamedClass) (errs field.ErrorList) {
 			types.Insert(c.Type)
 		case names.Has(c.Name):
 			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
-		case strings.HasPrefix(c.Name, reservedPrefix):
+		case strings.HasPrefix(c.Name, reserved(kind)):
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "use a name that does not start "+
-				"with "+reservedPrefix+", which the operator reserves; remove the field to change the "+
+				"with "+reserved(kind)+", which the operator reserves; remove the field to change the "+
 				"StorageClass of the type"))
+		case kind == Cinder && c.Name == standardClass:
+			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "use another name: this one is "+
+				"that of the StorageClass without a type"))
 		default:
 			names.Insert(c.Name)
 			errs = append(errs, validateName(c.Name, at.Child("name"))...)

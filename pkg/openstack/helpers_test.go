@@ -131,7 +131,7 @@ func (s *fixture) fault(fault simulator.Fault) {
 	check(s.t, err)
 }
 
-func namesOf(types []openstack.ShareType) []string {
+func namesOf(types []openstack.Type) []string {
 	var names []string
 	for _, t := range types {
 		names = append(names, t.Name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	volumezones "github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
 	computezones "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/availabilityzones"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
 	"github.com/gophercloud/gophercloud/v2/pagination"
@@ -39,17 +40,22 @@ func (l listing[T, R]) fetch(ctx context.Context, c *Client) (results []R, err e
 		if err != nil {
 			return err
 		}
-		if body, ok := page.GetBody().(map[string]any); !ok || body[l.key] == nil {
-			return errNotOpenStack
-		}
-		found, err := l.extract(page)
-		if err != nil {
-			return err
-		}
-		results, err = l.converted(found)
+		results, err = l.items(page)
 		return err
 	})
 	return results, err
+}
+
+// items returns the items of a page.
+func (l listing[T, R]) items(page pagination.Page) ([]R, error) {
+	if body, ok := page.GetBody().(map[string]any); !ok || body[l.key] == nil {
+		return nil, errNotOpenStack
+	}
+	found, err := l.extract(page)
+	if err != nil {
+		return nil, err
+	}
+	return l.converted(found)
 }
 
 // converted checks and converts the items. OpenStack does not return an item without a name or with
@@ -69,8 +75,8 @@ func (l listing[T, R]) converted(found []T) ([]R, error) {
 	return results, nil
 }
 
-// ShareType is a share type.
-type ShareType struct {
+// Type is a share type or a volume type.
+type Type struct {
 	// Name consists of 1 to 255 arbitrary characters: quote it in messages.
 	Name string
 	// NeedsNetwork is true if Manila creates a share of the type only in a share network.
@@ -79,20 +85,53 @@ type ShareType struct {
 
 // ShareTypes returns the share types that Manila offers to the project, in Manila's order, at most
 // 1000. If the cloud has no Manila, the error has the reason NotOffered.
-func (c *Client) ShareTypes(ctx context.Context) ([]ShareType, error) {
+func (c *Client) ShareTypes(ctx context.Context) ([]Type, error) {
 	list := func(client *gophercloud.ServiceClient) pagination.Pager {
 		return sharetypes.List(client, sharetypes.ListOpts{})
 	}
-	convert := func(t sharetypes.ShareType) (string, ShareType) {
+	convert := func(t sharetypes.ShareType) (string, Type) {
 		// Every share type has this extra spec, as "True" or "False". Without it the type is one of the
 		// usual kind.
 		managed, _ := strconv.ParseBool(fmt.Sprint(t.ExtraSpecs["driver_handles_share_servers"]))
-		return t.Name, ShareType{t.Name, managed}
+		return t.Name, Type{t.Name, managed}
 	}
-	return listing[sharetypes.ShareType, ShareType]{
+	return listing[sharetypes.ShareType, Type]{
 		manila(), "share_types", list, sharetypes.ExtractShareTypes, convert,
 	}.fetch(ctx, c)
 }
+
+// VolumeTypes returns the volume types that Cinder offers to the project, in Cinder's order: those
+// that are public, and those that the project was given access to, at most 1000.
+func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
+	convert := func(t volumetypes.VolumeType) (string, Type) { return t.Name, Type{Name: t.Name} }
+	l := listing[volumetypes.VolumeType, Type]{
+		service: cinder(), key: "volume_types", extract: volumetypes.ExtractVolumeTypes, convert: convert,
+	}
+	err = c.call(ctx, l.service, func(endpoint *gophercloud.ServiceClient) error {
+		types = []Type{}
+		pager := volumetypes.List(endpoint, volumetypes.ListOpts{}).WithPageCreator(newTypePage)
+		return pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+			more, err := l.items(page.(typePage).VolumeTypePage)
+			if types = append(types, more...); err == nil && len(types) > maxItems {
+				err = errTooMany
+			}
+			return err == nil, err
+		})
+	})
+	return types, err
+}
+
+// typePage is a page of volume types. gophercloud does not pass an empty page to its caller, who
+// could then not distinguish an empty list from an answer that is not a list.
+type typePage struct{ volumetypes.VolumeTypePage }
+
+func newTypePage(r pagination.PageResult) pagination.Page {
+	linked := pagination.LinkedPageBase{PageResult: r}
+	return typePage{volumetypes.VolumeTypePage{LinkedPageBase: linked}}
+}
+
+// IsEmpty implements pagination.Page.
+func (typePage) IsEmpty() (bool, error) { return false, nil }
 
 const zonesKey = "availabilityZoneInfo"
 

@@ -60,6 +60,7 @@ func Repository() Rules {
 			{3, "pkg/cloudprobe"},
 			{3, "pkg/credential"},
 			{3, "pkg/hook"},
+			{3, "pkg/typeclass"},
 			{4, "pkg/plugin"},
 			{4, "pkg/csiaddons/cinder"},
 			{4, "pkg/csiaddons/manila"},

@@ -161,14 +161,57 @@ func TestChoicesOfCinder(t *testing.T) {
 		"operator.yaml": header + "defaultClass: other\nclass: {reclaimPolicy: Retain}\n",
 	})
 	e.within(prompt, has("Retain", "false"))
-	e.putUserConfig(map[string]string{"operator.yaml": header + "classes: []\n"})
+	e.putUserConfig(map[string]string{"operator.yaml": header + "driver: Never\n"})
 	e.within(prompt, func() error {
 		return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "Invalid",
-			`line 3: unknown field "classes": did you mean "class"?`)
+			`line 3: unknown field "driver"`)
 	})
 	e.must(has("Retain", "false")())
 	e.deleteUserConfig()
 	e.within(prompt, has("Delete", "false"))
+	e.awaitAvailable()
+}
+
+// defaultVolumeClass is the StorageClass of the volume type __DEFAULT__, of which the plain name is
+// no valid name.
+const defaultVolumeClass = "csi-cinder-default-76272578"
+
+// TestChoicesOfVolumeTypes checks that the operator lists the volume types only while they are
+// needed, and that it has the permissions for their StorageClasses.
+func TestChoicesOfVolumeTypes(t *testing.T) {
+	t.Parallel()
+	const list = "GET /volume/v3/types"
+	e := newCinder(t, options{})
+	e.awaitAvailable()
+	e.awaitPolls(2)
+	e.must(checkEqual(0, e.cloud.Counters().Calls[list]))
+	e.putUserConfig(map[string]string{"operator.yaml": `
+apiVersion: config.csi.openstack.org/v1alpha1
+kind: CinderConfig
+types: {include: [__DEF*, 'gold*']}
+defaultClass: archive
+classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
+`})
+	e.within(prompt, func() error {
+		return errors.Join(e.hasClasses(standardClass, "archive", defaultVolumeClass),
+			e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "PartlyIgnored",
+				`types.include[1]: "gold*" matches no volume type that Cinder offers`))
+	})
+	classes, err := e.classes()
+	e.must(err)
+	archive, byDefault := classes["archive"], classes[defaultVolumeClass]
+	e.must(checkEqual("__DEFAULT__ Retain true, __DEFAULT__ Delete false", fmt.Sprintf(
+		"%s %s %s, %s %s %s", archive.Parameters["type"], *archive.ReclaimPolicy,
+		archive.Annotations[defaultAnnotation], byDefault.Parameters["type"],
+		*byDefault.ReclaimPolicy, byDefault.Annotations[defaultAnnotation])))
+	e.deleteUserConfig()
+	e.within(prompt, func() error {
+		return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected")
+	})
+	e.must(e.hasClasses(standardClass, "archive", defaultVolumeClass))
+	before := e.cloud.Counters().Calls[list]
+	e.awaitPolls(2)
+	e.must(checkEqual(before, e.cloud.Counters().Calls[list]))
 	e.awaitAvailable()
 }
 

@@ -1,6 +1,7 @@
 // Package cinder is the driver plugin of OpenStack's block storage. It generates the cloud.conf of
 // the CSI driver, and compares the availability zones of compute and storage to decide whether
-// volumes follow pods into zones. cmd/cinder-operator passes it to pkg/operator.
+// volumes follow pods into zones. It reconciles a StorageClass for each volume type that the
+// administrator selects. cmd/cinder-operator passes it to pkg/operator.
 package cinder
 
 import (
@@ -56,16 +57,18 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	zones := newZoneTracker(s, cloud)
 	// A login suffices: a policy may allow a project to use Cinder but not to list its zones.
 	accepted := s.NewCredentials(service, credentialsSecret, cloud, nil)
+	types := newVolumeTypes(s, sources.choices, cloud)
 	config := newConfigSync(s, sources, zones, accepted)
+	config.types, types.onChange = types, config.enqueue
 	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
 		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), sources.choices.Hook()),
 		NodeHooks:       append(inputs(s, flavour.Guest, accepted), sources.choices.Hook()),
 		Choices:         sources.choices,
 		Credentials:     accepted,
-		Controllers:     []factory.Controller{config},
+		Controllers:     []factory.Controller{config, types},
 		Ready:           config.written,
-		Probe:           newProbe(s, sources, zones),
+		Probe:           newProbe(s, sources, zones, types),
 	}, nil
 }
 

@@ -33,7 +33,7 @@ func TestComponentsOfTheDriver(t *testing.T) {
 			for _, c := range append([]factory.Controller{components.Probe}, components.Controllers...) {
 				names = append(names, c.Name())
 			}
-			want := []string{"CinderCloudProbe", "OpenStackCinderConfigSync"}
+			want := []string{"CinderCloudProbe", "OpenStackCinderConfigSync", "CinderStorageClassController"}
 			if diff := cmp.Diff(want, names); diff != "" {
 				t.Errorf("controllers (-want +got):\n%s", diff)
 			}

@@ -44,6 +44,7 @@ type configSync struct {
 	cluster  *cluster.Cluster
 	sources  *sources
 	zones    *zoneTracker
+	types    *volumeTypes
 	enqueue  func()
 	accepted hook.Acceptance
 	clock    clock.PassiveClock
@@ -191,7 +192,7 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.err.Error())
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,
-		c.sources.choices.Condition(service, user.ignored))
+		c.sources.choices.Condition(service, append(user.ignored, c.types.ignored()...)))
 }
 
 // joined joins at most limit parts of a message.

@@ -50,6 +50,10 @@ type fakeCloud struct {
 	probes, volumeLists int
 	// bounded is true if the last request had a deadline.
 	bounded bool
+	// types are the volume types, typesErr the error of a list of them; typeLists counts the lists.
+	types     []openstack.Type
+	typesErr  error
+	typeLists int
 	// hang makes requests wait until their context is done.
 	hang bool
 }
@@ -72,6 +76,11 @@ func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
 	defer f.mu.Unlock()
 	f.volumeLists++
 	return f.volume, f.err
+}
+
+func (f *fakeCloud) VolumeTypes(context.Context) ([]openstack.Type, error) {
+	f.typeLists++
+	return f.types, f.typesErr
 }
 
 // count returns how many probes were sent.
@@ -105,6 +114,7 @@ type fixture struct {
 	zones    *zoneTracker
 	prober   *cloudprobe.Probe
 	config   *configSync
+	types    *volumeTypes
 	accepted clustertest.Acceptance
 }
 
@@ -135,8 +145,10 @@ func (b *fixture) restart() {
 	sources := newSources(b.Cluster)
 	b.zones = newZoneTracker(s, b.cloud)
 	b.config = newConfigSync(s, sources, b.zones, &b.accepted)
+	b.types = newVolumeTypes(s, sources.choices, b.cloud)
+	b.config.types, b.types.onChange = b.types, b.config.enqueue
 	b.zones.onChange, b.zones.deployed = b.config.enqueue, b.config.deployed
-	b.prober = newProbe(s, sources, b.zones)
+	b.prober = newProbe(s, sources, b.zones, b.types)
 }
 
 func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }

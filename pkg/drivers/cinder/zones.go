@@ -87,9 +87,11 @@ func newZoneTracker(d plugin.Dependencies, cloud zoneLister) *zoneTracker {
 	}
 }
 
-// newProbe returns the cloud probe, which lists the zones for the tracker. Changed credentials and
-// changed configuration of the cloud cause a probe at once.
-func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *cloudprobe.Probe {
+// newProbe returns the cloud probe, which lists the zones for the tracker, and volume types.
+// Changed credentials and changed configuration of the cloud cause a probe at once.
+func newProbe(
+	d plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
+) *cloudprobe.Probe {
 	o := d.ProbeOptions(service, fieldManager)
 	o.OnTrigger = func() { zones.compute = nil }
 	o.Triggers = []cloudprobe.Trigger{
@@ -97,7 +99,7 @@ func newProbe(d plugin.Dependencies, sources *sources, zones *zoneTracker) *clou
 		{Informer: sources.own.Informer},
 		{Informer: sources.installed.Informer(), Filter: sources.isCloudConfig},
 	}
-	return cloudprobe.New(o, zones.list, zones.update)
+	return cloudprobe.New(o, types.after(zones.list), zones.update)
 }
 
 func (t *zoneTracker) current() zoneStatus {

@@ -18,6 +18,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/typeclass"
 )
 
 const (
@@ -51,7 +52,7 @@ func (b classBench) offer(names ...string) {
 	for i := range types {
 		types[i].NeedsNetwork = strings.HasPrefix(types[i].Name, "net")
 	}
-	b.setShareTypes(cloudprobe.Result[[]openstack.ShareType]{Found: types})
+	b.setShareTypes(cloudprobe.Result[[]openstack.Type]{Found: types})
 }
 
 func TestTypesAreSelected(t *testing.T) {
@@ -213,7 +214,7 @@ func TestUserConfigIsReported(t *testing.T) {
 	want := []string{
 		at + `: classes[0].type: "iron"` + advice, at + `: types.include[1]: "fast-*"` + advice,
 	}
-	if diff := cmp.Diff(want, b.unused()); diff != "" {
+	if diff := cmp.Diff(want, b.Unused()); diff != "" {
 		t.Errorf("unused (-want +got):\n%s", diff)
 	}
 	b.choose(t, "typ: {}\nclass: {reclaimpolicy: Retain}\n")
@@ -254,17 +255,17 @@ func FuzzChoices(f *testing.F) {
 		if len(faults) > 0 {
 			return
 		}
-		shareType := openstack.ShareType{Name: name, NeedsNetwork: len(name)%2 == 0}
-		types := map[string]openstack.ShareType{name: shareType}
-		for _, w := range c.wanted(config, types, classNames([]string{name}, nil)) {
-			class := c.required(config, w)
-			plain := c.required(nil, wantedClass{name: w.name, shareType: shareType})
+		shareType := openstack.Type{Name: name, NeedsNetwork: len(name)%2 == 0}
+		types := map[string]openstack.Type{name: shareType}
+		for _, w := range c.Wanted(config, types, classNames().Of([]string{name}, nil)) {
+			class := c.required(w)
+			plain := c.required(typeclass.Class{Name: w.Name, Type: shareType})
 			for key, value := range plain.Parameters {
 				if class.Parameters[key] != value {
 					t.Errorf("parameter %s is %q, want %q", key, class.Parameters[key], value)
 				}
 			}
-			if !isClassOf(class, name) || len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
+			if !classNames().IsClassOf(class, name) || len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
 				len(metav1validation.ValidateLabels(class.Labels, nil)) > 0 {
 				t.Errorf("got %+v", class)
 			}

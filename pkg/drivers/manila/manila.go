@@ -85,7 +85,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		CSIDriverHooks: []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:    []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Choices:        choices,
-		UserConfig:     choices.Report(s, service, classes.unused),
+		UserConfig:     choices.Report(s, service, classes.Unused),
 		Credentials:    accepted,
 		Ready:          copier.written,
 		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(cloud)),

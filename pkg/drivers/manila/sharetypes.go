@@ -19,13 +19,13 @@ const (
 
 // shareTypeLister is the part of openstack.Client that the cloud probe uses.
 type shareTypeLister interface {
-	ShareTypes(context.Context) ([]openstack.ShareType, error)
+	ShareTypes(context.Context) ([]openstack.Type, error)
 }
 
 // listShareTypes returns the request of the cloud probe. Manila is available if it offers at least
 // one share type.
-func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]openstack.ShareType] {
-	return func(ctx context.Context) ([]openstack.ShareType, cloudprobe.Availability, error) {
+func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]openstack.Type] {
+	return func(ctx context.Context) ([]openstack.Type, cloudprobe.Availability, error) {
 		types, err := cloud.ShareTypes(ctx)
 		switch {
 		case err != nil && openstack.ReasonOf(err) == openstack.NotOffered:
@@ -46,9 +46,9 @@ func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]openstack.ShareT
 // ifWanted returns the request, whose result is unavailable if the administrator has chosen not to
 // install the driver. A driver that is installed already stays, and needs the share types.
 func ifWanted(
-	choices *plugin.Choices, request cloudprobe.Request[[]openstack.ShareType],
-) cloudprobe.Request[[]openstack.ShareType] {
-	return func(ctx context.Context) ([]openstack.ShareType, cloudprobe.Availability, error) {
+	choices *plugin.Choices, request cloudprobe.Request[[]openstack.Type],
+) cloudprobe.Request[[]openstack.Type] {
+	return func(ctx context.Context) ([]openstack.Type, cloudprobe.Availability, error) {
 		types, availability, err := request(ctx)
 		config, invalid := choices.Current()
 		if availability.Available && invalid == nil && !config.Installs() {

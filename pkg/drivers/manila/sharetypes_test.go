@@ -18,14 +18,14 @@ type lister struct {
 	err   error
 }
 
-func (l lister) ShareTypes(context.Context) ([]openstack.ShareType, error) {
+func (l lister) ShareTypes(context.Context) ([]openstack.Type, error) {
 	return typesOf(l.types), l.err
 }
 
-func typesOf(names []string) []openstack.ShareType {
-	var types []openstack.ShareType
+func typesOf(names []string) []openstack.Type {
+	var types []openstack.Type
 	for _, name := range names {
-		types = append(types, openstack.ShareType{Name: name})
+		types = append(types, openstack.Type{Name: name})
 	}
 	return types
 }
@@ -106,10 +106,10 @@ func TestFailedProbeKeepsShareTypes(t *testing.T) {
 		{lister{}, nil},
 	} {
 		found, availability, err := listShareTypes(step.cloud)(t.Context())
-		classes.setShareTypes(cloudprobe.Result[[]openstack.ShareType]{
+		classes.setShareTypes(cloudprobe.Result[[]openstack.Type]{
 			Found: found, Availability: availability, Err: err,
 		})
-		if diff := cmp.Diff(typesOf(step.want), classes.types, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(typesOf(step.want), classes.Types(), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("step %d: share types (-want +got):\n%s", i, diff)
 		}
 	}

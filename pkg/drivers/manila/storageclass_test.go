@@ -23,6 +23,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -50,9 +51,12 @@ func newClasses(s plugin.Dependencies) *storageClassController {
 	return newStorageClassController(s, plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila))
 }
 
+// hashedName returns the name with a hash of the class of a share type.
+func hashedName(shareType string) string { return classNames().Hashed(shareType) }
+
 // list passes a successful probe to the controller.
 func (c *storageClassController) list(types []string) {
-	c.setShareTypes(cloudprobe.Result[[]openstack.ShareType]{Found: typesOf(types)})
+	c.setShareTypes(cloudprobe.Result[[]openstack.Type]{Found: typesOf(types)})
 }
 
 // run syncs once and returns what was written.
@@ -62,7 +66,8 @@ func (b classBench) run(t *testing.T) ([]string, error) {
 	written := clustertest.Writes(b.fake.Guest)
 	settle(t, func() ([]*storagev1.StorageClass, error) { return b.served(t), nil },
 		func() ([]*storagev1.StorageClass, error) {
-			return b.storageClassController.classes.List(labels.Everything())
+			classes := b.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1()
+			return classes.StorageClasses().Lister().List(labels.Everything())
 		})
 	b.fake.Guest.ClearActions()
 	return written, err
@@ -337,7 +342,7 @@ func TestForeignClassesAreNotTouched(t *testing.T) {
 func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
-	foreign := classOf("csi-manila-default", "other")
+	foreign := wanted("csi-manila-default", "other")
 	react := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return false, nil, b.fake.Guest.Tracker().Add(foreign.DeepCopy())
 	}
@@ -438,30 +443,5 @@ func TestClassesOfAnUnmanagedOperator(t *testing.T) {
 		b.list([]string{"a"})
 		b.fake.State.Set(t, csiDriver(state, opv1.RemovedStorageClass))
 		b.writes(t)
-	}
-}
-
-func TestListWakesOnlyOnChange(t *testing.T) {
-	t.Parallel()
-	woken := 0
-	c := &storageClassController{wake: func() { woken++ }}
-	for _, types := range [][]string{{"a", "b"}, {"b", "a"}, {"b", "a", "a"}} {
-		c.list(types)
-	}
-	if woken != 1 {
-		t.Errorf("woken %d times by one list in three spellings, want once", woken)
-	}
-	if c.list(nil); woken != 2 {
-		t.Errorf("woken %d times, want a second time when the types are gone", woken)
-	}
-}
-
-func TestEventsOfClasses(t *testing.T) {
-	t.Parallel()
-	foreign := wanted("standard", "")
-	foreign.Provisioner = "other.example.com"
-	if hasOurProvisioner(foreign) || !hasOurProvisioner(wanted("csi-manila-a", "a")) ||
-		!hasOurProvisioner("a tombstone") {
-		t.Error("want events of the driver's classes and tombstones, and no others")
 	}
 }

@@ -10,14 +10,7 @@ import (
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
-	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
-
-// typeName is the name of the volume type that Cinder creates when it is installed.
-const typeName = "__DEFAULT__"
-
-// typeID returns the ID of that type, which is the same in each run.
-func typeID() string { return state.NamedID("volume type", typeName) }
 
 // volumeRequest is the body of a request for a volume; API reference: Create a volume.
 type volumeRequest struct {
@@ -82,8 +75,9 @@ func (s *Service) makeVolume(ctx context.Context, volume *Volume, size int) erro
 // fill checks the type of a new volume, and sets size and zone from the request and from the
 // source.
 func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
-	if !slices.Contains([]string{"", typeName, typeID()}, wanted.Type) {
-		return rest.NotFound("Volume type with name %s could not be found.", wanted.Type)
+	var err error
+	if volume.Type, err = s.findType(wanted.Type); err != nil {
+		return err
 	}
 	source, err := s.findSource(wanted)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package blockstorage simulates Cinder: volumes of one volume type, and snapshots. The simulator
+// Package blockstorage simulates Cinder: volumes, their types, and snapshots. The simulator
 // serves it, and package compute attaches its volumes.
 //
 // A volume is a sparse file. Snapshots and clones are copies of that file. If the file system of
@@ -39,6 +39,7 @@ type Service struct {
 	volumeData, snapshotData state.Data
 
 	mu        sync.Mutex // protects the fields below and their values; not held during an operation
+	types     []string
 	volumes   map[string]*Volume
 	snapshots map[string]*Snapshot
 	copies    map[string][]<-chan struct{} // by the ID of the source; closed when they are complete
@@ -50,7 +51,8 @@ const gibibyte = 1 << 30
 // New returns a Cinder without volumes.
 func New(config Config) (*Service, error) {
 	s := &Service{
-		config: config, volumes: map[string]*Volume{}, snapshots: map[string]*Snapshot{},
+		config: config, types: []string{defaultType},
+		volumes: map[string]*Volume{}, snapshots: map[string]*Snapshot{},
 		copies: map[string][]<-chan struct{}{},
 	}
 	s.api = s.newAPI()
@@ -86,6 +88,7 @@ func (s *Service) newAPI() *rest.Service {
 		Service: "volume",
 	})
 	for pattern, handler := range map[string]rest.Handler{
+		"GET /types":                s.listTypes,
 		"GET /volumes/detail":       s.listVolumes,
 		"POST /volumes":             s.createVolume,
 		"GET /volumes/{id}":         s.showVolume,

@@ -25,7 +25,7 @@ func describe(r *rest.Request, v *Volume) map[string]any {
 		"id": v.ID, "status": v.Status, "size": v.Size, "availability_zone": v.Zone,
 		"created_at": rest.Time(v.Created), "updated_at": rest.Time(v.Updated),
 		"name": rest.Optional(v.Name), "description": rest.Optional(v.Description),
-		"volume_type": typeName, "snapshot_id": rest.Optional(v.SnapshotID),
+		"volume_type": v.Type, "snapshot_id": rest.Optional(v.SnapshotID),
 		"source_volid": rest.Optional(v.SourceID), "metadata": rest.Metadata(v.Metadata),
 		"links": r.Links("volumes", v.ID), "user_id": v.UserID, "bootable": "false",
 		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil,
@@ -39,7 +39,7 @@ func describe(r *rest.Request, v *Volume) map[string]any {
 		description["shared_targets"], description["service_uuid"] = true, nil
 	}
 	if r.Version.AtLeast(63) {
-		description["volume_type_id"] = typeID()
+		description["volume_type_id"] = typeID(v.Type)
 	}
 	if r.Version.AtLeast(65) {
 		description["consumes_quota"] = true

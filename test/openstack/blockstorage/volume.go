@@ -28,6 +28,7 @@ const (
 // Volume is the record of a volume.
 type Volume struct {
 	ID, Name, Description string
+	Type                  string
 	Status                string
 	// Size is in GiB.
 	Size                 int

@@ -35,9 +35,9 @@
 // # What is not simulated
 //
 // There are no roles and no policy. There is one project, and all regions have the same resources.
-// Zones and share types change only through the methods of Simulator. Lists are always sorted, the
-// newest first. Nothing limits the amount of data in a share, and there are no quotas. All volumes
-// have the volume type __DEFAULT__, and no volume can be attached to two servers. Backups, share
+// Zones and types change only through the methods of Simulator. Lists are always sorted, the
+// newest first. Nothing limits the amount of data in a share, and there are no quotas. Volume types
+// differ only in their names, and no volume can be attached to two servers. Backups, share
 // networks, share groups, replicas, transfers, encryption and images do not exist. The simulator
 // accepts access rules of the types user and cert, but they permit no access.
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/backups"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/snapshots"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
@@ -120,6 +121,34 @@ func TestVolumeHasTheFieldsOfTheAPI(t *testing.T) {
 		if diff := cmp.Diff(want, fields(t, body, "volume")); diff != "" {
 			t.Errorf("fields of version %s (-want +got):\n%s", version, diff)
 		}
+	}
+}
+
+func TestVolumeTypesAreListedInPages(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{})
+	must(t, cloud.AddVolumeType("fast"))
+	if err := cloud.AddVolumeType("fast"); err == nil {
+		t.Error("added twice")
+	}
+	client := cinder(ctx, t, cloud, "")
+	names, pages := []string{}, 0
+	must(t, volumetypes.List(client, volumetypes.ListOpts{Limit: 1}).EachPage(ctx,
+		func(_ context.Context, page pagination.Page) (bool, error) {
+			pages++
+			types, err := volumetypes.ExtractVolumeTypes(page)
+			for _, found := range types {
+				names = append(names, found.Name)
+				volume := newVolume(ctx, t, client, volumes.CreateOpts{Size: 1, VolumeType: found.ID})
+				if volume.VolumeType != found.Name || !found.IsPublic {
+					t.Errorf("%+v, volume of type %s", found, volume.VolumeType)
+				}
+			}
+			return true, err
+		}))
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"__DEFAULT__", "fast"}, names); diff != "" || pages != 2 {
+		t.Errorf("%d pages (-want +got):\n%s", pages, diff)
 	}
 }
 

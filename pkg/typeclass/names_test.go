@@ -1,10 +1,11 @@
-package manila
+package typeclass
 
 import (
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,11 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// names returns the names of Manila.
+func names() Names {
+	return Names{Provisioner: "manila.csi.openstack.org", Prefix: "csi-manila-"}
+}
+
+func hashedName(typeName string) string { return names().Hashed(typeName) }
+
 func classOf(name, shareType string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: name},
-		Provisioner: string(Name),
-		Parameters:  map[string]string{typeParameter: shareType},
+		Provisioner: names().Provisioner,
+		Parameters:  map[string]string{TypeParameter: shareType},
 	}
 }
 
@@ -41,7 +49,7 @@ func TestClassNameOfOneType(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := classNames([]string{test.shareType}, nil)[test.shareType]
+			got := names().Of([]string{test.shareType}, nil)[test.shareType]
 			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -118,7 +126,7 @@ func TestClassNamesOfMany(t *testing.T) {
 			for range 10 {
 				random.Shuffle(len(test.types),
 					func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
-				if diff := cmp.Diff(test.want, classNames(test.types, byName(test.existing))); diff != "" {
+				if diff := cmp.Diff(test.want, names().Of(test.types, byName(test.existing))); diff != "" {
 					t.Fatalf("names (-want +got):\n%s", diff)
 				}
 			}
@@ -129,12 +137,12 @@ func TestClassNamesOfMany(t *testing.T) {
 // TestTypeNamedLikeClassGetsHash uses a type with the name of the class of another type.
 func TestTypeNamedLikeClassGetsHash(t *testing.T) {
 	t.Parallel()
-	mimic := strings.TrimPrefix(hashedName("foo_bar"), classPrefix)
-	names := classNames([]string{"foo-bar", "foo_bar", mimic}, nil)
+	mimic := strings.TrimPrefix(hashedName("foo_bar"), names().Prefix)
+	got := names().Of([]string{"foo-bar", "foo_bar", mimic}, nil)
 	want := map[string]string{
 		"foo-bar": "csi-manila-foo-bar", "foo_bar": hashedName("foo_bar"), mimic: hashedName(mimic),
 	}
-	if diff := cmp.Diff(want, names); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
@@ -155,10 +163,10 @@ func TestClassNamesFollowRules(t *testing.T) {
 		}
 		// Some types come later than the others, which have their classes by then.
 		first := types[:random.IntN(len(types)+1)]
-		existing := made(classNames(first, nil))
-		names := classNames(types, existing)
+		existing := made(names().Of(first, nil))
+		got := names().Of(types, existing)
 		taken := map[string]string{}
-		for shareType, name := range names {
+		for shareType, name := range got {
 			if faults := validation.IsDNS1123Subdomain(name); faults != nil {
 				t.Fatalf("%q gets the name %q: %v", shareType, name, faults)
 			}
@@ -168,27 +176,51 @@ func TestClassNamesFollowRules(t *testing.T) {
 			taken[name] = shareType
 		}
 		for name, class := range existing {
-			if shareType := class.Parameters[typeParameter]; names[shareType] != name {
-				t.Fatalf("%q moves from %q to %q when others come", shareType, name, names[shareType])
+			if shareType := class.Parameters[TypeParameter]; got[shareType] != name {
+				t.Fatalf("%q moves from %q to %q when others come", shareType, name, got[shareType])
 			}
 		}
 		shuffled := slices.Clone(types)
 		random.Shuffle(len(shuffled),
 			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if diff := cmp.Diff(names, classNames(shuffled, existing)); diff != "" {
+		if diff := cmp.Diff(got, names().Of(shuffled, existing)); diff != "" {
 			t.Fatalf("names of %q depend on the order: %s", types, diff)
 		}
-		if diff := cmp.Diff(names, classNames(types, made(names))); diff != "" {
+		if diff := cmp.Diff(got, names().Of(types, made(got))); diff != "" {
 			t.Fatalf("names of %q change once the classes exist: %s", types, diff)
 		}
 	}
 }
 
 // made returns the classes with these names.
-func made(names map[string]string) map[string]*storagev1.StorageClass {
+func made(named map[string]string) map[string]*storagev1.StorageClass {
 	classes := map[string]*storagev1.StorageClass{}
-	for shareType, name := range names {
+	for shareType, name := range named {
 		classes[name] = classOf(name, shareType)
 	}
 	return classes
+}
+
+// FuzzClassNames: whatever the types are called, their classes have valid names, each its own.
+func FuzzClassNames(f *testing.F) {
+	for _, seed := range []string{
+		"gold", "Gold", "a_b", "a\nb", "../../x", "{{.}}", "${NAMESPACE}", strings.Repeat("ü", 255),
+		"\x00", "csi-manila-gold", ".",
+	} {
+		f.Add(seed, "gold")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if !utf8.ValidString(a) || !utf8.ValidString(b) { // JSON has no other text
+			return
+		}
+		got := names().Of([]string{a, b}, nil)
+		for shareType, name := range got {
+			if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+				t.Errorf("class %q of type %q: %v", name, shareType, faults)
+			}
+		}
+		if a != b && got[a] == got[b] {
+			t.Errorf("types %q and %q share the class %q", a, b, got[a])
+		}
+	})
 }

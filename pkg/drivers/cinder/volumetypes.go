@@ -1,0 +1,126 @@
+package cinder
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/typeclass"
+)
+
+// typeLister is the part of openstack.Client that lists volume types.
+type typeLister interface {
+	VolumeTypes(context.Context) ([]openstack.Type, error)
+}
+
+// volumeTypes reconciles a StorageClass for each volume type that the administrator selects.
+type volumeTypes struct {
+	*typeclass.Controller
+	cloud   typeLister
+	choices *plugin.Choices
+	// onChange is called if what ignored returns may have changed.
+	onChange func()
+
+	mu sync.Mutex
+	// err is why the last list failed.
+	err    error
+	faults []string
+}
+
+func newVolumeTypes(s plugin.Dependencies, choices *plugin.Choices, cloud typeLister) *volumeTypes {
+	v := &volumeTypes{cloud: cloud, choices: choices}
+	v.Controller = typeclass.New(typeclass.Options{
+		Cluster: s.Cluster, Events: s.Events, Choices: choices, Kind: choice.Cinder,
+		Informer: choices.Informer, Source: choices.Name, ConfigMap: userConfigMap,
+		Names:   typeclass.Names{Provisioner: string(Name), Prefix: "csi-cinder-"},
+		Service: service, Type: "VolumeType", Noun: "volume type", Volumes: "volumes",
+		Required: required, Created: v.selected, Report: v.report,
+	})
+	return v
+}
+
+// required returns the StorageClass of a volume type: standard-csi with the type.
+func required(w typeclass.Class) *storagev1.StorageClass {
+	class := &storagev1.StorageClass{
+		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
+		Provisioner:          string(Name),
+		Parameters:           map[string]string{typeclass.TypeParameter: w.Type.Name},
+		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
+		AllowVolumeExpansion: new(true),
+	}
+	w.Options.Apply(class)
+	return class
+}
+
+// selected returns whether the administrator selects the type of the class. Nothing else tells a
+// class of the operator from one of the administrator.
+func (v *volumeTypes) selected(class *storagev1.StorageClass) bool {
+	config, err := v.choices.Current()
+	return err == nil && config.Selects(choice.Cinder, class.Parameters[typeclass.TypeParameter])
+}
+
+// after returns the request of the cloud probe, which lists the volume types after the zones.
+// Without a choice it sends no request for them. The zones do not depend on its success, and a
+// policy may allow only the volume types.
+func (v *volumeTypes) after(
+	zones cloudprobe.Request[zoneLists],
+) cloudprobe.Request[zoneLists] {
+	return func(ctx context.Context) (zoneLists, cloudprobe.Availability, error) {
+		found, availability, err := zones(ctx)
+		if err == nil || openstack.ReasonOf(err) == openstack.NotOffered {
+			v.list(ctx)
+		}
+		return found, availability, err
+	}
+}
+
+func (v *volumeTypes) list(ctx context.Context) {
+	config, err := v.choices.Current()
+	if err != nil || !config.NeedsVolumeTypes() {
+		return
+	}
+	types, err := v.cloud.VolumeTypes(ctx)
+	v.mu.Lock()
+	changed := fmt.Sprint(err) != fmt.Sprint(v.err)
+	v.err = err
+	v.mu.Unlock()
+	if err == nil {
+		v.SetTypes(types)
+	}
+	if changed {
+		v.onChange()
+	}
+}
+
+func (v *volumeTypes) report(_ context.Context, faults []string) error {
+	v.mu.Lock()
+	v.faults = faults
+	v.mu.Unlock()
+	v.onChange()
+	return nil
+}
+
+// ignored returns the choices about volume types that have no effect, for the condition.
+func (v *volumeTypes) ignored() []string {
+	config, err := v.choices.Current()
+	if err != nil || !config.NeedsVolumeTypes() {
+		return nil
+	}
+	v.mu.Lock()
+	err, faults := v.err, v.faults
+	v.mu.Unlock()
+	if err != nil {
+		return []string{fmt.Sprintf("key %s of %s: new volume types get no StorageClass, because they "+
+			"cannot be listed: %v", choice.Key, v.choices.Name, err)}
+	}
+	return append(v.Unused(), faults...)
+}

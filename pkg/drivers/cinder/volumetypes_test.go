@@ -1,0 +1,213 @@
+package cinder
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+const cinderChoices = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
+
+// choose writes choices and offers types.
+func (b *fixture) choose(t *testing.T, text string, types ...string) {
+	t.Helper()
+	b.put(t, keys{"operator.yaml": cinderChoices + text})
+	b.cloud.types = nil
+	for _, name := range types {
+		b.cloud.types = append(b.cloud.types, openstack.Type{Name: name})
+	}
+}
+
+// syncClasses probes, syncs the StorageClasses, and returns what was written. It waits for the
+// cache.
+func (b *fixture) syncClasses(t *testing.T) []string {
+	t.Helper()
+	b.probe(t, cloudprobe.TriggerKey)
+	b.Fake.Guest.ClearActions()
+	if err := b.types.Sync(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	written := clustertest.Writes(b.Fake.Guest)
+	b.await(t, "the StorageClasses", func() bool {
+		cached := b.Cluster.Side("guest").Informers.InformersFor("").Storage().V1().StorageClasses().
+			Informer().GetStore().List()
+		return len(cached) == len(b.classes(t))
+	})
+	return written
+}
+
+func (b *fixture) classes(t *testing.T) []storagev1.StorageClass {
+	t.Helper()
+	list, err := b.Fake.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// ignored returns the condition about the choices.
+func (b *fixture) ignored(t *testing.T) string {
+	t.Helper()
+	if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
+		t.Fatal(err)
+	}
+	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), "CinderUserConfigValid")
+	if found == nil || found.Status == opv1.ConditionTrue {
+		return ""
+	}
+	return found.Reason + " " + strings.ReplaceAll(found.Message,
+		"key operator.yaml of ConfigMap openshift-config/cinder-csi-config: ", "")
+}
+
+func TestVolumeTypesAreNotListedWithoutAChoice(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.cloud.types = []openstack.Type{{Name: "gold"}}
+	for _, prepare := range []func(){
+		func() {},
+		func() { b.choose(t, "class: {reclaimPolicy: Retain}\n", "gold") },
+		func() { b.choose(t, "types: {include: []}\n", "gold") },
+		func() { b.choose(t, "types: 5\n", "gold") },
+	} {
+		prepare()
+		if got := b.syncClasses(t); got != nil || b.cloud.typeLists != 0 {
+			t.Errorf("%d requests, written: %v", b.cloud.typeLists, got)
+		}
+	}
+}
+
+func TestClassesOfVolumeTypes(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.choose(t, `
+types: {include: ['gold*', 'fast_*'], exclude: ['*-test']}
+defaultClass: nodes
+classes:
+- {type: gold, reclaimPolicy: Retain}
+- {type: silver, name: nodes, volumeBindingMode: Immediate, availability: az1}
+`, "gold", "gold-test", "silver", "fast_1", "fast 2")
+	if diff := cmp.Diff([]string{
+		"create storageclasses/csi-cinder-gold", "create storageclasses/nodes",
+		"create storageclasses/csi-cinder-fast-1",
+	}, b.syncClasses(t), cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	class := func(name, volumeType string) storagev1.StorageClass {
+		return storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+				"storageclass.kubernetes.io/is-default-class": "false",
+			}},
+			Provisioner: "cinder.csi.openstack.org", Parameters: map[string]string{"type": volumeType},
+			ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
+			VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
+			AllowVolumeExpansion: new(true),
+		}
+	}
+	fast, gold := class("csi-cinder-fast-1", "fast_1"), class("csi-cinder-gold", "gold")
+	nodes := class("nodes", "silver")
+	gold.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain)
+	nodes.VolumeBindingMode = new(storagev1.VolumeBindingImmediate)
+	nodes.Parameters["availability"] = "az1"
+	nodes.Annotations["storageclass.kubernetes.io/is-default-class"] = "true"
+	if diff := cmp.Diff([]storagev1.StorageClass{fast, gold, nodes}, b.classes(t),
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
+		cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+	if got := b.syncClasses(t); got != nil || b.ignored(t) != "" {
+		t.Errorf("the second sync writes %v and reports %q", got, b.ignored(t))
+	}
+}
+
+// TestClassesOfVolumeTypesStay covers types that are gone or not selected any more, and the
+// StorageClassState.
+func TestClassesOfVolumeTypesStay(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.choose(t, "types: {include: ['g*', tin]}\n", "gold", "gray", "tin")
+	b.syncClasses(t)
+	b.choose(t, "types: {include: ['g*']}\n", "gray")
+	if got := b.syncClasses(t); got != nil {
+		t.Errorf("written: %v", got)
+	}
+	want := `PartlyIgnored volume type "gold" is gone, so Cinder creates no volumes for ` +
+		"StorageClass csi-cinder-gold. Ask the administrator of the cloud for the volume type, or " +
+		"delete the StorageClass"
+	if diff := cmp.Diff(want, b.ignored(t)); diff != "" {
+		t.Error(diff)
+	}
+	name := metav1.ObjectMeta{Name: string(Name)}
+	b.State.Set(t, &opv1.ClusterCSIDriver{ObjectMeta: name, Spec: opv1.ClusterCSIDriverSpec{
+		OperatorSpec:      opv1.OperatorSpec{ManagementState: opv1.Managed},
+		StorageClassState: opv1.RemovedStorageClass,
+	}})
+	// csi-cinder-tin may be a class of the administrator.
+	if diff := cmp.Diff([]string{
+		"delete storageclasses/csi-cinder-gold", "delete storageclasses/csi-cinder-gray",
+	}, b.syncClasses(t)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if got := b.ignored(t); got != "" {
+		t.Errorf("reported: %s", got)
+	}
+}
+
+func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.choose(t, "types: {include: [gold, 'fast-*', \"\\u200b\"]}\nclasses: [{type: iron}]\n",
+		"gold", "\u200b")
+	b.syncClasses(t)
+	const advice = " matches no volume type that Cinder offers: correct or remove it\n"
+	want := `PartlyIgnored classes[0].type: "iron"` + advice + `types.include[1]: "fast-*"` + advice +
+		`volume type "\u200b" gets no StorageClass: its name contains unprintable characters. Ask the ` +
+		"administrator of the cloud to rename it"
+	got := strings.ReplaceAll(b.ignored(t), "key operator.yaml of ConfigMap "+
+		"openshift-config/cinder-csi-config: ", "")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	b.put(t, nil)
+	if got := b.ignored(t); got != "" {
+		t.Errorf("reported without choices: %s", got)
+	}
+}
+
+// TestFailedListOfVolumeTypesChangesNothing: zones and topology do not depend on volume types.
+func TestFailedListOfVolumeTypesChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	b.choose(t, "types: {include: ['*']}\n", "gold")
+	b.cloud.typesErr = &openstack.Error{Reason: openstack.NotOffered, Message: "no"}
+	if got := b.syncClasses(t); got != nil || b.condition(t, reachableType) != "True AsExpected" {
+		t.Errorf("written: %v, %s", got, b.condition(t, reachableType))
+	}
+	want := "PartlyIgnored new volume types get no StorageClass, because they cannot be listed: no"
+	if diff := cmp.Diff(want, b.ignored(t)); diff != "" {
+		t.Error(diff)
+	}
+	b.cloud.typesErr = nil
+	b.cloud.fail(openstack.CloudUnreachable)
+	lists := b.cloud.typeLists
+	if got := b.syncClasses(t); got != nil || b.cloud.typeLists != lists {
+		t.Errorf("in an outage: written %v, %d more requests", got, b.cloud.typeLists-lists)
+	}
+	b.cloud.fail(openstack.NotOffered) // a policy forbids the zones
+	if got := b.syncClasses(t); !slices.Equal(got, []string{"create storageclasses/csi-cinder-gold"}) {
+		t.Errorf("without zones: written %v", got)
+	}
+}

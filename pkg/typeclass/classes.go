@@ -1,0 +1,126 @@
+package typeclass
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// reasonNameTaken is the reason of an event about a type. Others start with Options.Type.
+const reasonNameTaken = "StorageClassNameTaken"
+
+// Class is a StorageClass of a type.
+type Class struct {
+	Name    string
+	Type    openstack.Type
+	Options choice.Class
+}
+
+// Types returns the types of the last list, sorted by name.
+func (c *Controller) Types() []openstack.Type {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.types
+}
+
+// list returns the types of the last list by name, and whether there was a list.
+func (c *Controller) list() (types map[string]openstack.Type, listed bool) {
+	types = map[string]openstack.Type{}
+	for _, t := range c.Types() {
+		types[t.Name] = t
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return types, c.listed
+}
+
+// Wanted returns a StorageClass for each selected type, sorted by the type, and the additional
+// ones. names contains the name of the class of each type.
+func (o Options) Wanted(
+	config *choice.Config, types map[string]openstack.Type, names map[string]string,
+) []Class {
+	var all []Class
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if config.Selects(o.Kind, name) {
+			all = append(all, Class{names[name], types[name], config.ClassOf(name)})
+		}
+	}
+	for _, more := range config.More() {
+		if found, offered := types[more.Type]; offered {
+			all = append(all, Class{more.Name, found, more.Class})
+		}
+	}
+	return all
+}
+
+// isAdditional returns whether the administrator has chosen the StorageClass by its name.
+func (o Options) isAdditional(config *choice.Config, class *storagev1.StorageClass) bool {
+	return slices.ContainsFunc(config.More(), func(more choice.NamedClass) bool {
+		return more.Name == class.Name && o.Names.IsClassOf(class, more.Type)
+	})
+}
+
+// fault returns why the driver cannot use the StorageClass, or why there is none. room is the
+// number of StorageClasses that may be created.
+func (o Options) fault(
+	wanted Class, existing *storagev1.StorageClass, room int,
+) (reason, fault string) {
+	if existing == nil {
+		if fault := o.unusable(wanted.Type.Name, room); fault != "" {
+			return o.ignored(),
+				fmt.Sprintf("%s %q gets no StorageClass: %s", o.Noun, wanted.Type.Name, fault)
+		}
+	}
+	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
+		return o.noNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
+			"name, so %s creates no %s. Set shareNetworkID for the %s in key %s of ConfigMap %s, or "+
+			"exclude the %s there", o.Noun, wanted.Type.Name, wanted.Name, o.Service, o.Volumes, o.Noun,
+			choice.Key, o.ConfigMap, o.Noun)
+	}
+	return "", ""
+}
+
+// Unused returns the patterns and types of the choices that match no type, for a condition.
+func (c *Controller) Unused() []string {
+	config, err := c.Choices.Current()
+	types, listed := c.list()
+	if err != nil || config == nil || !listed {
+		return nil
+	}
+	var unused []string
+	for _, pattern := range config.UnusedPatterns(slices.Collect(maps.Keys(types))) {
+		unused = append(unused, fmt.Sprintf("key %s of %s: %s matches no %s that %s offers: correct or "+
+			"remove it", choice.Key, c.Source, pattern, c.Noun, c.Service))
+	}
+	return unused
+}
+
+// gone returns a fault for each class that an operator created for a type that is not listed.
+func (c *Controller) gone(
+	existing map[string]*storagev1.StorageClass, names map[string]string,
+) []string {
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(existing)) {
+		typeName := existing[name].Parameters[TypeParameter]
+		if _, offered := names[typeName]; !offered && c.created(existing[name]) {
+			faults = append(faults, fmt.Sprintf("%s %q is gone, so %s creates no %s for StorageClass %s. "+
+				"Ask the administrator of the cloud for the %s, or delete the StorageClass",
+				c.Noun, typeName, c.Service, c.Volumes, name, c.Noun))
+		}
+	}
+	return faults
+}
+
+// created returns whether an operator created the class, judged by its name and by
+// Options.Created. The rest depends on the release, and the administrator may have changed it.
+func (o Options) created(class *storagev1.StorageClass) bool {
+	typeName := class.Parameters[TypeParameter]
+	return o.Names.IsClassOf(class, typeName) &&
+		(class.Name == o.Names.Plain(typeName) || class.Name == o.Names.Hashed(typeName)) &&
+		o.Created(class)
+}

@@ -1,0 +1,239 @@
+// Package typeclass reconciles a StorageClass for each type of volumes or shares that OpenStack
+// offers and the administrator selects. The driver plugins of Manila and Cinder list the types, and
+// pkg/storageclass writes the classes.
+package typeclass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
+)
+
+// resync is the interval of syncs without an event.
+const resync = 10 * time.Minute
+
+// Options describe the StorageClasses of a driver. Every field is required.
+type Options struct {
+	Cluster *cluster.Cluster
+	Events  events.Recorder
+	// Choices are the choices of the administrator, of this kind. Informer reports their changes, and
+	// Source is their ConfigMap in messages, of which ConfigMap is the name.
+	Choices interface {
+		Current() (*choice.Config, error)
+	}
+	Kind              choice.Kind
+	Informer          factory.Informer
+	Source, ConfigMap string
+	// Names are the names of the classes.
+	Names Names
+	// Service starts the name of the controller: Manila or Cinder.
+	Service string
+	// Type starts the reasons of events: ShareType or VolumeType. Noun is the same in messages, and
+	// Volumes is what the service creates.
+	Type, Noun, Volumes string
+	// Required returns a StorageClass for the driver. It sets every field that the API server would
+	// default, so that it can be compared.
+	Required func(Class) *storagev1.StorageClass
+	// Created returns whether the operator may have created a class that has the right name.
+	Created func(*storagev1.StorageClass) bool
+	// Report receives the types without a class and the classes without a type, after each sync.
+	Report func(ctx context.Context, faults []string) error
+}
+
+func (o Options) ignored() string   { return o.Type + "Ignored" }
+func (o Options) goneType() string  { return o.Type + "Gone" }
+func (o Options) noNetwork() string { return o.Type + "WithoutNetwork" }
+
+// Controller reconciles the StorageClasses of types. It does not delete the class of a removed
+// type, because volumes of it may exist, and the removal may be an error of the cloud.
+type Controller struct {
+	factory.Controller
+	Options
+	kube       kubernetes.Interface
+	classes    storagelisters.StorageClassLister
+	reconciler *storageclass.Reconciler
+	wake       func()
+	// warned contains the last warnings by reason. Only sync accesses it.
+	warned map[string]string
+
+	mu    sync.Mutex
+	types []openstack.Type
+	// listed is true if SetTypes was called.
+	listed bool
+}
+
+// New returns a Controller that creates no class before SetTypes.
+func New(o Options) *Controller {
+	name := o.Service + "StorageClassController"
+	guest := o.Cluster.Side(flavour.Guest)
+	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
+	syncCtx := factory.NewSyncContext(name, o.Events)
+	c := &Controller{
+		Options: o, kube: guest.Kube, classes: classes.Lister(),
+		reconciler: storageclass.NewReconciler(guest.Kube, classes.Lister(), o.Events),
+		warned:     map[string]string{},
+		wake:       func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
+	}
+	c.Controller = factory.New().
+		WithSyncContext(syncCtx).
+		WithInformers(o.Cluster.Operator.Informer(), o.Informer).
+		WithFilteredEventsInformers(o.Names.provisions, classes.Informer()).
+		WithSync(cluster.WhileManaged(o.Cluster.Operator, c.sync)).
+		WithSyncDegradedOnError(o.Cluster.Operator).
+		ResyncEvery(resync).
+		ToController(name, o.Events)
+	return c
+}
+
+// provisions selects the events of classes of the driver, and of deleted classes.
+func (n Names) provisions(obj any) bool {
+	class, ok := obj.(*storagev1.StorageClass)
+	return !ok || class.Provisioner == n.Provisioner
+}
+
+// SetTypes receives the types that OpenStack lists. It triggers the controller at the first list,
+// and if the types changed.
+func (c *Controller) SetTypes(found []openstack.Type) {
+	compare := func(a, b openstack.Type) int { return strings.Compare(a.Name, b.Name) }
+	same := func(a, b openstack.Type) bool { return a.Name == b.Name }
+	types := slices.CompactFunc(slices.SortedStableFunc(slices.Values(found), compare), same)
+	c.mu.Lock()
+	changed := !c.listed || !slices.Equal(types, c.types)
+	c.types, c.listed = types, true
+	c.mu.Unlock()
+	if changed {
+		c.wake()
+	}
+}
+
+func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
+	state, err := c.Cluster.StorageClassState(c.Names.Provisioner)
+	if err != nil {
+		return err
+	}
+	config, err := c.Choices.Current()
+	if err != nil {
+		return nil //nolint:nilerr // the condition ...UserConfigValid reports it
+	}
+	listed, err := c.classes.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("listing StorageClasses: %w", err)
+	}
+	existing := byName(listed)
+	switch state {
+	case opv1.ManagedStorageClass:
+		return c.reconcile(ctx, config, existing)
+	case opv1.RemovedStorageClass:
+		err = c.remove(ctx, config, existing)
+	}
+	return errors.Join(err, c.Report(ctx, nil)) // the administrator wants no StorageClasses
+}
+
+// reconcile reconciles the StorageClasses of the types; failures are independent.
+func (c *Controller) reconcile(
+	ctx context.Context, config *choice.Config, existing map[string]*storagev1.StorageClass,
+) error {
+	types, listed := c.list()
+	names := c.Names.Of(slices.Collect(maps.Keys(types)), existing)
+	room := maxClasses - c.Names.countOurs(existing)
+	c.reconciler.OwnsDefault = config.OwnsDefault()
+	var failed []string
+	faults := map[string][]string{}
+	for _, w := range c.Wanted(config, types, names) {
+		owns := func(class *storagev1.StorageClass) bool {
+			return c.Names.IsClassOf(class, w.Type.Name)
+		}
+		class := existing[w.Name]
+		if class != nil && !owns(class) {
+			faults[reasonNameTaken] = append(faults[reasonNameTaken], fmt.Sprintf(
+				"%s %q gets no StorageClass: another StorageClass has the name %s. Delete that "+
+					"StorageClass, or create one for the %s yourself", c.Noun, w.Type.Name, w.Name, c.Noun))
+			continue
+		}
+		reason, fault := c.fault(w, class, room)
+		if fault != "" {
+			faults[reason] = append(faults[reason], fault)
+		}
+		switch {
+		case class != nil:
+		case reason == c.ignored(), reason == c.noNetwork() && config != nil:
+			continue
+		default:
+			room--
+		}
+		required := c.Required(w)
+		config.MarkDefault(required)
+		if err := c.reconciler.Reconcile(ctx, required, owns); err != nil {
+			failed = append(failed,
+				fmt.Sprintf("StorageClass %s of %s %q: %v", w.Name, c.Noun, w.Type.Name, err))
+		}
+	}
+	var err error
+	if listed {
+		faults[c.goneType()] = c.gone(existing, names)
+		err = c.tell(ctx, faults)
+	}
+	if len(failed) > 0 {
+		err = errors.Join(errors.New(Joined(failed, maxTold, "\n")), err)
+	}
+	return err
+}
+
+// tell records the events about the faults, and reports the faults.
+func (c *Controller) tell(ctx context.Context, faults map[string][]string) error {
+	for _, reason := range []string{reasonNameTaken, c.ignored(), c.noNetwork(), c.goneType()} {
+		c.warn(reason, faults[reason])
+	}
+	return c.Report(ctx, slices.Concat(faults[c.goneType()], faults[reasonNameTaken],
+		faults[c.ignored()], faults[c.noNetwork()]))
+}
+
+// warn records an event about a problem that only an administrator can fix. It is not an error,
+// because the driver and the other types are not affected.
+func (c *Controller) warn(reason string, faults []string) {
+	message := Joined(faults, maxTold, "; ")
+	if message != "" && message != c.warned[reason] {
+		c.Events.Warning(reason, message)
+	}
+	c.warned[reason] = message
+}
+
+// remove deletes the classes that this operator or an earlier release created, including those of
+// removed types.
+func (c *Controller) remove(
+	ctx context.Context, config *choice.Config, existing map[string]*storagev1.StorageClass,
+) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(existing)) {
+		class := existing[name]
+		if !c.created(class) && !c.isAdditional(config, class) {
+			continue
+		}
+		_, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.Events, class)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("deleting StorageClass %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

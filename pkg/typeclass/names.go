@@ -1,0 +1,137 @@
+package typeclass
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// TypeParameter is the parameter with the exact name of the type.
+const TypeParameter = "type"
+
+// Names names the StorageClasses of types.
+type Names struct {
+	// Provisioner is the name of the CSI driver.
+	Provisioner string
+	// Prefix starts each name. No StorageClass of another driver has it.
+	Prefix string
+}
+
+// Of returns the name of the StorageClass of each type. It depends on the set of types and on the
+// existing classes, never on the order of either:
+//   - An existing class of the type keeps its name.
+//   - Otherwise the class gets the plain name, the name that earlier operators gave, if the name is
+//     valid and free and no other type needs it. A type that is spelled like its plain name has
+//     precedence, but not over the hashed name of another type.
+//   - Otherwise the name ends in a hash of the type.
+func (n Names) Of(
+	types []string, existing map[string]*storagev1.StorageClass,
+) map[string]string {
+	wanted, hashed := map[string]int{}, map[string]bool{}
+	unique := sets.New(types...)
+	for t := range unique {
+		wanted[n.Plain(t)]++
+		hashed[n.Hashed(t)] = true
+	}
+	names := map[string]string{}
+	for t := range unique {
+		plain := n.Plain(t)
+		switch {
+		case existing[plain] != nil:
+			names[t] = n.Hashed(t)
+			if n.IsClassOf(existing[plain], t) {
+				names[t] = plain
+			}
+		case n.IsClassOf(existing[n.Hashed(t)], t),
+			len(validation.IsDNS1123Subdomain(plain)) > 0, hashed[plain]:
+			names[t] = n.Hashed(t)
+		case wanted[plain] == 1, plain == n.Prefix+t:
+			names[t] = plain
+		default:
+			names[t] = n.Hashed(t)
+		}
+	}
+	return names
+}
+
+// Plain follows the rule of csi-driver-manila-operator and OpenShift's csi-operator.
+func (n Names) Plain(typeName string) string {
+	return n.Prefix + strings.ReplaceAll(strings.ToLower(typeName), "_", "-")
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Hashed returns a valid and unique name for any type.
+func (n Names) Hashed(typeName string) string {
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(typeName)))[:8]
+	readable := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(typeName), "-"), "-")
+	room := validation.DNS1123SubdomainMaxLength - len(n.Prefix) - len(hash) - 1
+	if len(readable) > room {
+		readable = strings.TrimRight(readable[:room], "-")
+	}
+	if readable == "" {
+		return n.Prefix + hash
+	}
+	return n.Prefix + readable + "-" + hash
+}
+
+// Limits for clouds that keep adding and removing types.
+const (
+	// maxClasses is the number of StorageClasses of the driver at which the operator creates no more.
+	// It deletes none of removed types.
+	maxClasses = 1000
+	// maxTold is the maximum number of types in an event or an error.
+	maxTold = 5
+)
+
+// unusable returns why a type gets no StorageClass. room is the number of classes that may be
+// created.
+func (o Options) unusable(typeName string, room int) string {
+	switch {
+	case strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		return "its name contains unprintable characters. Ask the administrator of the cloud to " +
+			"rename it"
+	case room <= 0:
+		return fmt.Sprintf("the driver has %d StorageClasses already. Delete those whose %ss no longer "+
+			"exist", maxClasses, o.Noun)
+	}
+	return ""
+}
+
+func (n Names) countOurs(existing map[string]*storagev1.StorageClass) int {
+	count := 0
+	for _, class := range existing {
+		if class.Provisioner == n.Provisioner {
+			count++
+		}
+	}
+	return count
+}
+
+// Joined joins at most limit parts of a message.
+func Joined(parts []string, limit int, separator string) string {
+	if more := len(parts) - limit; more > 0 {
+		parts = append(parts[:limit:limit], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, separator)
+}
+
+// IsClassOf returns whether the class provisions volumes of the type with this driver.
+func (n Names) IsClassOf(class *storagev1.StorageClass, typeName string) bool {
+	return class != nil && class.Provisioner == n.Provisioner &&
+		class.Parameters[TypeParameter] == typeName
+}
+
+func byName(classes []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
+	index := make(map[string]*storagev1.StorageClass, len(classes))
+	for _, class := range classes {
+		index[class.Name] = class
+	}
+	return index
+}
