@@ -18,7 +18,7 @@ func StaleConditions(generations []Generation) []string {
 	return slices.Compact(types)
 }
 
-// Leftover is an RBAC object of earlier generations that no operator owns any more.
+// Leftover is an RBAC object or a Service of earlier generations that no operator owns any more.
 type Leftover struct {
 	Object
 
@@ -26,12 +26,14 @@ type Leftover struct {
 	contents []map[string]any
 }
 
-// Leftovers returns the RBAC objects of the generations for which owned returns false. Bindings
-// precede the roles to which they refer. Objects of other kinds are never leftovers: volumes depend
-// on StorageClasses, Secrets and the CSIDriver.
+// Leftovers returns the RBAC objects and Services of the generations for which owned returns false.
+// Bindings precede the roles to which they refer, and Services are the last. Objects of other kinds
+// are never leftovers: volumes depend on StorageClasses, Secrets and the CSIDriver.
 func Leftovers(generations []Generation, owned func(kind, name string) bool) []Leftover {
 	var leftovers []Leftover
-	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role"} {
+	for _, kind := range []string{
+		"ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role", "Service",
+	} {
 		var ofKind []Leftover
 		for _, g := range generations {
 			for _, o := range g.Objects {
@@ -66,8 +68,13 @@ func (l Leftover) Unchanged(live *unstructured.Unstructured) bool {
 	})
 }
 
-// content returns the rules of a role, or the subjects and the role of a binding.
+// content returns the rules of a role, the subjects and the role of a binding, or the selector of a
+// Service. The ports of a Service differ between releases.
 func content(o *unstructured.Unstructured) map[string]any {
+	if o.GetKind() == "Service" {
+		selector, _, _ := unstructured.NestedMap(o.Object, "spec", "selector")
+		return selector
+	}
 	fields := maps.Clone(o.Object)
 	for _, name := range []string{"apiVersion", "kind", "metadata"} {
 		delete(fields, name)

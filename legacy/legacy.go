@@ -1,6 +1,6 @@
 // Package legacy contains the types of the conditions and the objects that operators of earlier
-// releases leave in a cluster. pkg/operator removes the conditions and RBAC objects that no
-// operator owns any more. The tests of upgrades create all objects of a generation.
+// releases leave in a cluster. pkg/operator removes the conditions, RBAC objects and Services that
+// no operator owns any more. The tests of upgrades create all objects of a generation.
 package legacy
 
 import (

@@ -308,7 +308,7 @@ func keys(leftovers []legacy.Leftover) []string {
 	return all
 }
 
-func TestLeftoversAreTheRBACObjectsThatNoBundleContains(t *testing.T) {
+func TestLeftoversAreTheRBACObjectsAndServicesThatNoBundleContains(t *testing.T) {
 	t.Parallel()
 	for driver, want := range map[string]map[flavour.Flavour][]string{
 		manilaDriver: {flavour.Standalone: {
@@ -323,14 +323,20 @@ func TestLeftoversAreTheRBACObjectsThatNoBundleContains(t *testing.T) {
 			"ClusterRole/manila-kube-rbac-proxy-role",
 			"ClusterRole/manila-privileged-role",
 		}, flavour.HyperShift: {
+			"ClusterRoleBinding/openstack-manila-kube-rbac-proxy-binding",
 			"ClusterRoleBinding/openstack-manila-csi-main-resizer-binding",
 			"ClusterRoleBinding/openstack-manila-csi-main-snapshotter-binding",
+			"ClusterRole/openstack-manila-kube-rbac-proxy-role",
+			"Service/manila-csi-driver-controller-metrics",
 		}},
 		cinderDriver: {flavour.Standalone: {
 			"ClusterRoleBinding/openstack-cinder-controller-privileged-binding",
 			"ClusterRoleBinding/openstack-cinder-csi-main-snapshotter-binding",
 		}, flavour.HyperShift: {
+			"ClusterRoleBinding/openstack-cinder-kube-rbac-proxy-binding",
 			"ClusterRoleBinding/openstack-cinder-csi-main-snapshotter-binding",
+			"ClusterRole/openstack-cinder-kube-rbac-proxy-role",
+			"Service/openstack-cinder-csi-driver-controller-metrics",
 		}},
 	} {
 		for _, f := range flavour.All() {
@@ -342,7 +348,7 @@ func TestLeftoversAreTheRBACObjectsThatNoBundleContains(t *testing.T) {
 	}
 }
 
-func TestOnlyRBACObjectsAreLeftovers(t *testing.T) {
+func TestOnlyRBACObjectsAndServicesAreLeftovers(t *testing.T) {
 	t.Parallel()
 	nothing := func(string, string) bool { return false }
 	eachGeneration(t, func(t *testing.T, _ flavour.Flavour, g legacy.Generation) {
@@ -352,7 +358,7 @@ func TestOnlyRBACObjectsAreLeftovers(t *testing.T) {
 		}
 		roles := false
 		for _, l := range leftovers {
-			if l.GetAPIVersion() != "rbac.authorization.k8s.io/v1" {
+			if l.GetAPIVersion() != "rbac.authorization.k8s.io/v1" && l.GetKind() != "Service" {
 				t.Errorf("%s %s is a leftover", l.GetKind(), l.GetName())
 			}
 			isRole := !strings.HasSuffix(l.GetKind(), "Binding")

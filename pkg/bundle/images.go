@@ -41,7 +41,7 @@ func ImageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix
 	switch placeholder {
-	case DriverImage, LivenessProbeImage, NFSDriverImage, KubeRBACProxyImage:
+	case DriverImage, LivenessProbeImage, NFSDriverImage:
 		return []string{own, placeholder}
 	}
 	return []string{placeholder}

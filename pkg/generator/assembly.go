@@ -179,7 +179,7 @@ func (a *assembly) patchWorkload(part string, p *driverPart) error {
 	return a.patch(a.driver.source(part, "workload"), entry, a.values)
 }
 
-// applyFlavour applies the patches and removals of the flavour's layer.
+// applyFlavour applies the patches of the flavour's layer.
 func (a *assembly) applyFlavour(part string, p changes) error {
 	layer := a.flavours[a.flavour]
 	var errs []error
@@ -190,13 +190,6 @@ func (a *assembly) applyFlavour(part string, p changes) error {
 		for _, each := range a.expandTrait(part, entry) {
 			errs = append(errs, a.patch(layer.source(part, "patches").index(i), each, a.values))
 		}
-	}
-	for i, name := range layer.content.part(part).Drop {
-		if a.assets[name] == nil && !slices.Contains(p.Without, name) {
-			from := layer.source(part, "drop").index(i)
-			errs = append(errs, from.errorf("nothing to drop: %s", a.missing(name)))
-		}
-		delete(a.assets, name)
 	}
 	return errors.Join(errs...)
 }

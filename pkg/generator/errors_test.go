@@ -48,7 +48,7 @@ func manifestMistakes() map[string]mistake {
 			want:  two + ":6: did not find expected ',' or ']'",
 		},
 		"condition for a flavour that does not exist": {
-			edits: []edit{{"base/layer.yaml", "{file: pdb.yaml", "{only: [Standalone], file: pdb.yaml"}},
+			edits: []edit{{"base/layer.yaml", "only: [standalone]", "only: [Standalone]"}},
 			want: `base/layer.yaml:5: controller.add[1].only[0]: Unsupported value: "Standalone": ` +
 				`supported values: "standalone", "hypershift"`,
 		},
@@ -57,10 +57,17 @@ func manifestMistakes() map[string]mistake {
 			want: two + `:4: flavours[0]: Unsupported value: "standalon": supported values: ` +
 				`"standalone", "hypershift"`,
 		},
+		"sidecar for a flavour that does not exist": {
+			edits: []edit{{
+				"sidecars/kube-rbac-proxy/sidecar.yaml", "each:", "only: [standalon]\neach:",
+			}},
+			want: `sidecars/kube-rbac-proxy/sidecar.yaml:3: only[0]: Unsupported value: "standalon": ` +
+				`supported values: "standalone", "hypershift"`,
+		},
 	}
 }
 
-// patchMistakes returns patches and removals without target or effect.
+// patchMistakes returns patches without target or effect.
 func patchMistakes() map[string]mistake {
 	return map[string]mistake{
 		"patch without target": {
@@ -74,11 +81,6 @@ func patchMistakes() map[string]mistake {
 		"patch for a container that does not exist": {
 			edits: []edit{{one, "container: csi-driver", "container: csi-drive"}},
 			want:  one + `:14: "controller.yaml" has no container "csi-drive"`,
-		},
-		"flavour drops an asset that does not exist": {
-			edits: []edit{{"flavours/hypershift/layer.yaml", "- pdb.yaml", "- budget.yaml"}},
-			want: `flavours/hypershift/layer.yaml:5: nothing to drop: there is no "budget.yaml", only ` +
-				all,
 		},
 		"driver leaves out a file that the base does not have": {
 			edits: []edit{{two, "[node_sa.yaml]", "[node_sa.yaml, sa.yaml]"}},

@@ -194,13 +194,13 @@ type layerPart struct {
 	Images   map[string]string `json:"images"` // by placeholder, for the operator part
 	Add      []addition        `json:"add"`
 	Patches  []patchEntry      `json:"patches"`
-	Drop     []string          `json:"drop"`
 }
 
 // sidecar is the content of sidecars/<name>/sidecar.yaml.
 type sidecar struct {
 	perPart[string]                       // the files of its container in a workload, if any
 	Traits          []string              `json:"traits"`
+	Only            []flavour.Flavour     `json:"only"`
 	Metrics         *metricsName          `json:"metrics"`
 	Volumes         string                `json:"volumes"` // a list of pod volumes
 	Add             []addition            `json:"add"`

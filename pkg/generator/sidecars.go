@@ -92,12 +92,12 @@ func (a *assembly) metricsValues(metrics metricsPort) map[string]string {
 func (a *assembly) addSidecar(
 	from source, part string, use sidecarUse, values map[string]string,
 ) error {
-	if !a.has(use.Only) {
-		return nil
-	}
 	added, known := a.sidecars[use.Use]
 	if !known {
 		return from.errorf("unknown sidecar %q", use.Use)
+	}
+	if !a.has(use.Only) || !a.has(added.content.Only) {
+		return nil
 	}
 	if added.content.part(part) == "" {
 		return from.errorf("sidecar %q has no container for the %s part", use.Use, part)

@@ -129,6 +129,7 @@ func (v *validator) layer(l layer) {
 }
 
 func (v *validator) sidecar(s sidecar) {
+	v.only(field.NewPath("only"), s.Only)
 	v.optionalFile(field.NewPath("controller"), s.Controller)
 	v.optionalFile(field.NewPath("node"), s.Node)
 	v.optionalFile(field.NewPath("volumes"), s.Volumes)

@@ -63,7 +63,7 @@ func (r release) report(d *appsv1.Deployment) {
 	}
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, DesiredVersionAnnotation, desired)
 	before, err := r.deployments.Deployments(d.Namespace).Get(d.Name)
-	if err == nil && before.Annotations[DesiredVersionAnnotation] == desired && rolledOut(before) {
+	if err == nil && before.Annotations[DesiredVersionAnnotation] == desired && RolledOut(before) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, VersionAnnotation, desired)
 	}
 }
@@ -76,7 +76,7 @@ func (r release) desired() string {
 		return r.version
 	}
 	operator, err := r.operators.Get(r.operator)
-	if err != nil || !rolledOut(operator) {
+	if err != nil || !RolledOut(operator) {
 		return ""
 	}
 	version := operator.Annotations[DesiredVersionAnnotation]
@@ -86,9 +86,9 @@ func (r release) desired() string {
 	return version
 }
 
-// rolledOut returns true if all pods have the current template. The condition alone does not
+// RolledOut returns true if all pods have the current template. The condition alone does not
 // suffice: when replicas and template change at once, it is about the earlier rollout for a moment.
-func rolledOut(d *appsv1.Deployment) bool {
+func RolledOut(d *appsv1.Deployment) bool {
 	if d.Status.ObservedGeneration != d.Generation ||
 		d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) {
 		return false

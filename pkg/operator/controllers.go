@@ -57,7 +57,7 @@ func entries() []entry {
 		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController},
 		// Writes: nothing: removes conditions of earlier releases.
 		{"*StaleConditions", always, perOperator, (*driver).staleConditions},
-		// Writes: nothing: deletes RBAC objects of earlier releases.
+		// Writes: nothing: deletes RBAC objects and Services of earlier releases.
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
 		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},

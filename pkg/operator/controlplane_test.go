@@ -295,7 +295,6 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 				bundle.DriverImage:        "DRIVER_CONTROL_PLANE_IMAGE",
 				bundle.NFSDriverImage:     "NFS_DRIVER_CONTROL_PLANE_IMAGE",
 				bundle.LivenessProbeImage: "LIVENESS_PROBE_CONTROL_PLANE_IMAGE",
-				bundle.KubeRBACProxyImage: "KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE",
 				bundle.ProvisionerImage:   "PROVISIONER_IMAGE", bundle.ResizerImage: "RESIZER_IMAGE",
 				bundle.SnapshotterImage: "SNAPSHOTTER_IMAGE",
 			},

@@ -198,7 +198,6 @@ func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 		flavour.HyperShift: {
 			{"DRIVER_CONTROL_PLANE_IMAGE", "DRIVER_IMAGE"},
 			{"DRIVER_IMAGE"},
-			{"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE", "KUBE_RBAC_PROXY_IMAGE"},
 			{"LIVENESS_PROBE_CONTROL_PLANE_IMAGE", "LIVENESS_PROBE_IMAGE"},
 			{"LIVENESS_PROBE_IMAGE"},
 			{"NFS_DRIVER_CONTROL_PLANE_IMAGE", "NFS_DRIVER_IMAGE"},
@@ -226,8 +225,7 @@ func TestEachSideRunsImagesOfItsOwnRelease(t *testing.T) {
 	t.Parallel()
 	own := []string{
 		"driver_control_plane_image", "nfs_driver_control_plane_image",
-		"liveness_probe_control_plane_image",
-		"kube_rbac_proxy_control_plane_image", "provisioner_image", "resizer_image", "snapshotter_image",
+		"liveness_probe_control_plane_image", "provisioner_image", "resizer_image", "snapshotter_image",
 	}
 	for _, d := range assembled(t, flavour.HyperShift, plugins()...) {
 		for _, asset := range d.bundle.Assets() {

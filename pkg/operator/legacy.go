@@ -3,12 +3,15 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
@@ -17,15 +20,19 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 
 	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
 // replacementPoll is the interval at which the controller checks whether the operator has written
 // the objects that replace the leftovers.
 const replacementPoll = time.Second
 
-// leftoverRemoval deletes RBAC objects of earlier releases that no operator owns any more. It
-// checks each object once: no other operator creates it again while this operator is the leader.
+// leftoverRemoval deletes RBAC objects and Services of earlier releases that no operator owns any
+// more. It checks each object once: no other operator creates it again while this operator is the
+// leader.
 type leftoverRemoval struct {
 	*driver
 	// pending are the objects that have not been checked.
@@ -34,6 +41,9 @@ type leftoverRemoval struct {
 	bound map[objectName]bool
 	// isDeployed is true once the API server has returned a workload of the driver.
 	isDeployed bool
+	// deployments contains the Deployment of the driver.
+	deployments appslisters.DeploymentNamespaceLister
+	deployment  string
 }
 
 type objectName struct{ kind, name string }
@@ -43,15 +53,24 @@ func (d *driver) legacyController(name string) (factory.Controller, error) {
 	if err != nil || len(leftovers) == 0 {
 		return nil, err
 	}
-	r := &leftoverRemoval{driver: d, pending: leftovers, bound: map[objectName]bool{}}
+	_, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
+		For(object.Namespace, object.Name).Apps().V1().Deployments()
+	r := &leftoverRemoval{
+		driver: d, pending: leftovers, bound: map[objectName]bool{}, deployment: object.Name,
+		deployments: deployments.Lister().Deployments(object.Namespace),
+	}
 	return factory.New().
-		WithInformers(d.operator.Informer()).
+		WithInformers(d.operator.Informer(), deployments.Informer()).
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).
 		WithSyncDegradedOnError(d.operator).
 		ToController(name, d.events), nil
 }
 
-// leftovers returns the RBAC objects of earlier releases that are not among the assets.
+// leftovers returns the RBAC objects and Services of earlier releases that are not among the assets.
 func (d *driver) leftovers() ([]legacy.Leftover, error) {
 	generations, err := d.generations()
 	if err != nil {
@@ -81,6 +100,9 @@ func (r *leftoverRemoval) sync(ctx context.Context, syncCtx factory.SyncContext)
 		return nil
 	}
 	for ; len(r.pending) > 0; r.pending = r.pending[1:] {
+		if r.isInUse(r.pending[0]) {
+			return nil // a change of the Deployment triggers the next sync
+		}
 		if err := r.remove(ctx, syncCtx.Recorder(), r.pending[0]); err != nil {
 			return err
 		}
@@ -99,6 +121,22 @@ func (r *leftoverRemoval) mustWait(ctx context.Context) (bool, error) {
 		r.isDeployed, err = r.deployed(ctx)
 	}
 	return r.isDeployed, err
+}
+
+// isInUse returns true while pods may mount the certificate of a Service. Kubernetes deletes the
+// Secret with the certificate after the Service, and then such pods cannot start again.
+func (r *leftoverRemoval) isInUse(leftover legacy.Leftover) bool {
+	secret := leftover.GetAnnotations()[servingCertificate]
+	if secret == "" {
+		return false
+	}
+	deployment, err := r.deployments.Get(r.deployment)
+	if err != nil {
+		return false // the only error of a cache is NotFound
+	}
+	mounts := func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == secret }
+	return !hook.RolledOut(deployment) ||
+		slices.ContainsFunc(deployment.Spec.Template.Spec.Volumes, mounts)
 }
 
 // remove deletes an object, unless the object or a binding to it was changed.

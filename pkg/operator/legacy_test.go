@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (
@@ -308,6 +310,63 @@ func (r *legacyRun) deploy(t *testing.T) {
 		Create(t.Context(), deployment, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Kubernetes deletes the Secret with the certificate of a Service after the Service.
+func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testing.T) {
+	t.Parallel()
+	certificate := corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: "manila-csi-driver-controller-metrics-serving-cert",
+	}}}
+	complete := appsv1.DeploymentStatus{UpdatedReplicas: 1, Conditions: []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+		Reason: "NewReplicaSetAvailable",
+	}}}
+	for name, test := range map[string]struct {
+		volumes []corev1.Volume
+		status  appsv1.DeploymentStatus
+		stays   bool
+	}{
+		"pods of the earlier release": {[]corev1.Volume{certificate}, complete, true},
+		"pods of both releases":       {nil, appsv1.DeploymentStatus{}, true},
+		"pods of this release":        {nil, complete, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := assembled(t, flavour.HyperShift, plugins()...)[0]
+			deployment := &appsv1.Deployment{Status: test.status}
+			deployment.Namespace, deployment.Name = "operators", "openstack-manila-csi-controllerplugin"
+			deployment.Spec.Template.Spec.Volumes = test.volumes
+			fake := clustertest.New(t, clustertest.Seed{
+				Flavour: flavour.HyperShift, OperatorNamespace: "operators", DriverNamespace: d.Namespace,
+				ControlPlane: []runtime.Object{deployment},
+			})
+			d.cluster = fake.Cluster
+			controller, err := d.legacyController("TestLegacyController")
+			if err != nil {
+				t.Fatal(err)
+			}
+			leftovers, err := d.leftovers()
+			if err != nil {
+				t.Fatal(err)
+			}
+			service := leftovers[len(leftovers)-1].Unstructured
+			services := d.cluster.Side(flavour.ControlPlane).Dynamic.
+				Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("operators")
+			if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			fake.Start(t)
+			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = services.Get(t.Context(), service.GetName(), metav1.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) || (err == nil) != test.stays {
+				t.Errorf("reading the Service returns %v, and it stays: want %t", err, test.stays)
+			}
+		})
 	}
 }
 

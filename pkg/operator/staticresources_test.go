@@ -35,12 +35,12 @@ func created(kube *fake.Clientset) []string {
 func TestRBACIsAppliedFirst(t *testing.T) {
 	t.Parallel()
 	rbac := []string{"serviceaccounts", "clusterroles", "roles", "clusterrolebindings", "rolebindings"}
-	control := []string{"services", "poddisruptionbudgets"}
 	tests := map[flavour.Flavour]map[flavour.Side][]string{
-		flavour.Standalone: {flavour.Guest: slices.Concat(rbac, control, []string{"csidrivers"})},
+		flavour.Standalone: {flavour.Guest: append(slices.Clone(rbac),
+			"services", "poddisruptionbudgets", "csidrivers")},
 		flavour.HyperShift: {
 			flavour.Guest:        append(slices.Clone(rbac), "configmaps", "csidrivers"),
-			flavour.ControlPlane: append([]string{"serviceaccounts"}, control...),
+			flavour.ControlPlane: {"serviceaccounts", "poddisruptionbudgets"},
 		},
 	}
 	for f, want := range tests {

@@ -25,19 +25,12 @@ func (d *driver) controllerHooks(
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
-// nodeHooks returns the hooks of the DaemonSet. On HyperShift the guest cluster does not contain
-// the certificates.
+// nodeHooks returns the hooks of the DaemonSet.
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
-	hooks := append([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest)...)
-	if d.cluster.Flavour == flavour.Standalone {
-		certificates, err := d.certificateHooks()
-		if err != nil {
-			return nil, err
-		}
-		hooks = append(hooks, certificates...)
-	}
-	hooks = slices.Concat(hooks, d.csiAddonsHooks(), d.components.NodeHooks)
-	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), nil
+	certificates, err := d.certificateHooks()
+	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
+		certificates, d.csiAddonsHooks(), d.components.NodeHooks)
+	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }
 
 // controlPlaneHooks returns the hooks that depend on where the Deployment runs.

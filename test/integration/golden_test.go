@@ -46,7 +46,6 @@ func TestHyperShiftGoldenWorkloads(t *testing.T) {
 			"NO_PROXY=.svc,127.0.0.1", "RUN_AS_USER=1001",
 			"DRIVER_CONTROL_PLANE_IMAGE=csi-driver:control-plane",
 			"LIVENESS_PROBE_CONTROL_PLANE_IMAGE=csi-livenessprobe:control-plane",
-			"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=kube-rbac-proxy:control-plane",
 			"NFS_DRIVER_CONTROL_PLANE_IMAGE=csi-driver-nfs:control-plane",
 		},
 		Before: func(e *env) {

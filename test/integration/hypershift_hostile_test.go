@@ -394,8 +394,7 @@ func (e *env) hasDeploymentVerbosity(verbosity string) error {
 		return err
 	}
 	for _, c := range w.containers() {
-		if got, found := argument(c, "v"); found && got != verbosity &&
-			!strings.HasSuffix(c.Name, "kube-rbac-proxy") {
+		if got, found := argument(c, "v"); found && got != verbosity {
 			return fmt.Errorf("container %s has --v=%s, want %s", c.Name, got, verbosity)
 		}
 	}

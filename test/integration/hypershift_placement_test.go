@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // objectsBySide contains the objects of a driver in both clusters: resource, namespace and name.
@@ -32,7 +31,6 @@ func manilaObjects() objectsBySide {
 			"poddisruptionbudgets " + hostedNamespace + "/" + disruptionBudget,
 			"secrets " + hostedNamespace + "/manila-csi-driver-operator-hash-key",
 			"serviceaccounts " + hostedNamespace + "/" + controllerAccount,
-			"services " + hostedNamespace + "/" + metricsService,
 		},
 		guest: []string{
 			"clusterrolebindings /openstack-manila-csi-main-provisioner-binding",
@@ -40,11 +38,9 @@ func manilaObjects() objectsBySide {
 			"clusterrolebindings /openstack-manila-csi-snapshotter-binding",
 			"clusterrolebindings /openstack-manila-csi-storageclass-reader-resizer-binding",
 			"clusterrolebindings /openstack-manila-csi-volumesnapshot-reader-provisioner-binding",
-			"clusterrolebindings /openstack-manila-kube-rbac-proxy-binding",
 			"clusterrolebindings /" + privilegedNodeBinding,
 			"clusterroles /openstack-manila-csi-resizer-role",
 			"clusterroles /openstack-manila-csi-snapshotter-role",
-			"clusterroles /openstack-manila-kube-rbac-proxy-role",
 			"clusterroles /openstack-manila-privileged-role",
 			"configmaps " + node + trustedCABundle,
 			"csidrivers /" + driverName,
@@ -74,7 +70,6 @@ func cinderObjectsBySide() objectsBySide {
 			"poddisruptionbudgets " + hostedNamespace + "/" + cinderController + "-pdb",
 			"secrets " + hostedNamespace + "/openstack-cinder-csi-driver-operator-hash-key",
 			"serviceaccounts " + hostedNamespace + "/" + cinderController + "-sa",
-			"services " + hostedNamespace + "/" + cinderController + "-metrics",
 		},
 		guest: []string{
 			"clusterrolebindings /openstack-cinder-csi-main-attacher-binding",
@@ -83,10 +78,8 @@ func cinderObjectsBySide() objectsBySide {
 			"clusterrolebindings /openstack-cinder-csi-snapshotter-binding",
 			"clusterrolebindings /openstack-cinder-csi-storageclass-reader-resizer-binding",
 			"clusterrolebindings /openstack-cinder-csi-volumesnapshot-reader-provisioner-binding",
-			"clusterrolebindings /openstack-cinder-kube-rbac-proxy-binding",
 			"clusterrolebindings /openstack-cinder-node-privileged-binding",
 			"clusterroles /openstack-cinder-csi-snapshotter-role",
-			"clusterroles /openstack-cinder-kube-rbac-proxy-role",
 			"clusterroles /openstack-cinder-privileged-role",
 			"configmaps " + node + cloudConf,
 			"configmaps " + node + cinderTrustedCA,
@@ -175,27 +168,21 @@ func (e *env) mustPullImages() {
 	}
 }
 
-// mustSelectController checks that Service and PodDisruptionBudget select the pods of the
-// Deployment.
+// mustSelectController checks that the PodDisruptionBudget selects the pods of the Deployment.
 func (e *env) mustSelectController() {
 	e.t.Helper()
 	d, err := e.deployment()
 	e.must(err)
-	for resource, path := range map[schema.GroupVersionResource][]string{
-		resource("", "services"):                   {"spec", "selector"},
-		resource("policy", "poddisruptionbudgets"): {"spec", "selector", "matchLabels"},
-	} {
-		objects, err := e.management.addedObjects(e.ctx(), resource)
-		e.must(err)
-		if len(objects) != 1 {
-			e.t.Fatalf("there are %d %s, want one", len(objects), resource.Resource)
-		}
-		got, _, err := unstructured.NestedStringMap(objects[0].Object, path...)
-		e.must(err)
-		if diff := cmp.Diff(d.Spec.Selector.MatchLabels, got); diff != "" {
-			e.t.Errorf("%s %s does not select the Deployment's pods (-want +got):\n%s", resource.Resource,
-				objects[0].GetName(), diff)
-		}
+	budgets, err := e.management.addedObjects(e.ctx(), resource("policy", "poddisruptionbudgets"))
+	e.must(err)
+	if len(budgets) != 1 {
+		e.t.Fatalf("there are %d PodDisruptionBudgets, want one", len(budgets))
+	}
+	got, _, err := unstructured.NestedStringMap(budgets[0].Object, "spec", "selector", "matchLabels")
+	e.must(err)
+	if diff := cmp.Diff(d.Spec.Selector.MatchLabels, got); diff != "" {
+		e.t.Errorf("PodDisruptionBudget %s does not select the Deployment's pods (-want +got):\n%s",
+			budgets[0].GetName(), diff)
 	}
 }
 

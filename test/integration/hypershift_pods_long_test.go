@@ -78,22 +78,15 @@ func (e *hostedEnv) usesImagesOfEachRelease() {
 	if strings.Contains(e.log(), warning) {
 		e.t.Error("the log contains a warning, although no image is missing")
 	}
-	// An empty variable counts as missing. The manifests contain both, but not those of
+	// An empty variable counts as missing. The manifests contain the variable, but not those of
 	// cluster-storage-operator.
-	e.options.Env = append(e.options.Env,
-		"KUBE_RBAC_PROXY_CONTROL_PLANE_IMAGE=", "NFS_DRIVER_CONTROL_PLANE_IMAGE=")
+	e.options.Env = append(e.options.Env, "NFS_DRIVER_CONTROL_PLANE_IMAGE=")
 	e.restartOperator()
 	e.eventually(soon, func() error {
-		return e.hasImages(func(container string) bool {
-			return container == "csi-driver-nfs" || strings.Contains(container, "kube-rbac-proxy")
-		})
+		return e.hasImages(func(container string) bool { return container == "csi-driver-nfs" })
 	})
-	for image, wanted := range map[string]bool{
-		"KUBE_RBAC_PROXY": true, "NFS_DRIVER": e.subject.isManila(),
-	} {
-		if found := strings.Contains(e.log(), image+warning); found != wanted {
-			e.t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
-		}
+	if found := strings.Contains(e.log(), "NFS_DRIVER"+warning); found != e.subject.isManila() {
+		e.t.Errorf("the log contains NFS_DRIVER%s: %t", warning, found)
 	}
 }
 

@@ -44,8 +44,8 @@ type upgrade struct {
 	before map[string]*unstructured.Unstructured
 }
 
-// leftovers are the names of some of the RBAC objects that a generation leaves: objects that the
-// operator deletes, a binding that the test changes, and roles that stay because of this change.
+// leftovers are the names of some of the objects that a generation leaves: objects that the operator
+// deletes, a binding that the test changes, and roles that stay because of this change.
 type leftovers struct {
 	deleted []string
 	changed string
@@ -128,6 +128,9 @@ func (u *upgrade) installDriver() {
 		u.install(permissionsOf(g))
 	}
 	u.install(u.earlier.Objects)
+	if u.isHosted() {
+		u.issueCertificate()
+	}
 	u.eventually(installed, u.isRolledOut)
 	u.writeConditions()
 	u.before = map[string]*unstructured.Unstructured{}
@@ -317,6 +320,9 @@ func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	eachUpgrade(t, func(u *upgrade) {
 		names := leftoversOf(u.earlier.Name)
+		if u.isHosted() {
+			names.deleted = append(names.deleted, u.hostedMetrics()...)
+		}
 		if u.earlier.Name == "manila-4.17" {
 			u.mustRemoveLeftoversWhileDisabled(names)
 		}
@@ -332,6 +338,9 @@ func TestUpgradeAndRollback(t *testing.T) {
 		u.mustWaitForEarlierOperator()
 		u.awaitAvailable()
 		u.eventually(soon, func() error { return u.areGone(names.deleted) })
+		if u.isHosted() {
+			u.eventually(soon, u.hasNoCertificate)
+		}
 		u.awaitNoWrites()
 		answer()
 		u.mustHaveUpdatedInPlace(names)
@@ -394,8 +403,8 @@ func (u *upgrade) areGone(names []string) error {
 }
 
 // mustHaveUpdatedInPlace checks that the operator created no object again except StorageClasses
-// with other immutable fields, deleted only RBAC objects, and replaced the pods of each workload
-// once.
+// with other immutable fields, deleted only RBAC objects and Services, and replaced the pods of each
+// workload once.
 func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 	u.t.Helper()
 	for _, o := range u.earlier.Objects {
@@ -403,8 +412,9 @@ func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 		after, err := u.get(o)
 		if apierrors.IsNotFound(err) {
 			stays := append([]string{names.changed}, names.kept...)
-			if o.GroupVersionKind().Group != rbacv1.GroupName ||
-				slices.Contains(stays, o.GetName()) {
+			deletable := o.GroupVersionKind().Group == rbacv1.GroupName ||
+				slices.Contains(names.deleted, o.GetName())
+			if !deletable || slices.Contains(stays, o.GetName()) {
 				u.t.Errorf("the operator deleted %s", describe(o))
 			}
 			continue
