@@ -70,7 +70,8 @@ func (d *driver) legacyController(name string) (factory.Controller, error) {
 		ToController(name, d.events), nil
 }
 
-// leftovers returns the RBAC objects and Services of earlier releases that are not among the assets.
+// leftovers returns the RBAC objects and Services of earlier releases that are not among the
+// assets.
 func (d *driver) leftovers() ([]legacy.Leftover, error) {
 	generations, err := d.generations()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// hostedMetrics returns the names of the objects with which earlier operators exposed the metrics of
-// the sidecars in a hosted control plane.
+// hostedMetrics returns the names of the objects with which earlier operators exposed the metrics
+// of the sidecars in a hosted control plane.
 func (u *upgrade) hostedMetrics() []string {
 	return ofSubject(u.subject, []string{
 		metricsService, "openstack-manila-kube-rbac-proxy-role",

@@ -44,8 +44,8 @@ type upgrade struct {
 	before map[string]*unstructured.Unstructured
 }
 
-// leftovers are the names of some of the objects that a generation leaves: objects that the operator
-// deletes, a binding that the test changes, and roles that stay because of this change.
+// leftovers are the names of some of the objects that a generation leaves: objects that the
+// operator deletes, a binding that the test changes, and roles that stay because of this change.
 type leftovers struct {
 	deleted []string
 	changed string
@@ -403,8 +403,8 @@ func (u *upgrade) areGone(names []string) error {
 }
 
 // mustHaveUpdatedInPlace checks that the operator created no object again except StorageClasses
-// with other immutable fields, deleted only RBAC objects and Services, and replaced the pods of each
-// workload once.
+// with other immutable fields, deleted only RBAC objects and Services, and replaced the pods of
+// each workload once.
 func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 	u.t.Helper()
 	for _, o := range u.earlier.Objects {
