@@ -407,3 +407,28 @@ func TestLeftoverComparesContentWithEachGeneration(t *testing.T) {
 		}
 	}
 }
+
+// The API server and other releases change the rest of a Service.
+func TestServiceIsUnchangedWhileItsSelectorIs(t *testing.T) {
+	t.Parallel()
+	leftovers := legacy.Leftovers(generations(t, cinderDriver, flavour.HyperShift),
+		owned(t, cinderDriver, flavour.HyperShift))
+	service := leftovers[len(leftovers)-1]
+	for name, test := range map[string]struct {
+		field string
+		value any
+		want  bool
+	}{
+		"other ports":          {"ports", []any{}, true},
+		"an address":           {"clusterIP", "10.0.0.1", true},
+		"a selector of others": {"selector", map[string]any{"app": "other"}, false},
+		"no selector":          {"selector", nil, false},
+	} {
+		live := service.DeepCopy()
+		spec, _ := live.Object["spec"].(map[string]any)
+		spec[test.field] = test.value
+		if got := service.Unchanged(live); got != test.want {
+			t.Errorf("%s: unchanged is %t", name, got)
+		}
+	}
+}
