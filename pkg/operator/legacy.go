@@ -54,7 +54,7 @@ func (d *driver) legacyController(name string) (factory.Controller, error) {
 		return nil, err
 	}
 	_, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
-	if err != nil || object == nil {
+	if err != nil || object == nil { // each driver with earlier releases has a Deployment
 		return nil, err
 	}
 	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
