@@ -147,16 +147,7 @@ func (e *env) controllersHaveAddons(present bool) error {
 		errs = append(errs, controller.may(e, present, "", review))
 	}
 	prefix := ofSubject(e.subject, "manila-csi-driver", "openstack-cinder-csi-driver")
-	service, err := e.management.kube.CoreV1().Services(namespace).
-		Get(e.ctx(), prefix+"-controller-metrics", metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	isAddons := func(p corev1.ServicePort) bool { return p.Name == "csi-addons-m" }
-	if slices.ContainsFunc(service.Spec.Ports, isAddons) != present {
-		errs = append(errs, fmt.Errorf("the ports of the Service are %v", service.Spec.Ports))
-	}
-	_, err = e.management.kube.NetworkingV1().NetworkPolicies(namespace).
+	_, err := e.management.kube.NetworkingV1().NetworkPolicies(namespace).
 		Get(e.ctx(), prefix+"-ingress-csi-addons", metav1.GetOptions{})
 	if (err == nil) != present {
 		errs = append(errs, fmt.Errorf("the NetworkPolicy exists: %v", err == nil))
@@ -164,10 +155,20 @@ func (e *env) controllersHaveAddons(present bool) error {
 	return errors.Join(append(errs, e.monitorsAddons(prefix, present))...)
 }
 
-// monitorsAddons returns nil if the ServiceMonitor has an endpoint for the sidecar, or has none.
+// monitorsAddons returns nil if the metrics Service has a port for the sidecar, and the
+// ServiceMonitor an endpoint, or if neither has one.
 func (e *env) monitorsAddons(prefix string, present bool) error {
 	if e.isHosted() {
-		return nil // no ServiceMonitor is an operand there
+		return nil // neither is an operand there
+	}
+	service, err := e.management.kube.CoreV1().Services(e.subject.controllerNamespace).
+		Get(e.ctx(), prefix+"-controller-metrics", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	isAddons := func(p corev1.ServicePort) bool { return p.Name == "csi-addons-m" }
+	if slices.ContainsFunc(service.Spec.Ports, isAddons) != present {
+		return fmt.Errorf("the ports of the Service are %v", service.Spec.Ports)
 	}
 	in := collection{
 		resource("monitoring.coreos.com", "servicemonitors"), e.subject.controllerNamespace,
