@@ -21,7 +21,8 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.leaseHooks(), d.csiAddonsHooks(), d.components.ControllerHooks)
+		certificates, d.leaseHooks(), d.csiAddonsHooks(), d.components.ControllerHooks,
+		d.choicesHooks())
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -36,7 +37,7 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 		}
 		hooks = append(hooks, certificates...)
 	}
-	hooks = slices.Concat(hooks, d.csiAddonsHooks(), d.components.NodeHooks)
+	hooks = slices.Concat(hooks, d.csiAddonsHooks(), d.components.NodeHooks, d.choicesHooks())
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), nil
 }
 
@@ -73,6 +74,15 @@ func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 		return nil
 	}
 	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCAName)}
+}
+
+// choicesHooks returns the hook that leaves the workload unchanged while there are only invalid
+// choices.
+func (d *driver) choicesHooks() []hook.Workload {
+	if d.choices == nil {
+		return nil
+	}
+	return []hook.Workload{d.choices.Hook()}
 }
 
 // certificateHooks returns the hooks that roll out pods when a certificate of a metrics endpoint
