@@ -27,7 +27,8 @@ func (c *Cluster) adapt(object *unstructured.Unstructured, o fixtures.Operator) 
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(setImages(pod.InitContainers, o), setImages(pod.Containers, o)); err != nil {
+		err = errors.Join(setImages(pod.InitContainers, o), setImages(pod.Containers, o))
+		if err != nil {
 			return err
 		}
 		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
