@@ -20,7 +20,7 @@ func tutorial() tour.Page {
 			"get pvc second":         regexp.MustCompile(`csi-manila-gold\n$`),
 			"rotate .devcluster":     regexp.MustCompile(`The drivers run with these credentials`),
 			"why deployment/openstack-manila": regexp.MustCompile(
-				`because\s+secret/manila-cloud-credentials`),
+				`(?s)because\s.*secret/manila-cloud-credentials`),
 			"openstack-csi status ||": regexp.MustCompile(
 				`(?s)^!! Manila.*HTTP 503.*#openstackcsicloudunreachable.*exit code 1\n$`),
 			"^openstack_csi_cloud_reacha": regexp.MustCompile(`} 0\n`),
