@@ -23,7 +23,7 @@ func (e *env) acceptsMonitoring() {
 	kinds := map[string]int{}
 	assets := os.DirFS("../../assets")
 	for _, folder := range []string{"drivers", "monitoring"} {
-		e.must(fs.WalkDir(assets, folder, func(path string, file fs.DirEntry, err error) error {
+		e.must(fs.WalkDir(assets, folder, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".yaml") {
 				return err
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// cause returns what differs between two pod templates of a workload. An upgrade changes images, and
-// the hashes of inputs as well if the earlier release computed them in another way.
+// cause returns what differs between two pod templates of a workload. An upgrade changes images,
+// and the hashes of inputs as well if the earlier release computed them in another way.
 func cause(workload metav1.Object, before, now *corev1.PodTemplateSpec) string {
 	var causes []string
 	if images := changedImages(before.Spec, now.Spec); len(images) > 0 {
