@@ -52,7 +52,7 @@ BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
-# test/devcluster/crd, of which no package is imported, but a CRD is copied.
+# test/devcluster/crd, of which no package is imported, but CRDs are copied.
 MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni) \
 	test/node/images/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
 # The targets of real nodes, if `make run` needs them.

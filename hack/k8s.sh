@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The folders of two go.mod files: with the versions of all programs, and of one CRD.
+# The folders of two go.mod files: with the versions of all programs, and of two CRDs.
 programs=test/devcluster/kubernetes
 prometheus=test/devcluster/crd
 
@@ -40,7 +40,7 @@ if ! is_current "${out}/manifests.sha256" "${wanted}"; then
 	copy "${new}/crds" . github.com/kubernetes-csi/external-snapshotter/client/v8 \
 		config/crd/snapshot.storage.k8s.io_volumesnapshot{classes,contents,s}.yaml
 	copy "${new}/crds" "${prometheus}" github.com/prometheus-operator/prometheus-operator \
-		example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml
+		example/prometheus-operator-crd/monitoring.coreos.com_{prometheusrules,servicemonitors}.yaml
 	# With these stages nodes are ready at once, and pods start and end at once.
 	copy "${new}/stages" "${programs}" sigs.k8s.io/kwok \
 		kustomize/stage/node/{fast/node-initialize,heartbeat-with-lease/node-heartbeat-with-lease}.yaml \

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -166,6 +167,10 @@ func (r *rotation) findSources(ctx context.Context) error {
 	infrastructure := &configv1.Infrastructure{}
 	if _, err := r.guest.get(ctx, "", "cluster", infrastructure); err != nil {
 		return err
+	}
+	if hidden := r.guest.notVisible(); len(hidden) > 0 {
+		return fmt.Errorf("whether this is a guest cluster is unknown. Not visible: %s. %s",
+			strings.Join(hidden, ", "), nothingChanged)
 	}
 	if infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
 		secret, err := r.hostedSecret(ctx)

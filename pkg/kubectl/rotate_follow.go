@@ -66,6 +66,9 @@ func (r *rotation) hostedSecret(ctx context.Context) (string, error) {
 			return "Secret " + namespace + "/" + name, nil
 		}
 	}
+	if hidden := r.management.notVisible(); len(hidden) > 0 {
+		return unknown + " (not visible: " + strings.Join(hidden, ", ") + ")", nil
+	}
 	return unknown, nil
 }
 

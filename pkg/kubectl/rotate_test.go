@@ -218,6 +218,23 @@ func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 	}
 }
 
+func TestRotationSaysWhatItMayNotRead(t *testing.T) {
+	t.Parallel()
+	old := clouds("a")
+	for _, kind := range []string{"Infrastructures", "Secrets", "Deployments", "DaemonSets"} {
+		c := newRotatingCluster(t, secret(rootNamespace, rootSecret, map[string][]byte{cloudsKey: old}))
+		all := c.WithWatch
+		c.WithWatch = interceptor.NewClient(all,
+			(&scenario{Forbidden: []string{kind}}).refusals(all.Scheme()))
+		code, output := c.rotate(file(t, clouds("b")))
+		c.WithWatch = all
+		data := c.data(rootNamespace, rootSecret)
+		if code != exitFailed || !strings.Contains(output, kind) || !bytes.Equal(data[cloudsKey], old) {
+			t.Errorf("%s: exit code %d, Secret %q:\n%s", kind, code, data, output)
+		}
+	}
+}
+
 func TestRotationNamesTheSecretOfAHostedCluster(t *testing.T) {
 	t.Parallel()
 	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}

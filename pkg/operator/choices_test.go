@@ -14,6 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/clock"
 
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -160,6 +163,44 @@ func TestOtherChoicesRestartTheOperator(t *testing.T) {
 		d.chosen, restarts = config.Startup(), 0
 		if err := controller.Sync(t.Context(), nil); err != nil || restarts != 0 {
 			t.Errorf("%d restarts although nothing changed; error %v", restarts, err)
+		}
+	}
+}
+
+// TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged: also that of a companion driver.
+func TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged(t *testing.T) {
+	t.Parallel()
+	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	infrastructure.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode
+	infrastructure.Status.InfrastructureName = "test"
+	f := clustertest.New(t, clustertest.Seed{
+		Guest: []runtime.Object{choices("x: y\n")}, Config: []runtime.Object{infrastructure},
+	})
+	all := plugins()
+	all[0].Setup = func(plugin.Dependencies) (plugin.Components, error) {
+		return plugin.Components{
+			Choices: plugin.NewChoices(f.Cluster, "cinder-csi-config", choice.Cinder),
+		}, nil
+	}
+	drivers := assembled(t, flavour.Standalone, all...)
+	for _, d := range drivers {
+		d.cluster = f.Cluster
+	}
+	setSpec(t, drivers[0].operator, opv1.OperatorSpec{
+		ManagementState: opv1.Managed,
+		ObservedConfig:  runtime.RawExtension{Raw: []byte(observedConfig)},
+	})
+	f.Start(t)
+	want := "the workload stays unchanged: the administrator's configuration is invalid: correct " +
+		"key operator.yaml of ConfigMap openshift-config/cinder-csi-config"
+	controllers := built(t, drivers)[workloads]
+	if len(controllers) != 3 {
+		t.Fatalf("the drivers have workloads %v", names(controllers))
+	}
+	for _, c := range controllers {
+		err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), drivers[0].events))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", c.Name(), err, want)
 		}
 	}
 }

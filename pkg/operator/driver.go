@@ -35,6 +35,8 @@ type driver struct {
 	restart func()
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components
+	// choices are those of the leading driver, nil if it has none.
+	choices *plugin.Choices
 	// trustedCAName is the name of the ConfigMap with the trusted CA bundle, "" if there is none.
 	// Companion drivers use the ConfigMap of the leading driver.
 	trustedCAName string

@@ -189,6 +189,9 @@ func setUp(drivers []*driver) error {
 			return fmt.Errorf("setting up driver %q: %w", d.ConditionPrefix, err)
 		}
 	}
+	for _, d := range drivers {
+		d.choices = leader.components.Choices
+	}
 	return nil
 }
 

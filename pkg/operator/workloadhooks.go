@@ -21,7 +21,8 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.leaseHooks(), d.csiAddonsHooks(), d.components.ControllerHooks)
+		certificates, d.leaseHooks(), d.csiAddonsHooks(), d.components.ControllerHooks,
+		d.choicesHooks())
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -29,7 +30,7 @@ func (d *driver) controllerHooks(
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
-		certificates, d.csiAddonsHooks(), d.components.NodeHooks)
+		certificates, d.csiAddonsHooks(), d.components.NodeHooks, d.choicesHooks())
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }
 
@@ -66,6 +67,15 @@ func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 		return nil
 	}
 	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCAName)}
+}
+
+// choicesHooks returns the hook that leaves the workload unchanged while there are only invalid
+// choices.
+func (d *driver) choicesHooks() []hook.Workload {
+	if d.choices == nil {
+		return nil
+	}
+	return []hook.Workload{d.choices.Hook()}
 }
 
 // certificateHooks returns the hooks that roll out pods when a certificate of a metrics endpoint

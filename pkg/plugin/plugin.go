@@ -74,7 +74,8 @@ type Components struct {
 	// Controllers start when the driver is needed.
 	Controllers []factory.Controller
 	// Choices are the choices of the administrator, with the options of the StorageClasses among the
-	// assets.
+	// assets. While there are only invalid ones, the workloads of the driver and of its companions
+	// stay unchanged.
 	Choices *Choices
 	// UserConfig reports whether the administrator's configuration is used. It starts with the
 	// operator.

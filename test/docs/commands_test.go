@@ -23,7 +23,7 @@ func TestConditionsSayWhatOpenShiftDoesNotLabel(t *testing.T) {
 		"manila-csi-driver-operator/namespace.yaml")
 	page := strings.Join(strings.Fields(read(t, "docs/conditions.md")), " ")
 	says := strings.Contains(page, "CSO creates the namespace `openshift-manila-csi-driver` without "+
-		"this label, so add it: oc label namespace openshift-manila-csi-driver "+label+"=true ")
+		"this label, so add it: kubectl label namespace openshift-manila-csi-driver "+label+"=true ")
 	if labelled := strings.Contains(namespace, label); says == labelled {
 		t.Errorf("CSO sets the label: %t; docs/conditions.md says that it does not: %t",
 			labelled, says)

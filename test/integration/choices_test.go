@@ -140,6 +140,7 @@ func TestChoiceNotToInstallTheDriver(t *testing.T) {
 	}
 }
 
+// TestChoicesOfCinder ends with the choice of CSI-Addons for a guest cluster.
 func TestChoicesOfCinder(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{Flavour: flavour.HyperShift})
@@ -169,6 +170,18 @@ func TestChoicesOfCinder(t *testing.T) {
 	e.must(has("Retain", "false")())
 	e.deleteUserConfig()
 	e.within(prompt, has("Delete", "false"))
+	e.awaitAvailable()
+
+	e.installAddonsCRD()
+	before := e.workloads()
+	e.configureAddons()
+	e.awaitEnd(soon)
+	e.startOperator()
+	e.eventually(installed, func() error {
+		return errors.Join(e.rolledOut(before, 1, true),
+			e.hasCondition("CinderCSIAddonsActive", opv1.ConditionTrue, "AsExpected",
+				"NetworkFence is not available in a guest cluster"))
+	})
 	e.awaitAvailable()
 }
 

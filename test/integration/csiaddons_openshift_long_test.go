@@ -4,7 +4,6 @@ package integration
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -82,14 +81,4 @@ func (e *env) startsAddonsWithPermissions(release string) {
 	e.eventually(soon, func() error { return e.controllersHaveAddons(true) })
 	e.must(e.notDegraded())
 	e.mustStillRun(p)
-}
-
-// configureAddons writes the image of CSI-Addons into the ConfigMap of the driver.
-func (e *env) configureAddons() {
-	e.t.Helper()
-	text := fmt.Sprintf("apiVersion: config.csi.openstack.org/v1alpha1\nkind: %s\n"+
-		"csiAddons: {image: csi-addons}\n", ofSubject(e.subject, "ManilaConfig", "CinderConfig"))
-	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(),
-		ofSubject(e.subject, manilaUserConfig, cinderUserConfig),
-		map[string]string{"operator.yaml": text}))
 }

@@ -63,6 +63,16 @@ func (e *env) removeAddonsCRD(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, pollEvery, cleanUp, true, gone)
 }
 
+// configureAddons writes the image of CSI-Addons into the ConfigMap of the driver.
+func (e *env) configureAddons() {
+	e.t.Helper()
+	text := fmt.Sprintf("apiVersion: config.csi.openstack.org/v1alpha1\nkind: %s\n"+
+		"csiAddons: {image: csi-addons}\n", ofSubject(e.subject, "ManilaConfig", "CinderConfig"))
+	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(),
+		ofSubject(e.subject, manilaUserConfig, cinderUserConfig),
+		map[string]string{"operator.yaml": text}))
+}
+
 // addonsWorkloads returns the workloads that get the containers: those of the driver itself. In a
 // hosted control plane the Deployment does not, because no controller in the guest cluster reaches
 // its pods.

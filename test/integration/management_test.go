@@ -198,6 +198,7 @@ func TestObjectsAreMaintained(t *testing.T) {
 		part{"CreatesRBACBeforeWorkloads", e.createsRBACBeforeWorkloads},
 		part{"WritesCSIDriverOnce", e.writesCSIDriverOnce},
 		part{"RecreatesOptionalObjects", e.recreatesOptionalObjects},
+		part{"AcceptsMonitoring", e.acceptsMonitoring},
 		part{"KeepsDeletionPolicy", e.keepsDeletionPolicy},
 		part{"RepairsStaticObjects", e.repairsStaticObjects},
 		part{"RefusesRemoved", e.refusesRemoved},

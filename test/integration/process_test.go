@@ -224,7 +224,7 @@ func documentedCommand(t *testing.T) (driver, patch string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := `oc patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`
+	documented := `kubectl patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`
 	command := regexp.MustCompile(documented).FindStringSubmatch(string(text))
 	if command == nil {
 		t.Fatal("the documentation contains no command")

@@ -62,8 +62,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	config.types, types.onChange = types, config.enqueue
 	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
-		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), sources.choices.Hook()),
-		NodeHooks:       append(inputs(s, flavour.Guest, accepted), sources.choices.Hook()),
+		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
+		NodeHooks:       inputs(s, flavour.Guest, accepted),
 		Choices:         sources.choices,
 		Credentials:     accepted,
 		Controllers:     []factory.Controller{config, types},

@@ -156,24 +156,8 @@ func TestLastValidChoicesApply(t *testing.T) {
 	b.writes(t, "create storageclasses/csi-manila-silver")
 }
 
-func TestInvalidChoicesAtStartChangeNothing(t *testing.T) {
+func TestInvalidChoicesAtStartChangeNoClass(t *testing.T) {
 	t.Parallel()
-	fake, s := dependencies(t, chosen("type: {}\n"), wanted("csi-manila-gold", "gold"))
-	components, err := Driver().Setup(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fake.Start(t)
-	for _, hook := range components.ControllerHooks {
-		if hook.Deployment != nil {
-			err = hook.Deployment(nil, nil)
-		}
-	}
-	want := "the workload stays unchanged: the administrator's configuration is invalid: correct " +
-		"key operator.yaml of ConfigMap openshift-config/manila-csi-config"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
 	b := newClassBench(t, chosen("type: {}\n"))
 	b.offer("gold")
 	b.writes(t)

@@ -79,15 +79,14 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 			return err
 		})
 	return plugin.Components{
-		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), accessRules(s.Settings),
-			choices.Hook()),
-		NodeHooks:      append(inputs(s, flavour.Guest, accepted), choices.Hook()),
-		CSIDriverHooks: []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
-		Controllers:    []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
-		Choices:        choices,
-		UserConfig:     choices.Report(s, service, classes.Unused),
-		Credentials:    accepted,
-		Ready:          copier.written,
+		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), accessRules(s.Settings)),
+		NodeHooks:       inputs(s, flavour.Guest, accepted),
+		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
+		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
+		Choices:         choices,
+		UserConfig:      choices.Report(s, service, classes.Unused),
+		Credentials:     accepted,
+		Ready:           copier.written,
 		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(cloud)),
 			classes.setShareTypes),
 		// Most clouds do not offer Manila.

@@ -151,6 +151,7 @@ func TestCommandsExplainMistakes(t *testing.T) {
 		"cloud rotate-credentials and more":   {dir, "unknown command"},
 		"api start":                           {dir, "only an OpenStack runs here"},
 		"guest rotate-kubeconfig":             {empty, "no devcluster runs here"},
+		"earlier 4.22":                        {dir, "only an OpenStack runs here"},
 		"run --drivers=swift":                 {empty, "is not known"},
 		"run --drivers=manila,manila":         {empty, "is given twice"},
 		"run --drivers=":                      {empty, "no driver is given"},

@@ -19,12 +19,15 @@ func tutorial() tour.Page {
 			"get storageclass\n":     regexp.MustCompile(`csi-manila-gold \(default\)`),
 			"get pvc second":         regexp.MustCompile(`csi-manila-gold\n$`),
 			"rotate .devcluster":     regexp.MustCompile(`The drivers run with these credentials`),
-			"why deployment/":        regexp.MustCompile(`because\s+secret/manila-cloud-credentials`),
+			"why deployment/openstack-manila": regexp.MustCompile(
+				`(?s)because\s.*secret/manila-cloud-credentials`),
 			"openstack-csi status ||": regexp.MustCompile(
 				`(?s)^!! Manila.*HTTP 503.*#openstackcsicloudunreachable.*exit code 1\n$`),
 			"^openstack_csi_cloud_reacha": regexp.MustCompile(`} 0\n`),
 			"why pvc/third": regexp.MustCompile(
 				`(?s)^pvc/third is Pending .*HTTP\s503.*exit code 1\n$`),
+			"why deployment/openstack-cinder": regexp.MustCompile(
+				`(?s)because\s.*secret/openstack-cloud-credentials`),
 		},
 	}
 }
@@ -36,7 +39,7 @@ func TestTutorial(t *testing.T) {
 	r := tour.Start(t, tutorial())
 	for _, heading := range []string{
 		"The first claim", "A second share type", "The default class", "Rotate the credentials",
-		"An outage", "Why does a claim wait?",
+		"An outage", "Why does a claim wait?", "Upgrade",
 	} {
 		r.Follow(heading)
 	}
