@@ -78,15 +78,22 @@ func (e *hostedEnv) usesImagesOfEachRelease() {
 	if strings.Contains(e.log(), warning) {
 		e.t.Error("the log contains a warning, although no image is missing")
 	}
-	// An empty variable counts as missing. The manifests contain the variable, but not those of
-	// cluster-storage-operator.
-	e.options.Env = append(e.options.Env, "NFS_DRIVER_CONTROL_PLANE_IMAGE=")
+	// An empty variable counts as missing. The manifests contain both; cluster-storage-operator does
+	// not pass the second one.
+	e.options.Env = append(e.options.Env,
+		"LIVENESS_PROBE_CONTROL_PLANE_IMAGE=", "NFS_DRIVER_CONTROL_PLANE_IMAGE=")
 	e.restartOperator()
 	e.eventually(soon, func() error {
-		return e.hasImages(func(container string) bool { return container == "csi-driver-nfs" })
+		return e.hasImages(func(container string) bool {
+			return container == "csi-driver-nfs" || strings.HasPrefix(container, "csi-liveness-probe")
+		})
 	})
-	if found := strings.Contains(e.log(), "NFS_DRIVER"+warning); found != e.subject.isManila() {
-		e.t.Errorf("the log contains NFS_DRIVER%s: %t", warning, found)
+	for image, wanted := range map[string]bool{
+		"LIVENESS_PROBE": true, "NFS_DRIVER": e.subject.isManila(),
+	} {
+		if found := strings.Contains(e.log(), image+warning); found != wanted {
+			e.t.Errorf("the log contains %s%s: %t, want %t", image, warning, found, wanted)
+		}
 	}
 }
 
