@@ -252,7 +252,7 @@ test-monitoring: build k8s ## Test the alerts with Debian's promtool and prometh
 		$(TESTFLAGS)
 
 .PHONY: bench
-bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)
+bench: build k8s ## Measure the operators, and those of BENCH_GUESTS guest clusters (20: 25 min)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		./test/bench $(TESTFLAGS)
 
