@@ -46,8 +46,9 @@ export CGO_ENABLED := 0
 # Programs contain the commit if there is one. Otherwise the build must not fail because of git.
 BUILDVCS := $(shell git rev-parse --quiet --verify HEAD >/dev/null 2>&1 && echo true || echo false)
 # Without the tracing of gRPC, which nobody turns on, the linker removes what no program calls: its
-# pages use html/template, which may call every method.
-BUILD := build -buildvcs=$(BUILDVCS) -tags grpcnotrace -ldflags '-s -w'
+# pages use html/template, which may call every method. Functions begin at multiples of 16 bytes
+# instead of 32, which makes a program 1 % smaller.
+BUILD := build -buildvcs=$(BUILDVCS) -tags grpcnotrace -ldflags '-s -w -funcalign=16'
 BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
@@ -251,7 +252,7 @@ test-monitoring: build k8s ## Test the alerts with Debian's promtool and prometh
 		$(TESTFLAGS)
 
 .PHONY: bench
-bench: build k8s ## Measure the operators of BENCH_GUESTS guest clusters (20: 15 min, 10 GB)
+bench: build k8s ## Measure the operators, and those of BENCH_GUESTS guest clusters (20: 25 min)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		./test/bench $(TESTFLAGS)
 

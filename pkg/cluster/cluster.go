@@ -33,12 +33,20 @@ type Clients struct {
 	// Informers contains, for the guest side, "" for objects without a namespace; standalone also
 	// Namespaces.UserConfig.
 	Informers v1helpers.KubeInformersForNamespaces
+
+	triggers []*Trigger
 }
 
-// Start starts the informers that have been requested.
-func (c *Clients) Start(stop <-chan struct{}) {
-	c.ObjectInformers.Start(stop)
-	c.Informers.Start(stop)
+// start starts the informers and the triggers that have been requested. They get the context itself,
+// because each watch would need one more goroutine for a channel.
+func (c *Clients) start(ctx context.Context) {
+	c.ObjectInformers.Start(ctx)
+	for namespace := range c.Informers.Namespaces() {
+		c.Informers.InformersFor(namespace).StartWithContext(ctx)
+	}
+	for _, trigger := range c.triggers {
+		go trigger.RunWithContext(ctx)
+	}
 }
 
 // Cluster contains everything that a driver and its companion drivers need of the clusters that
@@ -56,7 +64,8 @@ type Cluster struct {
 	HostedControlPlanes *HostedControlPlaneInformer
 
 	controlPlane, guest *Clients
-	informerFactories   []informerFactory
+	// starts contains the functions that start informers.
+	starts []func(context.Context)
 }
 
 type informerFactory interface {
@@ -66,10 +75,12 @@ type informerFactory interface {
 // New returns a Cluster of the clients of both sides, which are the same clients if standalone. The
 // caller must set Operator and Config.
 func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) *Cluster {
-	c := &Cluster{Flavour: f, Namespaces: n, controlPlane: controlPlane, guest: guest}
-	c.AddInformerFactory(guest)
+	c := &Cluster{
+		Flavour: f, Namespaces: n, controlPlane: controlPlane, guest: guest,
+		starts: []func(context.Context){guest.start},
+	}
 	if controlPlane != guest {
-		c.AddInformerFactory(controlPlane)
+		c.starts = append(c.starts, controlPlane.start)
 	}
 	if f == flavour.HyperShift {
 		c.HostedControlPlanes = newHostedControlPlanes(controlPlane.Dynamic, n.ControlPlane)
@@ -88,14 +99,14 @@ func (c *Cluster) Side(side flavour.Side) *Clients {
 
 // Start starts all informers that have been requested.
 func (c *Cluster) Start(ctx context.Context) {
-	for _, f := range c.informerFactories {
-		f.Start(ctx.Done())
+	for _, start := range c.starts {
+		start(ctx)
 	}
 }
 
 // AddInformerFactory adds an informer factory that Start starts.
 func (c *Cluster) AddInformerFactory(f informerFactory) {
-	c.informerFactories = append(c.informerFactories, f)
+	c.starts = append(c.starts, func(ctx context.Context) { f.Start(ctx.Done()) })
 }
 
 // Options configure Connect.

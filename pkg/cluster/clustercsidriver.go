@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -28,12 +29,36 @@ func (c *Cluster) addOperatorClient(o Options) error {
 	if err != nil {
 		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
 	}
-	informer := informers.ForResource(resource).Informer()
-	// returns an error only for a running informer
+	informer := &oneHandlerInformer{SharedIndexInformer: informers.ForResource(resource).Informer()}
+	// Both return an error only for a running informer.
 	_ = informer.SetTransform(guest.OnlyDriver(o.Driver))
-	c.Operator = guest.NewOperator(client, o.Driver, c.guestSuffix())
+	_, _ = informer.SharedIndexInformer.AddEventHandler(&informer.handlers)
+	c.Operator = guest.NewOperator(operatorClient{client, informer}, o.Driver, c.guestSuffix())
 	c.AddInformerFactory(informers)
 	return nil
+}
+
+// operatorClient is an operator client with another informer.
+type operatorClient struct {
+	v1helpers.OperatorClientWithFinalizers
+	informer cache.SharedIndexInformer
+}
+
+// Informer returns the informer of the ClusterCSIDriver.
+func (c operatorClient) Informer() cache.SharedIndexInformer { return c.informer }
+
+// oneHandlerInformer is a shared informer with one handler, which calls those of all controllers.
+// For each handler, a shared informer has two goroutines and a buffer of 16 KiB.
+type oneHandlerInformer struct {
+	cache.SharedIndexInformer
+	handlers handlers
+}
+
+// AddEventHandler adds a handler. It must be called before the informer runs.
+func (i *oneHandlerInformer) AddEventHandler(
+	h cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return i.handlers.AddEventHandler(h)
 }
 
 // Managed returns true if the operator reconciles; see guest.Managed.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"reflect"
 	"sync"
 
@@ -85,11 +86,11 @@ func (n *ObjectInformers) For(namespace, name string) informers.SharedInformerFa
 }
 
 // Start starts the informers that have been requested.
-func (n *ObjectInformers) Start(stop <-chan struct{}) {
+func (n *ObjectInformers) Start(ctx context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, factory := range n.factories {
-		factory.Start(stop)
+		factory.StartWithContext(ctx)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestObjectInformersSelectOneObject(t *testing.T) {
 	if len(kube.Actions()) > 0 {
 		t.Errorf("sent before Start: %v", kube.Actions())
 	}
-	named.Start(t.Context().Done())
+	named.Start(t.Context())
 	for object, types := range named.WaitForCacheSync(t.Context().Done()) {
 		for kind, synced := range types {
 			if !synced {

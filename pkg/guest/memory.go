@@ -3,7 +3,6 @@ package guest
 import (
 	"reflect"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,18 +15,14 @@ import (
 const maxClass = 4 << 10
 
 // DropUnused returns a transform for informers of the guest side that removes unused content from
-// memory. It keeps only the names of RBAC objects and CSIDrivers. From a large StorageClass, or a
-// StorageClass of another driver, it keeps the provisioner and whether it is the default; writers
-// of StorageClasses read them from the API server first.
+// memory. Of objects that are read as metadata it keeps only the names. From a large StorageClass,
+// or a StorageClass of another driver, it keeps the provisioner and whether it is the default;
+// writers of StorageClasses read them from the API server first.
 func DropUnused(driver string) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		switch object := obj.(type) {
-		case *rbacv1.ClusterRole:
-			return &rbacv1.ClusterRole{ObjectMeta: identity(&object.ObjectMeta)}, nil
-		case *rbacv1.ClusterRoleBinding:
-			return &rbacv1.ClusterRoleBinding{ObjectMeta: identity(&object.ObjectMeta)}, nil
-		case *storagev1.CSIDriver:
-			return &storagev1.CSIDriver{ObjectMeta: identity(&object.ObjectMeta)}, nil
+		case *metav1.PartialObjectMetadata:
+			return &metav1.PartialObjectMetadata{ObjectMeta: identity(&object.ObjectMeta)}, nil
 		case *storagev1.StorageClass:
 			object.ManagedFields = nil
 			if object.Provisioner != driver || object.Size() > maxClass {

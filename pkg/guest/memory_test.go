@@ -6,7 +6,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,12 +43,9 @@ func TestDropUnusedRemovesContent(t *testing.T) {
 		"another's":   {class("other", "fast", map[string]string{"a": "b"}), bare("other", nil)},
 		"the default": {class("other", "fast", both), bare("other", isDefault)},
 		"a big own":   {class("driver", strings.Repeat("x", 5000), both), bare("driver", isDefault)},
-		"a ClusterRole": {
-			&rbacv1.ClusterRole{
-				ObjectMeta: metav1.ObjectMeta{Name: "r", Annotations: both},
-				Rules:      []rbacv1.PolicyRule{{}},
-			},
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}},
+		"metadata": {
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "r", Annotations: both}},
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "r"}},
 		},
 		"what is no API": {"tombstone", "tombstone"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,7 +97,7 @@ func (l *limited) send(request *http.Request) (*http.Response, error) {
 	if err := l.limiter.Wait(request.Context()); err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept", runtime.ContentTypeJSON)
+	request.Header.Set("Accept", jsonOnly(request.Header.Get("Accept")))
 	response, err := l.next.RoundTrip(request)
 	if err != nil {
 		return nil, err
@@ -105,6 +106,19 @@ func (l *limited) send(request *http.Request) (*http.Response, error) {
 		return nil, errors.Join(err, response.Body.Close())
 	}
 	return response, nil
+}
+
+// jsonOnly returns the media types of a request header that are JSON. Their parameters select
+// metadata instead of whole objects.
+func jsonOnly(accept string) string {
+	types := slices.DeleteFunc(strings.Split(accept, ","), func(text string) bool {
+		mediaType, _, err := mime.ParseMediaType(text)
+		return err != nil || mediaType != runtime.ContentTypeJSON
+	})
+	if len(types) == 0 {
+		return runtime.ContentTypeJSON
+	}
+	return strings.Join(types, ",")
 }
 
 // WrappedRoundTripper returns the transport for client-go.

@@ -212,10 +212,14 @@ func TestErrorsKeepTheirStatus(t *testing.T) {
 	}
 }
 
-// Accept asks for JSON only, so the API server sends whole objects.
+// Accept asks for metadata as JSON, and an API server may send whole objects nevertheless.
 func TestMetadataIsReadFromWholeObjects(t *testing.T) {
 	t.Parallel()
-	_, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	_, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		const want = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+		if accept := r.Header.Get("Accept"); accept != want {
+			t.Errorf("the request accepts %q, want %q", accept, want)
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"VolumeSnapshotList",`+
 			`"apiVersion":"snapshot.storage.k8s.io/v1",`+

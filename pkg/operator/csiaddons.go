@@ -2,11 +2,11 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -52,8 +52,9 @@ func newCSIAddons(
 	}
 	crd := watchCRD(c, flavour.Guest, bundle.CSIAddonsCRD)
 	object := c.Name(flavour.Guest, "CustomResourceDefinition", "", crd.name)
-	watch, err := newOptionalInformer(crd.Informer(), object, p.Clock, p.Events)
-	return &csiAddons{bundle: assets, crd: crd, watch: watch, clock: p.Clock}, err
+	watch := newOptionalInformer(crd.Informer(), object, p.Clock, p.Events)
+	return &csiAddons{bundle: assets, crd: crd, watch: watch, clock: p.Clock},
+		crd.Informer().SetWatchErrorHandlerWithContext(watch.handle)
 }
 
 func (c *csiAddons) active() bool {
@@ -182,33 +183,24 @@ func (d *driver) csiAddonsAssets() []bundle.Asset {
 // watchOptional triggers the controller when an object among the assets changes. It returns a
 // function that reports whether objects exist although CSI-Addons is not active.
 func (d *driver) watchOptional(f *factory.Factory, assets []bundle.Asset) (func() bool, error) {
-	var exist []func() bool
+	var exist []*cluster.Trigger
 	for _, asset := range assets {
-		informer, object, err := d.informer(flavour.Guest, asset)
+		object, err := metadata(asset)
 		if err != nil {
 			return nil, err
+		}
+		trigger, err := d.trigger(flavour.Guest, object)
+		if err != nil {
+			return nil, fmt.Errorf("asset %q: %w", asset.Name, err)
 		}
 		name := d.cluster.Name(flavour.Guest, object.Kind, object.Namespace, object.Name)
-		watch, err := newOptionalInformer(informer.Informer(), name, d.clock, d.events)
-		if err != nil {
-			return nil, err
-		}
+		watch := newOptionalInformer(trigger, name, d.clock, d.events)
+		trigger.ListFailed = watch.judge
 		d.csiAddons.objects = append(d.csiAddons.objects, watch)
 		f.WithFilteredEventsInformers(nameFilter(object.Name), watch)
-		exist = append(exist, func() bool { return cached(informer, object.Namespace, object.Name) })
+		exist = append(exist, trigger)
 	}
 	return func() bool {
-		exists := func(one func() bool) bool { return one() }
-		return !d.csiAddons.active() && slices.ContainsFunc(exist, exists)
+		return !d.csiAddons.active() && slices.ContainsFunc(exist, (*cluster.Trigger).Exists)
 	}, nil
-}
-
-func cached(informer informers.GenericInformer, namespace, name string) bool {
-	var err error
-	if namespace == "" {
-		_, err = informer.Lister().Get(name)
-	} else {
-		_, err = informer.Lister().ByNamespace(namespace).Get(name)
-	}
-	return err == nil // the only error of a cache is NotFound
 }

@@ -477,10 +477,7 @@ func TestControllersWaitForTheCRDUntilItsRequestsAreForbidden(t *testing.T) {
 			f := newAddonsFixture(t)
 			crd := watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD)
 			recorder := events.NewInMemoryRecorder("test", f.clock)
-			i, err := newOptionalInformer(crd.Informer(), "object a", f.clock, recorder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			i := newOptionalInformer(crd.Informer(), "object a", f.clock, recorder)
 			r := cache.NewReflector(nil, &apiextensionsv1.CustomResourceDefinition{}, nil, 0)
 			for _, err := range tt.errs {
 				i.handle(t.Context(), r, err)

@@ -41,12 +41,12 @@ type optionalInformer struct {
 	refused     atomic.Bool
 }
 
-// newOptionalInformer returns an error if the informer runs already.
+// newOptionalInformer returns an optional informer. The caller must let the informer call judge when
+// a list fails, or handle.
 func newOptionalInformer(
-	informer cache.SharedIndexInformer, object string, c clock.PassiveClock, recorder events.Recorder,
-) (*optionalInformer, error) {
-	i := &optionalInformer{Informer: informer, object: object, clock: c, events: recorder}
-	return i, informer.SetWatchErrorHandlerWithContext(i.handle)
+	informer factory.Informer, object string, c clock.PassiveClock, recorder events.Recorder,
+) *optionalInformer {
+	return &optionalInformer{Informer: informer, object: object, clock: c, events: recorder}
 }
 
 // HasSynced returns true if the cache is complete, or if the operator may not fill it.
@@ -55,9 +55,14 @@ func (i *optionalInformer) HasSynced() bool { return i.Informer.HasSynced() || i
 // forbidden returns true while the operator may not fill the cache.
 func (i *optionalInformer) forbidden() bool { return i.refused.Load() && !i.Informer.HasSynced() }
 
-// handle is called when a request of the informer fails.
+// handle is called when a request of a shared informer fails.
 func (i *optionalInformer) handle(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
+	i.judge(ctx, err)
+}
+
+// judge decides after a failed list whether the operator lacks the permission.
+func (i *optionalInformer) judge(ctx context.Context, err error) {
 	if i.Informer.HasSynced() || i.refused.Load() || !i.refusedLong(err) {
 		return
 	}

@@ -60,7 +60,7 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		if err != nil {
 			return nil, err
 		}
-		if kind.APIVersion != "v1" || kind.Kind != "Service" {
+		if !isService(kind) {
 			continue
 		}
 		required := requiredService{useOther: d.csiAddons.active}
@@ -77,6 +77,10 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		s.required = append(s.required, required)
 	}
 	return s, nil
+}
+
+func isService(object *metav1.PartialObjectMetadata) bool {
+	return object.APIVersion == "v1" && object.Kind == "Service"
 }
 
 func decodeService(asset bundle.Asset) (*corev1.Service, error) {

@@ -115,7 +115,7 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	if controller, err = d.guestStaticResources(name); err != nil {
 		t.Fatal(err)
 	}
-	d.cluster.Side(flavour.Guest).ObjectInformers.Start(t.Context().Done())
+	d.cluster.Side(flavour.Guest).ObjectInformers.Start(t.Context())
 	d.cluster.Side(flavour.Guest).ObjectInformers.WaitForCacheSync(t.Context().Done())
 	if err := controller.Sync(t.Context(), syncCtx); err == nil {
 		t.Error("no error requeues the repair")

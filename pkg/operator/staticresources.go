@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -8,7 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -85,34 +85,33 @@ func (d *driver) staticResources(
 // watchAssets triggers the controller when an object among the assets changes.
 func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
 	for _, asset := range assets {
-		informer, object, err := d.informer(side, asset)
+		object, err := metadata(asset)
 		if err != nil {
 			return err
 		}
-		f.WithFilteredEventsInformers(nameFilter(object.Name), informer.Informer())
+		var informer factory.Informer
+		if isService(object) { // servicePorts reads it, too
+			services := d.cluster.Side(side).ObjectInformers.For(object.Namespace, object.Name)
+			informer = services.Core().V1().Services().Informer()
+		} else if informer, err = d.trigger(side, object); err != nil {
+			return fmt.Errorf("asset %q: %w", asset.Name, err)
+		}
+		f.WithFilteredEventsInformers(nameFilter(object.Name), informer)
 	}
 	return nil
 }
 
-// informer returns the informer of the object of an asset, and its metadata.
-func (d *driver) informer(
-	side flavour.Side, asset bundle.Asset,
-) (informers.GenericInformer, *metav1.PartialObjectMetadata, error) {
+// trigger returns the trigger for an object of a side.
+func (d *driver) trigger(
+	side flavour.Side, object *metav1.PartialObjectMetadata,
+) (*cluster.Trigger, error) {
 	clients := d.cluster.Side(side)
-	object, err := metadata(asset)
-	if err != nil {
-		return nil, nil, err
+	if object.Namespace == "" && clients.Informers.InformersFor("") == nil {
+		return nil, errors.New("the object has no namespace: the operator can read such objects " +
+			"only in the guest cluster")
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-	if object.Namespace == "" && clients.Informers.InformersFor("") == nil {
-		return nil, nil, fmt.Errorf("asset %q has no namespace: the operator can read such objects "+
-			"only in the guest cluster", asset.Name)
-	}
-	informer, err := clients.ObjectInformers.For(object.Namespace, object.Name).ForResource(resource)
-	if err != nil {
-		return nil, nil, fmt.Errorf("watching the kind of asset %q: %w", asset.Name, err)
-	}
-	return informer, object, nil
+	return clients.Trigger(resource, object.Namespace, object.Name), nil
 }
 
 func nameFilter(name string) factory.EventFilterFunc {

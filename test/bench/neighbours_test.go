@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
 // Assumed numbers and sizes of other objects in the namespace of a small hosted control plane.
@@ -55,6 +57,34 @@ func newNeighbours(b *testing.B, s environment) neighbours {
 		n.namespaces = append(n.namespaces, fmt.Sprintf("clusters-guest-%d", i+1))
 	}
 	return n
+}
+
+// measurePods reports the containers of the controller pods of a hosted control plane, without init
+// containers that end, and the memory that they request.
+func (n neighbours) measurePods(b *testing.B) {
+	installed, err := fixtures.Operators([]string{"manila", "cinder"})
+	must(b, err)
+	for b.Loop() {
+		var running []corev1.Container
+		for _, o := range installed {
+			deployment, err := n.kube.AppsV1().Deployments(n.namespaces[0]).
+				Get(b.Context(), o.Workloads[0], metav1.GetOptions{})
+			must(b, err)
+			pod := deployment.Spec.Template.Spec
+			running = append(running, pod.Containers...)
+			for _, c := range pod.InitContainers {
+				if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+					running = append(running, c)
+				}
+			}
+		}
+		var memory float64
+		for _, c := range running {
+			memory += c.Resources.Requests.Memory().AsApproximateFloat64() / (1 << 20)
+		}
+		report(b, "containers", float64(len(running)), 0)
+		report(b, "memory-requests-Mi", memory, 0)
+	}
 }
 
 func (n neighbours) create(b *testing.B) {

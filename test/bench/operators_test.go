@@ -34,9 +34,9 @@ const (
 func operators() []string { return []string{"manila-operator", "cinder-operator"} }
 
 // BenchmarkHostedClusters runs the operators of many guest clusters on this machine and reports the
-// memory and the requests of one idle operator: alone in the namespace of its control plane, among
-// other objects, and while these change. BENCH_GUESTS is the number of guest clusters, 20 by
-// default.
+// containers of the controller pods, and the memory and the requests of one idle operator: alone in
+// the namespace of its control plane, among other objects, and while these change. BENCH_GUESTS is
+// the number of guest clusters, 20 by default.
 func BenchmarkHostedClusters(b *testing.B) {
 	guests, err := strconv.Atoi(cmp.Or(os.Getenv("BENCH_GUESTS"), "20"))
 	must(b, err)
@@ -47,6 +47,7 @@ func BenchmarkHostedClusters(b *testing.B) {
 	s.run(b)
 	b.Logf("%d guest clusters ready after %v", guests, time.Since(start).Round(time.Second))
 	others := newNeighbours(b, s)
+	b.Run("pods", others.measurePods)
 	b.Run("alone", s.measure)
 	others.create(b)
 	b.Run("crowded", s.measure)
@@ -86,11 +87,12 @@ func (s environment) measure(b *testing.B) {
 				b.Fatalf("%d processes of %s run, want %d", len(processes), operator, s.operators)
 			}
 			for _, field := range []string{"Rss", "Pss", "Anonymous"} {
-				b.ReportMetric(median(b, processes, field), operator+"-"+field+"-MB")
+				report(b, operator+"-"+field+"-MB", median(b, processes, field), 0)
 			}
 			for _, side := range []string{"management", "guest"} {
-				perMinute := float64(requests[operator+side]) / float64(s.operators) / window.Minutes()
-				b.ReportMetric(perMinute, operator+"-"+side+"-requests/min")
+				perRequest := 1 / float64(s.operators) / window.Minutes()
+				perMinute := float64(requests[operator+side]) * perRequest
+				report(b, operator+"-"+side+"-requests/min", perMinute, perRequest)
 			}
 		}
 	}
@@ -111,11 +113,11 @@ func (s environment) run(b *testing.B) {
 	b.Helper()
 	log, err := os.Create(filepath.Join(s.dir, "run.log"))
 	must(b, err)
-	devcluster := filepath.Join(cmp.Or(os.Getenv("BIN_DIR"), "../../bin"), "devcluster")
 	args := append([]string{
 		"run", "--drivers=manila,cinder", "--binaries=" + os.Getenv("K8S_BIN_DIR"),
-		"--dir=" + s.clusters(),
+		"--dir=" + s.clusters(), "--bin=" + s.copyOperators(b),
 	}, s.args...)
+	devcluster := filepath.Join(programs(), "devcluster")
 	cmd := exec.Command(devcluster, args...) //nolint:noctx // it ends by a signal
 	cmd.Stdout, cmd.Stderr = log, log
 	must(b, cmd.Start())
@@ -143,6 +145,27 @@ func (s environment) run(b *testing.B) {
 			return
 		}
 	}
+}
+
+// copyOperators returns a folder with copies of the operators. It writes them in parts of 32 KiB, as
+// a container runtime unpacks an image: the larger a part, the larger the folios of the page cache,
+// and the kernel maps a whole folio when a process uses one of its pages.
+func (s environment) copyOperators(b *testing.B) string {
+	b.Helper()
+	folder := filepath.Join(s.dir, "bin")
+	must(b, os.Mkdir(folder, 0o700))
+	for _, operator := range operators() {
+		program, err := os.ReadFile(filepath.Join(programs(), operator))
+		must(b, err)
+		file, err := os.OpenFile(filepath.Join(folder, operator), os.O_CREATE|os.O_WRONLY, 0o700)
+		must(b, err)
+		for part := range slices.Chunk(program, 32<<10) {
+			_, err := file.Write(part)
+			must(b, err)
+		}
+		must(b, file.Close())
+	}
+	return folder
 }
 
 // processesOf returns the process IDs of an operator.

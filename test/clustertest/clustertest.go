@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
@@ -210,7 +209,7 @@ func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients
 		Kube: kube,
 		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			kinds),
-		Metadata:        metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()),
+		Metadata:        newMetadata(kube),
 		APIExtensions:   apiextensionsfake.NewClientset(),
 		ObjectInformers: cluster.NewObjectInformers(kube),
 		Informers:       v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),

@@ -1,0 +1,104 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+// The fake ignores field selectors, so the trigger also gets events of the other Role.
+func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, clustertest.Seed{Guest: []runtime.Object{
+		&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "a", Name: "x", Annotations: map[string]string{"b": "c"},
+			},
+			Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}}},
+		},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other"}},
+	}})
+	trigger := f.Side(flavour.Guest).Trigger(rbacv1.SchemeGroupVersion.WithResource("roles"), "a", "x")
+	events := make(chan any, 10)
+	for range 2 {
+		_, err := trigger.AddEventHandler(cache.FilteringResourceEventHandler{
+			FilterFunc: func(obj any) bool { return obj.(metav1.Object).GetName() == "x" },
+			Handler: cache.ResourceEventHandlerFuncs{
+				AddFunc:    func(obj any) { events <- obj },
+				DeleteFunc: func(any) { events <- "deleted" },
+			},
+		})
+		must(t, err)
+	}
+	if trigger.HasSynced() || trigger.Exists() {
+		t.Error("the trigger runs before Start")
+	}
+	f.Start(t)
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}
+	for range 2 {
+		if diff := cmp.Diff(any(want), receive(t, events)); diff != "" {
+			t.Errorf("added (-want +got):\n%s", diff)
+		}
+	}
+	if !trigger.Exists() {
+		t.Error("the object does not exist")
+	}
+	must(t, f.Guest.RbacV1().Roles("a").Delete(t.Context(), "x", metav1.DeleteOptions{}))
+	for range 2 {
+		if got := receive(t, events); got != "deleted" {
+			t.Errorf("got %v, want the deletion", got)
+		}
+	}
+	if trigger.Exists() {
+		t.Error("the object exists after its deletion")
+	}
+}
+
+func TestTriggerReportsAFailedList(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, clustertest.Seed{})
+	forbidden := apierrors.NewForbidden(rbacv1.Resource("roles"), "x", errors.New("not granted"))
+	f.Guest.PrependReactor("list", "roles",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+	trigger := f.Side(flavour.Guest).Trigger(rbacv1.SchemeGroupVersion.WithResource("roles"), "a", "x")
+	failed := make(chan any, 10)
+	trigger.ListFailed = func(_ context.Context, err error) { failed <- err }
+	f.Cluster.Start(t.Context())
+	if err, ok := receive(t, failed).(error); !ok || !apierrors.IsForbidden(err) {
+		t.Errorf("reported %v", err)
+	}
+	if trigger.HasSynced() {
+		t.Error("the trigger has synced")
+	}
+}
+
+func receive(t *testing.T, from <-chan any) any {
+	t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(wait.ForeverTestTimeout):
+		t.Fatal("timed out")
+		return nil
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
