@@ -36,15 +36,18 @@ type fault struct {
 	// succeeded, and deleted claims are gone from Kubernetes and OpenStack.
 	bound  time.Duration
 	strike func(*faults, *cluster.Node)
+	// central means that the node runs the controller of Manila, which fences nodes. Otherwise the seed
+	// chooses the node.
+	central bool
 }
 
 // kinds returns each kind of fault once.
 func kinds() []fault {
 	return []fault{
-		{"kubelet killed", 2 * time.Minute, restart(supervisor.Kubelet)},
-		{"containerd killed", 2 * time.Minute, restart(supervisor.Containerd)},
-		{"power lost for a moment", 4 * time.Minute, (*faults).reboot},
-		{"node lost, fenced and repaired", 8 * time.Minute, (*faults).lose},
+		{"kubelet killed", 2 * time.Minute, restart(supervisor.Kubelet), false},
+		{"containerd killed", 2 * time.Minute, restart(supervisor.Containerd), false},
+		{"power lost for a moment", 4 * time.Minute, (*faults).reboot, false},
+		{"node lost, fenced and repaired", 8 * time.Minute, (*faults).lose, true},
 	}
 }
 
@@ -126,6 +129,9 @@ func (f *faults) suffer(of fault, settled func()) {
 	f.T.Helper()
 	nodes := f.Cluster.Nodes()
 	node := nodes[f.random.IntN(len(nodes))]
+	if of.central {
+		node = f.nodeOfController()
+	}
 	moment := time.Duration(f.random.Int64N(int64(5 * time.Second)))
 	select {
 	case <-time.After(moment):
@@ -212,6 +218,23 @@ func (f *faults) lose(node *cluster.Node) {
 	for share, before := range rules {
 		f.mustHaveRules(share, before)
 	}
+}
+
+// nodeOfController returns the node with the controller of Manila.
+func (f *faults) nodeOfController() *cluster.Node {
+	f.T.Helper()
+	list, err := f.Cluster.Client.CoreV1().Pods(manilaNamespace).List(f.T.Context(),
+		metav1.ListOptions{})
+	f.Must(err)
+	for _, pod := range list.Items {
+		for _, node := range f.Cluster.Nodes() {
+			if strings.Contains(pod.Name, "controllerplugin") && pod.Spec.NodeName == node.Name() {
+				return node
+			}
+		}
+	}
+	f.T.Fatal("the controller of Manila has no pod")
+	return nil
 }
 
 // awaitNode waits until a Node is ready, or not.
