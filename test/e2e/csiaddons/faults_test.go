@@ -36,8 +36,8 @@ type fault struct {
 	// succeeded, and deleted claims are gone from Kubernetes and OpenStack.
 	bound  time.Duration
 	strike func(*faults, *cluster.Node)
-	// central means that the node runs the controller of Manila, which fences nodes. Otherwise the seed
-	// chooses the node.
+	// central means that the node runs the controller of Manila, which fences nodes. Otherwise the
+	// seed chooses the node.
 	central bool
 }
 
