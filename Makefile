@@ -198,6 +198,12 @@ test-e2e-csi-addons: build k8s node node-images ## Test CSI-Addons on real nodes
 	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 60m -v -exec 'unshare --mount' \
 		./test/e2e/csiaddons $(TESTFLAGS)
 
+# SEED chooses the order of the faults, their nodes and their moments.
+.PHONY: chaos-nodes
+chaos-nodes: build k8s node node-images ## Kill real nodes while pods write, as root: SEED=n repeats
+	CHAOS_SEED='$(SEED)' BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 30m -v \
+		-exec 'unshare --mount' -run NodesFail ./test/e2e/csiaddons $(TESTFLAGS)
+
 # Tests wait for a free cluster, so more tests may run than there are CPUs. The test flags
 # -standalone and -hypershift set the number of clusters: `make test-integration
 # TESTFLAGS='-standalone=1 -hypershift=1'`. In test-csi-addons the flag is -clusters.

@@ -63,6 +63,7 @@ type Node struct {
 	*loop.Disks
 
 	options Options
+	network *Network
 	config  supervisor.Config
 	cmd     *exec.Cmd
 	alive   io.Closer // the supervisor ends the node when this is closed
@@ -75,19 +76,15 @@ type Node struct {
 // until Stop is called, or until this process ends.
 func Start(ctx context.Context, network *Network, o Options) (*Node, error) {
 	n := &Node{
-		options: o, config: configure(network, o), done: make(chan struct{}),
+		Disks: loop.NewDisks(""), options: o, network: network, config: configure(network, o),
 		log: filepath.Join(o.Logs, o.Name+".log"),
 	}
 	if err := n.writeFiles(network); err != nil {
 		return nil, err
 	}
-	if err := n.supervise(network); err != nil {
+	if err := n.PowerOn(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.waitForBoot(ctx); err != nil {
-		return nil, errors.Join(err, n.Stop())
-	}
-	n.Disks = loop.NewDisks(n.path("/dev/disk/by-id"))
 	return n, nil
 }
 
@@ -141,7 +138,7 @@ func imagePaths(o Options) []string {
 }
 
 // supervise starts the supervisor.
-func (n *Node) supervise(network *Network) error {
+func (n *Node) supervise() error {
 	content, err := json.MarshalIndent(n.config, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the configuration of node %s: %w", n.options.Name, err)
@@ -157,7 +154,7 @@ func (n *Node) supervise(network *Network) error {
 	defer log.Close()
 	n.cmd = exec.Command(n.options.Supervisor, supervisor.Supervise, path)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.ExtraFiles = []*os.File{network.namespace}
+	n.cmd.ExtraFiles = []*os.File{n.network.namespace}
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if n.alive, err = n.cmd.StdinPipe(); err != nil {
 		return fmt.Errorf("creating the pipe to the supervisor: %w", err)
@@ -165,9 +162,11 @@ func (n *Node) supervise(network *Network) error {
 	if err := n.cmd.Start(); err != nil {
 		return fmt.Errorf("starting the supervisor of node %s: %w", n.options.Name, err)
 	}
+	cmd, done := n.cmd, make(chan struct{})
+	n.done = done
 	go func() {
-		_ = n.cmd.Wait() // ProcessState contains the status
-		close(n.done)
+		_ = cmd.Wait() // ProcessState contains the status
+		close(done)
 	}()
 	return nil
 }
@@ -224,9 +223,6 @@ func (n *Node) Stop() error {
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("node %s did not stop within %v; its log is %s",
 			n.options.Name, stopTimeout, n.log)
-	}
-	if n.Disks == nil {
-		return nil
 	}
 	return n.Disks.Close()
 }

@@ -183,22 +183,22 @@ func TestPodsSurviveTheRestartOfServices(t *testing.T) {
 	t.Parallel()
 	node := shared.nodes[1]
 	pod := shared.run(t, shared.pod("survivor", node, "serve", "hello"))
-	started := startOf(t, pod.Name)
+	started := shared.startOf(t, pod.Name)
 	for _, service := range []string{supervisor.Kubelet, supervisor.Containerd, supervisor.KubeProxy} {
 		if err := node.Restart(t.Context(), service); err != nil {
 			t.Fatal(err)
 		}
 		shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "stat", podProgram)
-		if got := startOf(t, pod.Name); got != started {
+		if got := shared.startOf(t, pod.Name); got != started {
 			t.Errorf("the pod started at %s, and after the restart of %s at %s", started, service, got)
 		}
 	}
 }
 
 // startOf returns the time at which the container of a pod started, and how often it did.
-func startOf(t *testing.T, name string) string {
+func (c *testCluster) startOf(t *testing.T, name string) string {
 	t.Helper()
-	pod, err := shared.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	pod, err := c.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

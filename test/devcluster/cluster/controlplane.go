@@ -36,6 +36,7 @@ func (c *Cluster) startControlPlane(
 		CRDs:       append(definitions, filepath.Join(o.Binaries, "manifests", "crds")),
 
 		Address:     c.address(),
+		NodeGrace:   o.Nodes.Grace,
 		DriverNames: drivers,
 	})
 	if err != nil {

@@ -37,6 +37,8 @@ type Nodes struct {
 	Count int
 	// Zones are the availability zones of the nodes, in their order. More nodes are in defaultZone.
 	Zones []string
+	// Grace is the time until a node without power is not ready, instead of five minutes.
+	Grace time.Duration
 	// Programs is the folder that hack/node.sh filled, Supervisor the program devnode.
 	Programs, Supervisor string
 	// Images are tar files of images. Sandbox is the name of the image of pause.
@@ -68,15 +70,15 @@ func (n Nodes) zones() []simulator.Zone {
 type realNodes struct {
 	network *node.Network
 	cloud   *simulator.Simulator // nil without a cloud
-	nodes   []*node.Node
-	servers []*http.Server
+	nodes   []*Node
+	exports *http.Server // nil without a cloud
 }
 
 // RunsOperators returns true if the operators are pods of the cluster.
 func (c *Cluster) RunsOperators() bool { return c.opts.Nodes.Count > 0 }
 
-// Nodes returns the running real nodes.
-func (c *Cluster) Nodes() []*node.Node { return c.real.nodes }
+// Nodes returns the real nodes.
+func (c *Cluster) Nodes() []*Node { return c.real.nodes }
 
 // createNetwork creates the network of real nodes.
 func (c *Cluster) createNetwork(context.Context) error {
@@ -101,7 +103,7 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("listening for NFS clients: %w", err)
 		}
-		c.real.serve(listener, c.real.cloud.Exports())
+		c.real.exports = serve(listener, c.real.cloud.Exports())
 	}
 	for number := 1; number <= c.opts.Nodes.Count; number++ {
 		if err := c.startNode(ctx, number); err != nil {
@@ -136,45 +138,30 @@ func (c *Cluster) startNode(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	c.real.nodes = append(c.real.nodes, started)
-	go c.watchNode(started)
-	if c.real.cloud == nil {
-		return nil
+	n := &Node{Node: started, cluster: c, server: server.ID}
+	c.real.nodes = append(c.real.nodes, n)
+	if c.real.cloud != nil {
+		server.Machine = started
+		c.real.cloud.AddServer(server)
 	}
-	server.Machine = started
-	c.real.cloud.AddServer(server)
-	listener, err := started.Listen(ctx, node.Metadata)
-	if err != nil {
-		return fmt.Errorf("listening for the metadata service: %w", err)
-	}
-	c.real.serve(listener, c.real.cloud.Metadata(server.ID))
-	return nil
+	return n.supervise(ctx)
 }
 
-// watchNode reports the failure of a node.
-func (c *Cluster) watchNode(n *node.Node) {
-	select {
-	case <-n.Done():
-		c.fail(n.ExitError())
-	case <-c.stopped:
-	}
-}
-
-// serve serves until the nodes are stopped.
-func (r *realNodes) serve(listener net.Listener, handler http.Handler) {
+// serve serves until the caller closes the result.
+func serve(listener net.Listener, handler http.Handler) *http.Server {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
-	r.servers = append(r.servers, server)
 	go func() { _ = server.Serve(listener) }() // it returns when the server is closed
+	return server
 }
 
 // stop stops all nodes, and then removes their network.
 func (r *realNodes) stop() error {
 	var errs []error
 	for _, n := range r.nodes {
-		errs = append(errs, n.Stop())
+		errs = append(errs, n.Stop(), n.closeMetadata())
 	}
-	for _, server := range r.servers {
-		errs = append(errs, server.Close())
+	if r.exports != nil {
+		errs = append(errs, r.exports.Close())
 	}
 	if r.network != nil {
 		errs = append(errs, r.network.Close())

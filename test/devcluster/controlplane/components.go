@@ -2,12 +2,14 @@ package controlplane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ import (
 // grace period is not ready. Both are longer than the defaults, for a busy machine.
 const (
 	nodeLease = "160"
-	nodeGrace = "5m"
+	nodeGrace = 5 * time.Minute
 )
 
 // controllers are those of kube-controller-manager with kwok, without some that would only cost
@@ -54,7 +56,7 @@ func (c *ControlPlane) components() []component {
 			args: []string{
 				leader, noPort, "--profiling=false", "--controllers=" + c.controllers(),
 				"--use-service-account-credentials=true",
-				"--node-monitor-grace-period=" + nodeGrace,
+				"--node-monitor-grace-period=" + cmp.Or(c.opts.NodeGrace, nodeGrace).String(),
 				"--root-ca-file=" + c.opts.servingCA(),
 				"--service-account-private-key-file=" + c.opts.serviceAccountKey(),
 			},

@@ -3,7 +3,10 @@
 // Package cluster calls it, once for each cluster.
 package controlplane
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"time"
+)
 
 // Options are the files and folders of a control plane. All are required.
 type Options struct {
@@ -24,6 +27,9 @@ type Options struct {
 	// Address is an address of this machine at which real nodes reach the API server. Without it the
 	// API server listens on loopback, and kwok simulates nodes.
 	Address string
+	// NodeGrace is the time without a renewal of its lease after which a node is not ready, instead
+	// of five minutes.
+	NodeGrace time.Duration
 	// DriverNames are names of ClusterCSIDrivers that the CRD does not list.
 	DriverNames []string
 }

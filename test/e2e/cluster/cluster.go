@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
@@ -35,6 +36,8 @@ type Options struct {
 	// for the nodes without one.
 	Nodes int
 	Zones []string
+	// NodeGrace is the time until a node without power is not ready, instead of five minutes.
+	NodeGrace time.Duration
 	// With TLS, OpenStack serves HTTPS with a private CA.
 	TLS bool
 	// Idle operators are installed without pods, so no driver runs.
@@ -131,7 +134,7 @@ func (c *Cluster) plan(o Options) (devcluster.Options, error) {
 		return devcluster.Options{}, err
 	}
 	nodes, err := devcluster.RealNodes(cmp.Or(o.Nodes, 1), folders)
-	nodes.Zones = o.Zones
+	nodes.Zones, nodes.Grace = o.Zones, o.NodeGrace
 	return devcluster.Options{
 		Dir: c.Dir, Binaries: c.Binaries, TLS: o.TLS, Operators: c.Operators, Nodes: nodes,
 		Idle: o.Idle, CSIAddons: o.CSIAddons, Progress: o.Progress,

@@ -69,10 +69,7 @@ func TestFencedNodeLosesItsAccessUntilItIsUnfenced(t *testing.T) {
 	x.setState(fence, v1alpha1.Unfenced)
 	x.awaitFence(fence, metav1.ConditionFalse)
 	x.mustHaveAccess(v, clients[lost], "rw")
-	ignored := cmpopts.IgnoreFields(shareaccessrules.ShareAccess{}, "ID", "CreatedAt", "UpdatedAt")
-	if diff := cmp.Diff(before, x.rules(v), ignored); diff != "" {
-		t.Errorf("access rules after the fence (-want +got):\n%s", diff)
-	}
+	x.mustHaveRules(v, before)
 	x.running("share-late")
 	x.Must(interrupted())
 }
@@ -123,6 +120,15 @@ func (x *test) rules(v *volume) []shareaccessrules.ShareAccess {
 	rules, err := shareaccessrules.List(x.T.Context(), x.manila(), v.id).Extract()
 	x.Must(err)
 	return rules
+}
+
+// mustHaveRules checks that a share has the access rules that it had before a fence.
+func (x *test) mustHaveRules(v *volume, before []shareaccessrules.ShareAccess) {
+	x.T.Helper()
+	ignored := cmpopts.IgnoreFields(shareaccessrules.ShareAccess{}, "ID", "CreatedAt", "UpdatedAt")
+	if diff := cmp.Diff(before, x.rules(v), ignored); diff != "" {
+		x.T.Errorf("access rules of share %s after the fence (-want +got):\n%s", v.id, diff)
+	}
 }
 
 // mustHaveAccess checks what a node may do with a share in the cloud: rw, ro or nothing.

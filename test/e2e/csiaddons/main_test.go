@@ -5,10 +5,13 @@
 package csiaddons
 
 import (
+	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -27,7 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// test is a running test with its cluster, and a client of the objects of CSI-Addons.
+// nodeGrace is the default of Kubernetes: a lost node is not ready after this time.
+const nodeGrace = 50 * time.Second
+
+// test is a running test with its cluster, and a client of all objects.
 type test struct {
 	*pods.Test
 
@@ -40,7 +46,7 @@ func use(t *testing.T) *test {
 	if running == nil {
 		started, err := cluster.Start(t.Context(), cluster.Options{
 			Name: "csi-addons", Drivers: []string{"cinder", "manila"}, Nodes: 2, CSIAddons: true,
-			Progress: os.Stderr,
+			NodeGrace: nodeGrace, Progress: os.Stderr,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +55,7 @@ func use(t *testing.T) *test {
 	}
 	x := &test{Test: &pods.Test{T: t, Cluster: running}}
 	scheme := runtime.NewScheme()
-	x.Must(v1alpha1.AddToScheme(scheme))
+	x.Must(errors.Join(v1alpha1.AddToScheme(scheme), clientscheme.AddToScheme(scheme)))
 	var err error
 	x.client, err = client.New(running.Config, client.Options{Scheme: scheme})
 	x.Must(err)

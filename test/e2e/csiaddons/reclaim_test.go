@@ -41,9 +41,13 @@ func (x *test) cinderVolume(name string) *volume {
 func (x *test) start(object client.Object) {
 	x.T.Helper()
 	x.Must(x.client.Create(x.T.Context(), object))
-	x.CleanUp(func(ctx context.Context) error {
-		return client.IgnoreNotFound(x.client.Delete(ctx, object))
-	})
+	x.CleanUp(func(ctx context.Context) error { return x.delete(ctx, object) })
+}
+
+// delete deletes an object, if it exists, and what Kubernetes has created for it.
+func (x *test) delete(ctx context.Context, object client.Object) error {
+	return client.IgnoreNotFound(x.client.Delete(ctx, object,
+		client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
 // reclaim runs a job for a claim, and returns it when it has ended.

@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,10 +43,7 @@ func TestShareOfAStaticPersistentVolumeIsFencedAndMountedAgain(t *testing.T) {
 
 	x.setState(fence, v1alpha1.Unfenced)
 	s.awaitSuccess(fence)
-	ignored := cmpopts.IgnoreFields(shareaccessrules.ShareAccess{}, "ID", "CreatedAt", "UpdatedAt")
-	if diff := cmp.Diff(before, x.rules(s.volume), ignored); diff != "" {
-		t.Errorf("access rules after the fence (-want +got):\n%s", diff)
-	}
+	x.mustHaveRules(s.volume, before)
 	share, err := shares.Get(t.Context(), x.manila(), s.volume.id).Extract()
 	x.Must(err)
 	if len(share.Metadata) > 0 {

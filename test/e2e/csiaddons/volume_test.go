@@ -46,9 +46,18 @@ func (x *test) mount(
 	x.T.Helper()
 	x.Claim(name, claim)
 	x.Create(name, pod)
-	v := &volume{x: x, pod: name, node: x.running(name).Spec.NodeName}
+	node := x.running(name).Spec.NodeName
+	v := x.volumeOf(name)
+	v.pod, v.node = name, node
+	return v
+}
+
+// volumeOf returns the volume of a claim that is bound.
+func (x *test) volumeOf(claim string) *volume {
+	x.T.Helper()
+	v := &volume{x: x}
 	found, err := x.Cluster.Client.CoreV1().PersistentVolumeClaims(pods.Namespace).
-		Get(x.T.Context(), name, metav1.GetOptions{})
+		Get(x.T.Context(), claim, metav1.GetOptions{})
 	x.Must(err)
 	v.name = found.Spec.VolumeName
 	pv, err := x.Cluster.Client.CoreV1().PersistentVolumes().

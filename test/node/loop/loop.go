@@ -32,6 +32,9 @@ func (d *Device) Name() string { return path(d.number) }
 
 func path(number int) string { return "/dev/loop" + strconv.Itoa(number) }
 
+// id returns the number of the device in the kernel.
+func (d *Device) id() uint64 { return unix.Mkdev(loopMajor, uint32(d.number)) }
+
 // Attach returns a loop device of the file.
 func Attach(file string) (*Device, error) {
 	backing, err := os.OpenFile(file, os.O_RDWR|unix.O_CLOEXEC, 0)
@@ -77,6 +80,26 @@ func configure(number int, backing *os.File) (*Device, error) {
 func (d *Device) Resize() error {
 	if err := unix.IoctlSetInt(int(d.file.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
 		return fmt.Errorf("resizing %s: %w", d.Name(), err)
+	}
+	return nil
+}
+
+// shutDownFlag makes a file system write nothing more, not even its journal, and shutDownRequest is
+// the request of ext4 and xfs for it: EXT4_IOC_SHUTDOWN in linux/ext4.h.
+const (
+	shutDownRequest = 0x8004587d
+	shutDownFlag    = 2
+)
+
+// shutDown lets the file system with the folder fail without writing what it has in memory.
+func shutDown(folder string) error {
+	root, err := os.Open(folder)
+	if err != nil {
+		return fmt.Errorf("opening a file system: %w", err)
+	}
+	defer root.Close()
+	if err := unix.IoctlSetPointerInt(int(root.Fd()), shutDownRequest, shutDownFlag); err != nil {
+		return fmt.Errorf("shutting down the file system of %s: %w", folder, err)
 	}
 	return nil
 }

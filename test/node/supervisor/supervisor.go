@@ -112,7 +112,8 @@ func supervise(config Config, path string, stdin io.Reader) (err error) {
 	err = cmd.Wait()
 	select {
 	case requested := <-stop:
-		return requested
+		// Containers and images are only a cache. A node that has lost its power keeps them.
+		return errors.Join(requested, os.RemoveAll(filepath.Join(config.Dir, "var/lib/containerd")))
 	default:
 		return fmt.Errorf("the node has ended: %w", err)
 	}
@@ -136,9 +137,8 @@ func writePID(config Config, pid int) error {
 	return os.Rename(file+".new", file)
 }
 
-// clean removes what remains of a node without processes. Containers and images are only a cache.
+// clean removes what remains of a node without processes.
 func clean(config Config) error {
 	_, err := loop.FreeBelow(config.Volumes)
-	return errors.Join(err, removeGroups(config.CGroup), os.RemoveAll(config.PIDFile()),
-		os.RemoveAll(filepath.Join(config.Dir, "var", "lib", "containerd")))
+	return errors.Join(err, removeGroups(config.CGroup), os.RemoveAll(config.PIDFile()))
 }
