@@ -83,8 +83,8 @@ func describeNetwork(err error) string {
 }
 
 func describeResponse(err error) string {
-	large, isTooLarge := errors.AsType[tooLarge](err)
-	many, areTooMany := errors.AsType[tooMany](err)
+	large, isTooLarge := errors.AsType[tooLargeError](err)
+	many, areTooMany := errors.AsType[tooManyError](err)
 	switch {
 	case isTooLarge:
 		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+

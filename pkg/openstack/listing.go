@@ -22,10 +22,10 @@ const (
 	maxTypes = 10_000
 )
 
-// tooMany means that a list has more items than this number.
-type tooMany int
+// tooManyError means that a list has more items than this number.
+type tooManyError int
 
-func (n tooMany) Error() string { return fmt.Sprintf("more than %d items in a list", int(n)) }
+func (n tooManyError) Error() string { return fmt.Sprintf("more than %d items in a list", int(n)) }
 
 type listing[T, R any] struct {
 	service service
@@ -65,7 +65,7 @@ func (l listing[T, R]) items(page pagination.Page) ([]R, error) {
 // a name longer than maxName.
 func (l listing[T, R]) converted(found []T) ([]R, error) {
 	if len(found) > maxItems {
-		return nil, tooMany(maxItems)
+		return nil, tooManyError(maxItems)
 	}
 	results := make([]R, 0, len(found))
 	for _, f := range found {
@@ -115,7 +115,7 @@ func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
 		case answer.Types == nil:
 			return errNotOpenStack
 		case len(*answer.Types) > maxTypes:
-			return tooMany(maxTypes)
+			return tooManyError(maxTypes)
 		}
 		types = make([]Type, 0, len(*answer.Types))
 		for _, found := range *answer.Types {
@@ -143,7 +143,7 @@ func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
 		return pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 			more, err := l.items(page.(typePage).VolumeTypePage)
 			if types = append(types, more...); err == nil && len(types) > maxTypes {
-				err = tooMany(maxTypes)
+				err = tooManyError(maxTypes)
 			}
 			return err == nil, err
 		})

@@ -33,12 +33,12 @@ const (
 // errRedirected means that a response redirects a request with a token or password elsewhere.
 var errRedirected = errors.New("redirected")
 
-// tooLarge means that a response exceeds maxBody or maxValues, multiplied by this number.
-type tooLarge int
+// tooLargeError means that a response exceeds maxBody or maxValues, multiplied by this number.
+type tooLargeError int
 
-func (t tooLarge) bytes() int    { return maxBody * int(t) }
-func (t tooLarge) values() int   { return maxValues * int(t) }
-func (t tooLarge) Error() string { return "response is too large" }
+func (t tooLargeError) bytes() int    { return maxBody * int(t) }
+func (t tooLargeError) values() int   { return maxValues * int(t) }
+func (t tooLargeError) Error() string { return "response is too large" }
 
 type longBodyKey struct{}
 
@@ -90,7 +90,7 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// limitedTransport limits responses: reading the body beyond the limits returns tooLarge. It
+// limitedTransport limits responses: reading the body beyond the limits returns tooLargeError. It
 // calls observe with the response, nil if there is none, and the time until its header arrived.
 type limitedTransport struct {
 	*http.Transport
@@ -103,7 +103,7 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	response, err := t.Transport.RoundTrip(request)
 	t.observe(request.URL, response, time.Since(start))
 	if err == nil {
-		limit := tooLarge(1)
+		limit := tooLargeError(1)
 		if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
 			limit = longBody // but not for a login in between
 		}
@@ -115,7 +115,7 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 // limitedBody counts how many bytes and values may still follow.
 type limitedBody struct {
 	io.ReadCloser
-	limit         tooLarge
+	limit         tooLargeError
 	bytes, values int
 }
 
