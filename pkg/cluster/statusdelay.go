@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,7 @@ func (d statusDelayer) AddEventHandler(
 		AddFunc: handler.OnAdd, DeleteFunc: handler.OnDelete,
 		UpdateFunc: func(before, after any) {
 			switch {
-			case !haveSameSpec(before, after):
+			case !onlyStatusDiffers(before, after):
 				handler.OnUpdate(before, after)
 			case waiting.CompareAndSwap(false, true):
 				time.AfterFunc(statusDelay, func() {
@@ -42,9 +43,11 @@ func (d statusDelayer) AddEventHandler(
 	})
 }
 
-func haveSameSpec(before, after any) bool {
+// onlyStatusDiffers compares the parts of the ClusterCSIDriver that people change.
+func onlyStatusDiffers(before, after any) bool {
 	a, isA := before.(*unstructured.Unstructured)
 	b, isB := after.(*unstructured.Unstructured)
-	return isA && isB && a.GetUID() == b.GetUID() &&
+	return isA && isB && a.GetUID() == b.GetUID() && maps.Equal(a.GetLabels(), b.GetLabels()) &&
+		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		equality.Semantic.DeepEqual(a.Object["spec"], b.Object["spec"])
 }

@@ -24,8 +24,8 @@ func (h *handlers) AddEventHandler(
 
 func (*handlers) HasSynced() bool { return true }
 
-// TestStatusIsDelayed: changes of the spec are events at once, and many changes of the status are
-// one event later.
+// TestStatusIsDelayed: changes of the spec and of annotations are events at once, and many changes
+// of the status are one event later.
 func TestStatusIsDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,12 +52,15 @@ func TestStatusIsDelayed(t *testing.T) {
 		<-time.After(time.Second)
 		source.OnUpdate(first, driver("1", "Debug", "c"))
 		source.OnUpdate(first, driver("2", "Normal", ""))
+		annotated := driver("1", "Normal", "")
+		annotated.SetAnnotations(map[string]string{"a": "b"})
+		source.OnUpdate(first, annotated)
 		<-time.After(time.Minute)
 		source.OnUpdate(first, driver("1", "Normal", "d"))
 		source.OnDelete(first)
 		<-time.After(time.Minute)
 		want := []time.Duration{
-			0, time.Second, time.Second, 20 * time.Second, 61 * time.Second, 81 * time.Second,
+			0, time.Second, time.Second, time.Second, 20 * time.Second, 61 * time.Second, 81 * time.Second,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("times of events (-want +got):\n%s", diff)
