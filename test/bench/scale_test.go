@@ -55,7 +55,6 @@ func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	s.step("restart", s.restart, s.ready)
 	s.step(fmt.Sprintf("%d nodes", otherNodes), s.addNodes, s.covered)
 	s.step("restart with all nodes", s.restart, s.ready)
-	s.step("another log level", s.changeLogLevel, s.rolledOut)
 }
 
 // large is a standalone site with many objects.
@@ -279,34 +278,4 @@ func (s *large) covered(ctx context.Context) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// changeLogLevel rolls out all workloads.
-func (s *large) changeLogLevel() {
-	for _, o := range s.cluster.Environments()[0].Operators {
-		driver, err := s.drivers.OperatorV1().ClusterCSIDrivers().
-			Get(s.Context(), o.ClusterCSIDriver, metav1.GetOptions{})
-		s.must(err)
-		driver.Spec.LogLevel = opv1.Debug
-		_, err = s.drivers.OperatorV1().ClusterCSIDrivers().
-			Update(s.Context(), driver, metav1.UpdateOptions{})
-		s.must(err)
-	}
-}
-
-// rolledOut returns whether the DaemonSets have changed since the last step began, and run on all
-// nodes.
-func (s *large) rolledOut(ctx context.Context) (bool, error) {
-	for _, o := range s.cluster.Environments()[0].Operators {
-		for _, name := range o.Workloads[1:] {
-			d, err := s.kube.AppsV1().DaemonSets(o.OperandNamespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			if !strings.Contains(fmt.Sprint(d.Spec.Template.Spec.Containers), "v=4") {
-				return false, nil
-			}
-		}
-	}
-	return s.covered(ctx)
 }
