@@ -86,7 +86,8 @@ func (o Options) fault(
 func (o Options) limited(excess []string) string {
 	return fmt.Sprintf("the driver has %d StorageClasses, and the operator creates no more, so "+
 		"%d %ss get none: %s. Exclude %ss in key %s of ConfigMap %s, or delete StorageClasses that "+
-		"nobody uses", maxClasses, len(excess), o.Noun, Joined(excess, maxTold, ", "), o.Noun, choice.Key, o.ConfigMap)
+		"nobody uses", maxClasses, len(excess), o.Noun, Joined(excess, maxTold, ", "), o.Noun, choice.Key,
+		o.ConfigMap)
 }
 
 // Unused returns the patterns and types of the choices that match no type, for a condition.

@@ -42,7 +42,7 @@ func TestFleet(t *testing.T) { //nolint:paralleltest // it measures
 	sizes := strings.Split(cmp.Or(os.Getenv("FLEET_GUESTS"), "5,10,20"), ",")
 	figures := map[string][]point{}
 	defer logFits(t, figures)
-	for i, size := range sizes {
+	for i, size := range sizes { //nolint:paralleltest // it measures
 		guests, err := strconv.Atoi(size)
 		if err != nil {
 			t.Fatal(err)
